@@ -1,0 +1,80 @@
+"""Every error that fxc raises on purpose.
+
+    FxcError                 base: one message, the op, the place, the way out
+    ├── ParseError           malformed text
+    ├── VerifyError          IR that breaks a rule of its level
+    ├── PipelineError        unknown pass, wrong option, malformed pipeline text
+    ├── PassError            a pass failed; names the pass and the reproducer
+    ├── CaptureError         a model or graph that cannot be captured or imported
+    ├── TargetError          a function that a file may not call, or that does not exist
+    ├── WeightsError         missing, damaged or mismatching weights
+    ├── InputError           run-time inputs that do not fit the compiled signature
+    └── NumericsError        a pass changed the numbers
+
+An error prints as one message: what happened, where (op text, FX node, the user's source line), and the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class FxcError(Exception):
+    """What went wrong (``message``), on which op (``op``, IR text), where (``place``), what to do (``hint``)."""
+
+    def __init__(self, message: str, *, op: str | None = None, place: str | None = None, hint: str | None = None):
+        super().__init__(message)
+        self.message, self.op, self.place, self.hint = message, op, place, hint
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.place:
+            lines.append(f"  at: {self.place}")
+        if self.op:
+            lines.append(f"  op: {self.op}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class ParseError(FxcError):
+    pass
+
+
+class VerifyError(FxcError):
+    pass
+
+
+class PipelineError(FxcError):
+    pass
+
+
+class PassError(FxcError):
+    pass
+
+
+class CaptureError(FxcError):
+    pass
+
+
+class TargetError(FxcError):
+    pass
+
+
+class WeightsError(FxcError):
+    pass
+
+
+class InputError(FxcError):
+    pass
+
+
+class NumericsError(FxcError):
+    pass
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """A hint that lists the names closest to ``name``, or None where nothing is close."""
+    close = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(close)}?" if close else None

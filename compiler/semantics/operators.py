@@ -1,0 +1,33 @@
+"""PyTorch's operator registry: what the table of operators says, asked of the running PyTorch."""
+
+from __future__ import annotations
+
+import torch
+
+_TAGS = (
+    ("r", torch.Tag.nondeterministic_seeded),
+    ("p", torch.Tag.pointwise),
+    ("R", getattr(torch.Tag, "reduction", None)),
+    ("d", torch.Tag.data_dependent_output),
+    ("y", torch.Tag.dynamic_output_shape),
+)
+
+
+def schema_text(schema: torch._C.FunctionSchema) -> str:
+    """``(Tensor self, *, float p=0.5) -> Tensor``: the schema without its name."""
+    text = str(schema)
+    return text[text.index("(") :]
+
+
+def flags_of(op: torch._ops.OpOverload) -> str:
+    """The letters of the table for ``op``."""
+    flags = "".join(letter for letter, tag in _TAGS if tag is not None and tag in op.tags)
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    composite = torch._C._dispatch_has_kernel(op.name()) and op.has_kernel_for_dispatch_key(key)
+    return flags + ("c" if composite else "")
+
+
+def operator_name(op: torch._ops.OpOverload) -> str:
+    """``aten.add.Tensor``: the name in the registry, which is also the op's name after ``torch.``."""
+    namespace, name = op._schema.name.split("::")
+    return f"{namespace}.{name}.{op._overloadname}"

@@ -1,0 +1,23 @@
+"""The dialects of fxc. Importing this imports no dialect, and never torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import Dialect
+
+
+def all_dialects() -> dict[str, Callable[[], Dialect]]:
+    """Dialect name -> function that imports and returns it."""
+
+    def fx() -> Dialect:
+        from .fx import Fx
+
+        return Fx
+
+    def torch() -> Dialect:
+        from .torch_ops import Torch
+
+        return Torch
+
+    return {"fx": fx, "torch": torch}

@@ -1,0 +1,53 @@
+"""The context of a compilation: known dialects and operators, and the lazy door to what operators mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from xdsl.context import Context
+from xdsl.ir import Operation
+
+if TYPE_CHECKING:
+    from .semantics import Semantics
+
+
+class FxcContext(Context):
+    """An xDSL context that makes classes for PyTorch's operators when they are first named.
+
+    ``semantics`` answers what an operator means (types, values); the object, and torch with it, is loaded on first use by
+    the ``load_semantics`` function that the compiler passes in. Dialects and passes therefore never import torch.
+    """
+
+    def __init__(self, load_semantics: Callable[[], Semantics] | None = None) -> None:
+        super().__init__()
+        self._load_semantics = load_semantics
+        self._semantics: Semantics | None = None
+
+    @property
+    def semantics(self) -> Semantics:
+        if self._semantics is None:
+            if self._load_semantics is None:
+                raise ValueError("this context was made without semantics; use fxc.context.new_context()")
+            self._semantics = self._load_semantics()
+        return self._semantics
+
+    def clone(self) -> FxcContext:
+        copy = FxcContext(self._load_semantics)
+        copy.allow_unregistered = self.allow_unregistered
+        copy._semantics = self._semantics
+        copy._loaded_dialects = self._loaded_dialects.copy()
+        copy._loaded_ops = self._loaded_ops.copy()
+        copy._loaded_attrs = self._loaded_attrs.copy()
+        copy._loaded_types = self._loaded_types.copy()
+        copy._registered_dialects = self._registered_dialects.copy()
+        return copy
+
+    def _get_known_op(self, name: str) -> type[Operation] | None:
+        found = super()._get_known_op(name)
+        if found is None and name.startswith("torch."):
+            from .torch_ops import op_class
+
+            if (found := op_class(name)) is not None:
+                self._loaded_ops[name] = found
+        return found

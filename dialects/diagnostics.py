@@ -1,0 +1,70 @@
+"""How an op is shown in an error: one line of text, and its place.
+
+A dialect or a pass that knows which op is at fault raises ``OpVerifyException`` or ``OpPassFailedException``; the runner
+reads ``op`` from it. Unlike ``Operation.emit_error`` neither prints the module, which takes seconds on a large one.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, StringAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from .syntax import op_text
+
+LINE_LIMIT = 160
+
+
+class OpVerifyException(VerifyException):
+    """``op`` breaks a rule of its level."""
+
+    def __init__(self, message: str, op: Operation) -> None:
+        super().__init__(message)
+        self.op = op
+
+
+class OpPassFailedException(PassFailedException):
+    """A pass cannot go on because of ``op``."""
+
+    def __init__(self, message: str, op: Operation) -> None:
+        super().__init__(message)
+        self.op = op
+
+
+def one_line(op: Operation) -> str:
+    """One line that shows ``op``, even where the op is too broken to print."""
+    try:
+        return op_text(op, LINE_LIMIT)
+    except Exception:  # a broken op may well not print, and the error that is being reported matters more
+        return f'"{op.name}"(...)'
+
+
+def place_of(op: Operation) -> str | None:
+    """Where the op came from: its location, else that of the nearest op around it, else the symbol that it is in."""
+    around: Operation | None = op
+    symbol: str | None = None
+    while around is not None:
+        if (place := location_text(around.location)) is not None:
+            return place
+        name = around.get_attr_or_prop("sym_name")
+        if symbol is None and isinstance(name, StringAttr):
+            symbol = f"in @{name.data}"
+        around = around.parent_op()
+    return symbol
+
+
+def location_text(location: Attribute) -> str | None:
+    """A location as a person reads it, innermost place first; None where it says nothing."""
+    match location:
+        case FileLineColLoc():
+            return f"{location.filename.data}:{location.line.data}:{location.column.data}"
+        case NameLoc():
+            inner = location_text(location.location)
+            return f'"{location.desc.data}"' + (f" at {inner}" if inner else "")
+        case CallSiteLoc():
+            return location_text(location.callee) or location_text(location.caller)
+        case FusedLoc():
+            parts = (location_text(part) for part in location.locations)  # type: ignore[attr-defined]
+            return next((part for part in parts if part is not None), None)
+        case _:
+            return None

@@ -1,0 +1,201 @@
+"""What an op does besides computing its results: the one place that passes ask.
+
+Answers come from schemas (alias marks), from the flags of the operator table, and from small frozen tables of facts that
+a schema does not state. A call whose callee is unknown is assumed to do anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import func
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffectKind, Pure
+
+from .values import leaves
+
+if TYPE_CHECKING:
+    from .torch_ops.base import TorchOp
+
+HIDDEN_WRITES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "aten.batch_norm.default": ("training", ("running_mean", "running_var")),
+    "aten.native_batch_norm.default": ("training", ("running_mean", "running_var")),
+    "aten.cudnn_batch_norm.default": ("training", ("running_mean", "running_var")),
+    "aten.miopen_batch_norm.default": ("training", ("running_mean", "running_var")),
+    "aten._batch_norm_impl_index.default": ("training", ("running_mean", "running_var")),
+    "aten.instance_norm.default": ("use_input_stats", ("running_mean", "running_var")),
+}
+"""Operator -> (the flag that makes it write, the arguments that it then writes though its schema does not say so)."""
+
+SIDE_EFFECTS = frozenset(
+    {
+        "aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
+        "aten._print.default", "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
+        "aten.manual_seed.default", "aten.from_file.default", "aten.save.default",
+    }
+)  # fmt: skip
+"""Operators that must run though nothing reads their results."""
+
+EFFECTFUL_NAMESPACES = frozenset(
+    {"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "symm_mem", "rpc", "profiler", "prim"}
+)
+"""Namespaces of collectives and of the interpreter: every rank must run them, in order."""
+
+PURE_FUNCTIONS = frozenset(
+    {"getattr", "len", "int", "float", "bool", "min", "max", "abs", "sum", "round", "pow", "range", "slice"}
+)
+"""Python functions without effects; every function of ``operator`` (in-place ones apart) and ``math`` is one too."""
+
+IN_PLACE_OPERATORS = frozenset(
+    [
+        "iadd",
+        "isub",
+        "imul",
+        "imatmul",
+        "itruediv",
+        "ifloordiv",
+        "imod",
+        "ipow",
+        "iand",
+        "ior",
+        "ixor",
+        "ilshift",
+        "irshift",
+        "iconcat",
+        "setitem",
+        "delitem",
+    ]
+)
+
+
+class CallEffects(MemoryEffect):
+    """Memory effects of call ops, for xDSL's own passes: a call that is not pure reads and writes."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> set[EffectInstance] | None:
+        if not is_pure(op):
+            return {EffectInstance(MemoryEffectKind.WRITE), EffectInstance(MemoryEffectKind.READ)}
+        if reads_memory(op):
+            return {EffectInstance(MemoryEffectKind.READ)}
+        return set()
+
+
+def is_random(op: Operation) -> bool:
+    """Whether ``op`` draws from a generator: two calls differ, and dropping one changes what the next draws."""
+    flags = getattr(op, "FLAGS", "")
+    return "r" in flags and not _is_inert_random(op)
+
+
+def _is_inert_random(op: Operation) -> bool:
+    """A dropout that is switched off draws nothing."""
+    from .values import bool_attr
+
+    return op.name.endswith("dropout.default") and op.properties.get("train") == bool_attr(False)
+
+
+def writes(op: Operation) -> list[SSAValue] | None:
+    """The values whose memory ``op`` writes; None where that is unknown (assume all)."""
+    from .torch_ops.base import TorchOp
+
+    if isinstance(op, TorchOp):
+        return _schema_writes(op)
+    return [] if is_pure(op) else None
+
+
+def _schema_writes(op: TorchOp) -> list[SSAValue]:
+    bound = op.bound() if op.SCHEMA.mutates or op.operator in HIDDEN_WRITES else {}
+    written = [
+        leaf
+        for argument in op.SCHEMA.arguments
+        if argument.writes and argument.name in bound
+        for leaf in leaves(bound[argument.name])
+        if isinstance(leaf, SSAValue)
+    ]
+    if op.operator in HIDDEN_WRITES:
+        from .values import bool_attr
+
+        flag, names = HIDDEN_WRITES[op.operator]
+        if bound.get(flag) != bool_attr(False):
+            written += [bound[name] for name in names if isinstance(bound.get(name), SSAValue)]
+    return written
+
+
+def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
+    """(result index, operand) pairs that may share memory, as the schema says; all pairs where nothing is known."""
+    from .torch_ops.base import TorchOp
+
+    if not isinstance(op, TorchOp):
+        if not _returns_fresh(op):
+            yield from ((i, operand) for i in range(len(op.results)) for operand in op.operands)
+        return
+    returns = op.SCHEMA.returns
+    if not any(r.alias for r in returns) and not ("c" in op.FLAGS and _may_return_input(op)):
+        return
+    bound = op.bound()
+    for i in range(len(op.results)):
+        declared = returns[i].alias if len(returns) == len(op.results) else "|".join(r.alias for r in returns)
+        sets = set(declared.split("|")) - {""}
+        for argument in op.SCHEMA.arguments:
+            tied = argument.alias and (argument.alias in sets or "*" in sets)
+            composite = "c" in op.FLAGS and not declared and argument.is_tensor
+            if (tied or composite) and argument.name in bound:
+                yield from ((i, leaf) for leaf in leaves(bound[argument.name]) if isinstance(leaf, SSAValue))
+
+
+def _may_return_input(op: TorchOp) -> bool:
+    """Composite operators may hand back an argument (dropout in eval mode, contiguous, to) without saying so."""
+    return any(r.type.startswith("Tensor") for r in op.SCHEMA.returns)
+
+
+def _returns_fresh(op: Operation) -> bool:
+    return op.has_trait(Pure) and not op.operands
+
+
+def has_side_effect(op: Operation) -> bool:
+    """Whether ``op`` must run though nothing reads its results, writes to memory apart."""
+    from .fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
+    from .torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
+
+    if isinstance(op, TorchOp):
+        return op.operator in SIDE_EFFECTS or op.operator.split(".")[0] in EFFECTFUL_NAMESPACES or is_random(op)
+    if isinstance(op, HigherOrderOp):
+        return any(
+            has_side_effect(inner) or writes(inner) != []
+            for region in op.regions
+            for block in region.blocks
+            for inner in block.ops
+            if not inner.has_trait(IsTerminator)
+        ) or op.operator in ("higher_order.with_effects", "higher_order.print")
+    if isinstance(op, (GetAttrOp,)):
+        return False
+    if isinstance(op, CallFunctionOp):
+        return not _is_pure_function(op.call_target() or "")
+    if isinstance(op, (CallMethodOp, CallModuleOp, OutputOp, ModuleDeclOp, TensorDeclOp, OperatorDeclOp, func.CallOp)):
+        return True
+    if op.has_trait(IsTerminator):
+        return True
+    return not op.has_trait(Pure)
+
+
+def _is_pure_function(target: str) -> bool:
+    module, _, name = target.rpartition(".")
+    if module in ("operator", "_operator"):
+        return name not in IN_PLACE_OPERATORS
+    return module == "math" or target in PURE_FUNCTIONS
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether ``op`` does nothing but compute its results: no write, no draw, no side effect."""
+    from .torch_ops.base import TorchOp
+
+    if has_side_effect(op):
+        return False
+    return not _schema_writes(op) if isinstance(op, TorchOp) else True
+
+
+def reads_memory(op: Operation) -> bool:
+    """Whether what ``op`` computes depends on the contents of tensors that others may write."""
+    from xdsl.dialects.builtin import TensorType
+
+    return any(isinstance(operand.type, TensorType) for operand in op.operands)

@@ -1,0 +1,155 @@
+"""Text in, text out: the printer and parser that keep FX names, non-ASCII strings and locations exact.
+
+xDSL's own printer strips a trailing ``_1`` from a name and can print one name twice; its parser turns non-ASCII strings
+into bytes. Both are mended here, for every dialect alike.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.lexer import Span
+from xdsl.utils.mlir_lexer import MLIRTokenKind, StringLiteral
+
+_type_text = dict[Attribute, str]()
+_TENSOR = re.compile(r"tensor<[^<>]*>")
+
+
+def type_text(type: Attribute) -> str:
+    """The text of a type, cached: types are immutable and few."""
+    text = _type_text.get(type)
+    if text is None:
+        if len(_type_text) > 50_000:
+            _type_text.clear()
+        text = _type_text[type] = str(type)
+    return text
+
+
+class FxcPrinter(Printer):
+    """Prints each value under its own name, made unique in its scope; an isolated region starts a fresh scope."""
+
+    def ssa_name(self, value: SSAValue) -> str:
+        name = self._ssa_values.get(value)
+        if name is None:
+            hint, used = value._name, self._ssa_names[-1]
+            if hint is None:
+                name = self._get_new_valid_name_id()
+            else:
+                name = hint
+                while name in used:
+                    used[hint] += 1
+                    name = f"{hint}_{used[hint]}"
+                used[name] = 0
+            self._ssa_values[value] = name
+        return name
+
+    def print_ssa_value(self, value: SSAValue) -> str:
+        name = self.ssa_name(value)
+        self.print_string("%" + name)
+        return name
+
+    def enter_scope(self) -> None:
+        super().enter_scope()
+        if not self.print_generic_format:
+            self._ssa_names[-1] = {}
+            self._next_valid_name_id[-1] = 0
+
+
+class FxcParser(Parser):
+    """Keeps the written name of every value, decodes UTF-8 strings, and reads cached tensor types by one regex."""
+
+    def __init__(self, ctx: Context, input: str, name: str = "<string>") -> None:
+        super().__init__(ctx, input, name)
+        self._types = dict[str, Attribute]()
+
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+        super()._register_ssa_definition(name, values, span)
+        if len(values) == 1 and SSAValue.is_valid_name(name):
+            values[0]._name = name
+
+    def parse_optional_str_literal(self) -> str | None:
+        token = self._current_token
+        if token.kind is MLIRTokenKind.BYTES_LIT:
+            try:
+                text = StringLiteral.from_span(token.span).bytes_contents.decode("utf-8")
+            except UnicodeDecodeError:
+                return None
+            self._consume_token()
+            return text
+        return super().parse_optional_str_literal()
+
+    def _parse_optional_string_attr(self) -> StringAttr | None:
+        text = self.parse_optional_str_literal()
+        return None if text is None else StringAttr(text)
+
+    def parse_type_fast(self) -> Attribute:
+        """A type; a plain tensor type that this text has shown before costs one regex."""
+        match = _TENSOR.match(self.lexer.input.content, self._current_token.span.start)
+        if match is None:
+            return self.parse_type()
+        type = self._types.get(match.group())
+        if type is None:
+            type = self._types[match.group()] = self.parse_type()
+        else:
+            self._resume_from(match.end())
+        return type
+
+    def parse_isolated_region(self) -> Region:
+        """A region that sees no value of its surroundings, so its names may repeat theirs."""
+        outer, self.ssa_values = self.ssa_values, {}
+        try:
+            return self.parse_region()
+        finally:
+            self.ssa_values = outer
+
+
+def parse_module(context: Context, text: str, filename: str = "<string>") -> ModuleOp:
+    """The module of ``text``, not yet verified. Raises xDSL's ParseError with the place in ``filename``."""
+    return FxcParser(context, text, filename).parse_module()
+
+
+def print_module(op: Operation, *, debuginfo: bool = False, generic: bool = False) -> str:
+    """The text of ``op``, ending in a newline; parsing it gives an equal op."""
+    stream = io.StringIO()
+    FxcPrinter(stream, print_debuginfo=debuginfo, print_generic_format=generic).print_op(op)
+    return stream.getvalue() + "\n"
+
+
+def op_text(op: Operation, limit: int = 200) -> str:
+    """One line that shows ``op`` in a message, regions left out, cut to ``limit`` characters."""
+    stream = io.StringIO()
+    printer = FxcPrinter(stream)
+    if op.regions:
+        names = ", ".join("%" + printer.ssa_name(r) for r in op.results)
+        symbol = op.properties.get("sym_name")
+        text = f"{names} = {op.name}" if names else op.name
+        text += f" @{symbol.data}" if isinstance(symbol, StringAttr) else ""
+    else:
+        printer.print_op(op)
+        text = " ".join(stream.getvalue().split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def clone_module(module: ModuleOp) -> ModuleOp:
+    """A deep copy that keeps the names of values (xDSL's clone strips their numbers)."""
+    copy = module.clone()
+    for old, new in zip(module.walk(), copy.walk(), strict=True):
+        copy_names(old.results, new.results)
+        for old_region, new_region in zip(old.regions, new.regions, strict=True):
+            for old_block, new_block in zip(old_region.blocks, new_region.blocks, strict=True):
+                copy_names(old_block.args, new_block.args)
+    return copy
+
+
+def copy_names(old: Sequence[SSAValue[Any]], new: Sequence[SSAValue[Any]]) -> None:
+    """Gives ``new`` values the exact names of ``old`` ones."""
+    for source, target in zip(old, new, strict=True):
+        target._name = source._name

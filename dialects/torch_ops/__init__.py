@@ -1,0 +1,71 @@
+"""The ``torch`` dialect: one op for every operator overload of PyTorch's registry.
+
+The operators stand in ``operators.tbl``, one line each, generated from PyTorch's own schemas; a class is made when an op is
+first named. Operators that the table does not know are declared in the module by ``torch.operator``, so a file is complete.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from xdsl.ir import Dialect, Operation
+
+from ..types import TORCH_TYPES
+from ..values import TORCH_ATTRIBUTES
+from .base import TorchOp
+from .constant import ConstantOp, TensorLiteralAttr
+from .declaration import OperatorDeclOp
+from .higher_order import HigherOrderOp
+from .schema import Schema, parse_schema
+
+__all__ = [
+    "HigherOrderOp",
+    "OperatorDeclOp",
+    "Schema",
+    "Torch",
+    "TorchOp",
+    "make_op_class",
+    "op_class",
+    "parse_schema",
+    "table",
+]
+
+TABLE = Path(__file__).parent / "operators.tbl"
+
+
+@cache
+def table() -> dict[str, tuple[str, str]]:
+    """``aten.add.Tensor`` -> (flags, signature)."""
+    with TABLE.open(encoding="utf-8") as lines:
+        rows = (line.rstrip("\n").split("\t", 2) for line in lines if not line.startswith("#"))
+        return {name: (flags, signature) for name, flags, signature in rows}
+
+
+@cache
+def op_class(name: str) -> type[Operation] | None:
+    """The class of the op called ``name`` (``torch.aten.add.Tensor``), or None where the table does not know it."""
+    operator = name.removeprefix("torch.")
+    if operator.startswith("higher_order."):
+        return type(operator.replace(".", "_"), (HigherOrderOp,), {"name": name})
+    row = table().get(operator)
+    return None if row is None else make_op_class(operator, *row)
+
+
+@cache
+def make_op_class(operator: str, flags: str, signature: str) -> type[TorchOp]:
+    """The class of an operator: its schema is all it needs. Equal operators give the same class."""
+    return type(
+        operator.replace(".", "_"),
+        (TorchOp,),
+        {
+            "name": f"torch.{operator}",
+            "SCHEMA": (schema := parse_schema(signature)),
+            "FLAGS": flags,
+            "PROPERTY_NAMES": (*schema.by_name, "keywords"),
+            "__doc__": f"{operator}{signature}",
+        },
+    )
+
+
+Torch = Dialect("torch", [OperatorDeclOp, ConstantOp], [*TORCH_ATTRIBUTES, *TORCH_TYPES, TensorLiteralAttr])

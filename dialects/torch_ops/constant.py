@@ -1,0 +1,132 @@
+"""``torch.constant``: a small constant tensor, or a host number, as a value."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, ComplexType, FloatAttr, IntegerAttr, StringAttr, TensorType, i1
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ..call import CallReader, CallWriter
+from ..syntax import FxcParser, type_text
+from ..types import dtype_name
+from ..values import NoneValueAttr, scalar_attr, scalar_of
+
+_FORMATS = {
+    "float64": "d", "float32": "f", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b", "uint8": "B",
+    "uint16": "H", "uint32": "I", "uint64": "Q", "bool": "?",
+}  # fmt: skip
+_READABLE = 64
+
+
+@irdl_attr_definition
+class TensorLiteralAttr(ParametrizedAttribute):
+    """The bytes of a contiguous tensor, little-endian, as hexadecimal digits: exact for every dtype, NaN payloads too."""
+
+    name = "torch.literal"
+    hex: StringAttr
+
+    @property
+    def bytes(self) -> bytes:
+        return bytes.fromhex(self.hex.data)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return [StringAttr(parser.parse_str_literal())]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f'<"{self.hex.data}">')
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    """``%c = torch.constant([1.0, nan, -0.0]) : tensor<3xf32>`` or ``%n = torch.constant(3) : !torch.int``.
+
+    Elements in row-major order where there are at most 64 of a plain dtype, else the bytes as ``#torch.literal<"...">``. Each
+    execution gives a value that nothing else may write to; a pass that would return or mutate it keeps the call that made it.
+    """
+
+    name = "torch.constant"
+    value = prop_def(Attribute)
+    result = result_def(Attribute)
+    traits = traits_def(Pure(), ConstantLike())
+
+    @classmethod
+    def of(cls, value: Attribute, type: Attribute) -> ConstantOp:
+        return cls.create(properties={"value": value}, result_types=[type])
+
+    def verify_(self) -> None:
+        if isinstance(self.result.type, TensorType):
+            if not isinstance(self.value, TensorLiteralAttr):
+                raise VerifyException("the value of a constant tensor is #torch.literal")
+            expected, actual = _byte_count(self.result.type), len(self.value.hex.data) // 2
+            if expected is not None and expected != actual:
+                raise VerifyException(
+                    f"{type_text(self.result.type)} has {expected} bytes, but the literal has {actual}"
+                )
+        elif not isinstance(self.value, (IntegerAttr, FloatAttr, NoneValueAttr, StringAttr)):
+            raise VerifyException("the value of a host constant is a number, a string or none")
+
+    def print(self, printer: Printer) -> None:
+        type = self.result.type
+        elements = _elements(self.value, type) if isinstance(type, TensorType) else None
+        text = CallWriter(printer).value(self.value if elements is None else elements, iter(()))
+        printer.print_string(f"({text})")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(f" : {type_text(type)}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantOp:
+        assert isinstance(parser, FxcParser)
+        position = parser.pos
+        with parser.in_parens():
+            value = CallReader(parser).value()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        if isinstance(value, ArrayAttr):
+            value = _literal(value, type, parser, position)
+        return cls.create(properties={"value": value}, result_types=[type], attributes=attributes)
+
+
+def _literal(elements: ArrayAttr, type: Attribute, parser: Parser, position: int) -> TensorLiteralAttr:
+    format = _FORMATS.get(dtype_name(type.element_type)) if isinstance(type, TensorType) else None
+    if format is None:
+        parser.raise_error("a list of elements needs a tensor type of a plain dtype", position)
+    try:
+        numbers = [bool(scalar_of(e)) if format == "?" else scalar_of(e) for e in elements.data]
+        return TensorLiteralAttr(StringAttr(struct.pack(f"<{len(numbers)}{format}", *numbers).hex()))
+    except (struct.error, OverflowError, KeyError) as error:
+        parser.raise_error(f"an element does not fit {type_text(type)}: {error}", position)
+
+
+def _byte_count(type: TensorType) -> int | None:
+    element = type.element_type
+    if any(size < 0 for size in type.get_shape()):
+        raise VerifyException("a constant tensor has a static shape")
+    size = getattr(element, "compile_time_size", None)
+    if isinstance(element, ComplexType):
+        size = 2 * element.element_type.compile_time_size
+    elif element == i1:
+        size = 1
+    return None if size is None else size * math.prod(type.get_shape())
+
+
+def _elements(value: Attribute, type: TensorType) -> ArrayAttr | None:
+    """The elements, where they read back to the same bytes; None where only the bytes are exact or short enough."""
+    format = _FORMATS.get(dtype_name(type.element_type))
+    if not isinstance(value, TensorLiteralAttr) or format is None or math.prod(type.get_shape()) > _READABLE:
+        return None
+    raw = value.bytes
+    numbers = struct.unpack(f"<{len(raw) // struct.calcsize(format)}{format}", raw)
+    if struct.pack(f"<{len(numbers)}{format}", *[math.nan if n != n else n for n in numbers]) != raw:
+        return None
+    return ArrayAttr([attr for number in numbers if (attr := scalar_attr(number)) is not None])

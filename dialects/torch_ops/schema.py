@@ -1,0 +1,131 @@
+"""PyTorch's operator schemas, parsed from their text: ``(Tensor(a!) self, *, Scalar alpha=1) -> Tensor(a!)``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+_ALIAS = re.compile(r"\(([^()]*)\)")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument: PyTorch's type text without alias marks, alias set (empty for none), and whether it is written."""
+
+    name: str
+    type: str
+    default: str | None
+    keyword_only: bool
+    alias: str
+    writes: bool
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.type.startswith("Tensor")
+
+
+@dataclass(frozen=True)
+class Return:
+    """A result: type text without alias marks, and the alias set that ties it to an argument (empty for none)."""
+
+    type: str
+    alias: str
+    writes: bool
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Arguments and results of one operator overload."""
+
+    arguments: tuple[Argument, ...]
+    returns: tuple[Return, ...]
+
+    @cached_property
+    def by_name(self) -> dict[str, Argument]:
+        return {argument.name: argument for argument in self.arguments}
+
+    @cached_property
+    def positional(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.arguments if not a.keyword_only)
+
+    @cached_property
+    def mutates(self) -> bool:
+        return any(argument.writes for argument in self.arguments)
+
+
+def parse_schema(text: str) -> Schema:
+    """The schema of ``text``, an operator's signature without its name. ValueError where it is malformed."""
+    end = _closing(text, 0)
+    arrow = text.find("->", end)
+    if not text.startswith("(") or arrow < 0:
+        raise ValueError(f"not an operator signature: {text}")
+    arguments, keyword_only = [], False
+    for part in _split(text[1:end]):
+        if part == "*":
+            keyword_only = True
+        else:
+            arguments.append(_argument(part, keyword_only))
+    results = text[arrow + 2 :].strip()
+    parts = _split(results[1:-1]) if results.startswith("(") and _closing(results, 0) == len(results) - 1 else [results]
+    return Schema(tuple(arguments), tuple(_return(part) for part in parts))
+
+
+def _argument(text: str, keyword_only: bool) -> Argument:
+    declaration, _, default = _partition_default(text)
+    type_part, _, name = declaration.rpartition(" ")
+    if not type_part:
+        raise ValueError(f"not an operator argument: {text}")
+    type, alias, writes = _aliased(type_part)
+    return Argument(name, type, default, keyword_only, alias, writes)
+
+
+def _return(text: str) -> Return:
+    name = text.rpartition(" ")
+    type_part = name[0] if name[0] and re.fullmatch(r"\w+", name[2]) and "->" not in name[2] else text
+    type, alias, writes = _aliased(type_part)
+    return Return(type, alias, writes)
+
+
+def _aliased(type: str) -> tuple[str, str, bool]:
+    """Type without alias marks, the alias set before any ``->``, and whether the set is written."""
+    match = _ALIAS.search(type)
+    if match is None:
+        return type, "", False
+    before = match.group(1).split("->")[0].strip()
+    return _ALIAS.sub("", type), before.rstrip("!"), "!" in before
+
+
+def _partition_default(text: str) -> tuple[str, str, str | None]:
+    depth = 0
+    for i, char in enumerate(text):
+        depth += (char in "([") - (char in ")]")
+        if char == "=" and depth == 0:
+            return text[:i].strip(), "=", text[i + 1 :].strip()
+    return text.strip(), "", None
+
+
+def _split(text: str) -> list[str]:
+    """Splits at the commas that lie in no bracket and no string."""
+    parts, depth, start, quoted = list[str](), 0, 0, False
+    for i, char in enumerate(text):
+        if char in "'\"":
+            quoted = not quoted
+        elif not quoted:
+            depth += (char in "([") - (char in ")]")
+            if char == "," and depth == 0:
+                parts.append(text[start:i].strip())
+                start = i + 1
+    if text[start:].strip():
+        parts.append(text[start:].strip())
+    return parts
+
+
+def _closing(text: str, start: int) -> int:
+    """Index of the bracket that closes the one at ``start``."""
+    depth = 0
+    for i in range(start, len(text)):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if depth == 0:
+            return i
+    raise ValueError(f"unbalanced brackets: {text}")

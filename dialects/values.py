@@ -1,0 +1,329 @@
+"""Python values as attributes, and trees of them as call arguments.
+
+FX lets a call take any nesting of lists, tuples, dicts and slices over graph values and constants. In the IR such an
+argument is a *template*: an attribute in which ``#fx.ssa`` stands for the next operand. ``encode`` and ``decode`` go
+between a template with its operands and a *tree*: Python ``list``, ``tuple``, ``dict`` and ``slice`` whose leaves are
+SSA values and attributes. Constants are interned, so attributes compare by identity on the fast path.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias, cast
+
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, IntegerType, StringAttr, f64, i1, i64
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.irdl import irdl_attr_definition
+
+Tree: TypeAlias = Any
+"""SSAValue | Attribute | list[Tree] | tuple[Tree, ...] | dict[Attribute, Tree] | slice of Trees."""
+
+
+@irdl_attr_definition
+class SSAAttr(ParametrizedAttribute):
+    """The next operand of the op."""
+
+    name = "fx.ssa"
+
+
+@irdl_attr_definition
+class NoneValueAttr(ParametrizedAttribute):
+    """Python's None."""
+
+    name = "fx.none"
+
+
+@irdl_attr_definition
+class EllipsisAttr(ParametrizedAttribute):
+    """Python's Ellipsis, as in ``x[..., 0]``."""
+
+    name = "fx.ellipsis"
+
+
+@irdl_attr_definition
+class TupleAttr(ParametrizedAttribute):
+    """A Python tuple; a Python list is a builtin array attribute."""
+
+    name = "fx.tuple"
+    elements: ArrayAttr[Attribute]
+
+
+@irdl_attr_definition
+class DictAttr(ParametrizedAttribute):
+    """A Python dict: any constant keys, in insertion order."""
+
+    name = "fx.dict"
+    keys: ArrayAttr[Attribute]
+    values: ArrayAttr[Attribute]
+
+
+@irdl_attr_definition
+class SliceAttr(ParametrizedAttribute):
+    """Python's ``slice(start, stop, step)``."""
+
+    name = "fx.slice"
+    start: Attribute
+    stop: Attribute
+    step: Attribute
+
+
+@irdl_attr_definition
+class RangeAttr(ParametrizedAttribute):
+    """Python's ``range(start, stop, step)`` of constants."""
+
+    name = "fx.range"
+    start: IntegerAttr
+    stop: IntegerAttr
+    step: IntegerAttr
+
+
+@irdl_attr_definition
+class ComplexAttr(ParametrizedAttribute):
+    """A Python complex number."""
+
+    name = "fx.complex"
+    real: FloatAttr
+    imag: FloatAttr
+
+
+@irdl_attr_definition
+class FunctionAttr(ParametrizedAttribute):
+    """A Python function or class passed as an argument, by qualified name; resolved through the allow-list only."""
+
+    name = "fx.function"
+    target: StringAttr
+
+
+@irdl_attr_definition
+class StateAttr(ParametrizedAttribute):
+    """A parameter or buffer of the user's model, by the name under which ``fx.tensor`` declares it."""
+
+    name = "fx.state"
+    target: StringAttr
+
+
+@irdl_attr_definition
+class RegionAttr(ParametrizedAttribute):
+    """A region of the op, passed as an argument under the name of its submodule."""
+
+    name = "fx.region"
+    target: StringAttr
+
+
+@irdl_attr_definition
+class DTypeAttr(ParametrizedAttribute):
+    """``torch.float32`` and the like, by PyTorch's name."""
+
+    name = "torch.dtype"
+    value: StringAttr
+
+
+@irdl_attr_definition
+class LayoutAttr(ParametrizedAttribute):
+    """``torch.strided`` and the like."""
+
+    name = "torch.layout"
+    value: StringAttr
+
+
+@irdl_attr_definition
+class MemoryFormatAttr(ParametrizedAttribute):
+    """``torch.channels_last`` and the like."""
+
+    name = "torch.memory_format"
+    value: StringAttr
+
+
+@irdl_attr_definition
+class DeviceAttr(ParametrizedAttribute):
+    """``torch.device("cuda:0")``."""
+
+    name = "torch.device"
+    value: StringAttr
+
+
+SSA = SSAAttr()
+NONE = NoneValueAttr()
+ELLIPSIS = EllipsisAttr()
+LAYOUTS = frozenset(
+    ["strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "jagged"]
+)
+MEMORY_FORMATS = frozenset(["contiguous_format", "channels_last", "channels_last_3d", "preserve_format"])
+
+
+@lru_cache(None)
+def bool_attr(value: bool) -> IntegerAttr:
+    return IntegerAttr(int(value), i1)
+
+
+@lru_cache(4096)
+def int_attr(value: int) -> IntegerAttr:
+    """An i64, or the smallest wider integer that holds ``value`` (Python's integers have no bound)."""
+    if -(2**63) <= value < 2**63:
+        return IntegerAttr(value, i64)
+    return IntegerAttr(value, IntegerType(max(65, value.bit_length() + 1)))
+
+
+@lru_cache(4096)
+def _float_attr(bits: bytes) -> FloatAttr:
+    return FloatAttr(struct.unpack("<d", bits)[0], f64)
+
+
+def float_attr(value: float) -> FloatAttr:
+    """An f64; every NaN is the one canonical NaN, and -0.0 differs from 0.0."""
+    return _float_attr(struct.pack("<d", math.nan if math.isnan(value) else value))
+
+
+@lru_cache(8192)
+def str_attr(value: str) -> StringAttr:
+    return StringAttr(value)
+
+
+@lru_cache(1024)
+def dtype_attr(name: str) -> DTypeAttr:
+    return DTypeAttr(StringAttr(name))
+
+
+@lru_cache(1024)
+def enum_attr(name: str) -> DTypeAttr | LayoutAttr | MemoryFormatAttr:
+    """The attribute of ``torch.<name>``: a memory format, a layout, or else a dtype."""
+    if name in MEMORY_FORMATS:
+        return MemoryFormatAttr(StringAttr(name))
+    if name in LAYOUTS:
+        return LayoutAttr(StringAttr(name))
+    return dtype_attr(name)
+
+
+@lru_cache(256)
+def device_attr(name: str) -> DeviceAttr:
+    return DeviceAttr(StringAttr(name))
+
+
+def scalar_attr(value: Any) -> Attribute | None:
+    """The attribute of a Python constant that needs no torch to name, or None where it is not one."""
+    kind = type(value)
+    if value is None:
+        return NONE
+    if kind is bool:
+        return bool_attr(value)
+    if kind is int:
+        return int_attr(value)
+    if kind is float:
+        return float_attr(value)
+    if kind is str:
+        return str_attr(value)
+    if kind is complex:
+        return ComplexAttr(float_attr(value.real), float_attr(value.imag))
+    if value is Ellipsis:
+        return ELLIPSIS
+    if kind is range:
+        return RangeAttr(int_attr(value.start), int_attr(value.stop), int_attr(value.step))
+    return None
+
+
+def scalar_of(attr: Attribute) -> Any:
+    """The Python constant of ``attr``; KeyError where it is not a plain constant."""
+    match attr:
+        case IntegerAttr():
+            return bool(attr.value.data) if attr.type == i1 else attr.value.data
+        case FloatAttr():
+            return attr.value.data
+        case StringAttr():
+            return attr.data
+        case NoneValueAttr():
+            return None
+        case ComplexAttr():
+            return complex(attr.real.value.data, attr.imag.value.data)
+        case EllipsisAttr():
+            return Ellipsis
+        case RangeAttr():
+            return range(attr.start.value.data, attr.stop.value.data, attr.step.value.data)
+        case _:
+            raise KeyError(f"{attr} is not a plain constant")
+
+
+def encode(tree: Tree, operands: list[SSAValue]) -> Attribute:
+    """The template of ``tree``; its SSA values are appended to ``operands`` in order."""
+    if isinstance(tree, Attribute):
+        return tree
+    if isinstance(tree, SSAValue):
+        operands.append(tree)
+        return SSA
+    kind = type(tree)
+    if kind is list:
+        return ArrayAttr([encode(element, operands) for element in tree])
+    if kind is tuple:
+        return TupleAttr(ArrayAttr([encode(element, operands) for element in tree]))
+    if kind is dict:
+        return DictAttr(ArrayAttr(list(tree)), ArrayAttr([encode(value, operands) for value in tree.values()]))
+    if kind is slice:
+        return SliceAttr(*(encode(part, operands) for part in (tree.start, tree.stop, tree.step)))
+    raise TypeError(f"not a tree of call arguments: {tree!r}")
+
+
+def decode(template: Attribute, operands: Iterator[SSAValue]) -> Tree:
+    """The tree of ``template``, taking its SSA values from ``operands`` in order."""
+    kind = type(template)
+    if kind is SSAAttr:
+        return next(operands)
+    if kind is ArrayAttr:
+        return [decode(element, operands) for element in cast(ArrayAttr, template).data]
+    if kind is TupleAttr:
+        return tuple([decode(element, operands) for element in cast(TupleAttr, template).elements.data])
+    if kind is DictAttr:
+        template = cast(DictAttr, template)
+        return {key: decode(v, operands) for key, v in zip(template.keys.data, template.values.data, strict=True)}
+    if kind is SliceAttr:
+        template = cast(SliceAttr, template)
+        return slice(*(decode(part, operands) for part in (template.start, template.stop, template.step)))
+    return template
+
+
+def count_ssa(template: Attribute) -> int:
+    """How many operands ``template`` takes."""
+    kind = type(template)
+    if kind is SSAAttr:
+        return 1
+    if kind is ArrayAttr:
+        return sum(map(count_ssa, cast(ArrayAttr, template).data))
+    if kind is TupleAttr:
+        return sum(map(count_ssa, cast(TupleAttr, template).elements.data))
+    if kind is DictAttr:
+        return sum(map(count_ssa, cast(DictAttr, template).values.data))
+    if kind is SliceAttr:
+        template = cast(SliceAttr, template)
+        return sum(map(count_ssa, (template.start, template.stop, template.step)))
+    return 0
+
+
+def leaves(tree: Tree) -> Iterator[SSAValue | Attribute]:
+    """The SSA values and constants of ``tree``, in the order in which ``encode`` takes them."""
+    if isinstance(tree, (list, tuple)):
+        for element in tree:
+            yield from leaves(element)
+    elif isinstance(tree, dict):
+        for value in tree.values():
+            yield from leaves(value)
+    elif isinstance(tree, slice):
+        yield from leaves((tree.start, tree.stop, tree.step))
+    else:
+        yield tree
+
+
+def region_names(trees: Sequence[Tree]) -> list[str]:
+    """The names of the regions that a call passes, each once, in order of first appearance: names[i] is region i."""
+    found = dict[str, None]()
+    for leaf in leaves(list(trees)):
+        if isinstance(leaf, RegionAttr):
+            found[leaf.target.data] = None
+    return list(found)
+
+
+VALUE_ATTRIBUTES = [
+    SSAAttr, NoneValueAttr, EllipsisAttr, TupleAttr, DictAttr, SliceAttr, RangeAttr, ComplexAttr, FunctionAttr, StateAttr,
+    RegionAttr,
+]  # fmt: skip
+TORCH_ATTRIBUTES = [DTypeAttr, LayoutAttr, MemoryFormatAttr, DeviceAttr]
