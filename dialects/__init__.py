@@ -11,12 +11,12 @@ def all_dialects() -> dict[str, Callable[[], Dialect]]:
     """Dialect name -> function that imports and returns it."""
 
     def fx() -> Dialect:
-        from .fx import Fx
+        from fxc.dialects.fx import Fx
 
         return Fx
 
     def torch() -> Dialect:
-        from .torch_ops import Torch
+        from fxc.dialects.torch_ops import Torch
 
         return Torch
 

@@ -22,8 +22,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
 
-from .syntax import FxcParser, FxcPrinter, type_text
-from .values import (
+from fxc.dialects.syntax import FxcParser, FxcPrinter, type_text
+from fxc.dialects.values import (
     ELLIPSIS,
     NONE,
     SSA,
@@ -153,9 +153,7 @@ class CallOp(IRDLOperation):
         arguments = self.call_arguments()
         expected = sum(count_ssa(template) for _, template in arguments)
         if expected != len(self.operands):
-            raise VerifyException(
-                f"the arguments of {self.name} take {expected} operands, but it has {len(self.operands)}"
-            )
+            raise VerifyException(f"the arguments of {self.name} take {expected} operands, but it has {len(self.operands)}")
         if self.regions or any(template is not SSA and "#fx.region" in str(template) for _, template in arguments):
             names = self.region_names()
             if len(names) != len(self.regions):
@@ -200,9 +198,7 @@ class CallOp(IRDLOperation):
             result_types = [parser.parse_type_fast()]
         operands = parser.resolve_operands(reader.operands, operand_types, position)
         try:
-            return cls.from_arguments(
-                arguments, operands, result_types, target=target, attributes=attributes, regions=regions
-            )
+            return cls.from_arguments(arguments, operands, result_types, target=target, attributes=attributes, regions=regions)
         except VerifyException as error:
             parser.raise_error(str(error), position)
 
@@ -216,9 +212,7 @@ class CallWriter:
     def arguments(self, arguments: Arguments, operands: Iterator[SSAValue]) -> str:
         return ", ".join(
             [
-                self.value(template, operands)
-                if keyword is None
-                else f"{_keyword(keyword)} = {self.value(template, operands)}"
+                self.value(template, operands) if keyword is None else f"{_keyword(keyword)} = {self.value(template, operands)}"
                 for keyword, template in arguments
             ]
         )
@@ -257,9 +251,9 @@ class CallWriter:
                 return f"range({', '.join([self.value(p, operands) for p in (attr.start, attr.stop, attr.step)])})"
             case ComplexAttr():
                 return f"complex({self.value(attr.real, operands)}, {self.value(attr.imag, operands)})"
-            case DTypeAttr() | LayoutAttr() | MemoryFormatAttr() if enum_attr(
+            case DTypeAttr() | LayoutAttr() | MemoryFormatAttr() if enum_attr(attr.value.data) == attr and _NAME.fullmatch(
                 attr.value.data
-            ) == attr and _NAME.fullmatch(attr.value.data):
+            ):
                 return f"torch.{attr.value.data}"
             case DeviceAttr():
                 return f"device({_printed(self.printer, lambda: self.printer.print_string_literal(attr.value.data))})"

@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.ir import Operation
 
 if TYPE_CHECKING:
-    from .semantics import Semantics
+    from fxc.dialects.semantics import Semantics
 
 
 class FxcContext(Context):
@@ -46,7 +46,7 @@ class FxcContext(Context):
     def _get_known_op(self, name: str) -> type[Operation] | None:
         found = super()._get_known_op(name)
         if found is None and name.startswith("torch."):
-            from .torch_ops import op_class
+            from fxc.dialects.torch_ops import op_class
 
             if (found := op_class(name)) is not None:
                 self._loaded_ops[name] = found

@@ -1,7 +1,7 @@
 """How an op is shown in an error: one line of text, and its place.
 
-A dialect or a pass that knows which op is at fault raises ``OpVerifyException`` or ``OpPassFailedException``; the runner
-reads ``op`` from it. Unlike ``Operation.emit_error`` neither prints the module, which takes seconds on a large one.
+A dialect or a pass that knows which op is at fault raises ``OpVerifyException`` or ``OpPassFailedException``; the
+runner reads ``op`` from it. Unlike ``Operation.emit_error`` neither prints the module, which takes seconds on a large one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from .syntax import op_text
+from fxc.dialects.syntax import op_text
 
 LINE_LIMIT = 160
 

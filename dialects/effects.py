@@ -13,10 +13,10 @@ from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffectKind, Pure
 
-from .values import leaves
+from fxc.dialects.values import leaves
 
 if TYPE_CHECKING:
-    from .torch_ops.base import TorchOp
+    from fxc.dialects.torch_ops.base import TorchOp
 
 HIDDEN_WRITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "aten.batch_norm.default": ("training", ("running_mean", "running_var")),
@@ -89,14 +89,14 @@ def is_random(op: Operation) -> bool:
 
 def _is_inert_random(op: Operation) -> bool:
     """A dropout that is switched off draws nothing."""
-    from .values import bool_attr
+    from fxc.dialects.values import bool_attr
 
     return op.name.endswith("dropout.default") and op.properties.get("train") == bool_attr(False)
 
 
 def writes(op: Operation) -> list[SSAValue] | None:
     """The values whose memory ``op`` writes; None where that is unknown (assume all)."""
-    from .torch_ops.base import TorchOp
+    from fxc.dialects.torch_ops.base import TorchOp
 
     if isinstance(op, TorchOp):
         return _schema_writes(op)
@@ -113,7 +113,7 @@ def _schema_writes(op: TorchOp) -> list[SSAValue]:
         if isinstance(leaf, SSAValue)
     ]
     if op.operator in HIDDEN_WRITES:
-        from .values import bool_attr
+        from fxc.dialects.values import bool_attr
 
         flag, names = HIDDEN_WRITES[op.operator]
         if bound.get(flag) != bool_attr(False):
@@ -123,7 +123,7 @@ def _schema_writes(op: TorchOp) -> list[SSAValue]:
 
 def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
     """(result index, operand) pairs that may share memory, as the schema says; all pairs where nothing is known."""
-    from .torch_ops.base import TorchOp
+    from fxc.dialects.torch_ops.base import TorchOp
 
     if not isinstance(op, TorchOp):
         if not _returns_fresh(op):
@@ -154,8 +154,8 @@ def _returns_fresh(op: Operation) -> bool:
 
 def has_side_effect(op: Operation) -> bool:
     """Whether ``op`` must run though nothing reads its results, writes to memory apart."""
-    from .fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
-    from .torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
+    from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
+    from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
 
     if isinstance(op, TorchOp):
         return op.operator in SIDE_EFFECTS or op.operator.split(".")[0] in EFFECTFUL_NAMESPACES or is_random(op)
@@ -187,7 +187,7 @@ def _is_pure_function(target: str) -> bool:
 
 def is_pure(op: Operation) -> bool:
     """Whether ``op`` does nothing but compute its results: no write, no draw, no side effect."""
-    from .torch_ops.base import TorchOp
+    from fxc.dialects.torch_ops.base import TorchOp
 
     if has_side_effect(op):
         return False

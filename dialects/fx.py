@@ -19,11 +19,11 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from .call import Arguments, CallOp, CallReader, CallWriter
-from .effects import CallEffects
-from .syntax import FxcParser, type_text
-from .types import FX_TYPES
-from .values import VALUE_ATTRIBUTES, DictAttr, TupleAttr, str_attr
+from fxc.dialects.call import Arguments, CallOp, CallReader, CallWriter
+from fxc.dialects.effects import CallEffects
+from fxc.dialects.syntax import FxcParser, type_text
+from fxc.dialects.types import FX_TYPES
+from fxc.dialects.values import VALUE_ATTRIBUTES, DictAttr, TupleAttr, str_attr
 
 
 class PositionalCall(CallOp):

@@ -41,7 +41,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from .values import int_attr, str_attr
+from fxc.dialects.values import int_attr, str_attr
 
 
 @irdl_attr_definition

@@ -148,9 +148,7 @@ class DeviceAttr(ParametrizedAttribute):
 SSA = SSAAttr()
 NONE = NoneValueAttr()
 ELLIPSIS = EllipsisAttr()
-LAYOUTS = frozenset(
-    ["strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "jagged"]
-)
+LAYOUTS = frozenset(["strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "jagged"])
 MEMORY_FORMATS = frozenset(["contiguous_format", "channels_last", "channels_last_3d", "preserve_format"])
 
 

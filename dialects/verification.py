@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation, Region, SSAValu
 from xdsl.traits import IsTerminator, NoTerminator, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
-from .diagnostics import OpVerifyException
+from fxc.dialects.diagnostics import OpVerifyException
 
 
 def verify(root: Operation) -> None:
@@ -55,9 +55,7 @@ class _Verifier:
             if isinstance(operand, ErasedSSAValue):
                 raise OpVerifyException(f"{op.name}: operand {index} was erased", op)
             if in_order:
-                raise OpVerifyException(
-                    f"{op.name}: operand {index} does not dominate this use{_defined_at(operand)}", op
-                )
+                raise OpVerifyException(f"{op.name}: operand {index} does not dominate this use{_defined_at(operand)}", op)
 
     def own_rules(self, op: Operation) -> None:
         try:
@@ -77,9 +75,7 @@ class _Verifier:
         blocks = tuple(region.blocks)
         if len(blocks) == 1:
             if blocks[0].first_op is None and not owner.has_trait(NoTerminator):
-                raise OpVerifyException(
-                    f"{owner.name}: a region's only block must end in a terminator, and is empty", owner
-                )
+                raise OpVerifyException(f"{owner.name}: a region's only block must end in a terminator, and is empty", owner)
             self.leave(self.block(blocks[0], ordered))
             return
         if not blocks:
@@ -231,7 +227,5 @@ def _defined_at(value: SSAValue) -> str:
     name = f"%{value.name_hint}" if value.name_hint else "its value"
     owner = value.owner
     return (
-        f": {name} is a block argument of another block"
-        if isinstance(owner, Block)
-        else f": {name} is defined by {owner.name}"
+        f": {name} is a block argument of another block" if isinstance(owner, Block) else f": {name} is defined by {owner.name}"
     )

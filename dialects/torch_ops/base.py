@@ -10,11 +10,11 @@ from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.ir.core import OpTraits
 from xdsl.utils.exceptions import VerifyException
 
-from ..call import Arguments, CallOp
-from ..effects import CallEffects
-from ..types import NoneValueType
-from ..values import SSA, SSAAttr, Tree, count_ssa, decode, str_attr
-from .schema import Schema
+from fxc.dialects.call import Arguments, CallOp
+from fxc.dialects.effects import CallEffects
+from fxc.dialects.torch_ops.schema import Schema
+from fxc.dialects.types import NoneValueType
+from fxc.dialects.values import SSA, SSAAttr, Tree, count_ssa, decode, str_attr
 
 KEYWORDS = "keywords"
 """The property that lists the arguments passed by keyword, where that differs from the schema's own division."""
@@ -169,9 +169,7 @@ class TorchOp(CallOp):
     def verify_(self) -> None:
         for name in self.properties:
             if name not in self.SCHEMA.by_name and name != KEYWORDS:
-                raise VerifyException(
-                    f"{self.name} has no argument {name!r}; it takes {', '.join(self.SCHEMA.by_name)}"
-                )
+                raise VerifyException(f"{self.name} has no argument {name!r}; it takes {', '.join(self.SCHEMA.by_name)}")
         passed = self._templates()
         for argument in self.SCHEMA.arguments:
             if argument.default is None and argument.name not in passed:

@@ -14,10 +14,10 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ..call import CallReader, CallWriter
-from ..syntax import FxcParser, type_text
-from ..types import dtype_name
-from ..values import NoneValueAttr, scalar_attr, scalar_of
+from fxc.dialects.call import CallReader, CallWriter
+from fxc.dialects.syntax import FxcParser, type_text
+from fxc.dialects.types import dtype_name
+from fxc.dialects.values import NoneValueAttr, scalar_attr, scalar_of
 
 _FORMATS = {
     "float64": "d", "float32": "f", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b", "uint8": "B",
@@ -69,9 +69,7 @@ class ConstantOp(IRDLOperation):
                 raise VerifyException("the value of a constant tensor is #torch.literal")
             expected, actual = _byte_count(self.result.type), len(self.value.hex.data) // 2
             if expected is not None and expected != actual:
-                raise VerifyException(
-                    f"{type_text(self.result.type)} has {expected} bytes, but the literal has {actual}"
-                )
+                raise VerifyException(f"{type_text(self.result.type)} has {expected} bytes, but the literal has {actual}")
         elif not isinstance(self.value, (IntegerAttr, FloatAttr, NoneValueAttr, StringAttr)):
             raise VerifyException("the value of a host constant is a number, a string or none")
 

@@ -8,7 +8,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from .schema import parse_schema
+from fxc.dialects.torch_ops.schema import parse_schema
 
 
 @irdl_op_definition
@@ -40,7 +40,7 @@ class OperatorDeclOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> OperatorDeclOp:
-        from . import make_op_class
+        from fxc.dialects.torch_ops import make_op_class
 
         position = parser.pos
         sym = parser.parse_symbol_name()

@@ -7,8 +7,8 @@ from typing import ClassVar
 from xdsl.ir.core import OpTraits
 from xdsl.traits import IsolatedFromAbove
 
-from ..effects import CallEffects
-from ..fx import PositionalCall
+from fxc.dialects.effects import CallEffects
+from fxc.dialects.fx import PositionalCall
 
 
 class HigherOrderOp(PositionalCall):
