@@ -1,0 +1,344 @@
+"""IR to FX graphs: the reference backend, and the inverse of ``compiler/frontends/fx.py``.
+
+Each op becomes the node that it was imported from, or the call that it means; names come from locations, else from values.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
+from torch.utils._pytree import TreeSpec, treespec_loads
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TupleType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from fxc.backends.modules import build_module
+from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
+from fxc.dialects.syntax import op_text
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.types import NONE_TYPE
+from fxc.dialects.values import FunctionAttr, RegionAttr, Tree, decode
+from fxc.errors import FxcError, InputError, WeightsError
+from fxc.location import module_stack, node_name, stack_trace
+from fxc.program import STATE_KINDS, Program, entry_function
+from fxc.semantics.targets import (
+    check_attribute,
+    check_method,
+    resolve_function,
+    resolve_higher_order,
+    resolve_operator,
+)
+from fxc.semantics.values import constant_value, python_of, value_of
+
+
+def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
+    """The entry function as a GraphModule that runs.
+
+    By default parameters, buffers and constants are attributes of the GraphModule, which takes and returns what the captured
+    model did (an exported program's nesting included). ``lifted=True`` keeps them as placeholders: node for node the graph
+    that was imported. Raises TargetError for a callee that a graph may not name, WeightsError for a tensor without a value.
+    """
+    return _Exporter(program).module(entry_function(program.module), lifted)
+
+
+class _Exporter:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.modules = {op.path: op for op in program.module.ops if isinstance(op, ModuleDeclOp)}
+        self.tensors = {op.sym.data: op for op in program.module.ops if isinstance(op, TensorDeclOp)}
+        self.functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, func.FuncOp)}
+
+    def module(self, function: func.FuncOp, lifted: bool) -> GraphModule:
+        root = torch.nn.Module()
+        for name, declaration in self.tensors.items():
+            if "." not in name or not self._in_region(name):
+                _set_tensor(root, name, self.tensor(name), declaration.kind.data, declaration.non_persistent is None)
+        body = _Body(self, root, "", function.body.block)
+        arguments = list(
+            zip(function.body.block.args, _dictionaries(function.arg_attrs, len(function.body.block.args)), strict=True)
+        )
+        for value, attributes in arguments:
+            self._argument(body, value, attributes, lifted)
+        body.run()
+        if not lifted:
+            self._finish(body, function)
+        module = GraphModule(root, body.graph, class_name="GraphModule")
+        module.train(_training(root))
+        return module
+
+    def _in_region(self, name: str) -> bool:
+        return any(
+            isinstance(op, HigherOrderOp) and name.split(".")[0] in op.region_names() for op in self.program.module.walk()
+        )
+
+    def _argument(self, body: _Body, value: SSAValue, attributes: DictionaryAttr, lifted: bool) -> None:
+        kind, name = _text(attributes, "fx.kind") or "input", _text(attributes, "fx.name") or value._name or ""
+        if kind in STATE_KINDS and not lifted:
+            _set_tensor(body.root, name, self.tensor(name), kind, "fx.non_persistent" not in attributes.data)
+            node = body.create("get_attr", name, (), {}, value._name, None)
+        else:
+            default = attributes.data.get("fx.default")
+            args = () if default is None else (python_of(decode(default, iter(())), value_of),)
+            target = name if kind == "input" else value._name or name
+            node = body.create("placeholder", target, args, {}, value._name, value.location)
+        body.env[value] = node
+
+    def _finish(self, body: _Body, function: func.FuncOp) -> None:
+        """Writes mutated arguments back, leaves them out of the output, and restores the captured nesting."""
+        output = next(node for node in reversed(body.graph.nodes) if node.op == "output")
+        attributes = _dictionaries(function.res_attrs, len(function.function_type.outputs.data))
+        written = [a.data.get("fx.mutates") for a in attributes]
+        results = output.args[0]
+        if any(written):
+            assert isinstance(results, (tuple, list))
+            terminator = function.body.block.last_op
+            assert terminator is not None
+            kept, index = list[Any](), 0
+            with body.graph.inserting_before(output):
+                for value in results:
+                    target = written[index] if isinstance(value, Node) else None
+                    index += isinstance(value, Node)
+                    if isinstance(target, IntegerAttr):
+                        argument = body.env[function.body.block.args[target.value.data]]
+                        body.graph.call_function(torch.ops.aten.copy_.default, (argument, value))
+                    else:
+                        kept.append(value)
+            output.args = (tuple(kept),)
+        specs = [function.attributes.get(name) for name in ("fx.in_spec", "fx.out_spec")]
+        if all(isinstance(spec, StringAttr) for spec in specs):
+            in_spec, out_spec = (_spec(spec.data) for spec in specs)  # type: ignore[union-attr]
+            body.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(_argument_names(in_spec), in_spec, out_spec)))
+
+    def tensor(self, name: str) -> torch.Tensor:
+        if name not in self.program.state:
+            raise WeightsError(
+                f"the program has no value for the tensor {name!r}", hint="load the weights file that belongs to it"
+            )
+        return self.program.state[name]
+
+    def submodule(self, path: str) -> torch.nn.Module:
+        live = self.program.live.get(path)
+        if isinstance(live, torch.nn.Module):
+            return live
+        return build_module(path, self.modules, self.tensors, self.tensor, self.program.live)
+
+
+class _Body:
+    """One graph being built: of the entry function, of a callee or of a region."""
+
+    def __init__(self, exporter: _Exporter, root: torch.nn.Module, prefix: str, block: Block) -> None:
+        self.exporter, self.root, self.prefix, self.block = exporter, root, prefix, block
+        self.graph = Graph()
+        self.env = dict[SSAValue, Any]()
+        self.constants = 0
+
+    def run(self) -> None:
+        for op in self.block.ops:
+            try:
+                self.op(op)
+            except FxcError as error:
+                error.op = error.op or op_text(op)
+                raise
+
+    def create(self, kind: str, target: Any, args: Any, kwargs: Any, name: str | None, location: Attribute | None) -> Node:
+        name = name if location is None else node_name(location) or name
+        node = self.graph.create_node(kind, target, tuple(args), dict(kwargs), name=name)
+        if location is not None:
+            if (trace := stack_trace(location)) is not None:
+                node.meta["stack_trace"] = trace
+            if modules := module_stack(location):
+                node.meta["nn_module_stack"] = {key: (path, cls) for key, path, cls in modules}
+        return node
+
+    def python(self, tree: Tree) -> Any:
+        return python_of(tree, self.leaf)
+
+    def leaf(self, leaf: SSAValue | Attribute) -> Any:
+        if isinstance(leaf, SSAValue):
+            return self.env[leaf]
+        if isinstance(leaf, FunctionAttr):
+            return resolve_function(leaf.target.data, self.exporter.program.live)
+        return value_of(leaf)
+
+    def op(self, op: Operation) -> None:
+        match op:
+            case TorchOp():
+                args, kwargs = op.trees()
+                target = resolve_operator(op.operator)
+                self.call(op, "call_function", target, self.python(args), self.python_kwargs(kwargs), op.is_packed)
+            case HigherOrderOp():
+                self.higher_order(op)
+            case CallFunctionOp() | CallMethodOp() | CallModuleOp() | GetAttrOp():
+                self.fx_call(op)
+            case ConstantOp():
+                self.env[op.result] = self.constant(op)
+            case func.CallOp():
+                self.function_call(op)
+            case OutputOp():
+                args, _ = op.trees()
+                self.create("output", "output", self.python(args), {}, "output", op.location)
+            case func.ReturnOp():
+                values = tuple(self.env[value] for value in op.operands)
+                self.create("output", "output", (values[0] if len(values) == 1 else values,), {}, "output", op.location)
+            case _:
+                raise InputError(
+                    f"{op.name} has no meaning as an FX node",
+                    hint="lower it first, or export before this level",
+                )
+
+    def python_kwargs(self, kwargs: dict[str, Tree]) -> dict[str, Any]:
+        return {name: self.python(tree) for name, tree in kwargs.items()}
+
+    def call(self, op: Operation, kind: str, target: Any, args: Any, kwargs: Any, packed: bool) -> None:
+        """The node of ``op``; several results, or the elements of a list, become ``getitem`` nodes."""
+        results = list(op.results)
+        name = results[0]._name if len(results) == 1 else None
+        node = self.create(kind, target, args, kwargs, name, op.location)
+        if packed or (len(results) == 1 and not _returns_sequence(op)):
+            for result in results:
+                self.env[result] = node
+            return
+        for i, result in enumerate(results):
+            if result.uses:
+                self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
+
+    def fx_call(self, op: CallFunctionOp | CallMethodOp | CallModuleOp | GetAttrOp) -> None:
+        args, kwargs = op.trees()
+        python, keywords = self.python(args), self.python_kwargs(kwargs)
+        target: Any = op.call_target() or ""
+        kind = op.name.removeprefix("fx.")
+        if isinstance(op, CallFunctionOp):
+            target = resolve_function(target, self.exporter.program.live)
+            if target is getattr:
+                check_attribute(python[1] if len(python) > 1 else None)
+        elif isinstance(op, CallMethodOp):
+            check_method(target)
+        elif isinstance(op, CallModuleOp):
+            _set_module(self.root, target.removeprefix(self.prefix), self.exporter.submodule(target))
+            target = target.removeprefix(self.prefix)
+        else:
+            declaration = self.exporter.tensors.get(target)
+            kind_of = declaration.kind.data if declaration is not None else "constant"
+            tensor = self.exporter.tensor(target)
+            target = target.removeprefix(self.prefix)
+            _set_tensor(self.root, target, tensor, kind_of, True)
+        self.call(op, kind, target, python, keywords, True)
+
+    def higher_order(self, op: HigherOrderOp) -> None:
+        nodes = dict[str, Node]()
+        for name, region in zip(op.region_names(), op.regions, strict=True):
+            if not hasattr(self.root, name):
+                _set_module(self.root, name, self.region(region.block, name))
+            nodes[name] = self.create("get_attr", name, (), {}, name, None)
+        args, kwargs = op.trees()
+
+        def leaf(value: SSAValue | Attribute) -> Any:
+            return nodes[value.target.data] if isinstance(value, RegionAttr) else self.leaf(value)
+
+        python = [python_of(tree, leaf) for tree in args]
+        keywords = {name: python_of(tree, leaf) for name, tree in kwargs.items()}
+        target = resolve_higher_order(op.operator.removeprefix("higher_order."))
+        packed = len(op.results) == 1 and _is_packed(op)
+        self.call(op, "call_function", target, python, keywords, packed)
+
+    def region(self, block: Block, name: str) -> GraphModule:
+        body = _Body(self.exporter, torch.nn.Module(), f"{self.prefix}{name}.", block)
+        for value in block.args:
+            body.env[value] = body.create("placeholder", value._name or "arg", (), {}, value._name, value.location)
+        body.run()
+        return GraphModule(body.root, body.graph)
+
+    def function_call(self, op: func.CallOp) -> None:
+        name = op.callee.root_reference.data
+        callee = self.exporter.functions.get(name)
+        if callee is None or callee.is_declaration:
+            raise InputError(f"@{name} is called, but has no body", hint="define the function or inline it away")
+        if not hasattr(self.root, name):
+            _set_module(self.root, name, self.region(callee.body.block, name))
+        self.call(op, "call_module", name, [self.env[v] for v in op.operands], {}, len(op.results) == 1)
+
+    def constant(self, op: ConstantOp) -> Any:
+        value = constant_value(op)
+        if not isinstance(value, torch.Tensor):
+            return value
+        while hasattr(self.root, f"_tensor_constant{self.constants}"):
+            self.constants += 1
+        name = f"_tensor_constant{self.constants}"
+        self.root.register_buffer(name, value, persistent=False)
+        return self.create("get_attr", name, (), {}, op.result._name or name, op.location)
+
+
+def _is_packed(op: HigherOrderOp) -> bool:
+    return isinstance(op.results[0].type, TupleType) or op.results[0].type == NONE_TYPE or not op.regions
+
+
+def _returns_sequence(op: Operation) -> bool:
+    """Whether PyTorch returns a tuple or list where ``op`` has one unpacked result."""
+    if isinstance(op, TorchOp):
+        returns = op.SCHEMA.returns
+        return len(returns) > 1 or (len(returns) == 1 and "[]" in returns[0].type)
+    return isinstance(op, HigherOrderOp)
+
+
+def _dictionaries(attributes: Any, count: int) -> list[DictionaryAttr]:
+    return list(attributes) if attributes is not None else [DictionaryAttr({})] * count
+
+
+def _text(attributes: DictionaryAttr, key: str) -> str | None:
+    value = attributes.data.get(key)
+    return value.data if isinstance(value, StringAttr) else None
+
+
+def _spec(text: str) -> TreeSpec:
+    try:
+        return treespec_loads(text)
+    except (ValueError, NotImplementedError, KeyError, TypeError) as error:
+        raise FxcError(f"the program's input or output nesting cannot be read: {error}") from error
+
+
+def _argument_names(in_spec: TreeSpec) -> list[str]:
+    children = in_spec.children()
+    if in_spec.type is tuple and len(children) == 2 and children[0].type is tuple and children[1].type is dict:
+        return [*(f"arg_{i}" for i in range(children[0].num_children)), *map(str, children[1].context)]
+    return [f"arg_{i}" for i in range(in_spec.num_children)]
+
+
+def _owner(root: torch.nn.Module, path: str) -> tuple[torch.nn.Module, str]:
+    """The module that holds ``path``, made where it is missing, and the last name."""
+    *parents, last = path.split(".")
+    for name in parents:
+        child = getattr(root, name, None)
+        if not isinstance(child, torch.nn.Module):
+            child = torch.nn.Module()
+            root.add_module(name, child)
+        root = child
+    return root, last
+
+
+def _set_tensor(root: torch.nn.Module, path: str, tensor: torch.Tensor, kind: str, persistent: bool) -> None:
+    owner, name = _owner(root, path)
+    if getattr(owner, name, None) is tensor:
+        return
+    if kind == "parameter" and isinstance(tensor, torch.nn.Parameter):
+        owner.register_parameter(name, tensor)
+    elif kind == "parameter":
+        owner.register_parameter(name, torch.nn.Parameter(tensor, requires_grad=tensor.is_floating_point()))
+    elif kind == "buffer":
+        owner.register_buffer(name, tensor, persistent=persistent)
+    else:
+        setattr(owner, name, tensor)
+
+
+def _set_module(root: torch.nn.Module, path: str, module: torch.nn.Module) -> None:
+    owner, name = _owner(root, path)
+    owner.add_module(name, module)
+
+
+def _training(root: torch.nn.Module) -> bool:
+    """Train mode where a submodule is in it: a GraphModule must not change the mode of the modules that it calls."""
+    return any(module.training for module in root.children() if type(module) is not torch.nn.Module)

@@ -1,0 +1,98 @@
+"""FX's node names, module paths and Python stack traces as MLIR locations, and back, exactly.
+
+``loc("add_1"(fused["in forward: return x + y"("model.py":12:0), "module"("layers.0"("torch.nn.modules.linear.Linear"))]))``
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, FusedLoc, IntAttr, NameLoc, NoneAttr, StringAttr
+from xdsl.ir import Attribute
+
+ModuleStack = tuple[tuple[str, str, str], ...]
+"""(key, path, class) of each module around a node, outermost first, as ``nn_module_stack`` has them."""
+
+_FRAME = re.compile(r'  File "([^"]*)", line (\d+), in ([^\n]*)\n(?:    ([^\n]*)\n?)?')
+
+
+@lru_cache(8192)
+def node_location(name: str, trace: str | None = None, modules: ModuleStack = ()) -> Attribute:
+    """The location of the node ``name`` with FX's ``stack_trace`` and ``nn_module_stack``."""
+    parts = [*_trace_locations(trace), *_module_locations(modules)]
+    inner: Attribute = NoneAttr() if not parts else parts[0] if len(parts) == 1 else FusedLoc(tuple(parts), NoneAttr())
+    return NameLoc(StringAttr(name), inner)
+
+
+def node_name(location: Attribute) -> str | None:
+    """The FX node name of a location, or None where it has none."""
+    location = _callee(location)
+    return location.desc.data if isinstance(location, NameLoc) else None
+
+
+def stack_trace(location: Attribute) -> str | None:
+    """FX's ``stack_trace``, character for character."""
+    frames = list[str]()
+    for part in _parts(location):
+        if not isinstance(part, NameLoc):
+            continue
+        if part.desc.data.startswith("trace:"):
+            return part.desc.data.removeprefix("trace:")
+        if part.desc.data.startswith("in ") and isinstance(part.location, FileLineColLoc):
+            frames.append(_frame_text(part.desc.data.removeprefix("in "), part.location))
+    return "".join(frames) if frames else None
+
+
+def module_stack(location: Attribute) -> ModuleStack:
+    """The modules around a node, outermost first."""
+    return tuple(
+        (part.location.desc.data, part.location.location.desc.data, part.location.location.location.desc.data)
+        for part in _parts(location)
+        if isinstance(part, NameLoc) and part.desc.data == "module" and isinstance(part.location, NameLoc)
+        if isinstance(part.location.location, NameLoc) and isinstance(part.location.location.location, NameLoc)
+    )
+
+
+def _parts(location: Attribute) -> tuple[Attribute, ...]:
+    location = _callee(location)
+    inner = location.location if isinstance(location, NameLoc) else location
+    return tuple(inner.locations.data) if isinstance(inner, FusedLoc) else (inner,)  # type: ignore[attr-defined]
+
+
+def _callee(location: Attribute) -> Attribute:
+    while isinstance(location, CallSiteLoc):
+        location = location.callee
+    return location
+
+
+@lru_cache(4096)
+def _trace_locations(trace: str | None) -> tuple[Attribute, ...]:
+    if not trace:
+        return ()
+    frames = tuple(
+        NameLoc(
+            StringAttr(f"in {function}" if code is None else f"in {function}: {code}"),
+            FileLineColLoc(StringAttr(file), IntAttr(int(line)), IntAttr(0)),
+        )
+        for file, line, function, code in ((m[1], m[2], m[3], m[4]) for m in _FRAME.finditer(trace))
+    )
+    exact = "".join(_frame_text(f.desc.data.removeprefix("in "), f.location) for f in frames)  # type: ignore[arg-type]
+    return frames if exact == trace else (*frames, NameLoc(StringAttr("trace:" + trace), UNKNOWN_LOC))
+
+
+def _frame_text(where: str, place: FileLineColLoc) -> str:
+    function, colon, code = where.partition(": ")
+    text = f'  File "{place.filename.data}", line {place.line.data}, in {function}\n'
+    return text + f"    {code}\n" if colon else text
+
+
+@lru_cache(4096)
+def _module_locations(modules: ModuleStack) -> tuple[Attribute, ...]:
+    return tuple(
+        NameLoc(
+            StringAttr("module"),
+            NameLoc(StringAttr(key), NameLoc(StringAttr(path), NameLoc(StringAttr(cls), NoneAttr()))),
+        )
+        for key, path, cls in modules
+    )

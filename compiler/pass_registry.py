@@ -1,0 +1,65 @@
+"""The passes that a pipeline may name: the package's own, and those loaded from files that the user names."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from xdsl.passes import ModulePass
+
+from fxc.errors import PipelineError, nearest
+from fxc.passes import available, load, pass_in
+
+
+@dataclass(frozen=True)
+class PassRegistry:
+    """Name -> pass class. Immutable: ``with_pass`` and ``with_file`` return a larger one."""
+
+    extra: Mapping[str, type[ModulePass]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def names(self) -> list[str]:
+        """All names, sorted; imports nothing."""
+        return sorted({*available(), *self.extra})
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.extra or name in available()
+
+    def get(self, name: str) -> type[ModulePass]:
+        """The class called ``name``; imports its file. Raises ``PipelineError`` where there is none."""
+        if name in self.extra:
+            return self.extra[name]
+        if name not in available():
+            raise PipelineError(f"there is no pass {name}", hint=nearest(name, self.names()) or "see --list-passes")
+        try:
+            return load(name)
+        except (ImportError, TypeError) as error:
+            raise PipelineError(f"pass {name} cannot be loaded: {error}") from error
+
+    def with_pass(self, cls: type[ModulePass]) -> PassRegistry:
+        if cls.name in self:
+            raise PipelineError(f"there is already a pass {cls.name}", hint="give the new pass another name")
+        return replace(self, extra=MappingProxyType({**self.extra, cls.name: cls}))
+
+    def with_file(self, path: Path) -> PassRegistry:
+        """Also the one pass that the Python file at ``path`` defines. This runs the file."""
+        return self.with_pass(_load_file(path))
+
+
+def _load_file(path: Path) -> type[ModulePass]:
+    if not path.is_file():
+        raise PipelineError(f"no pass can be loaded from {path}: there is no such file")
+    name = f"fxc_loaded_pass_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PipelineError(f"no pass can be loaded from {path}: it is not a Python file", hint="name it *.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up by name
+    try:
+        spec.loader.exec_module(module)
+        return pass_in(module)
+    except Exception as error:  # whatever the user's file raises
+        raise PipelineError(f"no pass can be loaded from {path}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,86 @@
+"""A pipeline ready to run: pass instances, passes anchored on ops, and named stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.passes import ModulePass
+
+from fxc.errors import PipelineError, nearest
+from fxc.pass_options import make_pass, spec_of
+from fxc.pass_registry import PassRegistry
+from fxc.pipeline_text import AnchorSpec, PassSpec, Spec, parse, to_text
+from fxc.pipelines import NAMED
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """``steps`` run on each ``op_name`` op directly in the op around, one op at a time, and see nothing beside it."""
+
+    op_name: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A named pipeline: ``steps`` run as if they were written in its place."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+
+Step = ModulePass | Anchored | Stage
+Pipeline = tuple[Step, ...]
+
+
+def parse_pipeline(text: str, registry: PassRegistry | None = None, named: Mapping[str, tuple[Spec, ...]] = NAMED) -> Pipeline:
+    """The pipeline that ``text`` names. Imports the files of the passes in it, and no others."""
+    return resolve(parse(text), registry or PassRegistry(), named)
+
+
+def resolve(specs: Sequence[Spec], registry: PassRegistry, named: Mapping[str, tuple[Spec, ...]] = NAMED) -> Pipeline:
+    """Look each name up and make the passes."""
+    return tuple(_resolve_one(spec, registry, named) for spec in specs)
+
+
+def _resolve_one(spec: Spec, registry: PassRegistry, named: Mapping[str, tuple[Spec, ...]]) -> Step:
+    if isinstance(spec, AnchorSpec):
+        if "." not in spec.op_name:
+            raise PipelineError(f"{spec.op_name}(...) does not name an op", hint="nest as in func.func(cse,dce)")
+        return Anchored(spec.op_name, resolve(spec.items, registry, named))
+    if spec.name in named:
+        if spec.options:
+            raise PipelineError(f"pipeline {spec.name} takes no options", hint="write its passes out to set theirs")
+        return Stage(spec.name, resolve(named[spec.name], registry, named))
+    if spec.name not in registry:
+        names = [*registry.names(), *named]
+        raise PipelineError(
+            f"there is no pass or pipeline {spec.name}",
+            hint=nearest(spec.name, names) or "fxc-opt --list-passes prints all of them",
+        )
+    return make_pass(registry.get(spec.name), spec)
+
+
+def pipeline_text(pipeline: Sequence[Step]) -> str:
+    """The canonical text of ``pipeline``, with named stages written out; parses back to the same passes."""
+    return to_text(tuple(_specs(pipeline)))
+
+
+def _specs(pipeline: Sequence[Step]) -> Iterator[PassSpec | AnchorSpec]:
+    for step in pipeline:
+        if isinstance(step, Stage):
+            yield from _specs(step.steps)
+        elif isinstance(step, Anchored):
+            yield AnchorSpec(step.op_name, tuple(_specs(step.steps)))
+        else:
+            yield spec_of(step)
+
+
+def anchors(pipeline: Sequence[Step]) -> Iterator[str]:
+    """The names of all ops that something in ``pipeline`` is anchored on."""
+    for step in pipeline:
+        if isinstance(step, Anchored):
+            yield step.op_name
+        if isinstance(step, (Anchored, Stage)):
+            yield from anchors(step.steps)

@@ -1,0 +1,166 @@
+"""A program: the IR, and the tensors and live objects that it names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+
+from fxc.context import new_context
+from fxc.dialects.context import FxcContext
+from fxc.dialects.fx import TensorDeclOp
+from fxc.dialects.syntax import clone_module, parse_module, print_module
+from fxc.errors import FxcError, WeightsError
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass
+class Program:
+    """An IR module and what its names stand for.
+
+    ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants; the
+    user's own tensors, never copies. ``live``: modules by path and functions by name that came from the running process and
+    that a file could not name; empty for a program read from a file.
+    """
+
+    module: ModuleOp
+    state: dict[str, torch.Tensor] = field(default_factory=dict)
+    live: dict[str, Any] = field(default_factory=dict)
+    context: FxcContext = field(default_factory=new_context)
+
+    def __str__(self) -> str:
+        return print_module(self.module)
+
+    def text(self, *, debuginfo: bool = False, generic: bool = False) -> str:
+        """The IR as text. ``debuginfo`` adds node names, module paths and stack traces as locations."""
+        return print_module(self.module, debuginfo=debuginfo, generic=generic)
+
+    def copy(self) -> Program:
+        """A program with its own IR over the same tensors."""
+        return Program(clone_module(self.module), dict(self.state), dict(self.live), self.context)
+
+    @property
+    def main(self) -> FuncOp:
+        """The entry function: ``@main``, or the only public function."""
+        return entry_function(self.module)
+
+    def save(self, path: str | Path, *, debuginfo: bool = True) -> None:
+        """Writes ``path`` (IR text) and, where there is state, ``path`` with the suffix ``.safetensors``."""
+        path = Path(path)
+        path.write_text(self.text(debuginfo=debuginfo), encoding="utf-8")
+        if self.state:
+            save_state(self.state, weights_path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Program:
+        """Reads what ``save`` wrote. Runs no code. ParseError, VerifyError or WeightsError where a file is not right."""
+        from fxc.runner import read_module
+
+        path, context = Path(path), new_context()
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FxcError(f"cannot read {path}: {error}") from error
+        module = read_module(context, text, str(path))
+        needed = state_names(module)
+        weights = weights_path(path)
+        if needed and not weights.exists():
+            raise WeightsError(
+                f"{path} names {len(needed)} tensors, but {weights.name} is missing",
+                hint="keep the two files side by side; `fxc import` and Program.save write both",
+            )
+        return cls(module, load_state(weights, needed) if needed else {}, {}, context)
+
+    @classmethod
+    def parse(cls, text: str, state: Mapping[str, torch.Tensor] | None = None) -> Program:
+        """The program of IR text, for tests and notebooks; ``state`` gives the tensors that it names."""
+        context = new_context()
+        return cls(parse_module(context, text), dict(state or {}), {}, context)
+
+
+def entry_function(module: ModuleOp) -> FuncOp:
+    """``@main``, or the only function that is not private. FxcError where there is none, or no one."""
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    for function in functions:
+        if function.sym_name.data == "main":
+            return function
+    public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data != "private"]
+    if len(public) != 1:
+        names = ", ".join(f"@{f.sym_name.data}" for f in public) or "none"
+        raise FxcError(f"no function @main, and not exactly one public function: {names}", hint="name the entry @main")
+    return public[0]
+
+
+def state_names(module: ModuleOp) -> list[str]:
+    """The names of tensors that ``module`` takes from the weights file: declared ones, and state arguments of the entry."""
+    names = dict.fromkeys(op.sym.data for op in module.ops if isinstance(op, TensorDeclOp))
+    for function in module.ops:
+        if isinstance(function, FuncOp):
+            for attrs in function.arg_attrs or ():
+                kind, name = attrs.data.get("fx.kind"), attrs.data.get("fx.name")
+                if isinstance(kind, StringAttr) and kind.data in STATE_KINDS and isinstance(name, StringAttr):
+                    names[name.data] = None
+    return list(names)
+
+
+STATE_KINDS = frozenset({"parameter", "buffer", "constant"})
+"""The ``fx.kind`` of function arguments whose values are the model's own."""
+
+
+def weights_path(path: Path) -> Path:
+    """The weights file of an IR file."""
+    return path.with_suffix(".safetensors")
+
+
+def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Writes tensors to a safetensors file. Names of one tensor share one entry; the metadata says which."""
+    import torch
+    from safetensors.torch import save_file
+
+    first, tensors, aliases, views = dict[Any, str](), dict[str, torch.Tensor](), dict[str, str](), dict[str, str]()
+    for name, tensor in state.items():
+        if tensor.is_sparse or tensor.is_quantized or tensor.layout is not torch.strided:
+            raise WeightsError(f"{name} is a {tensor.layout} tensor, which a weights file cannot hold")
+        key = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+        if tensor.numel() and key in first:
+            aliases[name] = first[key]
+            continue
+        first[key] = name
+        plain = tensor.detach().contiguous().clone()
+        if plain.is_complex():
+            views[name], plain = str(plain.dtype).removeprefix("torch."), torch.view_as_real(plain)
+        tensors[name] = plain
+    save_file(tensors, path, {"aliases": json.dumps(aliases), "complex": json.dumps(views)})
+
+
+def load_state(path: Path, names: Iterable[str]) -> dict[str, torch.Tensor]:
+    """The tensors called ``names``. WeightsError where the file is damaged or lacks one."""
+    import torch
+    from safetensors import SafetensorError, safe_open
+
+    state: dict[str, torch.Tensor] = {}
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            aliases, views = json.loads(metadata.get("aliases", "{}")), json.loads(metadata.get("complex", "{}"))
+            stored = set(file.keys())
+            for name in names:
+                source = aliases.get(name, name)
+                if source not in stored:
+                    raise WeightsError(f"{path.name} has no tensor {name!r}", hint="the weights belong to another program")
+                if source in state:
+                    state[name] = state[source]
+                    continue
+                tensor = file.get_tensor(source)
+                tensor = torch.view_as_complex(tensor) if source in views else tensor
+                state[source] = state[name] = tensor
+    except (SafetensorError, OSError, ValueError) as error:
+        raise WeightsError(f"{path} is not a readable weights file: {error}") from error
+    return {name: state[name] for name in names}

@@ -1,0 +1,36 @@
+"""Small helpers for tests and for the examples in the documentation: text in, passes, text out.
+
+assert same_ir(run_pass(before, "inline,symbol-dce"), after)
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+
+from fxc.context import new_context
+from fxc.dialects.context import FxcContext
+from fxc.dialects.syntax import clone_module, parse_module, print_module
+from fxc.dialects.verification import verify
+from fxc.pipeline import parse_pipeline
+from fxc.runner import run_pipeline
+
+
+def parse(text: str, context: FxcContext | None = None) -> ModuleOp:
+    """The verified module of ``text``."""
+    module = parse_module(context or new_context(), text)
+    verify(module)
+    return module
+
+
+def run_pass(source: str | ModuleOp, pipeline: str, context: FxcContext | None = None) -> str:
+    """The text of ``source`` after ``pipeline``, as ``fxc-opt`` prints it. A module that is given stays as it is."""
+    context = context or new_context()
+    module = parse(source, context) if isinstance(source, str) else clone_module(source)
+    run_pipeline(context, module, parse_pipeline(pipeline))
+    return print_module(module)
+
+
+def same_ir(a: str | ModuleOp, b: str | ModuleOp) -> bool:
+    """Whether two modules are equal op for op. The names of values and places do not count."""
+    left, right = (parse(source) if isinstance(source, str) else source for source in (a, b))
+    return left.is_structurally_equivalent(right)
