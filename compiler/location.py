@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, FusedLoc, IntAttr, NameLoc, NoneAttr, StringAttr
@@ -23,6 +24,24 @@ def node_location(name: str, trace: str | None = None, modules: ModuleStack = ()
     parts = [*_trace_locations(trace), *_module_locations(modules)]
     inner: Attribute = NoneAttr() if not parts else parts[0] if len(parts) == 1 else FusedLoc(tuple(parts), NoneAttr())
     return NameLoc(StringAttr(name), inner)
+
+
+def with_regions(location: Attribute, regions: Mapping[str, Attribute]) -> Attribute:
+    """``location`` with the places of the submodules that a higher-order call reads, by name."""
+    if not regions or not isinstance(location, NameLoc):
+        return location
+    named = [NameLoc(StringAttr("region"), NameLoc(StringAttr(name), place)) for name, place in regions.items()]
+    parts = [part for part in _parts(location) if not isinstance(part, NoneAttr)]
+    return NameLoc(location.desc, FusedLoc((*parts, *named), NoneAttr()))
+
+
+def region_location(location: Attribute, name: str) -> Attribute | None:
+    """The place of the submodule ``name`` that a higher-order call reads."""
+    for part in _parts(location):
+        if isinstance(part, NameLoc) and part.desc.data == "region" and isinstance(part.location, NameLoc):
+            if part.location.desc.data == name:
+                return part.location.location
+    return None
 
 
 def node_name(location: Attribute) -> str | None:

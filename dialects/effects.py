@@ -6,17 +6,18 @@ a schema does not state. A call whose callee is unknown is assumed to do anythin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffectKind, Pure
+from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffectKind, Pure, RecursiveMemoryEffect
 
 from fxc.dialects.values import leaves
 
 if TYPE_CHECKING:
     from fxc.dialects.torch_ops.base import TorchOp
+    from fxc.dialects.torch_ops.schema import Argument
 
 HIDDEN_WRITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "aten.batch_norm.default": ("training", ("running_mean", "running_var")),
@@ -30,9 +31,9 @@ HIDDEN_WRITES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 SIDE_EFFECTS = frozenset(
     {
-        "aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
-        "aten._print.default", "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
-        "aten.manual_seed.default", "aten.from_file.default", "aten.save.default",
+        "aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default",
+        "aten._assert_tensor_metadata.default", "aten._print.default", "aten.sym_constrain_range.default",
+        "aten.sym_constrain_range_for_size.default", "aten.manual_seed.default", "aten.from_file.default", "aten.save.default",
     }
 )  # fmt: skip
 """Operators that must run though nothing reads their results."""
@@ -41,6 +42,28 @@ EFFECTFUL_NAMESPACES = frozenset(
     {"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "symm_mem", "rpc", "profiler", "prim"}
 )
 """Namespaces of collectives and of the interpreter: every rank must run them, in order."""
+
+UNDECLARED_VIEWS = frozenset(
+    {
+        "aten._unsafe_view.default", "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default",
+        "aten.unsafe_chunk.default", "aten.lift.default", "_c10d_functional.wait_tensor.default",
+    }
+)  # fmt: skip
+"""Operators whose results share memory with their first argument though their schema does not say so."""
+
+FRESH_COMPOSITES = frozenset(
+    {
+        "linear", "matmul", "linalg_matmul", "inner", "outer", "bilinear", "conv1d", "conv2d", "conv3d", "conv1d.padding",
+        "conv2d.padding", "conv3d.padding", "conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input",
+        "batch_norm", "instance_norm", "layer_norm", "group_norm", "rms_norm", "softmax.int", "log_softmax.int",
+        "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+        "adaptive_avg_pool3d", "scaled_dot_product_attention", "cross_entropy_loss", "nll_loss_nd", "l1_loss", "kl_div",
+        "cosine_similarity", "square", "divide.Tensor", "multiply.Tensor", "subtract.Tensor", "true_divide.Tensor",
+        "negative", "absolute", "clip", "selu", "relu6", "one_hot", "var.dim", "std.dim", "var_mean.dim", "std_mean.dim",
+        "argsort", "isfinite", "fliplr", "log_sigmoid", "prelu",
+    }
+)  # fmt: skip
+"""Composite operators of ``aten`` that always allocate what they return; of others that cannot be told (``dropout``)."""
 
 PURE_FUNCTIONS = frozenset(
     {"getattr", "len", "int", "float", "bool", "min", "max", "abs", "sum", "round", "pow", "range", "slice"}
@@ -83,15 +106,26 @@ class CallEffects(MemoryEffect):
 
 def is_random(op: Operation) -> bool:
     """Whether ``op`` draws from a generator: two calls differ, and dropping one changes what the next draws."""
-    flags = getattr(op, "FLAGS", "")
-    return "r" in flags and not _is_inert_random(op)
+    return "r" in getattr(op, "FLAGS", "") and not _is_inert_random(op)
 
 
 def _is_inert_random(op: Operation) -> bool:
-    """A dropout that is switched off draws nothing."""
-    from fxc.dialects.values import bool_attr
+    """A dropout that is switched off, or that drops nothing, draws nothing."""
+    from fxc.dialects.torch_ops.base import TorchOp
+    from fxc.dialects.values import bool_attr, float_attr, int_attr
 
-    return op.name.endswith("dropout.default") and op.properties.get("train") == bool_attr(False)
+    assert isinstance(op, TorchOp)
+    arguments, off, zero = op.SCHEMA.by_name, bool_attr(False), (float_attr(0.0), int_attr(0))
+    for name in ("train", "training"):
+        if name in arguments:
+            default = off if arguments[name].default == "False" else None
+            if op.properties.get(name, default) == off:
+                return True
+    for name in ("dropout_p", "dropout"):
+        if name in arguments:
+            default = zero[0] if float(arguments[name].default or 1) == 0 else None
+            return op.properties.get(name, default) in zero
+    return False
 
 
 def writes(op: Operation) -> list[SSAValue] | None:
@@ -129,8 +163,8 @@ def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
         if not _returns_fresh(op):
             yield from ((i, operand) for i in range(len(op.results)) for operand in op.operands)
         return
-    returns = op.SCHEMA.returns
-    if not any(r.alias for r in returns) and not ("c" in op.FLAGS and _may_return_input(op)):
+    returns, undeclared = op.SCHEMA.returns, _undeclared_aliases(op)
+    if not undeclared and not any(r.alias for r in returns):
         return
     bound = op.bound()
     for i in range(len(op.results)):
@@ -138,14 +172,29 @@ def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
         sets = set(declared.split("|")) - {""}
         for argument in op.SCHEMA.arguments:
             tied = argument.alias and (argument.alias in sets or "*" in sets)
-            composite = "c" in op.FLAGS and not declared and argument.is_tensor
-            if (tied or composite) and argument.name in bound:
+            if (tied or (not declared and argument in undeclared)) and argument.name in bound:
                 yield from ((i, leaf) for leaf in leaves(bound[argument.name]) if isinstance(leaf, SSAValue))
 
 
-def _may_return_input(op: TorchOp) -> bool:
-    """Composite operators may hand back an argument (dropout in eval mode, contiguous, to) without saying so."""
-    return any(r.type.startswith("Tensor") for r in op.SCHEMA.returns)
+def is_view(op: Operation) -> bool:
+    """Whether every result of ``op`` surely shares its argument's memory, and reads none of it: ``permute``, ``split``."""
+    from fxc.dialects.torch_ops.base import TorchOp
+
+    if not isinstance(op, TorchOp) or "c" in op.FLAGS or op.SCHEMA.mutates:
+        return False
+    return op.operator in UNDECLARED_VIEWS or all(r.alias for r in op.SCHEMA.returns)
+
+
+def _undeclared_aliases(op: TorchOp) -> Sequence[Argument]:
+    """Arguments that a result may share memory with though no alias set says so."""
+    schema = op.SCHEMA
+    if op.operator in UNDECLARED_VIEWS:
+        return schema.arguments[:1]
+    if "c" not in op.FLAGS or op.operator.removeprefix("aten.").removesuffix(".default") in FRESH_COMPOSITES:
+        return ()
+    if not any(r.type.startswith("Tensor") for r in schema.returns):
+        return ()
+    return tuple(argument for argument in schema.arguments if argument.is_tensor)
 
 
 def _returns_fresh(op: Operation) -> bool:
@@ -159,14 +208,14 @@ def has_side_effect(op: Operation) -> bool:
 
     if isinstance(op, TorchOp):
         return op.operator in SIDE_EFFECTS or op.operator.split(".")[0] in EFFECTFUL_NAMESPACES or is_random(op)
-    if isinstance(op, HigherOrderOp):
+    if isinstance(op, HigherOrderOp) or (op.regions and op.has_trait(RecursiveMemoryEffect)):
         return any(
             has_side_effect(inner) or writes(inner) != []
             for region in op.regions
             for block in region.blocks
             for inner in block.ops
             if not inner.has_trait(IsTerminator)
-        ) or op.operator in ("higher_order.with_effects", "higher_order.print")
+        ) or op.name in ("torch.higher_order.with_effects", "torch.higher_order.print")
     if isinstance(op, (GetAttrOp,)):
         return False
     if isinstance(op, CallFunctionOp):
@@ -196,6 +245,8 @@ def is_pure(op: Operation) -> bool:
 
 def reads_memory(op: Operation) -> bool:
     """Whether what ``op`` computes depends on the contents of tensors that others may write."""
-    from xdsl.dialects.builtin import TensorType
+    from xdsl.dialects.builtin import TensorType, TupleType
 
-    return any(isinstance(operand.type, TensorType) for operand in op.operands)
+    from fxc.dialects.types import ValueType
+
+    return any(isinstance(operand.type, (TensorType, TupleType, ValueType)) for operand in op.operands)

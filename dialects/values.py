@@ -106,6 +106,14 @@ class StateAttr(ParametrizedAttribute):
 
 
 @irdl_attr_definition
+class OpaqueAttr(ParametrizedAttribute):
+    """A field of a module that text cannot hold, by its class; the module can only be used where it is live."""
+
+    name = "fx.opaque"
+    description: StringAttr
+
+
+@irdl_attr_definition
 class RegionAttr(ParametrizedAttribute):
     """A region of the op, passed as an argument under the name of its submodule."""
 
@@ -322,6 +330,7 @@ def region_names(trees: Sequence[Tree]) -> list[str]:
 
 VALUE_ATTRIBUTES = [
     SSAAttr, NoneValueAttr, EllipsisAttr, TupleAttr, DictAttr, SliceAttr, RangeAttr, ComplexAttr, FunctionAttr, StateAttr,
+    OpaqueAttr,
     RegionAttr,
 ]  # fmt: skip
 TORCH_ATTRIBUTES = [DTypeAttr, LayoutAttr, MemoryFormatAttr, DeviceAttr]

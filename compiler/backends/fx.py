@@ -24,7 +24,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import NONE_TYPE
 from fxc.dialects.values import FunctionAttr, RegionAttr, Tree, decode
 from fxc.errors import FxcError, InputError, WeightsError
-from fxc.location import module_stack, node_name, stack_trace
+from fxc.location import module_stack, node_name, region_location, stack_trace
 from fxc.program import STATE_KINDS, Program, entry_function
 from fxc.semantics.targets import (
     check_attribute,
@@ -234,7 +234,7 @@ class _Body:
         for name, region in zip(op.region_names(), op.regions, strict=True):
             if not hasattr(self.root, name):
                 _set_module(self.root, name, self.region(region.block, name))
-            nodes[name] = self.create("get_attr", name, (), {}, name, None)
+            nodes[name] = self.create("get_attr", name, (), {}, name, region_location(op.location, name))
         args, kwargs = op.trees()
 
         def leaf(value: SSAValue | Attribute) -> Any:

@@ -56,6 +56,8 @@ def build_module(
                 module.register_buffer(field, value, persistent=kind is None or kind.non_persistent is None)
         else:
             module.__dict__[field] = value
+    if isinstance(module, torch.nn.RNNBase):
+        module._init_flat_weights()
     for child in declarations:
         parent, _, last = child.rpartition(".")
         if parent == path:

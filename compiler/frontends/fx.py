@@ -21,10 +21,10 @@ from fxc.context import new_context
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp, PositionalCall, TensorDeclOp
 from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class, op_class, table
 from fxc.dialects.types import NONE_TYPE, VALUE
-from fxc.dialects.values import RegionAttr, Tree, encode, int_attr, str_attr
+from fxc.dialects.values import RegionAttr, Tree, encode, int_attr, region_names, str_attr
 from fxc.errors import CaptureError, FxcError
 from fxc.frontends.modules import declare_module
-from fxc.location import ModuleStack, node_location
+from fxc.location import ModuleStack, node_location, with_regions
 from fxc.program import Program
 from fxc.semantics.operators import flags_of, operator_name, schema_text
 from fxc.semantics.targets import function_name, is_allowed
@@ -63,6 +63,7 @@ class _Importer:
         self.state = dict[str, torch.Tensor]()
         self.live = dict[str, Any]()
         self.symbolic = list[Any]()
+        self.region_places = dict[str, Attribute]()
 
     # entry points
 
@@ -150,7 +151,7 @@ class _Importer:
                 name = spec.target if spec.kind.name == "USER_INPUT_MUTATION" else by_target[spec.target]
                 attributes[leaf] = DictionaryAttr({"fx.mutates": int_attr(index[name])})  # type: ignore[index]
                 any_mutation = True
-            leaf += not type(spec.arg).__name__ == "ConstantArgument"
+            leaf += type(spec.arg).__name__ != "ConstantArgument"
         if any_mutation:
             function.properties["res_attrs"] = ArrayAttr(attributes)
 
@@ -184,6 +185,7 @@ class _Importer:
             value = _attribute(owner, str(node.target))
             if isinstance(value, GraphModule):
                 env[node] = RegionAttr(StringAttr(str(node.target)))
+                self.region_places[str(node.target)] = self.location(node)
                 return None
 
         def leaf(value: Any) -> SSAValue | Attribute:
@@ -212,7 +214,9 @@ class _Importer:
                     results = [NONE_TYPE]
                 return self.operator_class(target).build_call(args, kwargs, results, **more)
             if isinstance(target, torch._ops.HigherOrderOperator):
-                regions = [self.region(owner, name, prefix) for name in _region_names(args, kwargs)]
+                names = region_names([*args, *kwargs.values()])
+                more["location"] = with_regions(more["location"], {name: self.region_places[name] for name in names})
+                regions = [self.region(owner, name, prefix) for name in names]
                 cls = op_class(f"torch.higher_order.{target.name()}")
                 assert cls is not None and issubclass(cls, PositionalCall)
                 return cls.build_call(args, kwargs, results, regions=regions, **more)
@@ -292,12 +296,6 @@ class _Importer:
             for key, (path, cls) in (node.meta.get("nn_module_stack") or {}).items()
         )
         return node_location(node.name, node.meta.get("stack_trace"), stack)
-
-
-def _region_names(args: list[Tree], kwargs: dict[str, Tree]) -> list[str]:
-    from fxc.dialects.values import region_names
-
-    return region_names([*args, *kwargs.values()])
 
 
 def _attribute(owner: Any, path: str) -> Any:

@@ -1,0 +1,1 @@
+../../compiler/pass_options.py

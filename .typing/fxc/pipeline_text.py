@@ -1,0 +1,1 @@
+../../compiler/pipeline_text.py

@@ -1,0 +1,1 @@
+../../compiler/print_ir.py

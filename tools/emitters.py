@@ -1,0 +1,37 @@
+"""What ``fxc-opt --emit`` can write. An emitter is a function ``(module, EmitOptions) -> str``, imported when asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from xdsl.dialects.builtin import ModuleOp
+
+from fxc.dialects.syntax import print_module
+
+EMITTERS: Mapping[str, str] = MappingProxyType(
+    {
+        "mlir": "fxc.tools.emitters:emit_mlir",
+    }
+)
+"""Name -> ``module:function``. Adding an emitter is adding a line."""
+
+
+@dataclass(frozen=True)
+class EmitOptions:
+    """How IR text is printed. Emitters of other formats ignore what does not apply to them."""
+
+    debuginfo: bool = False
+    generic: bool = False
+
+
+def emit(name: str, module: ModuleOp, options: EmitOptions) -> str:
+    """The text of ``module`` in the format ``name``, a key of ``EMITTERS``."""
+    path, function = EMITTERS[name].split(":")
+    return getattr(importlib.import_module(path), function)(module, options)
+
+
+def emit_mlir(module: ModuleOp, options: EmitOptions) -> str:
+    return print_module(module, debuginfo=options.debuginfo, generic=options.generic)

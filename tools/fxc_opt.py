@@ -1,0 +1,222 @@
+"""fxc-opt: runs passes on a text file, as mlir-opt does. IR goes to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fxc.errors import FxcError, InputError, ParseError, PipelineError, nearest
+from fxc.pass_registry import PassRegistry
+from fxc.pipelines import NAMED
+from fxc.print_ir import PrintIR
+from fxc.statistics import Statistics
+from fxc.timing import Timer
+from fxc.tools.click_groups import GroupedCommand, GroupedOption
+from fxc.tools.emitters import EMITTERS, EmitOptions
+from fxc.tools.list_passes import listing
+from fxc.tools.opt_driver import DriverOptions, drive
+from fxc.tools.tables import print_statistics, print_timing
+
+
+def _complete_passes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """For the shell: the names that can follow what is typed of a pipeline."""
+    typed = re.split(r"(?<=[,(])", incomplete)
+    before, last = "".join(typed[:-1]), typed[-1]
+    return [before + name for name in (*PassRegistry().names(), *NAMED) if name.startswith(last)]
+
+
+_INPUT = partial(click.option, cls=GroupedOption, group="Input and output")
+_PASSES = partial(click.option, cls=GroupedOption, group="Passes")
+_CHECKS = partial(click.option, cls=GroupedOption, group="Checking")
+_LOOK = partial(click.option, cls=GroupedOption, group="Looking inside")
+
+HELP = """Run passes on an IR file (MLIR text) and print the result.
+
+FILE is read from stdin where it is left out or "-". The exit code is 0, or 1 with one message on stderr.
+
+\b
+Examples:
+  fxc-opt model.mlir                                parse, verify, print
+  fxc-opt model.mlir -p canonicalize,cse            two passes
+  fxc-opt model.mlir -p 'builtin.module(inline,func.func(cse,dce{max-rounds=2}))'
+                                                    nested, with an option
+  fxc-opt model.mlir -p simplify --print-ir-after-change --timing
+                                                    a named pipeline, and what each pass did
+  fxc-opt bad.mlir -p simplify --crash-reproducer=crash.mlir
+  fxc-opt --run-reproducer crash.mlir               replay the failure
+  fxc-opt --list-passes                             all passes and named pipelines
+"""
+
+
+# fmt: off
+@click.command("fxc-opt", cls=GroupedCommand, help=HELP,
+               context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]})
+@click.argument("file", default="-", type=click.Path(allow_dash=True))
+@_INPUT("-o", "output", metavar="FILE", type=click.Path(dir_okay=False), help="Write the IR here, not to stdout.")
+@_INPUT("--emit", default="mlir", type=click.Choice(list(EMITTERS)), show_default=True, help="What to write.")
+@_INPUT("--split-input-file", is_flag=True, help='Treat the parts between "// -----" lines as files of their own.')
+@_INPUT("--print-debuginfo", is_flag=True, help="Print locations: FX node names, module paths, source lines.")
+@_INPUT("--print-op-generic", is_flag=True, help="Print every op in MLIR's generic form.")
+@_INPUT("--allow-unregistered-dialect", is_flag=True, help="Accept ops that no dialect knows, in generic form.")
+@_PASSES("-p", "--pass-pipeline", "pipeline", default="", metavar="PIPELINE",
+         shell_complete=_complete_passes, help="Passes to run, in order: names, nested in op names, with options.")
+@_PASSES("--load-pass", multiple=True, metavar="FILE", type=click.Path(),
+         help="Also know the pass in this Python file, which is run. May be repeated.")
+@_PASSES("--list-passes", is_flag=True, help="Print the passes with their options, and the named pipelines.")
+@_CHECKS("--verify-each/--no-verify-each", default=True,
+         help="Verify the IR after each pass (the default), or only at the end.")
+@_CHECKS("--verify-diagnostics", is_flag=True,
+         help='Compare the errors with "// expected-error@+1 {{text}}" comments.')
+@_CHECKS("--check-numerics", is_flag=True,
+         help="Run the module before and after each pass and compare the numbers. Loads PyTorch.")
+@_CHECKS("--crash-reproducer", metavar="FILE", type=click.Path(dir_okay=False),
+         help="When a pass fails, write a file that replays it.")
+@_CHECKS("--run-reproducer", is_flag=True, help="Run the pipeline that FILE, a reproducer, holds.")
+@_LOOK("--print-ir-before", multiple=True, metavar="PASS", shell_complete=_complete_passes,
+       help="Dump the IR before this pass. May be repeated.")
+@_LOOK("--print-ir-after", multiple=True, metavar="PASS", shell_complete=_complete_passes,
+       help="Dump the IR after this pass. May be repeated.")
+@_LOOK("--print-ir-before-all", is_flag=True, help="Dump the IR before every pass.")
+@_LOOK("--print-ir-after-all", is_flag=True, help="Dump the IR after every pass.")
+@_LOOK("--print-ir-after-change", is_flag=True, help="Dump the IR after passes that changed it.")
+@_LOOK("--print-ir-after-failure", is_flag=True, help="Dump what a failing pass left.")
+@_LOOK("--timing", is_flag=True, help="Print where the time went.")
+@_LOOK("--statistics", is_flag=True, help="Print ops before and after each pass, and what the pass counted.")
+@_LOOK("--traceback", is_flag=True, help="Print Python's traceback with an error.")
+@click.pass_context
+def command(click_context: click.Context, **arguments: Any) -> None:
+    try:
+        click_context.exit(_run(arguments))
+    except FxcError as error:
+        _complain(error, arguments["traceback"])
+        click_context.exit(1)
+# fmt: on
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(_main(None))
+
+
+def run(argv: Sequence[str], stdin_text: str = "") -> tuple[int, str, str]:
+    """fxc-opt inside this process: exit code, stdout, stderr."""
+    out, err, stdin = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.StringIO(stdin_text)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = _main(list(argv))
+    finally:
+        sys.stdin = stdin
+    return code, out.getvalue(), err.getvalue()
+
+
+def _main(argv: list[str] | None) -> int:
+    try:
+        return command.main(argv, prog_name="fxc-opt", standalone_mode=False) or 0
+    except click.ClickException as error:
+        print(f"error: {error.format_message()}", file=sys.stderr)
+        return error.exit_code
+    except click.Abort:
+        return 130
+    except BrokenPipeError:
+        sys.stdout = None  # the reader, such as head, has seen enough; nothing is left to flush at exit
+        return 0
+
+
+def _run(arguments: dict[str, Any]) -> int:
+    registry = PassRegistry()
+    for path in arguments["load_pass"]:
+        registry = registry.with_file(Path(path))
+    if arguments["list_passes"]:
+        print(listing(registry))
+        return 0
+    timer, statistics = Timer(), Statistics()
+    print_ir = _print_ir(arguments, registry)
+    watchers = (statistics, print_ir) if arguments["statistics"] else (print_ir,)
+    outcome = drive(_driver_options(arguments, registry), _read(arguments["file"]), timer, watchers)
+    if outcome.output is not None:
+        _write(arguments["output"], outcome.output)
+    for error in outcome.errors:
+        _complain(error, arguments["traceback"])
+    for problem in outcome.problems:
+        print(f"error: {problem}", file=sys.stderr)
+    if arguments["timing"]:
+        print_timing(timer)
+    if arguments["statistics"]:
+        print_statistics(statistics)
+    return 0 if outcome.output is not None else 1
+
+
+def _driver_options(arguments: dict[str, Any], registry: PassRegistry) -> DriverOptions:
+    if arguments["run_reproducer"] and arguments["pipeline"]:
+        raise InputError("--run-reproducer takes the pipeline from the file", hint="leave out --pass-pipeline")
+    crash, file = arguments["crash_reproducer"], arguments["file"]
+    return DriverOptions(
+        filename="<stdin>" if file == "-" else file,
+        pipeline=arguments["pipeline"],
+        registry=registry,
+        emit=arguments["emit"],
+        emit_options=EmitOptions(arguments["print_debuginfo"], arguments["print_op_generic"]),
+        split_input_file=arguments["split_input_file"],
+        verify_diagnostics=arguments["verify_diagnostics"],
+        verify_each=arguments["verify_each"],
+        allow_unregistered_dialect=arguments["allow_unregistered_dialect"],
+        run_reproducer=arguments["run_reproducer"],
+        crash_reproducer=Path(crash) if crash else None,
+        inputs=() if file == "-" else (Path(file),),
+        check_numerics=arguments["check_numerics"],
+    )
+
+
+def _print_ir(arguments: dict[str, Any], registry: PassRegistry) -> PrintIR:
+    for name in (*arguments["print_ir_before"], *arguments["print_ir_after"]):
+        if name not in registry:
+            raise PipelineError(f"there is no pass {name} to print around", hint=nearest(name, registry.names()))
+    return PrintIR(
+        write=sys.stderr.write,
+        before=frozenset(arguments["print_ir_before"]),
+        after=frozenset(arguments["print_ir_after"]),
+        before_all=arguments["print_ir_before_all"],
+        after_all=arguments["print_ir_after_all"],
+        after_change=arguments["print_ir_after_change"],
+        after_failure_too=arguments["print_ir_after_failure"],
+        debuginfo=arguments["print_debuginfo"],
+        generic=arguments["print_op_generic"],
+    )
+
+
+def _read(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ParseError(f"{file} is not UTF-8 text: {error}") from error
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _write(file: str | None, text: str) -> None:
+    if file is None or file == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _complain(error: FxcError, with_traceback: bool) -> None:
+    if with_traceback:
+        traceback.print_exception(error, file=sys.stderr)
+        return
+    notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+    print(f"error: {error}{notes}", file=sys.stderr)

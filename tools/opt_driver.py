@@ -1,0 +1,139 @@
+"""What ``fxc-opt`` does with one input: split, parse, run the pipeline, emit. No command line, no process state."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from xdsl.utils.exceptions import ParseError as XdslParseError
+
+from fxc import reproducer
+from fxc.context import new_context
+from fxc.dialects.context import FxcContext
+from fxc.errors import FxcError
+from fxc.instrumentation import Instrumentation
+from fxc.pass_registry import PassRegistry
+from fxc.pipeline import parse_pipeline
+from fxc.runner import RunOptions, parse_error, run_pipeline
+from fxc.timing import Timer
+from fxc.tools import expected_diagnostics as expected
+from fxc.tools.emitters import EmitOptions, emit
+from fxc.tools.source_places import parse_with_places
+
+_SEPARATOR = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class DriverOptions:
+    """The command line of ``fxc-opt``, checked."""
+
+    filename: str = "<stdin>"
+    pipeline: str = ""
+    registry: PassRegistry = field(default_factory=PassRegistry)
+    emit: str = "mlir"
+    emit_options: EmitOptions = field(default_factory=EmitOptions)
+    split_input_file: bool = False
+    verify_diagnostics: bool = False
+    verify_each: bool = True
+    allow_unregistered_dialect: bool = False
+    run_reproducer: bool = False
+    crash_reproducer: Path | None = None
+    inputs: tuple[Path, ...] = ()
+    check_numerics: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``output`` is None where something failed; ``problems`` are complete messages."""
+
+    output: str | None
+    problems: tuple[str, ...]
+    errors: tuple[FxcError, ...] = ()
+
+
+def drive(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instrumentation, ...] = ()) -> Outcome:
+    """Run the whole of ``text``, chunk by chunk where it is to be split. Each failing chunk gives one error."""
+    if options.check_numerics:
+        require_numerics()
+    if not options.run_reproducer:
+        with timer.scope("load passes"):
+            parse_pipeline(options.pipeline, options.registry)  # a wrong pipeline is one error, not one a chunk
+    chunks = _chunks(text) if options.split_input_file else [text]
+    outputs: list[str] = []
+    errors: list[FxcError] = []
+    problems: list[str] = []
+    for number, chunk in enumerate(chunks, 1):
+        try:
+            numbered = replace(options, crash_reproducer=_numbered(options, number))
+            outputs.append(_one_chunk(numbered, chunk, timer, watchers))
+            said: list[expected.Diagnostic] = []
+        except FxcError as error:
+            said = expected.diagnostics_of(error, options.filename)
+            errors.append(error)
+        if options.verify_diagnostics:
+            problems += expected.mismatches(chunk, said, options.filename)
+    if options.verify_diagnostics:
+        errors = []
+    failed = bool(errors or problems)
+    return Outcome(None if failed else "// -----\n".join(outputs), tuple(problems), tuple(errors))
+
+
+def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instrumentation, ...]) -> str:
+    replay, text = reproducer.split(text)
+    if options.run_reproducer:
+        if replay is None:
+            raise FxcError(f"{options.filename} holds no reproducer", hint="leave out --run-reproducer")
+        options = replace(
+            options,
+            pipeline=replay.pipeline,
+            verify_each=replay.verify_each,
+            allow_unregistered_dialect=replay.allow_unregistered_dialect,
+        )
+    context = new_context()
+    context.allow_unregistered = options.allow_unregistered_dialect
+    with timer.scope("parse"):
+        try:
+            module, places = parse_with_places(context, text, options.filename)
+        except XdslParseError as error:
+            raise parse_error(error) from error
+    if options.check_numerics:
+        watchers = (*watchers, require_numerics()(context))
+    run_options = RunOptions(
+        verify_each=options.verify_each,
+        instrumentations=watchers,
+        crash_reproducer=options.crash_reproducer,
+        inputs=options.inputs,
+        timer=timer,
+        place_of=places.place_of,
+    )
+    pipeline = parse_pipeline(options.pipeline, options.registry)
+    with timer.scope("pipeline"):
+        run_pipeline(context, module, pipeline, run_options)
+    with timer.scope("emit"):
+        return emit(options.emit, module, options.emit_options)
+
+
+def require_numerics() -> Callable[[FxcContext], Instrumentation]:
+    """The function that makes the instrumentation of ``--check-numerics``. Imports torch, so only when asked for."""
+    try:
+        return importlib.import_module("fxc.semantics.check_numerics").instrumentation
+    except ImportError as error:
+        raise FxcError(f"--check-numerics is not available: {error}", hint="it needs PyTorch") from error
+
+
+def _chunks(text: str) -> list[str]:
+    """The parts of ``text``, each after as many empty lines as come before it, so that line numbers stay true."""
+    chunks, line = [], 0
+    for part in _SEPARATOR.split(text):
+        chunks.append("\n" * line + part)
+        line += part.count("\n")
+    return chunks
+
+
+def _numbered(options: DriverOptions, number: int) -> Path | None:
+    """Where chunk ``number`` writes its reproducer: the first to the file itself, the others beside it."""
+    path = options.crash_reproducer
+    return path if path is None or number == 1 else path.with_name(f"{path.stem}.{number}{path.suffix}")
