@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdsl.dialects import get_all_dialects
 
 from fxc.dialects import all_dialects
@@ -9,15 +11,18 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.semantics import Semantics
 
 
-def new_context() -> FxcContext:
-    """A context with fxc's dialects and xDSL's, each loaded on first use, and PyTorch's semantics, loaded on first use."""
-    context = FxcContext(_load_semantics)
+def new_context(live: dict[str, Any] | None = None) -> FxcContext:
+    """A context with fxc's dialects and xDSL's, and PyTorch's semantics, each loaded on first use.
+
+    ``live``: functions and modules beside the allow-list, as in ``fxc.program.Program``.
+    """
+
+    def load_semantics() -> Semantics:
+        from fxc.semantics import TorchSemantics
+
+        return TorchSemantics(live)
+
+    context = FxcContext(load_semantics)
     for name, factory in {**get_all_dialects(), **all_dialects()}.items():
         context.register_dialect(name, factory)
     return context
-
-
-def _load_semantics() -> Semantics:
-    from fxc.semantics import TorchSemantics
-
-    return TorchSemantics()

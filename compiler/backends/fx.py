@@ -16,7 +16,6 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TupleType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from fxc.backends.modules import build_module
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
@@ -26,6 +25,7 @@ from fxc.dialects.values import FunctionAttr, RegionAttr, Tree, decode
 from fxc.errors import FxcError, InputError, WeightsError
 from fxc.location import module_stack, node_name, region_location, stack_trace
 from fxc.program import STATE_KINDS, Program, entry_function
+from fxc.semantics.modules import build_module
 from fxc.semantics.targets import (
     check_attribute,
     check_method,

@@ -1,0 +1,103 @@
+"""What operators mean, asked of PyTorch: the one door through which passes reach torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.torch_ops import TorchOp
+from fxc.dialects.torch_ops.constant import TensorLiteralAttr
+from fxc.errors import CaptureError, FxcError
+from fxc.semantics.convert import convert
+from fxc.semantics.functionalize import functionalize
+from fxc.semantics.interpret import Interpreter
+from fxc.semantics.tensors import SYMBOLS, FakeWorld
+from fxc.semantics.values import attribute_of, literal_of, tensor_of, value_of
+
+__all__ = ["TorchSemantics"]
+
+
+class TorchSemantics:
+    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live`` as in ``fxc.program.Program``."""
+
+    def __init__(self, live: dict[str, Any] | None = None) -> None:
+        self.live = live if live is not None else {}
+        self._interpreter = Interpreter({})
+
+    def infer(self, op: Operation) -> Sequence[Attribute]:
+        world = FakeWorld(symbols_around(op))
+        try:
+            env = {operand: world.fake(operand.type) for operand in op.operands}
+            with world.mode, torch.no_grad():
+                results = self._interpreter.op(op, env)
+        except VerifyException:
+            raise
+        except Exception as error:
+            raise VerifyException(f"{op.name} cannot take these operands: {error}") from error
+        return [world.type_of(result) for result in results]
+
+    def evaluate(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> Sequence[Attribute] | None:
+        if not self._fits(op, operands, max_elements):
+            return None
+        try:
+            env = {value: _constant(attr, value.type) for value, attr in zip(op.operands, operands, strict=True)}
+            with torch.no_grad():
+                results = self._interpreter.op(op, env)
+            return [_attribute(result) for result in results]
+        except Exception:  # whatever the call raises, it must go on raising when the program runs
+            return None
+
+    def _fits(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> bool:
+        """Whether every result is a plain tensor of at most ``max_elements`` or a host value, asked of fake tensors."""
+        world = FakeWorld()
+        try:
+            with world.mode, torch.no_grad():
+                env = {
+                    value: world.fake(value.type) if isinstance(attr, TensorLiteralAttr) else value_of(attr)
+                    for value, attr in zip(op.operands, operands, strict=True)
+                }
+                results = tree_leaves(list(self._interpreter.op(op, env)))
+        except Exception:  # a value that depends on data cannot be asked of fake tensors; small operands bound the work
+            return isinstance(op, TorchOp) and bool(op.operands) and "y" not in op.FLAGS
+        return all(not isinstance(r, torch.Tensor) or (type(r.numel()) is int and r.numel() <= max_elements) for r in results)
+
+    def convert_fx_to_torch(self, module: ModuleOp, function: FuncOp) -> None:
+        convert(module, function, self.live)
+
+    def functionalize(self, module: ModuleOp, function: FuncOp) -> None:
+        functionalize(module, function)
+
+
+def symbols_around(op: Operation) -> DictionaryAttr | None:
+    """The symbols of the module that ``op`` lies in."""
+    around: Operation | None = op
+    while around is not None:
+        symbols = around.attributes.get(SYMBOLS)
+        if isinstance(symbols, DictionaryAttr):
+            return symbols
+        around = around.parent_op()
+    return None
+
+
+def _constant(attr: Attribute, type: Attribute) -> Any:
+    if isinstance(attr, TensorLiteralAttr):
+        assert isinstance(type, TensorType)
+        return tensor_of(attr, type)
+    return value_of(attr)
+
+
+def _attribute(value: Any) -> Attribute:
+    if not isinstance(value, torch.Tensor):
+        return attribute_of(value)
+    if value.layout is not torch.strided or value.is_quantized or type(value) is not torch.Tensor or value.device.type != "cpu":
+        raise CaptureError("not a plain tensor")
+    if not value.is_contiguous():
+        raise FxcError("a constant is contiguous")
+    return literal_of(value)

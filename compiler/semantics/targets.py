@@ -48,7 +48,7 @@ _BUILTINS = [
     "sum",
     "tuple",
     "zip",
-]  # noqa: E501
+]
 _CREATION = [
     "arange",
     "as_tensor",

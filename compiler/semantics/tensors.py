@@ -120,6 +120,11 @@ class FakeWorld:
         self._symbols = dict[str, torch.SymInt]()
         self._names = dict[sympy.Symbol, sympy.Symbol]()
 
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether any value of this world has a symbol."""
+        return bool(self._symbols) or bool(self._facts)
+
     def fake(self, type: Attribute) -> Any:
         """A fake value of ``type``. FxcError where the type says too little."""
         if isinstance(type, TensorType):

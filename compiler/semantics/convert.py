@@ -1,0 +1,412 @@
+"""From the fx level to ATen: each call is traced at its operand types into a function of ``torch`` ops.
+
+A forward walk over the function with abstract values: Python nestings whose leaves are constants or ``Leaf``, a fake value
+with the SSA value that stands for it. A call without any tensor in its trace (``x.shape[0] * 2``) leaves no op behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.utils.stateless import _reparametrize_module
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TensorType, UnitAttr
+from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
+
+from fxc.dialects.diagnostics import place_of
+from fxc.dialects.fx import CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, PositionalCall, TensorDeclOp
+from fxc.dialects.syntax import op_text
+from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.types import NONE_TYPE, BoolType, FloatType, IntType, ValueType
+from fxc.dialects.values import Tree, str_attr
+from fxc.errors import CaptureError, FxcError, InputError
+from fxc.semantics.graphs import GraphImporter
+from fxc.semantics.interpret import Interpreter
+from fxc.semantics.modules import build_module
+from fxc.semantics.tensors import SYMBOLS, FakeWorld
+from fxc.semantics.trace import trace
+from fxc.semantics.values import attribute_of, constant_value, python_of
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A tensor or symbolic number of the graph: its fake value, and the SSA value that holds it when the program runs."""
+
+    fake: Any
+    value: SSAValue
+
+
+class Size(tuple):
+    """The elements of a torch.Size of which some are symbolic."""
+
+
+def map_leaves(nest: Any, function: Callable[[Any], Any]) -> Any:
+    """``nest`` with ``function`` applied to what is no container. A Size becomes a torch.Size again."""
+    if isinstance(nest, (Size, torch.Size)):
+        return torch.Size([function(element) for element in nest])
+    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
+        return type(nest)(*(map_leaves(element, function) for element in nest))
+    if isinstance(nest, (list, tuple)):
+        return type(nest)(map_leaves(element, function) for element in nest)
+    if isinstance(nest, dict):
+        return {key: map_leaves(value, function) for key, value in nest.items()}
+    if isinstance(nest, slice):
+        return slice(*(map_leaves(part, function) for part in (nest.start, nest.stop, nest.step)))
+    return function(nest)
+
+
+def leaves_of(nest: Any) -> list[Leaf]:
+    found = list[Leaf]()
+    map_leaves(_sized(nest), lambda leaf: found.append(leaf) if isinstance(leaf, Leaf) else None)
+    return found
+
+
+def _sized(nest: Any) -> Any:
+    """``nest`` with every Size as a plain tuple, for walks whose function gives no numbers."""
+    if isinstance(nest, (Size, torch.Size)):
+        return tuple(nest)
+    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
+        return tuple(map(_sized, nest))
+    if isinstance(nest, (list, tuple)):
+        return type(nest)(map(_sized, nest))
+    if isinstance(nest, dict):
+        return {key: _sized(value) for key, value in nest.items()}
+    if isinstance(nest, slice):
+        return slice(*map(_sized, (nest.start, nest.stop, nest.step)))
+    return nest
+
+
+def convert(module: ModuleOp, function: func.FuncOp, live: dict[str, Any]) -> None:
+    """Replaces the fx calls of ``function`` by calls of functions of torch ops; parameters become its arguments."""
+    _Converter(module, function, live).run()
+
+
+class _Converter:
+    def __init__(self, module: ModuleOp, function: func.FuncOp, live: dict[str, Any]) -> None:
+        self.module, self.function, self.live = module, function, live
+        self.block = function.body.block
+        symbols = module.attributes.get(SYMBOLS)
+        self.world = FakeWorld(symbols if isinstance(symbols, DictionaryAttr) else None)
+        self.modules = {op.path: op for op in module.ops if isinstance(op, ModuleDeclOp)}
+        self.tensors = {op.sym.data: op for op in module.ops if isinstance(op, TensorDeclOp)}
+        self.functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
+        self.env = dict[SSAValue, Any]()
+        self.state = dict[str, Leaf]()
+        self.built = dict[str, torch.nn.Module]()
+        self.traced = dict[Any, _Traced]()
+        self.interpreter = Interpreter(self.functions, submodule=self.submodule, live=live)
+
+    def run(self) -> None:
+        for argument in self.block.args:
+            if isinstance(argument.type, ValueType):
+                raise CaptureError(
+                    f"the type of argument %{argument._name or argument.index} is not known",
+                    hint="give example inputs when capturing, or write its tensor type in the text",
+                )
+            self.env[argument] = self.leaf(argument)
+        for op in list(self.block.ops):
+            try:
+                self.op(op)
+            except FxcError as error:
+                error.op, error.place = error.op or op_text(op), error.place or place_of(op)
+                raise
+        self.finish()
+
+    def leaf(self, value: SSAValue) -> Any:
+        """The abstract value of an SSA value by its type: a packed tuple has no leaves of its own."""
+        fake = self.world.fake(value.type)
+        return fake if fake is None else Leaf(fake, value)
+
+    # ops
+
+    def op(self, op: Operation) -> None:
+        if isinstance(op, (OutputOp, func.ReturnOp)):
+            self.terminator(op)
+        elif isinstance(op, ConstantOp):
+            value = constant_value(op)
+            self.env[op.result] = self.leaf(op.result) if isinstance(value, torch.Tensor) else value
+        elif isinstance(op, GetAttrOp):
+            self.env[op.results[0]] = self.state_leaf(op.call_target() or "")
+            self.block.erase_op(op, safe_erase=False)
+        elif isinstance(op, func.CallOp) or (isinstance(op, TorchOp) and self.is_converted(op)):
+            for result in op.results:
+                self.env[result] = self.leaf(result)
+        else:
+            self.call(op)
+
+    def is_converted(self, op: TorchOp) -> bool:
+        """Whether ``op`` may stay: typed tensors in, each from the graph itself, and typed single results out."""
+        plain = (TensorType, IntType, FloatType, BoolType)
+        operands = all(isinstance(env := self.env.get(v), Leaf) and env.value is v for v in op.operands)
+        return operands and all(isinstance(result.type, plain) for result in op.results)
+
+    def call(self, op: Operation) -> None:
+        nests = [self.env[operand] for operand in op.operands]
+        states = self.states(op)
+        inputs = list(dict.fromkeys([*(leaf for nest in nests for leaf in leaves_of(nest)), *states.values()]))
+        key = self.key(op, nests, inputs)
+        traced = self.traced.get(key) if key is not None else None
+        if traced is None:
+            traced = self.trace(op, inputs, states)
+            if key is not None:
+                self.traced[key] = traced
+            fakes = traced.fakes
+        else:
+            fakes = [self.world.fake(type) for type in traced.result_types]
+        values = self.emit(op, traced, inputs, fakes)
+        for result, nest in zip(op.results, traced.results, strict=True):
+            self.env[result] = map_leaves(_sized(nest), lambda slot: values(slot) if isinstance(slot, _Slot) else slot)
+            if isinstance(nest, (Size, torch.Size)):
+                self.env[result] = Size(self.env[result])
+        self.block.erase_op(op, safe_erase=False)
+
+    def terminator(self, op: Operation) -> None:
+        if isinstance(op, func.ReturnOp):
+            for i, operand in enumerate(op.operands):
+                op.operands[i] = self.ssa(self.env[operand])
+            return
+        assert isinstance(op, OutputOp)
+        args, kwargs = op.trees()
+        new = OutputOp.build_call(
+            [self.tree(a) for a in args], {k: self.tree(v) for k, v in kwargs.items()}, [], location=op.location
+        )
+        self.block.insert_op_before(new, op)
+        self.block.erase_op(op)
+
+    def tree(self, tree: Tree) -> Tree:
+        """An argument tree with abstract values in place of old SSA values."""
+        return python_of(tree, lambda leaf: self.nest_tree(self.env[leaf]) if isinstance(leaf, SSAValue) else leaf)
+
+    def nest_tree(self, nest: Any) -> Tree:
+        if isinstance(nest, dict):
+            return {attribute_of(key): self.nest_tree(value) for key, value in nest.items()}
+        if isinstance(nest, list):
+            return [self.nest_tree(element) for element in nest]
+        if isinstance(nest, tuple):
+            return tuple(self.nest_tree(element) for element in nest)
+        return nest.value if isinstance(nest, Leaf) else attribute_of(nest)
+
+    def ssa(self, nest: Any) -> SSAValue:
+        if not isinstance(nest, Leaf):
+            raise InputError("func.return takes single tensors and numbers", hint="end the function in fx.output")
+        return nest.value
+
+    # tracing
+
+    def trace(self, op: Operation, inputs: list[Leaf], states: dict[str, Leaf]) -> _Traced:
+        structure = list[Any]()
+
+        def run(*values: Any) -> list[Any]:
+            given = {id(leaf): value for leaf, value in zip(inputs, values, strict=True)}
+
+            def concrete(nest: Any) -> Any:
+                return map_leaves(nest, lambda leaf: given[id(leaf)] if isinstance(leaf, Leaf) else leaf)
+
+            env = {operand: concrete(self.env[operand]) for operand in op.operands}
+            state = {name: given[id(leaf)] for name, leaf in states.items()}
+            with self.reparametrized(op, state):
+                results = self.interpreter.op(op, env)
+            outputs = list[Any]()
+
+            def slot(value: Any) -> Any:
+                if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
+                    outputs.append(value)
+                    return _Slot(len(outputs) - 1)
+                return value
+
+            structure[:] = [_slots(result, slot) for result in results]
+            return outputs
+
+        graph = trace(run, [leaf.fake for leaf in inputs], self.world, op_text(op, 80))
+        return self.callee(op, graph, structure)
+
+    def callee(self, op: Operation, graph: torch.fx.GraphModule, structure: list[Any]) -> _Traced:
+        importer = GraphImporter(self.world.type_of, constants_inline=True)
+        block = importer.block(graph, list(graph.graph.nodes), "", None)
+        for name, declaration in importer.operators.items():
+            self.declare_operator(name, declaration)
+        output = block.last_op
+        assert isinstance(output, OutputOp)
+        outputs = output.trees()[0][0]
+        values = [o if isinstance(o, SSAValue) else None for o in outputs]
+        fakes = [_meta(node) for node in next(n for n in reversed(graph.graph.nodes) if n.op == "output").args[0]]  # type: ignore[union-attr]
+        if len(list(block.ops)) == 1:  # nothing was computed: the results are the inputs
+            sources = [block.args.index(v) if isinstance(v, BlockArgument) else None for v in values]
+            return _Traced(None, [v.type if v is not None else NONE_TYPE for v in values], structure, fakes, sources, outputs)
+        block.erase_op(output)
+        kept = [v for v in values if v is not None]
+        block.add_op(func.ReturnOp(*kept))
+        name = self.fresh_name(op)
+        types = [v.type for v in kept]
+        callee = func.FuncOp(name, FunctionType.from_lists([a.type for a in block.args], types), Region(block), "private")
+        self.module.body.block.add_op(callee)
+        self.functions[name] = callee
+        sources = [block.args.index(v) if isinstance(v, BlockArgument) else None for v in values]
+        return _Traced(name, types, structure, fakes, sources, outputs)
+
+    def emit(self, op: Operation, traced: _Traced, inputs: list[Leaf], fakes: list[Any]) -> Callable[[_Slot], Any]:
+        """Puts the call before ``op``; the function gives the abstract value of each result slot."""
+        results: list[SSAValue | None] = []
+        if traced.function is not None:
+            call = func.CallOp(traced.function, [leaf.value for leaf in inputs], traced.result_types)
+            call.location = op.location
+            self.block.insert_op_before(call, op)
+            made = iter(call.results)
+            results = [next(made) if isinstance(output, SSAValue) else None for output in traced.outputs]
+            if len(call.results) == 1 and op.results:
+                call.results[0]._name = op.results[0]._name
+
+        def value(slot: _Slot) -> Any:
+            source = traced.sources[slot.index]
+            if source is not None:
+                return inputs[source]
+            if not results or results[slot.index] is None:
+                return fakes[slot.index]
+            result = results[slot.index]
+            assert result is not None
+            return Leaf(fakes[slot.index], result)
+
+        return value
+
+    def key(self, op: Operation, nests: list[Any], inputs: list[Leaf]) -> Any | None:
+        """What a trace depends on, so that equal layers share one function; None where it must not be shared."""
+        if not isinstance(op, PositionalCall) or isinstance(op, HigherOrderOp):
+            return None
+        order = {id(leaf): i for i, leaf in enumerate(inputs)}
+        shape = [repr(map_leaves(_sized(n), lambda x: _Index(order[id(x)]) if isinstance(x, Leaf) else x)) for n in nests]
+        types = tuple(self.world.type_of(leaf.fake) for leaf in inputs)
+        callee = op.call_target()
+        if isinstance(op, CallModuleOp):
+            callee = self.module_key(callee or "")
+        return op.name, callee, op.properties.get("args"), op.properties.get("kwargs"), tuple(shape), types
+
+    def module_key(self, path: str) -> str:
+        """The text of a module's declarations, paths left out: equal for equal layers."""
+        texts = [op_text(d, 100_000) for p, d in self.modules.items() if p == path or p.startswith(path + ".")]
+        kinds = [self.tensors[n].requires_grad is not None for n in self.tensors if n.startswith(path + ".")]
+        return f"{' '.join(texts).replace(path, '')} {kinds}" + (path if path in self.live and not texts else "")
+
+    def fresh_name(self, op: Operation) -> str:
+        target = (op.call_target() if isinstance(op, PositionalCall) else None) or op.name
+        parts = [part for part in re.split(r"[^A-Za-z0-9_]+", target) if part]
+        base = parts[-1] if not isinstance(op, CallModuleOp) else self.class_name(target)
+        name, i = base, 0
+        while name in self.functions:
+            i += 1
+            name = f"{base}_{i}"
+        return name
+
+    def class_name(self, path: str) -> str:
+        declaration = self.modules.get(path)
+        return (declaration.call_target() or "module").rpartition(".")[2] if declaration else "module"
+
+    # state
+
+    def state_leaf(self, name: str) -> Leaf:
+        """The argument of the function that holds a declared tensor, made on first use."""
+        if name not in self.state:
+            declaration = self.tensors.get(name)
+            if declaration is None:
+                raise CaptureError(f"the graph reads the tensor {name!r}, which the module does not declare")
+            argument = self.block.insert_arg(declaration.type, len(self.block.args))
+            argument._name = "p_" + re.sub(r"\W", "_", name)
+            self.state[name] = Leaf(self.world.fake(declaration.type), argument)
+        return self.state[name]
+
+    def states(self, op: Operation) -> dict[str, Leaf]:
+        """Parameter name within the called module -> leaf."""
+        if not isinstance(op, CallModuleOp):
+            return {}
+        path = op.call_target() or ""
+        module = self.submodule(path)
+        named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+        return {name: self.state_leaf(f"{path}.{name}") for name, _ in named}
+
+    def submodule(self, path: str) -> torch.nn.Module:
+        if isinstance(module := self.live.get(path), torch.nn.Module):
+            return module
+        if path not in self.built:
+            fake = lambda name: self.world.fake(self.tensors[name].type)  # noqa: E731
+            self.built[path] = build_module(path, self.modules, self.tensors, fake, self.live)
+        return self.built[path]
+
+    @contextlib.contextmanager
+    def reparametrized(self, op: Operation, state: dict[str, Any]) -> Iterator[None]:
+        if not isinstance(op, CallModuleOp):
+            yield
+            return
+        with _reparametrize_module(self.submodule(op.call_target() or ""), state):  # type: ignore[arg-type]
+            yield
+
+    def declare_operator(self, name: str, declaration: OperatorDeclOp) -> None:
+        known = {op.sym.data for op in self.module.ops if isinstance(op, OperatorDeclOp)}
+        if name not in known:
+            first = self.module.body.block.first_op
+            assert first is not None
+            self.module.body.block.insert_op_before(declaration.clone(), first)
+
+    # the end
+
+    def finish(self) -> None:
+        """The new signature; declarations that became arguments go."""
+        block, function = self.block, self.function
+        known = list(function.arg_attrs) if function.arg_attrs is not None else [DictionaryAttr({})] * len(block.args)
+        for name in self.state:
+            declaration = self.tensors[name]
+            attributes: dict[str, Attribute] = {"fx.kind": declaration.kind, "fx.name": str_attr(name)}
+            if declaration.non_persistent is not None:
+                attributes["fx.non_persistent"] = UnitAttr()
+            if declaration.requires_grad is not None:
+                attributes["fx.requires_grad"] = UnitAttr()
+            known.append(DictionaryAttr(attributes))
+            declaration.detach()
+        known = known[len(known) - len(block.args) :] if len(known) > len(block.args) else known
+        function.properties["arg_attrs"] = ArrayAttr(known)
+        terminator = block.last_op
+        assert terminator is not None
+        function.properties["function_type"] = FunctionType.from_lists([a.type for a in block.args], terminator.operand_types)
+        if not any(isinstance(op, CallModuleOp) for op in self.module.walk()):
+            for declaration in self.modules.values():
+                declaration.detach()
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """The place of a traced output in a nested result."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class _Index:
+    index: int
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A traced call: callee (None where nothing is computed), result types, and per output a fake and the input it may be."""
+
+    function: str | None
+    result_types: list[Attribute]
+    results: list[Any]
+    fakes: list[Any]
+    sources: list[int | None]
+    outputs: list[Any]
+
+
+def _slots(result: Any, slot: Callable[[Any], Any]) -> Any:
+    if isinstance(result, torch.Size) and any(isinstance(s, torch.SymInt) for s in result):
+        return Size(map(slot, result))
+    if isinstance(result, torch.Size):
+        return result
+    return map_leaves(result, slot)
+
+
+def _meta(node: Any) -> Any:
+    return node.meta.get("val") if isinstance(node, torch.fx.Node) else node

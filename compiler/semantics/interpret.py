@@ -1,0 +1,231 @@
+"""The reference interpreter: runs the ``fx`` and ``torch`` levels op by op on whatever torch values it is given.
+
+Real tensors give results, fake tensors give types, traced tensors give graphs: the meaning of an op is the call itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from xdsl.dialects import func
+from xdsl.dialects.builtin import TupleType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
+from fxc.dialects.syntax import op_text
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.values import FunctionAttr, RegionAttr, Tree
+from fxc.errors import FxcError, InputError, TargetError
+from fxc.semantics.targets import (
+    check_attribute,
+    check_method,
+    resolve_function,
+    resolve_higher_order,
+    resolve_operator,
+)
+from fxc.semantics.values import constant_value, python_of, value_of
+
+Watch = Callable[[Operation, Sequence[Any]], None]
+"""Called after each op with the op and its result values."""
+
+
+class Interpreter:
+    """Runs functions of a module.
+
+    ``tensor`` gives the value of a declared tensor by name, ``submodule`` the module at a path, ``live`` functions beside the
+    allow-list. A value is dropped after its last use. Errors that PyTorch raises in an op pass through, with the op in a note.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, func.FuncOp],
+        *,
+        tensor: Callable[[str], Any] | None = None,
+        submodule: Callable[[str], torch.nn.Module] | None = None,
+        live: dict[str, Any] | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        self.functions, self.tensor, self.submodule = functions, tensor, submodule
+        self.live, self.watch = live or {}, watch
+
+    def call(self, function: func.FuncOp, args: Sequence[Any]) -> Any:
+        """The value that ``function`` returns for one value an argument: a nesting for ``fx.output``, a list for ``func.return``."""
+        if function.is_declaration:
+            raise InputError(f"@{function.sym_name.data} has no body to run")
+        block = function.body.block
+        if len(args) != len(block.args):
+            raise InputError(f"@{function.sym_name.data} takes {len(block.args)} arguments, but got {len(args)}")
+        return self.block(block, args)
+
+    def block(self, block: Block, args: Sequence[Any]) -> Any:
+        env: dict[SSAValue, Any] = dict(zip(block.args, args, strict=True))
+        uses = Counter({value: len(list(value.uses)) for op in block.ops for value in op.results})
+        uses.update({value: len(list(value.uses)) for value in block.args})
+        for op in block.ops:
+            if isinstance(op, OutputOp):
+                return self.python(op.trees()[0], env)[0]
+            if isinstance(op, func.ReturnOp):
+                return [env[value] for value in op.operands]
+            try:
+                results = self.op(op, env)
+            except Exception as error:
+                error.add_note(f"while running: {op_text(op)}")
+                raise
+            if self.watch is not None:
+                self.watch(op, results)
+            env.update(zip(op.results, results, strict=True))
+            for value in op.operands:
+                uses[value] -= 1
+                if not uses[value]:
+                    env.pop(value, None)
+            for result in op.results:
+                if not uses[result]:
+                    env.pop(result, None)
+        raise InputError("a function must end in fx.output or func.return")
+
+    def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
+        """The results of ``op`` with operand values from ``env``."""
+        match op:
+            case TorchOp():
+                args, kwargs = op.trees()
+                target = resolve_operator(op.operator)
+                return self.results(op, target(*self.python(args, env), **self.keywords(kwargs, env)))
+            case HigherOrderOp():
+                return self.results(op, self.higher_order(op, env))
+            case CallFunctionOp() | CallMethodOp() | CallModuleOp() | GetAttrOp():
+                return self.results(op, self.fx_call(op, env))
+            case ConstantOp():
+                return [constant_value(op)]
+            case func.CallOp():
+                name = op.callee.root_reference.data
+                if name not in self.functions:
+                    raise InputError(f"there is no function @{name}")
+                returned = self.call(self.functions[name], [env[value] for value in op.operands])
+                return returned if isinstance(returned, list) else self.leaves(op, returned)
+            case _:
+                raise InputError(f"the interpreter cannot run {op.name}", hint="it runs the fx and torch levels")
+
+    def python(self, trees: Sequence[Tree], env: Mapping[SSAValue, Any]) -> list[Any]:
+        def leaf(value: SSAValue | Attribute) -> Any:
+            if isinstance(value, SSAValue):
+                return env[value]
+            if isinstance(value, FunctionAttr):
+                return resolve_function(value.target.data, self.live)
+            return value_of(value)
+
+        return [python_of(tree, leaf) for tree in trees]
+
+    def keywords(self, kwargs: Mapping[str, Tree], env: Mapping[SSAValue, Any]) -> dict[str, Any]:
+        return dict(zip(kwargs, self.python(list(kwargs.values()), env), strict=True))
+
+    def results(self, op: Operation, value: Any) -> Sequence[Any]:
+        """What the call returned as one value a result."""
+        packed = len(op.results) == 1 and isinstance(op.results[0].type, TupleType)
+        if not op.results:
+            return []
+        if packed or not isinstance(value, (tuple, list)) or isinstance(value, torch.Size):
+            return [value]
+        if len(op.results) == 1 and not isinstance(op, (TorchOp, HigherOrderOp)):
+            return [value]
+        if len(value) != len(op.results):
+            raise InputError(f"{op.name} returned {len(value)} values, but the op has {len(op.results)} results")
+        return value
+
+    def leaves(self, op: Operation, value: Any) -> list[Any]:
+        """The tensors and numbers of a nested result, for a callee that ends in ``fx.output``."""
+        found = torch.utils._pytree.tree_leaves(value)
+        return found if len(found) == len(op.results) else [value]
+
+    def fx_call(self, op: CallFunctionOp | CallMethodOp | CallModuleOp | GetAttrOp, env: Mapping[SSAValue, Any]) -> Any:
+        trees, keywords = op.trees()
+        args, kwargs = self.python(trees, env), self.keywords(keywords, env)
+        target = op.call_target() or ""
+        if isinstance(op, CallFunctionOp):
+            function = resolve_function(target, self.live)
+            if function is getattr:
+                check_attribute(args[1] if len(args) > 1 else None)
+            return function(*args, **kwargs)
+        if isinstance(op, CallMethodOp):
+            return getattr(args[0], check_method(target))(*args[1:], **kwargs)
+        if isinstance(op, GetAttrOp):
+            if self.tensor is None:
+                raise TargetError(f"the tensor {target!r} has no value here")
+            return self.tensor(target)
+        if self.submodule is None:
+            raise TargetError(f"the module {target!r} is not known here")
+        return self.submodule(target)(*args, **kwargs)
+
+    def higher_order(self, op: HigherOrderOp, env: Mapping[SSAValue, Any]) -> Any:
+        trees, keywords = op.trees()
+        name = op.operator.removeprefix("higher_order.")
+        regions = dict(zip(op.region_names(), op.regions, strict=True))
+
+        def leaf(value: SSAValue | Attribute) -> Any:
+            if isinstance(value, RegionAttr):
+                return regions[value.target.data]
+            return self.python([value], env)[0]
+
+        args = [python_of(tree, leaf) for tree in trees]
+        kwargs = {key: python_of(tree, leaf) for key, tree in keywords.items()}
+        if name == "cond" and isinstance(args[0], (bool, torch.Tensor)) and _is_concrete(args[0]):
+            return self.region(args[1] if args[0] else args[2], args[3])
+        if name == "while_loop" and _is_concrete(args[2]):
+            return self.while_loop(*args)
+        callables = {id(region): self.graph_module(region) for region in regions.values()}
+
+        def concrete(value: Any) -> Any:
+            return callables[id(value)] if isinstance(value, Region) else value
+
+        target = resolve_higher_order(name)
+        return target(*map(concrete, args), **{key: concrete(value) for key, value in kwargs.items()})
+
+    def region(self, region: Region, args: Sequence[Any]) -> Any:
+        return self.block(region.block, list(args))
+
+    def while_loop(self, condition: Region, body: Region, carried: Sequence[Any], extra: Sequence[Any]) -> Any:
+        values = tuple(carried)
+        while True:
+            keep = self.region(condition, [*values, *extra])
+            if not (keep[0] if isinstance(keep, (tuple, list)) else keep):
+                return values
+            values = tuple(self.region(body, [*values, *extra]))
+
+    def graph_module(self, region: Region) -> torch.nn.Module:
+        """A region as the GraphModule that PyTorch's own operator expects."""
+
+        def forward(*args: Any) -> Any:
+            return self.region(region, args)
+
+        return _Callable(forward)
+
+
+class _Callable(torch.nn.Module):
+    def __init__(self, run: Callable[..., Any]) -> None:
+        super().__init__()
+        self.run = run
+
+    def forward(self, *args: Any) -> Any:
+        return self.run(*args)
+
+
+def _is_concrete(value: Any) -> bool:
+    """Whether ``value`` holds numbers that Python control flow may read."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_concrete, value))
+    if isinstance(value, torch.Tensor):
+        return type(value) in (torch.Tensor, torch.nn.Parameter) and not torch._C._functorch.is_functorch_wrapped_tensor(value)
+    return not isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat))
+
+
+def error_of(error: Exception) -> FxcError:
+    """An error that PyTorch raised while an op ran, as ours: the message, and the op from the note."""
+    if isinstance(error, FxcError):
+        return error
+    notes = [
+        note.removeprefix("while running: ") for note in getattr(error, "__notes__", ()) if note.startswith("while running: ")
+    ]
+    return InputError(f"{type(error).__name__}: {error}", op=notes[0] if notes else None)

@@ -1,0 +1,48 @@
+"""Traces a Python callable to an FX graph of ATen operators at fake inputs, before autograd decomposes it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
+
+from fxc.errors import CaptureError, FxcError
+from fxc.semantics.tensors import FakeWorld
+
+
+def trace(run: Callable[..., Any], inputs: Sequence[Any], world: FakeWorld, what: str) -> GraphModule:
+    """The graph of ``run(*inputs)``: pre-dispatch ATen, one placeholder an input. ``what`` names the call in errors.
+
+    CaptureError where PyTorch cannot trace it, with the way out for control flow that depends on data.
+    """
+    mode = "symbolic" if world.is_symbolic else "fake"
+    try:
+        with warnings.catch_warnings(), preserve_node_meta(), world.mode:
+            warnings.simplefilter("ignore")
+            return make_fx(run, tracing_mode=mode, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
+    except FxcError:
+        raise
+    except Exception as error:
+        raise CaptureError(f"{what} cannot be traced: {first_line(error)}", hint=_hint(error)) from error
+
+
+def first_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"
+
+
+def _hint(error: BaseException) -> str | None:
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    if isinstance(error, GuardOnDataDependentSymNode) or "data-dependent" in str(error).lower():
+        return (
+            "the control flow depends on tensor values: use torch.cond or torch.where, or keep that part outside of the graph"
+        )
+    if isinstance(error, torch._subclasses.fake_tensor.DynamicOutputShapeException):
+        return "the output's size depends on tensor values: use an operator with a fixed size, such as torch.where"
+    return None
