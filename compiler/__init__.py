@@ -1,1 +1,42 @@
-"""fxc."""
+"""fxc: a compiler for PyTorch FX graphs that people can read.
+
+``fxc.compile(model, args)`` compiles; ``fxc.capture``, ``fxc.run_passes`` and ``fxc.to_fx`` are its steps. Names load on first use,
+so importing this package imports no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fxc import errors
+    from fxc.api import capture, compile, import_fx, run_passes, to_fx
+    from fxc.options import Options
+    from fxc.program import Program
+    from fxc.runtime.compiled import Compiled
+
+_HOMES = {
+    "Compiled": "fxc.runtime.compiled",
+    "Options": "fxc.options",
+    "Program": "fxc.program",
+    "capture": "fxc.api",
+    "compile": "fxc.api",
+    "import_fx": "fxc.api",
+    "run_passes": "fxc.api",
+    "to_fx": "fxc.api",
+}
+
+__all__ = ["Compiled", "Options", "Program", "capture", "compile", "errors", "import_fx", "run_passes", "to_fx"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("fxc.errors")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fxc' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -290,6 +290,9 @@ def tuple_type(types: Sequence[Attribute]) -> TupleType:
     return TupleType(ArrayAttr(list(types)))  # type: ignore[arg-type]
 
 
+SYMBOLS = "torch.symbols"
+"""The module attribute that gives hint and range of each symbol: ``{s0 = {hint = 4, min = 2, max = 100}}``."""
+
 VALUE = ValueType()
 NONE_TYPE = NoneValueType()
 FX_TYPES = [ValueType]

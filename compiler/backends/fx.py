@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
-from torch.utils._pytree import TreeSpec, treespec_loads
+from torch.utils._pytree import TreeSpec, tree_unflatten, treespec_loads
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TupleType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -98,21 +98,22 @@ class _Exporter:
             assert isinstance(results, (tuple, list))
             terminator = function.body.block.last_op
             assert terminator is not None
-            kept, index = list[Any](), 0
+            kept, back, index = list[Any](), dict[Node, Node](), 0
             with body.graph.inserting_before(output):
                 for value in results:
                     target = written[index] if isinstance(value, Node) else None
                     index += isinstance(value, Node)
                     if isinstance(target, IntegerAttr):
                         argument = body.env[function.body.block.args[target.value.data]]
-                        body.graph.call_function(torch.ops.aten.copy_.default, (argument, value))
+                        back[value] = body.graph.call_function(torch.ops.aten.copy_.default, (argument, value))
                     else:
                         kept.append(value)
-            output.args = (tuple(kept),)
-        specs = [function.attributes.get(name) for name in ("fx.in_spec", "fx.out_spec")]
-        if all(isinstance(spec, StringAttr) for spec in specs):
-            in_spec, out_spec = (_spec(spec.data) for spec in specs)  # type: ignore[union-attr]
+            output.args = (tuple(back.get(value, value) if isinstance(value, Node) else value for value in kept),)
+        in_spec, out_spec = (_spec(function.attributes.get(name)) for name in ("fx.in_spec", "fx.out_spec"))
+        if in_spec is not None and out_spec is not None:
             body.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(_argument_names(in_spec), in_spec, out_spec)))
+        elif out_spec is not None:
+            output.args = (tree_unflatten(output.args[0], out_spec),)  # type: ignore[arg-type]
 
     def tensor(self, name: str) -> torch.Tensor:
         if name not in self.program.state:
@@ -294,9 +295,11 @@ def _text(attributes: DictionaryAttr, key: str) -> str | None:
     return value.data if isinstance(value, StringAttr) else None
 
 
-def _spec(text: str) -> TreeSpec:
+def _spec(text: Attribute | None) -> TreeSpec | None:
+    if not isinstance(text, StringAttr):
+        return None
     try:
-        return treespec_loads(text)
+        return treespec_loads(text.data)
     except (ValueError, NotImplementedError, KeyError, TypeError) as error:
         raise FxcError(f"the program's input or output nesting cannot be read: {error}") from error
 

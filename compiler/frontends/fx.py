@@ -18,11 +18,12 @@ from xdsl.ir import Attribute, Region
 
 from fxc.context import new_context
 from fxc.dialects.torch_ops import make_op_class
+from fxc.dialects.types import SYMBOLS
 from fxc.dialects.values import encode, int_attr, str_attr
 from fxc.errors import CaptureError
 from fxc.program import Program
 from fxc.semantics.graphs import GraphImporter
-from fxc.semantics.tensors import SYMBOLS, symbols_of
+from fxc.semantics.tensors import symbols_of
 from fxc.semantics.values import attribute_of, tree_of
 
 _KINDS = {"USER_INPUT": "input", "PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant"}

@@ -14,11 +14,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
+from fxc.dialects.types import SYMBOLS
 from fxc.errors import CaptureError, FxcError
 from fxc.semantics.convert import convert
 from fxc.semantics.functionalize import functionalize
 from fxc.semantics.interpret import Interpreter
-from fxc.semantics.tensors import SYMBOLS, FakeWorld
+from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.values import attribute_of, literal_of, tensor_of, value_of
 
 __all__ = ["TorchSemantics"]

@@ -15,26 +15,26 @@ from typing import Any
 import torch
 from torch.nn.utils.stateless import _reparametrize_module
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TensorType, UnitAttr
-from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TensorType, TupleType, UnitAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from fxc.dialects.diagnostics import place_of
-from fxc.dialects.fx import CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, PositionalCall, TensorDeclOp
+from fxc.dialects.fx import CallFunctionOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, PositionalCall, TensorDeclOp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.types import NONE_TYPE, BoolType, FloatType, IntType, ValueType
-from fxc.dialects.values import Tree, str_attr
+from fxc.dialects.types import NONE_TYPE, SYMBOLS, BoolType, FloatType, IntType, ValueType
+from fxc.dialects.values import Tree, int_attr, str_attr
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.modules import build_module
-from fxc.semantics.tensors import SYMBOLS, FakeWorld
+from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
 from fxc.semantics.values import attribute_of, constant_value, python_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Leaf:
     """A tensor or symbolic number of the graph: its fake value, and the SSA value that holds it when the program runs."""
 
@@ -98,11 +98,14 @@ class _Converter:
         self.functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
         self.env = dict[SSAValue, Any]()
         self.state = dict[str, Leaf]()
+        self.dead = list[Operation]()
+        self.last_element = dict[Operation | Block, Operation]()
         self.built = dict[str, torch.nn.Module]()
         self.traced = dict[Any, _Traced]()
         self.interpreter = Interpreter(self.functions, submodule=self.submodule, live=live)
 
     def run(self) -> None:
+        ops = list(self.block.ops)
         for argument in self.block.args:
             if isinstance(argument.type, ValueType):
                 raise CaptureError(
@@ -110,7 +113,7 @@ class _Converter:
                     hint="give example inputs when capturing, or write its tensor type in the text",
                 )
             self.env[argument] = self.leaf(argument)
-        for op in list(self.block.ops):
+        for op in ops:
             try:
                 self.op(op)
             except FxcError as error:
@@ -119,9 +122,26 @@ class _Converter:
         self.finish()
 
     def leaf(self, value: SSAValue) -> Any:
-        """The abstract value of an SSA value by its type: a packed tuple has no leaves of its own."""
+        """The abstract value of an SSA value by its type; the elements of a tuple are taken out where it is made."""
+        if isinstance(value.type, TupleType):
+            return tuple(self.leaf(self.element(value, i, type)) for i, type in enumerate(value.type.types.data))
         fake = self.world.fake(value.type)
         return fake if fake is None else Leaf(fake, value)
+
+    def element(self, value: SSAValue, index: int, type: Attribute) -> SSAValue:
+        op = CallFunctionOp.build_call([value, int_attr(index)], {}, [type], target="operator.getitem")
+        if isinstance(value.owner, Operation):
+            self.block.insert_op_after(op, self.last_element.get(value.owner, value.owner))
+            self.last_element[value.owner] = op
+        else:
+            first = self.last_element.get(self.block)
+            if first is None:
+                assert self.block.first_op is not None
+                self.block.insert_op_before(op, self.block.first_op)
+            else:
+                self.block.insert_op_after(op, first)
+            self.last_element[self.block] = op
+        return op.results[0]
 
     # ops
 
@@ -133,18 +153,43 @@ class _Converter:
             self.env[op.result] = self.leaf(op.result) if isinstance(value, torch.Tensor) else value
         elif isinstance(op, GetAttrOp):
             self.env[op.results[0]] = self.state_leaf(op.call_target() or "")
-            self.block.erase_op(op, safe_erase=False)
-        elif isinstance(op, func.CallOp) or (isinstance(op, TorchOp) and self.is_converted(op)):
-            for result in op.results:
-                self.env[result] = self.leaf(result)
+            self.dead.append(op)
+        elif isinstance(op, func.CallOp) or (isinstance(op, (TorchOp, HigherOrderOp)) and self.is_converted(op)):
+            if len(op.results) == 1 and isinstance(op.results[0].type, TupleType):
+                self.unpack(op)
+            else:
+                self.env.update((result, self.leaf(result)) for result in op.results)
         else:
             self.call(op)
 
-    def is_converted(self, op: TorchOp) -> bool:
-        """Whether ``op`` may stay: typed tensors in, each from the graph itself, and typed single results out."""
-        plain = (TensorType, IntType, FloatType, BoolType)
+    def is_converted(self, op: TorchOp | HigherOrderOp) -> bool:
+        """Whether ``op`` may stay: typed values in, each from the graph itself, and typed tensors and numbers out."""
         operands = all(isinstance(env := self.env.get(v), Leaf) and env.value is v for v in op.operands)
-        return operands and all(isinstance(result.type, plain) for result in op.results)
+        types = [t for r in op.results for t in (r.type.types.data if isinstance(r.type, TupleType) else [r.type])]
+        inside = [inner for region in op.regions for inner in region.walk()]
+        return (
+            operands
+            and all(isinstance(type, (TensorType, IntType, FloatType, BoolType)) for type in types)
+            and all(isinstance(inner, (TorchOp, HigherOrderOp, ConstantOp, OutputOp)) or _is_element(inner) for inner in inside)
+        )
+
+    def unpack(self, op: Operation) -> None:
+        """Gives a packed op a result an element."""
+        assert isinstance(op, (TorchOp, HigherOrderOp))
+        packed = op.results[0].type
+        assert isinstance(packed, TupleType)
+        regions = [op.detach_region(region) for region in list(op.regions)]
+        new = op.create(
+            operands=op.operands,
+            result_types=packed.types.data,
+            properties=op.properties,
+            attributes=op.attributes,
+            regions=regions,
+            location=op.location,
+        )
+        self.block.insert_op_before(new, op)
+        self.env[op.results[0]] = tuple(self.leaf(result) for result in new.results)
+        self.dead.append(op)
 
     def call(self, op: Operation) -> None:
         nests = [self.env[operand] for operand in op.operands]
@@ -164,7 +209,7 @@ class _Converter:
             self.env[result] = map_leaves(_sized(nest), lambda slot: values(slot) if isinstance(slot, _Slot) else slot)
             if isinstance(nest, (Size, torch.Size)):
                 self.env[result] = Size(self.env[result])
-        self.block.erase_op(op, safe_erase=False)
+        self.dead.append(op)
 
     def terminator(self, op: Operation) -> None:
         if isinstance(op, func.ReturnOp):
@@ -177,7 +222,7 @@ class _Converter:
             [self.tree(a) for a in args], {k: self.tree(v) for k, v in kwargs.items()}, [], location=op.location
         )
         self.block.insert_op_before(new, op)
-        self.block.erase_op(op)
+        self.dead.append(op)
 
     def tree(self, tree: Tree) -> Tree:
         """An argument tree with abstract values in place of old SSA values."""
@@ -354,7 +399,10 @@ class _Converter:
     # the end
 
     def finish(self) -> None:
-        """The new signature; declarations that became arguments go."""
+        """The new signature; converted ops and declarations that became arguments go."""
+        for op in reversed(self.dead):
+            op.detach()
+            op.erase()
         block, function = self.block, self.function
         known = list(function.arg_attrs) if function.arg_attrs is not None else [DictionaryAttr({})] * len(block.args)
         for name in self.state:
@@ -406,6 +454,14 @@ def _slots(result: Any, slot: Callable[[Any], Any]) -> Any:
     if isinstance(result, torch.Size):
         return result
     return map_leaves(result, slot)
+
+
+def _is_element(op: Operation) -> bool:
+    return (
+        isinstance(op, CallFunctionOp)
+        and op.call_target() == "operator.getitem"
+        and not isinstance(op.results[0].type, ValueType)
+    )
 
 
 def _meta(node: Any) -> Any:

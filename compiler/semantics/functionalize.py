@@ -14,10 +14,11 @@ from xdsl.ir import SSAValue
 from fxc.dialects.effects import writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.types import SYMBOLS
 from fxc.dialects.values import int_attr, str_attr
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
-from fxc.semantics.tensors import SYMBOLS, FakeWorld
+from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
 
 

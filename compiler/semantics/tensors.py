@@ -22,10 +22,6 @@ from fxc.dialects.values import int_attr, str_attr
 from fxc.errors import FxcError
 from fxc.semantics.values import torch_dtype
 
-SYMBOLS = "torch.symbols"
-"""The module attribute that gives hint and range of each symbol: ``{s0 = {hint = 4, min = 2, max = 100}}``."""
-
-
 Names = Mapping[sympy.Symbol, sympy.Symbol]
 """A shape environment's symbols -> the module's."""
 

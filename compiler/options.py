@@ -1,0 +1,45 @@
+"""Options of a compilation: frozen data, and the one place that reads the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from fxc.errors import FxcError
+
+
+@dataclass(frozen=True)
+class Options:
+    """How ``fxc.compile`` and ``torch.compile(backend="fxc")`` compile. ``FXC_<NAME>`` in the environment sets a default.
+
+    ``pipeline``: pass pipeline text, as ``fxc-opt --pass-pipeline`` takes it. ``verify_each``: verify the IR after every pass.
+    ``check_numerics``: run the module before and after every pass on seeded inputs, and stop at the first pass that changes the
+    numbers. ``print_ir``: write the IR to stderr after every pass that changed it. ``timing``: write a table of pass times to
+    stderr.
+    """
+
+    pipeline: str = "lower-to-torch,simplify"
+    verify_each: bool = True
+    check_numerics: bool = False
+    print_ir: bool = False
+    timing: bool = False
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str] = os.environ) -> Options:
+        """The defaults, with what the environment sets. FxcError for a value that is not one."""
+        found: dict[str, str | bool] = {}
+        for field in fields(cls):
+            text = environment.get(f"FXC_{field.name.upper()}")
+            if text is None:
+                continue
+            if field.type == "bool":
+                if text.lower() not in _BOOLEANS:
+                    raise FxcError(f"FXC_{field.name.upper()} is {text!r}", hint="use 0 or 1")
+                found[field.name] = _BOOLEANS[text.lower()]
+            else:
+                found[field.name] = text
+        return replace(cls(), **found)  # type: ignore[arg-type]
+
+
+_BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False, "": False}

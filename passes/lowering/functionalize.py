@@ -1,0 +1,55 @@
+"""functionalize: values instead of mutation, by PyTorch's own functionalization.
+
+Assumes:    the torch level: every operand and result is typed, no ``fx`` call is left.
+Guarantees: no op writes to memory: in-place operators become their functional forms, also through views and inside the
+            branches of higher-order operators, and batch norm's hidden update of its statistics becomes a result. Each written
+            argument comes back as an extra result in front, marked ``fx.mutates = <index of the argument>``, which the exporter
+            copies back.
+Keeps:      a function without mutation, to the letter. The order in which random operators draw.
+            An output that is a view of a written argument comes back as a value of its own, not as a view.
+Cost:       one PyTorch trace of a function that mutates; calls in it are inlined on the way.
+
+Before:
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %y = torch.aten.view.default(%x, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
+    %z = torch.aten.add_.Tensor(%y, 1) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+    %w = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    func.return %w : tensor<4xf32>
+  }
+
+After:
+  func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32>) {
+    %view = torch.aten.view.default(%x, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
+    %add = torch.aten.add.Tensor(%view, 1) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+    %view_1 = torch.aten.view.default(%add, [4]) : (tensor<2x2xf32>) -> tensor<4xf32>
+    %neg = torch.aten.neg.default(%view_1) : (tensor<4xf32>) -> tensor<4xf32>
+    func.return %view_1, %neg : tensor<4xf32>, tensor<4xf32>
+  }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import writes
+from fxc.dialects.torch_ops import TorchOp
+
+
+@dataclass(frozen=True)
+class FunctionalizePass(ModulePass):
+    name = "functionalize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        if not any(isinstance(inner, TorchOp) and writes(inner) for inner in op.walk()):
+            return
+        for function in [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]:
+            private = function.sym_visibility is not None and function.sym_visibility.data == "private"
+            if not private:
+                ctx.semantics.functionalize(op, function)
