@@ -8,6 +8,7 @@ from fxc.dialects import types
 from fxc.dialects.types import SYMBOLS, dtype_name
 from fxc.program import STATE_KINDS, Program
 from fxc.runtime.signature import OtherInput, Signature, TensorInput
+from fxc.semantics.nesting import INPUTS, spec_of
 
 
 def signature_of(program: Program) -> Signature:
@@ -25,12 +26,8 @@ def signature_of(program: Program) -> Signature:
             inputs.append(TensorInput(label, dtype_name(type.element_type), types.sizes(type), types.device(type)))
         else:
             inputs.append(OtherInput(label, ("a number", "a constant")))
-    nesting = function.attributes.get("fx.in_spec")
-    return Signature(
-        tuple(inputs),
-        Signature.nesting_of(nesting.data if isinstance(nesting, StringAttr) else None),
-        _bounds(program),
-    )
+    nesting = function.attributes.get(INPUTS)
+    return Signature(tuple(inputs), None if nesting is None else spec_of(nesting), _bounds(program))
 
 
 def _bounds(program: Program) -> dict[str, tuple[int, int | None]]:

@@ -12,6 +12,7 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, IntegerType, StringAttr, f64, i1, i64
@@ -286,6 +287,11 @@ def decode(template: Attribute, operands: Iterator[SSAValue]) -> Tree:
         template = cast(SliceAttr, template)
         return slice(*(decode(part, operands) for part in (template.start, template.stop, template.step)))
     return template
+
+
+def decode_constants(template: Attribute) -> Tree:
+    """The tree of ``template`` with its ``#fx.ssa`` left as attributes."""
+    return decode(template, repeat(SSA))  # type: ignore[arg-type]
 
 
 def count_ssa(template: Attribute) -> int:

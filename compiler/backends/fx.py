@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
-from torch.utils._pytree import TreeSpec, tree_unflatten, treespec_loads
+from torch.utils._pytree import TreeSpec, tree_unflatten
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TupleType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -26,6 +26,7 @@ from fxc.errors import FxcError, InputError, WeightsError
 from fxc.location import module_stack, node_name, region_location, stack_trace
 from fxc.program import STATE_KINDS, Program, entry_function
 from fxc.semantics.modules import build_module
+from fxc.semantics.nesting import INPUTS, OUTPUTS, spec_of
 from fxc.semantics.targets import (
     check_attribute,
     check_method,
@@ -109,7 +110,8 @@ class _Exporter:
                     else:
                         kept.append(value)
             output.args = (tuple(back.get(value, value) if isinstance(value, Node) else value for value in kept),)
-        in_spec, out_spec = (_spec(function.attributes.get(name)) for name in ("fx.in_spec", "fx.out_spec"))
+        nestings = [function.attributes.get(name) for name in (INPUTS, OUTPUTS)]
+        in_spec, out_spec = (None if attr is None else spec_of(attr) for attr in nestings)
         if in_spec is not None and out_spec is not None:
             body.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(_argument_names(in_spec), in_spec, out_spec)))
         elif out_spec is not None:
@@ -293,15 +295,6 @@ def _dictionaries(attributes: Any, count: int) -> list[DictionaryAttr]:
 def _text(attributes: DictionaryAttr, key: str) -> str | None:
     value = attributes.data.get(key)
     return value.data if isinstance(value, StringAttr) else None
-
-
-def _spec(text: Attribute | None) -> TreeSpec | None:
-    if not isinstance(text, StringAttr):
-        return None
-    try:
-        return treespec_loads(text.data)
-    except (ValueError, NotImplementedError, KeyError, TypeError) as error:
-        raise FxcError(f"the program's input or output nesting cannot be read: {error}") from error
 
 
 def _argument_names(in_spec: TreeSpec) -> list[str]:

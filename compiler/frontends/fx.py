@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import treespec_dumps
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region
@@ -23,6 +22,7 @@ from fxc.dialects.values import encode, int_attr, str_attr
 from fxc.errors import CaptureError
 from fxc.program import Program
 from fxc.semantics.graphs import GraphImporter
+from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.semantics.tensors import symbols_of
 from fxc.semantics.values import attribute_of, tree_of
 
@@ -78,8 +78,8 @@ class _ModuleImporter(GraphImporter):
         self.mark_mutations(function, program)
         spec_in, spec_out = program.call_spec.in_spec, program.call_spec.out_spec
         if spec_in is not None and spec_out is not None:
-            function.attributes["fx.in_spec"] = str_attr(treespec_dumps(spec_in))
-            function.attributes["fx.out_spec"] = str_attr(treespec_dumps(spec_out))
+            function.attributes[INPUTS] = nesting_attr(spec_in)
+            function.attributes[OUTPUTS] = nesting_attr(spec_out)
         return self.program(function, program.range_constraints)
 
     def program(self, function: FuncOp, ranges: Mapping[Any, Any] | None = None) -> Program:

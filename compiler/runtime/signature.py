@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, treespec_loads
+from torch.utils._pytree import TreeSpec, tree_flatten
 
 from fxc.errors import InputError
 
@@ -37,10 +37,6 @@ class Signature:
     inputs: tuple[TensorInput | OtherInput, ...]
     nesting: TreeSpec | None
     bounds: Mapping[str, tuple[int, int | None]]
-
-    @classmethod
-    def nesting_of(cls, text: str | None) -> TreeSpec | None:
-        return None if text is None else treespec_loads(text)
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """InputError, naming the argument and what was expected, unless a call with these inputs fits."""

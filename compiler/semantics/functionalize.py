@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode, dispatch_functionalize
-from torch.utils._pytree import TreeSpec, tree_flatten, treespec_dumps
+from torch.utils._pytree import TreeSpec, tree_flatten
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp
 from xdsl.ir import SSAValue
@@ -15,9 +15,10 @@ from fxc.dialects.effects import writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.types import SYMBOLS
-from fxc.dialects.values import int_attr, str_attr
+from fxc.dialects.values import int_attr
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
+from fxc.semantics.nesting import OUTPUTS, nesting_attr
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
 
@@ -92,8 +93,7 @@ def _replace(function: func.FuncOp, new: Any, written: list[int], spec: TreeSpec
         new.add_op(func.ReturnOp(*[value for value in flat if isinstance(value, SSAValue)]))
     else:
         new.add_op(OutputOp.build_call([tuple(flat)], {}, [], location=terminator.location))
-        if "fx.out_spec" not in function.attributes:
-            function.attributes["fx.out_spec"] = str_attr(treespec_dumps(spec))
+        function.attributes.setdefault(OUTPUTS, nesting_attr(spec))
     old_attributes = list(function.res_attrs) if function.res_attrs is not None else []
     function.body.detach_block(function.body.block)
     function.body.add_block(new)

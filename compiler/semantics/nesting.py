@@ -1,0 +1,53 @@
+"""How a model's inputs and outputs are nested, as an attribute: a template in which ``#fx.ssa`` is a leaf.
+
+``fx.inputs = #fx.tuple<[#fx.tuple<[#fx.ssa]>, #fx.dict<[], []>]>`` is one positional argument and no keyword. A nesting with
+containers of the user's own is kept as PyTorch's JSON text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils._pytree import TreeSpec, tree_structure, tree_unflatten, treespec_dumps, treespec_loads
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute
+
+from fxc.dialects.values import SSA, SSAAttr, decode_constants, encode, str_attr
+from fxc.errors import CaptureError, FxcError
+from fxc.semantics.values import python_of, tree_of, value_of
+
+INPUTS, OUTPUTS = "fx.inputs", "fx.outputs"
+"""The function attributes that hold the nestings of a captured model: (args, kwargs), and what it returned."""
+
+
+class _Leaf:
+    pass
+
+
+def nesting_attr(spec: TreeSpec) -> Attribute:
+    """The attribute of a nesting."""
+    leaf = _Leaf()
+    nest = tree_unflatten([leaf] * spec.num_leaves, spec)
+    try:
+        if tree_structure(_plain(nest)) == spec:
+            return encode(tree_of(nest, lambda value: SSA), [])
+    except CaptureError:
+        pass  # a key that cannot be written
+    return str_attr(treespec_dumps(spec))
+
+
+def _plain(nest: Any) -> Any:
+    """``nest`` rebuilt from tuples, lists and dicts alone: equal in structure where it had no others."""
+    if isinstance(nest, dict):
+        return {key: _plain(value) for key, value in nest.items()}
+    return type(nest)(map(_plain, nest)) if type(nest) in (list, tuple) else nest
+
+
+def spec_of(attr: Attribute) -> TreeSpec:
+    """The nesting of an attribute. FxcError where it is not one."""
+    if not isinstance(attr, StringAttr):
+        return tree_structure(python_of(decode_constants(attr), lambda a: _Leaf() if isinstance(a, SSAAttr) else value_of(a)))  # type: ignore[arg-type]
+    try:
+        return treespec_loads(attr.data)
+    except (ValueError, NotImplementedError, KeyError, TypeError) as error:
+        raise FxcError(f"the program's input or output nesting cannot be read: {error}") from error
