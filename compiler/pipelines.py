@@ -27,12 +27,8 @@ LOWER_TO_TORCH: tuple[Spec, ...] = (
     PassSpec("symbol-dce"),
     PassSpec("functionalize"),
     PassSpec("lower-simple-tuples"),
-    PassSpec("canonicalize"),
-    PassSpec("cse"),
-    PassSpec("constant-propagation"),
-    PassSpec("dce"),
 )
-"""From the graph as captured (fx) to operators on values (torch), without mutation."""
+"""From the graph as captured (fx) to operators on values (torch), without mutation: one op a result, no calls."""
 
 NAMED: Mapping[str, tuple[Spec, ...]] = MappingProxyType({
     "simplify": SIMPLIFY,

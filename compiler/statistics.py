@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -12,11 +13,12 @@ from fxc.passes._statistics import recording
 
 @dataclass
 class PassStatistics:
-    """One run of one pass; ``ops_after`` is None where the pass failed."""
+    """One run of one pass; ``ops_after`` is None where the pass failed. ``seconds``: wall time of the pass, verification apart."""
 
     name: str
     ops_before: int
     ops_after: int | None = None
+    seconds: float = 0.0
     counters: Counter[str] = field(default_factory=Counter)
 
 
@@ -25,14 +27,17 @@ class Statistics:
     """An instrumentation that keeps a ``PassStatistics`` for every pass that ran, in order."""
 
     runs: list[PassStatistics] = field(default_factory=list)
+    _start: float = field(default=0.0, init=False, repr=False)
     _recording: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
     def before_pass(self, run: PassRun) -> None:
         statistics = PassStatistics(run.name, _count_ops(run))
         self.runs.append(statistics)
         self._recording.enter_context(recording(statistics.counters))
+        self._start = time.perf_counter()
 
     def after_pass(self, run: PassRun) -> None:
+        self.runs[-1].seconds = time.perf_counter() - self._start
         self._recording.close()
         self.runs[-1].ops_after = _count_ops(run)
 
@@ -46,7 +51,7 @@ class Statistics:
                 run.name,
                 str(run.ops_before),
                 "failed" if run.ops_after is None else f"{run.ops_after} ({run.ops_after - run.ops_before:+})",
-                ", ".join(f"{what} {amount}" for what, amount in sorted(run.counters.items())),
+                ", ".join(f"{what} {amount}" for what, amount in sorted(run.counters.items()) if amount),
             )
             for run in self.runs
         ]

@@ -15,7 +15,16 @@ from typing import Any
 import torch
 from torch.nn.utils.stateless import _reparametrize_module
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TensorType, TupleType, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    TupleType,
+    UnitAttr,
+)
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from fxc.dialects.diagnostics import place_of
@@ -155,6 +164,8 @@ class _Converter:
             self.env[op.results[0]] = self.state_leaf(op.call_target() or "")
             self.dead.append(op)
         elif isinstance(op, func.CallOp) or (isinstance(op, (TorchOp, HigherOrderOp)) and self.is_converted(op)):
+            for i, operand in enumerate(op.operands):
+                op.operands[i] = self.ssa(self.env[operand])
             if len(op.results) == 1 and isinstance(op.results[0].type, TupleType):
                 self.unpack(op)
             else:
@@ -163,8 +174,8 @@ class _Converter:
             self.call(op)
 
     def is_converted(self, op: TorchOp | HigherOrderOp) -> bool:
-        """Whether ``op`` may stay: typed values in, each from the graph itself, and typed tensors and numbers out."""
-        operands = all(isinstance(env := self.env.get(v), Leaf) and env.value is v for v in op.operands)
+        """Whether ``op`` may stay: values of its operand types in, and typed tensors and numbers out."""
+        operands = all(isinstance(leaf := self.env.get(v), Leaf) and leaf.value.type == v.type for v in op.operands)
         types = [t for r in op.results for t in (r.type.types.data if isinstance(r.type, TupleType) else [r.type])]
         inside = [inner for region in op.regions for inner in region.walk()]
         return (
@@ -188,6 +199,10 @@ class _Converter:
             location=op.location,
         )
         self.block.insert_op_before(new, op)
+        for use in op.results[0].uses:
+            if _is_element(use.operation) and isinstance(index := use.operation.trees()[0][1], IntegerAttr):  # type: ignore[attr-defined]
+                if -len(new.results) <= index.value.data < len(new.results):
+                    new.results[index.value.data]._name = use.operation.results[0]._name
         self.env[op.results[0]] = tuple(self.leaf(result) for result in new.results)
         self.dead.append(op)
 
@@ -239,7 +254,7 @@ class _Converter:
 
     def ssa(self, nest: Any) -> SSAValue:
         if not isinstance(nest, Leaf):
-            raise InputError("func.return takes single tensors and numbers", hint="end the function in fx.output")
+            raise InputError("a call and func.return take single tensors and numbers", hint="end the function in fx.output")
         return nest.value
 
     # tracing

@@ -1,0 +1,43 @@
+# The commands a person types. Each does its own set-up in .venv; nothing but Python 3.11, pip and make is assumed.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+READY := .venv/.ready
+SHELL := /bin/bash
+
+.PHONY: demo test test-opinfo lint format bench clean
+
+# GPT-2 and ConvNeXt become text, go through the pipeline, come back as FX graphs, and equal eager.
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+# Every test: pytest over tests/ and lit_tests/, then lit itself over the command-line tests.
+test: $(READY)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/lit -q lit_tests/tools
+
+# All of PyTorch's operator samples instead of the fraction that `make test` runs.
+test-opinfo: $(READY)
+	$(BIN)/python tests/opinfo/suite.py
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/compile_time.py
+
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH) "setuptools>=77"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf .venv build dist *.egg-info demo_out

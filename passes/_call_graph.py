@@ -1,0 +1,63 @@
+"""Who calls whom, in one symbol table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Operation
+
+
+def calls_in(op: Operation) -> Iterator[CallOp]:
+    """The calls in the regions of ``op`` at any depth, modules inside it apart: those have symbols of their own."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                if isinstance(inner, CallOp):
+                    yield inner
+                elif inner.regions and not isinstance(inner, ModuleOp):
+                    yield from calls_in(inner)
+
+
+def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
+    """Name -> function, declarations included."""
+    return {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
+
+
+def callee_first(functions: Mapping[str, FuncOp]) -> list[list[str]]:
+    """The functions in groups, callees before their callers; a group of several calls itself through its members (Tarjan)."""
+    callees = {
+        name: [c for call in calls_in(function) if (c := call.callee.string_value()) in functions]
+        for name, function in functions.items()
+    }
+    groups, stack = list[list[str]](), list[str]()
+    index, low, on_stack = dict[str, int](), dict[str, int](), set[str]()
+    for root in functions:
+        if root in index:
+            continue
+        path = [(root, iter(callees[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while path:
+            name, rest = path[-1]
+            for callee in rest:
+                if callee not in index:
+                    index[callee] = low[callee] = len(index)
+                    stack.append(callee)
+                    on_stack.add(callee)
+                    path.append((callee, iter(callees[callee])))
+                    break
+                if callee in on_stack:
+                    low[name] = min(low[name], index[callee])
+            else:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[name])
+                if low[name] == index[name]:
+                    group = stack[stack.index(name) :]
+                    del stack[stack.index(name) :]
+                    on_stack.difference_update(group)
+                    groups.append(group)
+    return groups

@@ -1,0 +1,219 @@
+"""Views of views, and calls that hand back their argument or a copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fxc.dialects.effects import is_random
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.types import layout, strides
+from fxc.dialects.values import int_attr
+from fxc.passes._matching import integer, integers, is_complex, is_left_out, producer, rank, same_type, torch_op
+from fxc.passes._rewriting import Pattern, PatternRewriter
+
+_PERMUTES = ("aten.permute.default", "aten.transpose.int", "aten.t.default")
+_RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
+_SQUEEZES = ("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims")
+
+
+class IdentityPermute(Pattern):
+    """permute(x, (0, 1, ..., n-1)) -> x"""
+
+    ROOTS = _PERMUTES
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        order = _permutation(op)
+        if order is not None and order == list(range(len(order))):
+            rewriter.forward(op, op.operands[0], same_memory=True)
+
+
+class PermuteOfPermute(Pattern):
+    """permute(permute(x, p), q) -> permute(x, p[q]), or x where that is no permutation; ``transpose`` and ``t`` too"""
+
+    ROOTS = _PERMUTES
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        inner = producer(op.operands[0], _PERMUTES)
+        if inner is None or (outer_order := _permutation(op)) is None or (order := _permutation(inner)) is None:
+            return
+        order, source = [order[i] for i in outer_order], inner.operands[0]
+        if order == list(range(len(order))):
+            rewriter.forward(op, source, same_memory=True)
+            return
+        dims = [int_attr(i) for i in order]
+        permute = torch_op("aten.permute.default")
+        rewriter.replace(op, permute.build_call([source, dims], {}, op.result_types, location=op.location))
+
+
+class ReshapeOfReshape(Pattern):
+    """view(view(x, a), b) -> view(x, b), where x is contiguous; ``reshape``, ``squeeze`` and the like too"""
+
+    ROOTS = _RESHAPES
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        inner = producer(op.operands[0], (*_RESHAPES, *_SQUEEZES, "aten.unsqueeze.default", "aten.flatten.using_ints"))
+        if inner is None:
+            return
+        type = inner.operands[0].type
+        if strides(type) is not None or layout(type) != "strided":  # type: ignore[arg-type]
+            return
+        rewriter.replace(op, op.rebuilt({**op.bound(), "self": inner.operands[0]}))
+
+
+class ExpandOfExpand(Pattern):
+    """expand(expand(x, a), b) -> expand(x, b), where b keeps no size of a by -1"""
+
+    ROOTS = ("aten.expand.default",)
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        inner, size = producer(op.operands[0], self.ROOTS), integers(op.argument("size"))
+        if inner is None or size is None or -1 in size:
+            return
+        rewriter.replace(op, op.rebuilt({**op.bound(), "self": inner.operands[0]}))
+
+
+class SqueezeOfUnsqueeze(Pattern):
+    """squeeze(unsqueeze(x, d), d) -> x, and the other way round"""
+
+    ROOTS = ("aten.squeeze.dim", "aten.unsqueeze.default")
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        other = self.ROOTS[1 - self.ROOTS.index(op.operator)]
+        inner = producer(op.operands[0], (other,))
+        if inner is None or (dim := _dim(op)) is None or dim != _dim(inner) or not same_type(op.results[0], inner.operands[0]):
+            return
+        rewriter.forward(op, inner.operands[0], same_memory=True)
+
+
+class NoOpView(Pattern):
+    """view(x, sizes of x) -> x: a view or a conversion whose result has the type of its argument"""
+
+    ROOTS = (
+        *_RESHAPES, *_SQUEEZES, "aten.expand.default", "aten.expand_as.default", "aten.flatten.using_ints",
+        "aten.view_as.default", "aten.alias.default", "aten.contiguous.default", "aten.positive.default",
+        "aten.type_as.default", "aten.lift_fresh.default", "prims.view_of.default",
+    )  # fmt: skip
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        if same_type(op.results[0], op.operands[0]):
+            rewriter.forward(op, op.operands[0], same_memory=True)
+
+
+class NoOpConversion(Pattern):
+    """to(x, dtype of x) -> x, where no copy is asked for"""
+
+    ROOTS = ("aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other")
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        if not is_left_out(op.argument("copy")) or (
+            "pin_memory" in op.SCHEMA.by_name and op.argument("pin_memory") is not None
+        ):
+            return
+        if same_type(op.results[0], op.operands[0]):
+            rewriter.forward(op, op.operands[0], same_memory=True)
+
+
+class WholeSlice(Pattern):
+    """slice(x, dim, 0, size) -> x"""
+
+    ROOTS = ("aten.slice.Tensor",)
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        step = op.argument("step")
+        if not is_left_out(op.argument("start")) or (step is not None and integer(step) != 1):
+            return
+        if same_type(op.results[0], op.operands[0]):
+            rewriter.forward(op, op.operands[0], same_memory=True)
+
+
+class IdleDropout(Pattern):
+    """dropout(x, p, train = false) -> x"""
+
+    ROOTS = ("aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default")
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        if not is_random(op):
+            rewriter.forward(op, op.operands[0], same_memory=True)
+
+
+class RealConjugate(Pattern):
+    """resolve_conj(x) -> x, where x is real; ``conj`` too"""
+
+    ROOTS = ("aten.resolve_conj.default", "aten.conj.default")
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        if not is_complex(op.operands[0].type):
+            rewriter.forward(op, op.operands[0], same_memory=True)
+
+
+class NoOpCopy(Pattern):
+    """clone(x) -> x, where layout and dtype stay and nobody can tell a copy from x"""
+
+    ROOTS = (
+        "aten.clone.default", "aten._to_copy.default", "aten.lift_fresh_copy.default", "prims.convert_element_type.default",
+        "prims.clone.default",
+    )  # fmt: skip
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        if is_left_out(op.argument("pin_memory")) and same_type(op.results[0], op.operands[0]):
+            rewriter.forward(op, op.operands[0])
+
+
+class NoOpRepeat(Pattern):
+    """repeat(x, (1, ..., 1)) -> x; constant_pad_nd(x, (0, ..., 0)) -> x"""
+
+    ROOTS = ("aten.repeat.default", "aten.constant_pad_nd.default")
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        name, neutral = ("repeats", 1) if op.operator == self.ROOTS[0] else ("pad", 0)
+        counts = integers(op.argument(name))
+        if counts is not None and all(n == neutral for n in counts) and same_type(op.results[0], op.operands[0]):
+            rewriter.forward(op, op.operands[0])
+
+
+class CatOfOne(Pattern):
+    """cat([x]) -> x"""
+
+    ROOTS = ("aten.cat.default",)
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        if len(op.operands) == 1 and len(op.argument("tensors")) == 1 and same_type(op.results[0], op.operands[0]):  # type: ignore[arg-type]
+            rewriter.forward(op, op.operands[0])
+
+
+def _permutation(op: TorchOp) -> list[int] | None:
+    """Which dimension of the argument each dimension of the result is; None where that is not constant."""
+    count = rank(op.operands[0])
+    if count is None:
+        return None
+    order = list(range(count))
+    if op.operator == "aten.permute.default":
+        return _wrapped(integers(op.argument("dims")), count)
+    if op.operator == "aten.t.default":
+        return order[::-1]
+    pair = _wrapped([integer(op.argument("dim0")), integer(op.argument("dim1"))], count)
+    if pair is None or count == 0:
+        return None
+    order[pair[0]], order[pair[1]] = pair[1], pair[0]
+    return order
+
+
+def _wrapped(dims: Sequence[int | None] | None, count: int) -> list[int] | None:
+    if dims is None or None in dims:
+        return None
+    return [dim % count for dim in dims if dim is not None] if count else []
+
+
+def _dim(op: TorchOp) -> int | None:
+    """The dimension that ``squeeze`` removes or ``unsqueeze`` adds, counted in the larger shape."""
+    dim, count = integer(op.argument("dim")), rank(op.operands[0])
+    if dim is None or count is None:
+        return None
+    larger = count + 1 if op.operator == "aten.unsqueeze.default" else count
+    return dim % larger if larger else None
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    IdentityPermute(), PermuteOfPermute(), ReshapeOfReshape(), ExpandOfExpand(), SqueezeOfUnsqueeze(), NoOpView(),
+    NoOpConversion(), WholeSlice(), IdleDropout(), RealConjugate(), NoOpCopy(), NoOpRepeat(), CatOfOne(),
+)  # fmt: skip

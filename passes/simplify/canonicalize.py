@@ -1,0 +1,45 @@
+"""canonicalize: bring each op to its plain form, by local equations.
+
+Assumes:    verified IR, nothing more.
+Guarantees: no pattern of ``passes/patterns`` (views, arithmetic, logical, scalars) matches any more. Types of results do not
+            change. What only a rewritten op used is gone too. Running it again changes nothing.
+Keeps:      whatever would change a bit, a stride or a dtype: ``x + 0.0`` is not x where x is -0.0. Copies that a caller could
+            tell from what was copied, as both are returned, or one is and the other is an argument; everything about
+            tensors that are written. Ops whose results nothing reads (``dce``).
+Cost:       one walk with a dictionary look-up an op; an analysis of memory where a pattern first matches.
+
+Before:
+    func.func @main(%x: tensor<2x3xf32>) {
+      %a = torch.aten.transpose.int(%x, 0, 1) : (tensor<2x3xf32>) -> tensor<3x2xf32, #torch.meta<strides = [1, 3]>>
+      %b = torch.aten.t.default(%a) : (tensor<3x2xf32, #torch.meta<strides = [1, 3]>>) -> tensor<2x3xf32>
+      %c = torch.aten.mul.Tensor(%b, 1) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      %d = torch.aten.relu.default(%c) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      fx.output(%d) : (tensor<2x3xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<2x3xf32>) {
+      %d = torch.aten.relu.default(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      fx.output(%d) : (tensor<2x3xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from fxc.passes._rewriting import apply_patterns, dispatch_table
+from fxc.passes.patterns import arithmetic, logical, scalars, views
+
+DISPATCH = dispatch_table([*scalars.PATTERNS, *views.PATTERNS, *arithmetic.PATTERNS, *logical.PATTERNS])
+
+
+@dataclass(frozen=True)
+class CanonicalizePass(ModulePass):
+    name = "canonicalize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        apply_patterns(op, DISPATCH)

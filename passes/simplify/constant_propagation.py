@@ -1,0 +1,181 @@
+"""constant-propagation: compute now what depends on constants only.
+
+Assumes:    verified IR, nothing more.
+Guarantees: a call whose operands are constants is a constant, where PyTorch can compute it and ``torch.constant`` can hold
+            it; numbers, strings and None stand in the arguments of the calls that use them. Sizes that a type states are
+            numbers. A ``cond`` whose predicate is constant is the region taken; a result for which both regions give the
+            same value or equal constants is that value; a ``while_loop`` that does not run gives its initial values. What
+            nothing reads any more after that is gone, if it is pure.
+Keeps:      random and effectful calls; calls that raise (an integer division by zero is left to run time); results of more
+            than ``max-elements`` elements, on another device than the CPU, or not contiguous; tensors that are written or
+            returned, or that share memory with such a one: each execution must make its own; what ``empty`` gives.
+Cost:       one walk. PyTorch is loaded where something is to be computed, and not before.
+
+Before:
+    func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+      %n = torch.aten.sym_size.int(%x, 1) : (tensor<2x3xf32>) -> !torch.int
+      %z = torch.aten.add.Tensor(%x, %y, alpha = %n) : (tensor<2x3xf32>, tensor<2x3xf32>, !torch.int) -> tensor<2x3xf32>
+      func.return %z : tensor<2x3xf32>
+    }
+After:
+    func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+      %z = torch.aten.add.Tensor(%x, %y, alpha = 3) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+      func.return %z : tensor<2x3xf32>
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.traits import IsTerminator
+
+from fxc.dialects.call import CallOp
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import is_pure
+from fxc.dialects.torch_ops import HigherOrderOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.values import Tree
+from fxc.passes._branches import agreed_values, bind_constants, initial_values, never_runs, taken_region
+from fxc.passes._evaluation import Evaluation
+from fxc.passes._region_calls import Leaf, can_stand_for, inline_region, put_in_place, results_by_index
+from fxc.passes._statistics import count
+
+
+@dataclass(frozen=True)
+class ConstantPropagationPass(ModulePass):
+    name = "constant-propagation"
+
+    max_elements: int = 64
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        for function in [inner for inner in op.walk() if isinstance(inner, FuncOp)]:
+            _Propagation(Evaluation(ctx, self.max_elements)).run(function.body)
+
+
+class _Propagation:
+    """One walk over a function; each op is seen after those whose results it reads."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+        self.unread = list[SSAValue]()
+
+    def run(self, body: Region) -> None:
+        self.region(body)
+        self.sweep()
+
+    def region(self, region: Region) -> None:
+        for block in region.blocks:
+            op = block.first_op
+            while op is not None:
+                op = self.visit(op)
+
+    def visit(self, op: Operation) -> Operation | None:
+        """Simplify ``op``; returns the op to go on with."""
+        following = op.next_op
+        if isinstance(op, ConstantOp):
+            self.evaluation.learn(op.result, op.value)
+        elif isinstance(op, HigherOrderOp):
+            return self.higher_order(op)
+        elif isinstance(op, CallOp):
+            if not op.has_trait(IsTerminator):
+                self.pass_constants(op)
+                if (values := self.evaluation.fold(op)) is not None:
+                    self.replace(op, values)
+        else:
+            for region in op.regions:
+                self.region(region)
+        return following
+
+    def pass_constants(self, op: CallOp) -> None:
+        """Write the numbers that ``op`` reads into its arguments."""
+        known = {value: constant for value in op._operands if (constant := self.evaluation.host(value)) is not None}
+        if known:
+            args, kwargs = op.trees()
+            copy = op.with_trees(
+                [_with_constants(tree, known) for tree in args],
+                {name: _with_constants(tree, known) for name, tree in kwargs.items()},
+            )
+            op.operands, op.properties = copy.operands, copy.properties
+            copy.erase()
+            self.unread += known
+
+    def replace(self, op: Operation, values: Sequence[Attribute]) -> None:
+        """Put constants in the place of ``op``."""
+        block = op.parent
+        assert block is not None
+        for result, value in zip(op.results, values, strict=True):
+            constant = ConstantOp.of(value, result.type)
+            constant.location = op.location
+            constant.result._name = result._name
+            block.insert_op_before(constant, op)
+            result.replace_all_uses_with(constant.result)
+            self.evaluation.learn(constant.result, value)
+            self.unread.append(constant.result)
+        self.unread += op.operands
+        Rewriter.erase_op(op)
+        count("calls folded")
+
+    def higher_order(self, op: HigherOrderOp) -> Operation | None:
+        self.unread += [*op.operands, *op.results]
+        following, evaluation = op.next_op, self.evaluation
+        if (region := taken_region(op, evaluation)) is not None and (first := inline_region(op, region)) is not None:
+            evaluation.moved()
+            count("conds inlined")
+            return first
+        if never_runs(op, evaluation):
+            self.forward(op, initial_values(op, evaluation))
+        bind_constants(op, evaluation)
+        for region in op.regions:
+            self.region(region)
+        self.forward(op, agreed_values(op, evaluation))
+        return following
+
+    def forward(self, op: HigherOrderOp, leaves: Sequence[Leaf | None]) -> None:
+        """Put values that are known without running ``op`` in the place of its results."""
+        results = results_by_index(op)
+        if results is None or len(results) != len(leaves):
+            return
+        for leaf, values in zip(leaves, results, strict=True):
+            for value in values:
+                if leaf is not None and can_stand_for(leaf, value):
+                    new = put_in_place(leaf, value, op)
+                    self.evaluation.memory(value).replaced(value, new)
+                    if isinstance(new.owner, ConstantOp):
+                        self.evaluation.learn(new, new.owner.value)
+                    self.unread += [value, new]
+                    count("results forwarded")
+
+    def sweep(self) -> None:
+        """Erase the pure ops whose results were read before, and no longer are."""
+        while self.unread:
+            op = self.unread.pop().owner
+            if isinstance(op, Block) or op.parent is None or any(result.first_use is not None for result in op.results):
+                continue
+            if not op.has_trait(IsTerminator) and is_pure(op):
+                self.unread += op.operands
+                Rewriter.erase_op(op)
+
+
+def _with_constants(tree: Tree, known: Mapping[SSAValue, Attribute]) -> Tree:
+    match tree:
+        case SSAValue():
+            return known.get(tree, tree)
+        case list():
+            return [_with_constants(element, known) for element in tree]
+        case tuple():
+            return tuple(_with_constants(element, known) for element in tree)
+        case dict():
+            return {key: _with_constants(value, known) for key, value in tree.items()}
+        case slice():
+            return slice(*(_with_constants(part, known) for part in (tree.start, tree.stop, tree.step)))
+        case _:
+            return tree

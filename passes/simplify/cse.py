@@ -1,0 +1,152 @@
+"""cse: compute each expression once.
+
+Assumes:    verified IR, nothing more.
+Guarantees: of two ops that see each other (same block, or one in a region around the other's that the inner one may read)
+            with the same name, operands, properties, attributes and result types, the later one is gone, but for what
+            Keeps says. Running it again changes nothing.
+Keeps:      random ops and ops with effects. Reads of memory that something writes in between. Two values of which one is
+            written, unless they are views of one tensor. Two tensors that both reach the output: the caller may write
+            one of them. Commuted operands, which are not the same. Float constants that differ in a bit; 1, 1.0 and true.
+            A region that sees nothing of its surroundings, as those of ``torch.higher_order``, is searched by itself, and
+            ops with regions are not merged.
+Cost:       two walks: one for memory, one with a dictionary look-up an op.
+
+Before:
+    func.func @main(%x: tensor<4xf32>) {
+      %a = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %b = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %c = torch.aten.add.Tensor(%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      fx.output(%c) : (tensor<4xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4xf32>) {
+      %a = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %c = torch.aten.add.Tensor(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      fx.output(%c) : (tensor<4xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.traits import IsTerminator
+
+from fxc.dialects.effects import is_pure, reads_memory
+from fxc.passes._escape import is_mutable
+from fxc.passes._memory import Memory, Set, is_isolated, is_same_memory, scopes
+from fxc.passes._statistics import count
+
+_Seen: TypeAlias = dict[Hashable, Operation]
+
+
+@dataclass(frozen=True)
+class CsePass(ModulePass):
+    name = "cse"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        numbers = _Numbers()
+        for scope in scopes(op):
+            _Search(scope, numbers).run()
+
+
+class _Numbers:
+    """Equal attributes get equal numbers. Hashing an attribute walks it; most are interned, so most are known by identity."""
+
+    def __init__(self) -> None:
+        self._by_id = dict[int, tuple[int, Attribute]]()  # holds the attribute, so that its id is not used again
+        self._by_value = dict[Attribute, int]()
+
+    def of(self, attribute: Attribute) -> int:
+        known = self._by_id.get(id(attribute))
+        if known is None:
+            number = self._by_value.setdefault(attribute, len(self._by_value))
+            known = self._by_id[id(attribute)] = (number, attribute)
+        return known[0]
+
+    def of_all(self, named: Mapping[str, Attribute]) -> Hashable:
+        if len(named) < 2:
+            return tuple([(name, self.of(attribute)) for name, attribute in named.items()])
+        return tuple(sorted([(name, self.of(attribute)) for name, attribute in named.items()]))
+
+
+class _Search:
+    """One walk through one scope. ``writes`` counts the writes to a set so far: an op that reads it sees that many."""
+
+    def __init__(self, scope: Operation, numbers: _Numbers) -> None:
+        self.scope, self.numbers = scope, numbers
+        self.memory = Memory(scope)
+        self.writes = Counter[Set]()
+
+    def run(self) -> None:
+        self.regions(self.scope, [])
+
+    def regions(self, op: Operation, visible: list[_Seen]) -> None:
+        for region in op.regions:
+            single = region.first_block is region.last_block
+            for block in region.blocks:
+                self.block(block, [*visible, {}] if single else [{}])
+
+    def block(self, block: Block, visible: list[_Seen]) -> None:
+        op = block.first_op
+        while op is not None:
+            following = op.next_op
+            if self.memory.has_writes:
+                self.writes.update(self.memory.writes_of(op))
+            if not op.regions:
+                self.visit(op, visible)
+            elif not is_isolated(op):
+                self.regions(op, visible)
+                self.writes.update(self.memory.writes_of(op))
+            op = following
+
+    def visit(self, op: Operation, visible: list[_Seen]) -> None:
+        if not op.results or not is_pure(op) or op.has_trait(IsTerminator):
+            return
+        key = self.key(op)
+        for seen in visible:
+            if (earlier := seen.get(key)) is not None and self.can_merge(earlier, op):
+                for old, new in zip(op.results, earlier.results, strict=True):
+                    name = new._name
+                    old.replace_all_uses_with(new)
+                    new._name = name
+                    self.memory.replaced(old, new)
+                Rewriter.erase_op(op)
+                count("ops merged")
+                return
+        visible[-1].setdefault(key, op)
+
+    def key(self, op: Operation) -> Hashable:
+        numbers = self.numbers
+        key = (
+            op.name,
+            tuple([id(operand) for operand in op._operands]),  # alive as long as the op that is remembered
+            numbers.of_all(op.properties) if op.properties else (),
+            numbers.of_all(op.attributes) if op.attributes else (),
+            tuple([numbers.of(result.type) for result in op.results]),
+        )
+        if not self.memory.has_writes or not reads_memory(op):
+            return key
+        return key, tuple([self.writes[self.memory.set_of(operand)] for operand in op._operands])
+
+    def can_merge(self, earlier: Operation, later: Operation) -> bool:
+        """Whether it makes no difference that the results of two equal ops are one."""
+        memory, same_memory = self.memory, is_same_memory(later)
+        for a, b in zip(earlier.results, later.results, strict=True):
+            if not is_mutable(a.type):
+                continue
+            if memory.is_returned(a) and memory.is_returned(b):
+                return False
+            if same_memory:
+                continue
+            if memory.is_written(a) or memory.is_written(b) or (memory.reaches_output(a) and memory.reaches_output(b)):
+                return False
+        return True

@@ -1,0 +1,158 @@
+"""dce: remove the ops whose results nothing needs.
+
+Assumes:    verified IR, nothing more.
+Guarantees: every op that is left has an effect, or writes memory that comes from outside or that a live op may read, or
+            computes something for such an op; nested regions included. Results of ``scf.if`` and ``higher_order.cond`` that
+            nothing reads are gone with what computed them (the last result of a ``cond`` apart). Running it again changes
+            nothing.
+Keeps:      asserts, prints, collectives, calls whose callee is unknown; random ops, as dropping one would change what the
+            next one draws; arguments and declarations that nothing uses; carried values of loops.
+Cost:       two walks: one for memory, one backwards.
+
+Before:
+    func.func @main(%x: tensor<4xf32>) {
+      %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %c = torch.aten.clone.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %w = torch.aten.relu_.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+      %d = torch.aten.clone.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %v = torch.aten.relu_.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
+      fx.output(%d) : (tensor<4xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4xf32>) {
+      %d = torch.aten.clone.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %v = torch.aten.relu_.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
+      fx.output(%d) : (tensor<4xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.scf import IfOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.traits import IsTerminator, RecursiveMemoryEffect
+
+from fxc.dialects.effects import has_side_effect
+from fxc.dialects.torch_ops.higher_order import HigherOrderOp
+from fxc.passes._memory import Memory, Set, is_isolated, scopes
+from fxc.passes._results import drop_results, returned_tree
+from fxc.passes._statistics import count
+
+
+@dataclass(frozen=True)
+class DcePass(ModulePass):
+    name = "dce"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for scope in scopes(op):
+            live = _Live(scope)
+            live.mark_effects(scope.regions)
+            live.propagate()
+            _sweep(scope.regions, live)
+
+
+class _Live:
+    """Marks what is needed, from effects and terminators backwards."""
+
+    def __init__(self, scope: Operation) -> None:
+        self.scope, self.memory = scope, Memory(scope)
+        self.ops, self.values = set[Operation](), set[SSAValue]()
+        self.sets = set[Set]()
+        self.pending = list[SSAValue]()
+        self.writers = dict[Set, list[Operation]]()
+
+    def mark_effects(self, regions: Iterable[Region], *, top: bool = True) -> None:
+        for region in regions:
+            for block in region.blocks:
+                for op in block.ops:
+                    if op.regions and not is_isolated(op):
+                        self.mark_effects(op.regions, top=False)
+                        if not op.has_trait(RecursiveMemoryEffect):
+                            self.mark(op)
+                    elif op.has_trait(IsTerminator):
+                        if top or op.successors:
+                            self.mark(op)
+                    elif has_side_effect(op) or self.writes_outside(op):
+                        self.mark(op)
+
+    def writes_outside(self, op: Operation) -> bool:
+        """Notes what ``op`` writes; whether it writes memory that outlives the scope."""
+        written = self.memory.writes_of(op)
+        for memory in written:
+            self.writers.setdefault(memory, []).append(op)
+        return any(self.memory.outlives_set(memory) for memory in written)
+
+    def mark(self, op: Operation) -> None:
+        """``op`` is needed, and all that it reads; of an ``scf.if``, the branches and what has an effect in them."""
+        if op in self.ops:
+            return
+        self.ops.add(op)
+        self.pending += op._operands
+        if op.regions and not is_isolated(op):
+            for region in op.regions:
+                for block in region.blocks:
+                    if (last := block.last_op) is not None and last.has_trait(IsTerminator):
+                        self.mark_yield(op, last)
+        around = op.parent_op()
+        if around is not None and around is not self.scope:
+            self.mark(around)
+
+    def mark_yield(self, owner: Operation, terminator: Operation) -> None:
+        self.ops.add(terminator)
+        if not isinstance(owner, IfOp):
+            self.pending += terminator._operands
+
+    def propagate(self) -> None:
+        while self.pending:
+            value = self.pending.pop()
+            if value in self.values:
+                continue
+            self.values.add(value)
+            owner = value.owner
+            if not isinstance(owner, Block):
+                self.mark(owner)
+                if isinstance(owner, IfOp):
+                    self.pending += [b.last_op.operands[value.index] for r in owner.regions for b in r.blocks if b.last_op]  # type: ignore[attr-defined]
+            elif (around := owner.parent_op()) is not None and around is not self.scope:
+                self.mark(around)
+            if self.writers and (memory := self.memory.set_of(value)) not in self.sets:
+                self.sets.add(memory)
+                for writer in self.writers.get(memory, ()):
+                    self.mark(writer)
+
+
+def _sweep(regions: Iterable[Region], live: _Live) -> None:
+    for region in regions:
+        for block in reversed(list(region.blocks)):
+            op = block.last_op
+            while op is not None:
+                before = op.prev_op
+                if op not in live.ops:
+                    Rewriter.erase_op(op)
+                    count("ops removed")
+                else:
+                    _sweep_inside(op, live)
+                op = before
+
+
+def _sweep_inside(op: Operation, live: _Live) -> None:
+    """The op is needed; its users, which come after it, have been swept."""
+    unread = {result.index for result in op.results if result.first_use is None} if op.regions else set[int]()
+    if unread and isinstance(op, IfOp):
+        op = drop_results(op, unread)
+        count("results removed", len(unread))
+    elif unread and isinstance(op, HigherOrderOp) and op.operator == "higher_order.cond":
+        unread = unread if len(unread) < len(op.results) else unread - {0}
+        if unread and all(returned_tree(region, len(op.results)) is not None for region in op.regions):
+            drop_results(op, unread)
+            count("results removed", len(unread))
+        return
+    if op.regions and not is_isolated(op):
+        _sweep(op.regions, live)
