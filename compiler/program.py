@@ -59,11 +59,15 @@ class Program:
             save_state(self.state, weights_path(path))
 
     @classmethod
-    def load(cls, path: str | Path) -> Program:
-        """Reads what ``save`` wrote. Runs no code. ParseError, VerifyError or WeightsError where a file is not right."""
+    def load(cls, path: str | Path, *, allow: Mapping[str, Any] | None = None) -> Program:
+        """Reads what ``save`` wrote. Runs no code. ParseError, VerifyError or WeightsError where a file is not right.
+
+        ``allow``: functions and module classes by name that the graph may name beside the allow-list.
+        """
         from fxc.runner import read_module
 
-        path, context = Path(path), new_context()
+        live = dict(allow or {})
+        path, context = Path(path), new_context(live)
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -76,7 +80,7 @@ class Program:
                 f"{path} names {len(needed)} tensors, but {weights.name} is missing",
                 hint="keep the two files side by side; `fxc import` and Program.save write both",
             )
-        return cls(module, load_state(weights, needed) if needed else {}, {}, context)
+        return cls(module, load_state(weights, needed) if needed else {}, live, context)
 
     @classmethod
     def parse(cls, text: str, state: Mapping[str, torch.Tensor] | None = None) -> Program:

@@ -6,6 +6,7 @@ that names the pass, the op, its place, and the file that replays the failure. N
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,14 +21,16 @@ from xdsl.utils.exceptions import ParseError as XdslParseError
 
 from fxc import reproducer
 from fxc.dialects.diagnostics import one_line, place_of
-from fxc.dialects.syntax import print_module
+from fxc.dialects.syntax import parse_module, print_module
+from fxc.dialects.torch_ops import table
 from fxc.dialects.verification import verify
-from fxc.errors import FxcError, ParseError, PassError, PipelineError, VerifyError
+from fxc.errors import FxcError, ParseError, PassError, PipelineError, VerifyError, nearest
 from fxc.instrumentation import Instrumentation, PassRun
 from fxc.isolation import Isolated, isolated
 from fxc.pipeline import Anchored, Stage, Step, anchors, pipeline_text
 from fxc.timing import Timer
 
+_UNKNOWN_OP = re.compile(r"Operation (\S+) is not registered")
 PlaceOf = Callable[[Operation], "str | None"]
 
 
@@ -56,13 +59,34 @@ def verify_module(module: ModuleOp, place_of: PlaceOf = place_of) -> None:
         raise VerifyError(str(error), **_op_and_place(error, place_of)) from error
 
 
+def read_module(context: Context, text: str, filename: str) -> ModuleOp:
+    """The verified module of IR text. Raises ``ParseError`` or ``VerifyError``, with the place in ``filename``."""
+    try:
+        module = parse_module(context, text, filename)
+    except XdslParseError as error:
+        raise parse_error(error) from error
+    except Exception as error:  # an attribute or op that refuses its parts while it is read: the text is at fault
+        raise ParseError(str(error) or type(error).__name__, place=filename) from error
+    verify_module(module)
+    return module
+
+
 def parse_error(error: XdslParseError) -> ParseError:
     """fxc's error for a parse error of xDSL: the message, the place, and the line of text."""
     location = error.span.get_location()
     content = error.span.input.content
     lines = (content if isinstance(content, str) else content.decode("utf-8", "replace")).split("\n")
     line = lines[location.line - 1].strip() if location.line <= len(lines) else ""
-    return ParseError(error.msg.strip(), place=str(location), op=line[:160] or None)
+    message = error.msg.strip()
+    return ParseError(message, place=str(location), op=line[:160] or None, hint=_op_hint(message))
+
+
+def _op_hint(message: str) -> str | None:
+    """The operators whose names are nearest to one that the text misspells."""
+    match = _UNKNOWN_OP.fullmatch(message)
+    if match is None:
+        return None
+    return nearest(match[1], [f"torch.{name}" for name in table()]) if match[1].startswith("torch.") else None
 
 
 class _Run:

@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.call import Arguments, CallOp, CallReader, CallWriter
 from fxc.dialects.effects import CallEffects
+from fxc.dialects.nesting import NestingAttr
 from fxc.dialects.syntax import FxcParser, type_text
 from fxc.dialects.types import FX_TYPES
 from fxc.dialects.values import VALUE_ATTRIBUTES, DictAttr, TupleAttr, str_attr
@@ -158,6 +159,9 @@ class ModuleDeclOp(PositionalCall):
         return op
 
 
+_TENSOR_FACTS = ("kind", "requires_grad", "non_persistent")
+
+
 @irdl_op_definition
 class TensorDeclOp(IRDLOperation):
     """``fx.tensor @fc.weight : tensor<10x5xf32> {kind = "parameter", requires_grad}``: a tensor of the user's model.
@@ -181,7 +185,7 @@ class TensorDeclOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_symbol_name(self.sym.data)
         printer.print_string(f" : {type_text(self.type)}")
-        extra = {name: attr for name, attr in self.properties.items() if name not in ("sym", "type")}
+        extra = {name: self.properties[name] for name in _TENSOR_FACTS if name in self.properties}
         printer.print_op_attributes({**extra, **self.attributes})
 
     @classmethod
@@ -190,7 +194,7 @@ class TensorDeclOp(IRDLOperation):
         parser.parse_punctuation(":")
         properties: dict[str, Attribute] = {"sym": sym, "type": parser.parse_type()}
         attributes = parser.parse_optional_attr_dict()
-        for name in ("kind", "requires_grad", "non_persistent"):
+        for name in _TENSOR_FACTS:
             if name in attributes:
                 properties[name] = attributes.pop(name)
         return cls.create(properties=properties, attributes=attributes)
@@ -199,5 +203,5 @@ class TensorDeclOp(IRDLOperation):
 Fx = Dialect(
     "fx",
     [CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp, ModuleDeclOp, TensorDeclOp],
-    [*VALUE_ATTRIBUTES, *FX_TYPES],
+    [*VALUE_ATTRIBUTES, *FX_TYPES, NestingAttr],
 )

@@ -90,6 +90,12 @@ class FxcParser(Parser):
         text = self.parse_optional_str_literal()
         return None if text is None else StringAttr(text)
 
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        op = super()._parse_generic_operation(op_type)
+        if (declare := getattr(op, "declare", None)) is not None:
+            declare(self)
+        return op
+
     def parse_type_fast(self) -> Attribute:
         """A type; a plain tensor type that this text has shown before costs one regex."""
         match = _TENSOR.match(self.lexer.input.content, self._current_token.span.start)

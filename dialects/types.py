@@ -41,7 +41,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.values import int_attr, str_attr
+from fxc.dialects.values import int_attr, str_attr, string_text
 
 
 @irdl_attr_definition
@@ -160,11 +160,11 @@ class TensorMeta(ParametrizedAttribute):
         parts = list[str]()
         for name, dims in (("sizes", self.sizes), ("strides", self.strides)):
             if dims.data:
-                texts = [str(d.value.data) if isinstance(d, IntegerAttr) else f'"{d.data}"' for d in dims.data]  # type: ignore[attr-defined]
+                texts = [str(d.value.data) if isinstance(d, IntegerAttr) else string_text(d.data) for d in dims.data]  # type: ignore[attr-defined]
                 parts.append(f"{name} = [{', '.join(texts)}]")
         for name, text in (("device", self.device.data), ("layout", self.layout.data)):
             if text:
-                parts.append(f'{name} = "{text}"')
+                parts.append(f"{name} = {string_text(text)}")
         printer.print_string(f"<{', '.join(parts)}>")
 
 

@@ -209,6 +209,19 @@ def device_attr(name: str) -> DeviceAttr:
     return DeviceAttr(StringAttr(name))
 
 
+def string_text(value: str) -> str:
+    """``value`` as a string literal of MLIR, as xDSL prints one: UTF-8, with what is no printable ASCII as two hex digits."""
+    if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
+        return f'"{value}"'
+    return '"' + "".join([_escaped(byte) for byte in value.encode("utf-8")]) + '"'
+
+
+def _escaped(byte: int) -> str:
+    if byte == 0x5C:
+        return "\\\\"
+    return chr(byte) if 0x20 <= byte <= 0x7E and byte != 0x22 else f"\\{byte:02X}"
+
+
 def scalar_attr(value: Any) -> Attribute | None:
     """The attribute of a Python constant that needs no torch to name, or None where it is not one."""
     kind = type(value)

@@ -35,8 +35,8 @@ def capture(
     """The program of ``model`` called with ``args`` and ``kwargs``; the model itself is not changed.
 
     ``route``: ``export`` (torch.export, non-strict: ATen operators, nestings and mutations of the model kept),
-    ``symbolic_trace`` (the fx level: calls as the code has them), ``dynamo`` (Dynamo's graph, inputs and outputs flat), ``make_fx``
-    (ATen after decomposition). ``dynamic_shapes``: as torch.export takes it, for ``export``; for ``make_fx`` any true value makes all
+    ``symbolic_trace`` (the fx level: calls as the code has them), ``dynamo`` (Dynamo's graph, inputs and outputs flat),
+    ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as torch.export takes it; for ``make_fx`` any true value makes all
     sizes symbolic. Raises CaptureError with PyTorch's reason and the way out.
     """
     args, kwargs = tuple(args), dict(kwargs or {})
@@ -74,18 +74,15 @@ def _hint(route: str, error: Exception) -> str:
 
 
 class _FunctionModule(torch.nn.Module):
+    """A function as the forward of a module, with the function's own argument names."""
+
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self._function = function
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
+        self.forward = function
 
 
 def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Program:
     module = model if isinstance(model, torch.nn.Module) else _FunctionModule(model)
-    if not isinstance(model, torch.nn.Module) and dynamic_shapes is not None:
-        dynamic_shapes = (tuple(dynamic_shapes),) if isinstance(dynamic_shapes, (tuple, list)) else dynamic_shapes
     return import_fx(torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False))
 
 

@@ -1,7 +1,7 @@
-"""How a model's inputs and outputs are nested, as an attribute: a template in which ``#fx.ssa`` is a leaf.
+"""How a model's inputs and outputs are nested, as an attribute, and back.
 
-``fx.inputs = #fx.tuple<[#fx.tuple<[#fx.ssa]>, #fx.dict<[], []>]>`` is one positional argument and no keyword. A nesting with
-containers of the user's own is kept as PyTorch's JSON text.
+``fx.inputs = #fx.nesting<((_,), {})>`` is one positional argument and no keyword. A nesting with containers of the user's own
+is kept as PyTorch's JSON text.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from torch.utils._pytree import TreeSpec, tree_structure, tree_unflatten, treesp
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute
 
+from fxc.dialects.nesting import NestingAttr
 from fxc.dialects.values import SSA, SSAAttr, decode_constants, encode, str_attr
 from fxc.errors import CaptureError, FxcError
 from fxc.semantics.values import python_of, tree_of, value_of
@@ -30,7 +31,7 @@ def nesting_attr(spec: TreeSpec) -> Attribute:
     nest = tree_unflatten([leaf] * spec.num_leaves, spec)
     try:
         if tree_structure(_plain(nest)) == spec:
-            return encode(tree_of(nest, lambda value: SSA), [])
+            return NestingAttr(encode(tree_of(nest, lambda value: SSA), []))
     except CaptureError:
         pass  # a key that cannot be written
     return str_attr(treespec_dumps(spec))
@@ -45,8 +46,11 @@ def _plain(nest: Any) -> Any:
 
 def spec_of(attr: Attribute) -> TreeSpec:
     """The nesting of an attribute. FxcError where it is not one."""
+    if isinstance(attr, NestingAttr):
+        tree = decode_constants(attr.template)
+        return tree_structure(python_of(tree, lambda a: _Leaf() if isinstance(a, SSAAttr) else value_of(a)))  # type: ignore[arg-type]
     if not isinstance(attr, StringAttr):
-        return tree_structure(python_of(decode_constants(attr), lambda a: _Leaf() if isinstance(a, SSAAttr) else value_of(a)))  # type: ignore[arg-type]
+        raise FxcError(f"not a nesting: {attr}", hint="write it as #fx.nesting<((_, _), {})>")
     try:
         return treespec_loads(attr.data)
     except (ValueError, NotImplementedError, KeyError, TypeError) as error:

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.call import CallReader, CallWriter
 from fxc.dialects.syntax import FxcParser, type_text
 from fxc.dialects.types import dtype_name
-from fxc.dialects.values import NoneValueAttr, scalar_attr, scalar_of
+from fxc.dialects.values import NoneValueAttr, scalar_attr, scalar_of, string_text
 
 _FORMATS = {
     "float64": "d", "float32": "f", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b", "uint8": "B",
@@ -43,7 +43,7 @@ class TensorLiteralAttr(ParametrizedAttribute):
             return [StringAttr(parser.parse_str_literal())]
 
     def print_parameters(self, printer: Printer) -> None:
-        printer.print_string(f'<"{self.hex.data}">')
+        printer.print_string(f"<{string_text(self.hex.data)}>")
 
 
 @irdl_op_definition

@@ -38,22 +38,26 @@ class OperatorDeclOp(IRDLOperation):
         printer.print_string_literal(self.flags.data)
         printer.print_op_attributes(self.attributes)
 
-    @classmethod
-    def parse(cls, parser: Parser) -> OperatorDeclOp:
+    def declare(self, parser: Parser) -> None:
+        """Makes the op known to the parser's context; a parse error where the signature is malformed."""
         from fxc.dialects.torch_ops import make_op_class
 
-        position = parser.pos
+        try:
+            op_class = make_op_class(self.sym.data, self.flags.data, self.signature.data)
+        except ValueError as error:
+            parser.raise_error(str(error))
+        parser.ctx._loaded_ops[op_class.name] = op_class
+
+    @classmethod
+    def parse(cls, parser: Parser) -> OperatorDeclOp:
         sym = parser.parse_symbol_name()
         signature = parser.parse_str_literal()
         parser.parse_keyword("flags")
         flags = parser.parse_str_literal()
         attributes = parser.parse_optional_attr_dict()
-        try:
-            op_class = make_op_class(sym.data, flags, signature)
-        except ValueError as error:
-            parser.raise_error(str(error), position)
-        parser.ctx._loaded_ops[op_class.name] = op_class
-        return cls.create(
+        op = cls.create(
             properties={"sym": sym, "signature": StringAttr(signature), "flags": StringAttr(flags)},
             attributes=attributes,
         )
+        op.declare(parser)
+        return op

@@ -1,0 +1,1 @@
+../../compiler/execute.py
