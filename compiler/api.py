@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fxc.backends.fx import to_fx
 from fxc.errors import PipelineError, nearest
@@ -22,6 +22,9 @@ from fxc.runtime.compiled import Compiled
 from fxc.signature import signature_of
 from fxc.timing import Timer
 
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
 __all__ = ["capture", "compile", "import_fx", "run_passes", "to_fx"]
 
 
@@ -34,8 +37,8 @@ def run_passes(
 ) -> Program:
     """A new program: ``program`` after ``pipeline`` (``"canonicalize,cse,dce"``); the given one is not changed.
 
-    ``passes``: pass classes of your own that the pipeline may name. Raises PipelineError for an unknown pass or option, PassError
-    where a pass fails, NumericsError where ``options.check_numerics`` finds a pass that changes the numbers.
+    ``passes``: pass classes of your own that the pipeline may name. Raises PipelineError for an unknown pass or option,
+    PassError where a pass fails, NumericsError where ``options.check_numerics`` finds a pass that changes the numbers.
     """
     result = program.copy()
     registry = PassRegistry()
@@ -56,8 +59,9 @@ def compile(
 ) -> Compiled:
     """Captures ``model`` at example inputs, runs the pipeline, and gives a callable with ``.ir`` and ``.plan``.
 
-    The callable takes what ``model`` takes, of the dtypes, devices and sizes of the example (``dynamic_shapes`` as torch.export has
-    it frees sizes), and returns what it returns. Parameters stay the model's own: training the model trains the callable.
+    The callable takes what ``model`` takes, of the dtypes, devices and sizes of the example (``dynamic_shapes``, as
+    torch.export has it, frees sizes), and returns what it returns. Parameters stay the model's own: training the model
+    trains the callable.
     ``training``: whether results carry gradients. The model's train or eval mode is baked in as it is now. Raises CaptureError
     where the model cannot be captured; calling raises InputError for inputs that do not fit.
     """
@@ -66,6 +70,13 @@ def compile(
     signature = signature_of(captured)
     run_pipeline_on(captured, chosen.pipeline, chosen)
     return Compiled(captured, to_fx(captured), signature, training)
+
+
+def compile_graph(graph: GraphModule, options: Options) -> GraphModule:
+    """An FX graph after the pipeline that ``options`` name: what the torch.compile backend does to each graph."""
+    program = import_fx(graph)
+    run_pipeline_on(program, options.pipeline, options)
+    return to_fx(program)
 
 
 def run_options(options: Options | Mapping[str, Any] | None) -> Options:

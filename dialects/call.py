@@ -13,7 +13,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any, ClassVar, Self, TypeAlias
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr, i1
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    BytesAttr,
+    ComplexType,
+    DictionaryAttr,
+    FloatAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    NoneType,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    i1,
+)
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.ir.core import OpTraits
 from xdsl.irdl import AnyAttr, IRDLOperation, OpDef, OptPropertyDef, RangeOf, VarOperandDef, VarRegionDef, VarResultDef
@@ -259,6 +275,8 @@ class CallWriter:
                 return f"device({_printed(self.printer, lambda: self.printer.print_string_literal(attr.value.data))})"
             case RegionAttr():
                 return _printed(self.printer, lambda: self.printer.print_symbol_name(attr.target.data))
+            case DictionaryAttr() | SymbolRefAttr() | FunctionType() | ComplexType() | NoneType() | BytesAttr():
+                return f"attribute({_printed(self.printer, lambda: self.printer.print_attribute(attr))})"  # reads as a value
             case _:
                 return _printed(self.printer, lambda: self.printer.print_attribute(attr))
 
@@ -322,7 +340,11 @@ class CallReader:
         if parser.parse_optional_punctuation(":") is None:
             return int_attr(value) if isinstance(value, int) else float_attr(value)
         type = parser.parse_type()
-        return IntegerAttr(value, type) if isinstance(value, int) and not _is_float(type) else FloatAttr(value, type)  # type: ignore[arg-type]
+        if isinstance(type, AnyFloat):
+            return FloatAttr(_float_of_bits(value, type) if number.text.startswith("0x") else value, type)
+        if isinstance(type, (IntegerType, IndexType)) and isinstance(value, int):
+            return IntegerAttr(value, type)
+        parser.raise_error(f"a number cannot have the type {type}", number.span)
 
     def _tuple(self) -> Template:
         parser = self.parser
@@ -358,6 +380,10 @@ class CallReader:
             parser._consume_token()
             with parser.in_parens():
                 return device_attr(parser.parse_str_literal())
+        if word == "attribute":
+            parser._consume_token()
+            with parser.in_parens():
+                return parser.parse_attribute()
         if word in _CALLS:
             parser._consume_token()
             parts = parser.parse_comma_separated_list(parser.Delimiter.PAREN, self.value)
@@ -391,8 +417,8 @@ def _print_isolated(printer: Printer, region: Region) -> None:
     printer.exit_scope()
 
 
-def _is_float(type: Attribute) -> bool:
-    return not hasattr(type, "signedness") and type.name != "index"
+def _float_of_bits(bits: int, type: AnyFloat) -> float:
+    return type.unpack(bits.to_bytes(type.compile_time_size, "little"), 1)[0]
 
 
 def _keyword(name: str) -> str:
@@ -403,7 +429,7 @@ def _integer(attr: IntegerAttr[Any]) -> str | None:
     """The text of an integer that reads back as ``attr``; None where its type must be written."""
     value = attr.value.data
     if attr.type == i1:
-        return "true" if value else "false"
+        return ("true" if value else "false") if attr == bool_attr(bool(value)) else None
     return str(value) if attr == int_attr(value) else None
 
 

@@ -36,7 +36,7 @@ def capture(
 
     ``route``: ``export`` (torch.export, non-strict: ATen operators, nestings and mutations of the model kept),
     ``symbolic_trace`` (the fx level: calls as the code has them), ``dynamo`` (Dynamo's graph, inputs and outputs flat),
-    ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as torch.export takes it; for ``make_fx`` any true value makes all
+    ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as torch.export takes it; for ``make_fx`` a true value makes all
     sizes symbolic. Raises CaptureError with PyTorch's reason and the way out.
     """
     args, kwargs = tuple(args), dict(kwargs or {})

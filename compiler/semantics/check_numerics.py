@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 BEYOND_ROUNDING = 10.0
 """Multiples of the dtype's tolerance above which a difference is an error though float64 says that it is rounding."""
 
-_INTEGERS = ((0, 4), (1, 2), (0, 1))
-"""Bounds of integer inputs, tried in order until the function runs: they may be indices, or divisors."""
-
 
 class HasState(Protocol):
     """What is needed of a program: its tensors by name, and the modules and functions of this process that it calls."""
@@ -137,8 +134,8 @@ class CheckNumerics:
     def _first_run(self, module: ModuleOp, function: FuncOp) -> _Ran | str:
         if (reason := why_not(module, function)) is not None:
             return reason
-        for integers in _INTEGERS:
-            run = ReferenceRun(self._state, self._live, self._seed, integers)
+        for positive in (False, True):  # integers may be indices, or divisors
+            run = ReferenceRun(self._state, self._live, self._seed, positive)
             try:
                 return _Ran(run, run(module, function))
             except Exception as error:  # whatever the program raises on inputs that were made up
@@ -167,7 +164,9 @@ class CheckNumerics:
     def _fails(self, who: str, name: str, error: Exception) -> NumericsError:
         ours = error_of(error)
         return NumericsError(
-            f"pass {who} breaks @{name}: it ran before the pass, and raises after it: {ours.message}", op=ours.op, place=ours.place
+            f"pass {who} breaks @{name}: it ran before the pass, and raises after it: {ours.message}",
+            op=ours.op,
+            place=ours.place,
         )
 
     def _note(self, text: str) -> None:
@@ -273,9 +272,7 @@ class _Case:
         word, _, number = where.partition(" ")
         if word != "result" or not number.isdecimal() or not isinstance(terminator, (OutputOp, ReturnOp)):
             return None
-        returned = (
-            list(leaves(terminator.trees()[0][0])) if isinstance(terminator, OutputOp) else list(terminator.operands)
-        )
+        returned = list(leaves(terminator.trees()[0][0])) if isinstance(terminator, OutputOp) else list(terminator.operands)
         mutated = sum("fx.mutates" in attributes.data for attributes in self.new.res_attrs or ())
         index = int(number) + mutated
         value = returned[index] if index < len(returned) else None

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     FunctionType,
     IntegerAttr,
     ModuleOp,
+    StringAttr,
     TensorType,
     TupleType,
     UnitAttr,
@@ -33,14 +34,14 @@ from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import NONE_TYPE, SYMBOLS, BoolType, FloatType, IntType, ValueType
-from fxc.dialects.values import Tree, int_attr, str_attr
+from fxc.dialects.values import StateAttr, Tree, encode, int_attr, str_attr
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.modules import build_module
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
-from fxc.semantics.values import attribute_of, constant_value, python_of
+from fxc.semantics.values import attribute_of, constant_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +201,9 @@ class _Converter:
         )
         self.block.insert_op_before(new, op)
         for use in op.results[0].uses:
-            if _is_element(use.operation) and isinstance(index := use.operation.trees()[0][1], IntegerAttr):  # type: ignore[attr-defined]
-                if -len(new.results) <= index.value.data < len(new.results):
-                    new.results[index.value.data]._name = use.operation.results[0]._name
+            index = use.operation.trees()[0][1] if _is_element(use.operation) else None  # type: ignore[attr-defined]
+            if isinstance(index, IntegerAttr) and -len(new.results) <= index.value.data < len(new.results):
+                new.results[index.value.data]._name = use.operation.results[0]._name
         self.env[op.results[0]] = tuple(self.leaf(result) for result in new.results)
         self.dead.append(op)
 
@@ -241,7 +242,13 @@ class _Converter:
 
     def tree(self, tree: Tree) -> Tree:
         """An argument tree with abstract values in place of old SSA values."""
-        return python_of(tree, lambda leaf: self.nest_tree(self.env[leaf]) if isinstance(leaf, SSAValue) else leaf)
+        if isinstance(tree, dict):
+            return {key: self.tree(value) for key, value in tree.items()}
+        if isinstance(tree, (list, tuple)):
+            return type(tree)(map(self.tree, tree))
+        if isinstance(tree, slice):
+            return slice(*map(self.tree, (tree.start, tree.stop, tree.step)))
+        return self.nest_tree(self.env[tree]) if isinstance(tree, SSAValue) else tree
 
     def nest_tree(self, nest: Any) -> Tree:
         if isinstance(nest, dict):
@@ -346,11 +353,21 @@ class _Converter:
             callee = self.module_key(callee or "")
         return op.name, callee, op.properties.get("args"), op.properties.get("kwargs"), tuple(shape), types
 
-    def module_key(self, path: str) -> str:
-        """The text of a module's declarations, paths left out: equal for equal layers."""
-        texts = [op_text(d, 100_000) for p, d in self.modules.items() if p == path or p.startswith(path + ".")]
-        kinds = [self.tensors[n].requires_grad is not None for n in self.tensors if n.startswith(path + ".")]
-        return f"{' '.join(texts).replace(path, '')} {kinds}" + (path if path in self.live and not texts else "")
+    def module_key(self, path: str) -> Any:
+        """A module's declarations, names relative to it: equal for equal layers. A live module without any is only itself."""
+        inside = [(p, d) for p, d in self.modules.items() if p == path or p.startswith(path + ".")]
+        if not inside:
+            return path
+
+        def relative(leaf: Any) -> Any:
+            return StateAttr(StringAttr(leaf.target.data.removeprefix(path))) if isinstance(leaf, StateAttr) else leaf
+
+        fields = [
+            (p.removeprefix(path), d.call_target(), [(k, encode(map_leaves(t, relative), [])) for k, t in d.trees()[1].items()])
+            for p, d in inside
+        ]
+        kinds = [(n.removeprefix(path), t.kind, t.requires_grad) for n, t in self.tensors.items() if n.startswith(path + ".")]
+        return str(fields), str(kinds)
 
     def fresh_name(self, op: Operation) -> str:
         target = (op.call_target() if isinstance(op, PositionalCall) else None) or op.name

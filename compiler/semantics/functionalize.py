@@ -64,9 +64,9 @@ def _mutates(function: func.FuncOp, functions: dict[str, func.FuncOp]) -> bool:
     for op in function.walk():
         if isinstance(op, (TorchOp, HigherOrderOp)) and writes(op):
             return True
-        if isinstance(op, func.CallOp) and (callee := functions.get(op.callee.root_reference.data)) is not None:
-            if callee is not function and _mutates(callee, functions):
-                return True
+        callee = functions.get(op.callee.root_reference.data) if isinstance(op, func.CallOp) else None
+        if callee is not None and callee is not function and _mutates(callee, functions):
+            return True
     return False
 
 

@@ -27,9 +27,9 @@ from fxc.semantics.values import attribute_of, literal_of, tree_of
 class GraphImporter:
     """Imports graphs, and collects what their text must declare.
 
-    ``operators``, ``modules``, ``tensors``: declarations by name. ``state``: tensors by name. ``live``: modules and functions that
-    a file could not name. ``symbolic``: fake values whose symbols the module must state. ``types`` gives the type of a fake value;
-    with ``constants_inline`` the tensors that a graph reads stand in it as ``torch.constant``.
+    ``operators``, ``modules``, ``tensors``: declarations by name. ``state``: tensors by name. ``live``: modules and
+    functions that a file could not name. ``symbolic``: fake values whose symbols the module must state. ``types`` gives the
+    type of a fake value; with ``constants_inline`` the tensors that a graph reads stand in it as ``torch.constant``.
     """
 
     def __init__(self, types: Callable[[Any], Attribute] = type_of, constants_inline: bool = False) -> None:

@@ -53,7 +53,7 @@ class Interpreter:
         self.live, self.watch = live or {}, watch
 
     def call(self, function: func.FuncOp, args: Sequence[Any]) -> Any:
-        """The value that ``function`` returns for one value an argument: a nesting for ``fx.output``, a list for ``func.return``."""
+        """What ``function`` returns for one value an argument: a nesting for ``fx.output``, a list for ``func.return``."""
         if function.is_declaration:
             raise InputError(f"@{function.sym_name.data} has no body to run")
         block = function.body.block

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,12 +38,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """How to run: the program's own tensors and live objects (made up where it has none), and the seed of all that is made up."""
+    """How to run: the program's own tensors and live objects (made up where it has none), and the seed of all that is made up.
+
+    ``positive``: no integer that is made up is zero, as it may be a divisor.
+    """
 
     state: Mapping[str, torch.Tensor] = field(default_factory=dict)
     live: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
-    integers: tuple[int, int] = (0, 4)
+    positive: bool = False
 
     def __call__(
         self, module: ModuleOp, function: func.FuncOp, *, float64: bool = False, watch: Watch | None = None
@@ -57,7 +61,7 @@ class ReferenceRun:
         values = [
             memory.tensor(name.removeprefix(_STATE), argument.type)
             if name.startswith(_STATE)
-            else convert(memory.seeded.value(argument.type, name))
+            else convert(memory.made_up(argument.type, name))
             for name, argument in zip(names, block.args, strict=True)
         ]
         interpreter = (Float64Interpreter if float64 else Interpreter)(
@@ -141,7 +145,7 @@ class _Memory:
     def __init__(self, run: ReferenceRun, module: ModuleOp, convert: Callable[[Any], Any]) -> None:
         symbols = module.attributes.get(SYMBOLS)
         self.run, self.convert = run, convert
-        self.seeded = Seeded(symbols if isinstance(symbols, DictionaryAttr) else None, run.seed, run.integers)
+        self.symbols = symbols
         self.tensors = {op.sym.data: op for op in module.ops if isinstance(op, TensorDeclOp)}
         self.modules = {op.path: op for op in module.ops if isinstance(op, ModuleDeclOp)}
         self.named = dict[str, Any]()
@@ -156,8 +160,20 @@ class _Memory:
             elif type is None and name not in self.tensors:
                 raise InputError(f"the tensor {name!r} is not declared")
             else:
-                self.named[name] = self.convert(self.seeded.value(type or self.tensors[name].type, _STATE + name))
+                self.named[name] = self.convert(self.made_up(type or self.tensors[name].type, _STATE + name))
         return self.named[name]
+
+    def made_up(self, type: Attribute, name: str) -> Any:
+        """A value that depends on nothing but ``type``, ``name`` and the seed.
+
+        Vectors of state are positive: they are scales and variances, and a negative variance would make everything NaN.
+        """
+        value = Seeded(self.symbols, self.run.seed * 2**32 + zlib.crc32(name.encode())).value(type)
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim() < 2 and name.startswith(_STATE):
+            return value.abs().add(0.5)
+        if isinstance(value, torch.Tensor) and self.run.positive and not (value.is_floating_point() or value.is_complex()):
+            return torch.ones_like(value)
+        return value
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
@@ -180,9 +196,7 @@ class _Memory:
         return self.built[path]
 
 
-def _outcome(
-    function: func.FuncOp, returned: Any, names: Sequence[str], values: Sequence[Any], memory: _Memory
-) -> Outcome:
+def _outcome(function: func.FuncOp, returned: Any, names: Sequence[str], values: Sequence[Any], memory: _Memory) -> Outcome:
     """Divides what was returned into results and new values of arguments (``fx.mutates``), which replace what lies there."""
     terminator = function.body.block.last_op
     if isinstance(terminator, OutputOp):

@@ -1,0 +1,72 @@
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=functionalize | filecheck %s
+
+/// A write through a view changes what is read from its base, and comes back as a result.
+// CHECK-LABEL: func.func @through_view
+// CHECK-SAME: -> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32>)
+// CHECK-NOT: add_
+// CHECK: %[[SUM:.*]] = torch.aten.add.Tensor(%{{.*}}, 1)
+// CHECK: %[[NEW:.*]] = torch.aten.view.default(%[[SUM]], [4])
+// CHECK: %[[NEG:.*]] = torch.aten.neg.default(%[[NEW]])
+// CHECK: func.return %[[NEW]], %[[NEG]]
+func.func @through_view(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = torch.aten.view.default(%x, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
+  %z = torch.aten.add_.Tensor(%y, 1) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %w = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %w : tensor<4xf32>
+}
+
+// -----
+
+/// A write to a fresh tensor needs no extra result.
+// CHECK-LABEL: func.func @fresh
+// CHECK-SAME: -> tensor<4xf32> {
+// CHECK: torch.aten.relu.default
+func.func @fresh(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %z = torch.aten.relu_.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %y : tensor<4xf32>
+}
+
+// -----
+
+/// Batch norm writes its statistics though its schema does not say so.
+// CHECK-LABEL: func.func @batch_norm
+// CHECK-SAME: {fx.mutates = 1 : i64}
+// CHECK-SAME: {fx.mutates = 2 : i64}
+// CHECK: torch.aten._native_batch_norm_legit_functional.default
+func.func @batch_norm(%x: tensor<4x3xf32>, %mean: tensor<3xf32>, %var: tensor<3xf32>) -> tensor<4x3xf32> {
+  %y = torch.aten.batch_norm.default(%x, none, none, %mean, %var, true, 0.1, 1.0e-05, false) : (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  func.return %y : tensor<4x3xf32>
+}
+
+// -----
+
+/// In eval mode it does not: the function stays as it is.
+// CHECK-LABEL: func.func @batch_norm_eval
+// CHECK: torch.aten.batch_norm.default
+func.func @batch_norm_eval(%x: tensor<4x3xf32>, %mean: tensor<3xf32>, %var: tensor<3xf32>) -> tensor<4x3xf32> {
+  %y = torch.aten.batch_norm.default(%x, none, none, %mean, %var, false, 0.1, 1.0e-05, false) : (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  func.return %y : tensor<4x3xf32>
+}
+
+// -----
+
+/// Random operators are drawn as often as before, read or not.
+// CHECK-LABEL: func.func @random
+// CHECK-COUNT-2: torch.aten.rand
+func.func @random(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %dead = torch.aten.rand.default([4]) : () -> tensor<4xf32>
+  %noise = torch.aten.rand.default([4]) : () -> tensor<4xf32>
+  %y = torch.aten.add_.Tensor(%x, %noise) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return %y : tensor<4xf32>
+}
+
+// -----
+
+/// The nesting of an output is kept beside the flat results.
+// CHECK-LABEL: func.func @nested
+// CHECK-SAME: attributes {fx.outputs = #fx.nesting<({"y" = _}, _)>}
+func.func @nested(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = torch.aten.relu_.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output(({"y" = %y}, none)) : (tensor<4xf32>) -> ()
+}

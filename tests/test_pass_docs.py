@@ -1,0 +1,56 @@
+"""The docstring of a pass file is its contract: it has every section, and its example runs."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from fxc.dialects.syntax import print_module
+from fxc.passes import available, load
+from fxc.testing import parse, run_pass, same_ir
+
+ROOT = Path(__file__).parent.parent
+SECTIONS = ("Assumes", "Guarantees", "Keeps", "Cost", "Before", "After")
+_SECTION = re.compile(rf"^({'|'.join(SECTIONS)}):", re.MULTILINE)
+
+
+def contract(name: str) -> str:
+    return sys.modules[load(name).__module__].__doc__ or ""
+
+
+def sections(text: str) -> dict[str, str]:
+    """Section -> its text, for the sections that ``text`` has, in its order."""
+    parts = _SECTION.split(text)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("name", available())
+def test_the_docstring_is_a_contract(name: str) -> None:
+    text = contract(name)
+    path = available()[name].replace(".", "/")
+    assert text.startswith(f"{name}: "), f"the docstring of {path}.py must begin with '{name}: ' and say what the pass does"
+    assert tuple(sections(text)) == SECTIONS, f"the docstring of {path}.py needs, in this order: {', '.join(SECTIONS)}"
+    empty = [section for section, body in sections(text).items() if not body.strip()]
+    assert not empty, f"the docstring of {path}.py says nothing under {', '.join(empty)}"
+
+
+@pytest.mark.parametrize("name", available())
+def test_the_example_is_true(name: str) -> None:
+    example = sections(contract(name))
+    after = run_pass(example["Before"], name)
+    if not same_ir(after, example["After"]):
+        pytest.fail(f"After of {name} is\n{print_module(parse(example['After']))}\nbut the pass gives\n{after}", pytrace=False)
+
+
+@pytest.mark.parametrize("name", available())
+def test_the_example_shows_something(name: str) -> None:
+    example = sections(contract(name))
+    assert not same_ir(example["Before"], example["After"]), f"Before and After of {name} are the same"
+
+
+@pytest.mark.parametrize("name", available())
+def test_there_is_a_lit_file(name: str) -> None:
+    folder, stem = available()[name].split(".")[-2:]
+    path = ROOT / "lit_tests" / "passes" / folder / f"{stem}.mlir"
+    assert path.is_file(), f"pass {name} needs lit tests in {path.relative_to(ROOT)}"
