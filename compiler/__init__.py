@@ -1,7 +1,7 @@
 """fxc: a compiler for PyTorch FX graphs that people can read.
 
-``fxc.compile(model, args)`` compiles; ``fxc.capture``, ``fxc.run_passes`` and ``fxc.to_fx`` are its steps. Names load on first use,
-so importing this package imports no torch.
+``fxc.compile(model, args)`` compiles; ``fxc.capture``, ``fxc.run_passes`` and ``fxc.to_fx`` are its steps. Names load on first
+use, so importing this package imports no torch.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ def with_regions(location: Attribute, regions: Mapping[str, Attribute]) -> Attri
 def region_location(location: Attribute, name: str) -> Attribute | None:
     """The place of the submodule ``name`` that a higher-order call reads."""
     for part in _parts(location):
-        if isinstance(part, NameLoc) and part.desc.data == "region" and isinstance(part.location, NameLoc):
-            if part.location.desc.data == name:
-                return part.location.location
+        inner = part.location if isinstance(part, NameLoc) and part.desc.data == "region" else None
+        if isinstance(inner, NameLoc) and inner.desc.data == name:
+            return inner.location
     return None
 
 

@@ -13,7 +13,7 @@ from fxc.passes._statistics import recording
 
 @dataclass
 class PassStatistics:
-    """One run of one pass; ``ops_after`` is None where the pass failed. ``seconds``: wall time of the pass, verification apart."""
+    """One run of one pass; ``ops_after`` is None where it failed; ``seconds``: wall time, verification included."""
 
     name: str
     ops_before: int

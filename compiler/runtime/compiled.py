@@ -13,8 +13,8 @@ from fxc.runtime.signature import Signature
 class Compiled:
     """Runs ``plan`` on inputs that fit ``signature``.
 
-    ``ir``: the program after the pipeline; ``print(compiled.ir)`` shows it. ``plan``: the FX GraphModule that runs. ``training``:
-    whether results carry gradients.
+    ``ir``: the program after the pipeline; ``print(compiled.ir)`` shows it. ``plan``: the FX GraphModule that runs.
+    ``training``: whether results carry gradients.
     """
 
     def __init__(self, ir: Any, plan: GraphModule, signature: Signature, training: bool) -> None:

@@ -70,7 +70,7 @@ class Signature:
             raise InputError(f"input {spec.name} has dtype {value.dtype}, but torch.{spec.dtype} is expected", hint=_RECOMPILE)
         if str(value.device) != spec.device:
             raise InputError(
-                f"input {spec.name} is on {value.device}, but {spec.device} is expected", hint="move it with .to(...)"
+                f"input {spec.name} is on {value.device}, not on {spec.device}", hint="move it with .to(...)"
             )
         if value.dim() != len(spec.sizes):
             raise InputError(
