@@ -19,7 +19,7 @@ _FRAME = re.compile(r'  File "([^"]*)", line (\d+), in ([^\n]*)\n(?:    ([^\n]*)
 
 
 @lru_cache(8192)
-def node_location(name: str, trace: str | None = None, modules: ModuleStack = ()) -> Attribute:
+def node_location(name: str, trace: str | None = None, modules: ModuleStack = ()) -> NameLoc:
     """The location of the node ``name`` with FX's ``stack_trace`` and ``nn_module_stack``."""
     parts = [*_trace_locations(trace), *_module_locations(modules)]
     inner: Attribute = NoneAttr() if not parts else parts[0] if len(parts) == 1 else FusedLoc(tuple(parts), NoneAttr())

@@ -14,14 +14,14 @@ from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.utils._pytree import TreeSpec, tree_unflatten
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TupleType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import NONE_TYPE
-from fxc.dialects.values import FunctionAttr, RegionAttr, Tree, decode
+from fxc.dialects.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.errors import FxcError, InputError, WeightsError
 from fxc.location import module_stack, node_name, region_location, stack_trace
 from fxc.program import STATE_KINDS, Program, entry_function
@@ -77,14 +77,14 @@ class _Exporter:
             isinstance(op, HigherOrderOp) and name.split(".")[0] in op.region_names() for op in self.program.module.walk()
         )
 
-    def _argument(self, body: _Body, value: SSAValue, attributes: DictionaryAttr, lifted: bool) -> None:
+    def _argument(self, body: _Body, value: BlockArgument, attributes: DictionaryAttr, lifted: bool) -> None:
         kind, name = _text(attributes, "fx.kind") or "input", _text(attributes, "fx.name") or value._name or ""
         if kind in STATE_KINDS and not lifted:
             _set_tensor(body.root, name, self.tensor(name), kind, "fx.non_persistent" not in attributes.data)
             node = body.create("get_attr", name, (), {}, value._name, None)
         else:
             default = attributes.data.get("fx.default")
-            args = () if default is None else (python_of(decode(default, iter(())), value_of),)
+            args = () if default is None else (python_of(decode_constants(default), _constant),)
             target = name if kind == "input" else value._name or name
             node = body.create("placeholder", target, args, {}, value._name, value.location)
         body.env[value] = node
@@ -274,6 +274,11 @@ class _Body:
         name = f"_tensor_constant{self.constants}"
         self.root.register_buffer(name, value, persistent=False)
         return self.create("get_attr", name, (), {}, op.result._name or name, op.location)
+
+
+def _constant(leaf: SSAValue | Attribute) -> Any:
+    assert isinstance(leaf, Attribute)
+    return value_of(leaf)
 
 
 def _is_packed(op: HigherOrderOp) -> bool:

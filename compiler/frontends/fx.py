@@ -136,8 +136,9 @@ class _ModuleImporter(GraphImporter):
         leaf, any_mutation = 0, False
         for spec in program.graph_signature.output_specs:
             if spec.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION", "USER_INPUT_MUTATION"):
-                name = spec.target if spec.kind.name == "USER_INPUT_MUTATION" else by_target[spec.target]
-                attributes[leaf] = DictionaryAttr({"fx.mutates": int_attr(index[name])})  # type: ignore[index]
+                target = str(spec.target)
+                name = target if spec.kind.name == "USER_INPUT_MUTATION" else by_target[target]
+                attributes[leaf] = DictionaryAttr({"fx.mutates": int_attr(index[name])})
                 any_mutation = True
             leaf += type(spec.arg).__name__ != "ConstantArgument"
         if any_mutation:

@@ -58,8 +58,7 @@ class Signature:
         leaves, nesting = tree_flatten((tuple(args), ordered))
         if nesting != self.nesting:
             raise InputError(
-                f"the inputs are nested otherwise than in the example: {len(leaves)} leaves in {nesting}, expected {self.nesting}",
-                hint=_RECOMPILE,
+                f"the inputs are nested otherwise than in the example: {nesting}, expected {self.nesting}", hint=_RECOMPILE
             )
         return leaves
 

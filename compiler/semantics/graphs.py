@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.dialects.builtin import NameLoc, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp, PositionalCall, TensorDeclOp
@@ -179,7 +179,7 @@ class GraphImporter:
         self.symbolic.extend(value if isinstance(value, (tuple, list)) else [value])
         return self.type_of(value)
 
-    def location(self, node: Node) -> Attribute:
+    def location(self, node: Node) -> NameLoc:
         stack: ModuleStack = tuple(
             (str(key), str(path), cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}")
             for key, (path, cls) in (node.meta.get("nn_module_stack") or {}).items()

@@ -5,11 +5,12 @@ Real tensors give results, fake tensors give types, traced tensors give graphs: 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.utils._pytree import tree_leaves
 from xdsl.dialects import func
 from xdsl.dialects.builtin import TupleType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -63,8 +64,8 @@ class Interpreter:
 
     def block(self, block: Block, args: Sequence[Any]) -> Any:
         env: dict[SSAValue, Any] = dict(zip(block.args, args, strict=True))
-        uses = Counter({value: len(list(value.uses)) for op in block.ops for value in op.results})
-        uses.update({value: len(list(value.uses)) for value in block.args})
+        values: list[SSAValue] = [*block.args, *(result for op in block.ops for result in op.results)]
+        uses = {value: len(list(value.uses)) for value in values}
         for op in block.ops:
             if isinstance(op, OutputOp):
                 return self.python(op.trees()[0], env)[0]
@@ -137,7 +138,7 @@ class Interpreter:
 
     def leaves(self, op: Operation, value: Any) -> list[Any]:
         """The tensors and numbers of a nested result, for a callee that ends in ``fx.output``."""
-        found = torch.utils._pytree.tree_leaves(value)
+        found = tree_leaves(value)
         return found if len(found) == len(op.results) else [value]
 
     def fx_call(self, op: CallFunctionOp | CallMethodOp | CallModuleOp | GetAttrOp, env: Mapping[SSAValue, Any]) -> Any:
@@ -217,7 +218,7 @@ def _is_concrete(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all(map(_is_concrete, value))
     if isinstance(value, torch.Tensor):
-        return type(value) in (torch.Tensor, torch.nn.Parameter) and not torch._C._functorch.is_functorch_wrapped_tensor(value)
+        return type(value) in (torch.Tensor, torch.nn.Parameter) and not is_functorch_wrapped_tensor(value)
     return not isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat))
 
 

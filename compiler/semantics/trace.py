@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
@@ -43,6 +43,6 @@ def _hint(error: BaseException) -> str | None:
         return (
             "the control flow depends on tensor values: use torch.cond or torch.where, or keep that part outside of the graph"
         )
-    if isinstance(error, torch._subclasses.fake_tensor.DynamicOutputShapeException):
+    if isinstance(error, DynamicOutputShapeException):
         return "the output's size depends on tensor values: use an operator with a fixed size, such as torch.where"
     return None
