@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp
 from fxc.context import new_context
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import TensorDeclOp
-from fxc.dialects.syntax import clone_module, parse_module, print_module
+from fxc.dialects.syntax import clone_module, print_module
 from fxc.errors import FxcError, WeightsError
 
 if TYPE_CHECKING:
@@ -83,10 +83,15 @@ class Program:
         return cls(module, load_state(weights, needed) if needed else {}, live, context)
 
     @classmethod
-    def parse(cls, text: str, state: Mapping[str, torch.Tensor] | None = None) -> Program:
-        """The program of IR text, for tests and notebooks; ``state`` gives the tensors that it names."""
-        context = new_context()
-        return cls(parse_module(context, text), dict(state or {}), {}, context)
+    def parse(
+        cls, text: str, state: Mapping[str, torch.Tensor] | None = None, *, allow: Mapping[str, Any] | None = None
+    ) -> Program:
+        """The program of IR text, verified, for tests and notebooks; ``state`` gives the tensors that it names."""
+        from fxc.runner import read_module
+
+        live = dict(allow or {})
+        context = new_context(live)
+        return cls(read_module(context, text, "<string>"), dict(state or {}), live, context)
 
 
 def entry_function(module: ModuleOp) -> FuncOp:
