@@ -95,7 +95,7 @@ class _Exporter:
         attributes = _dictionaries(function.res_attrs, len(function.function_type.outputs.data))
         written = [a.data.get("fx.mutates") for a in attributes]
         results = output.args[0]
-        if any(written):
+        if any(target is not None for target in written):
             assert isinstance(results, (tuple, list))
             terminator = function.body.block.last_op
             assert terminator is not None
@@ -110,6 +110,7 @@ class _Exporter:
                     else:
                         kept.append(value)
             output.args = (tuple(back.get(value, value) if isinstance(value, Node) else value for value in kept),)
+            _keep_statistics(body.graph)
         nestings = [function.attributes.get(name) for name in (INPUTS, OUTPUTS)]
         in_spec, out_spec = (None if attr is None else spec_of(attr) for attr in nestings)
         if in_spec is not None and out_spec is not None:
@@ -291,6 +292,22 @@ def _returns_sequence(op: Operation) -> bool:
         returns = op.SCHEMA.returns
         return len(returns) > 1 or (len(returns) == 1 and "[]" in returns[0].type)
     return isinstance(op, HigherOrderOp)
+
+
+_SAVES_STATISTICS = frozenset(
+    [torch.ops.aten._native_batch_norm_legit_functional.default, torch.ops.aten._batch_norm_with_update_functional.default]
+)
+
+
+def _keep_statistics(graph: Graph) -> None:
+    """Gives batch norms a copy of the running statistics that are written back: autograd saves what it was given, and refuses
+    to run backward once that was written, though in training the derivative does not read it."""
+    written = {node.args[0] for node in graph.nodes if node.target is torch.ops.aten.copy_.default}
+    for node in [node for node in graph.nodes if node.target in _SAVES_STATISTICS]:
+        for i in (3, 4):
+            if node.args[i] in written:
+                with graph.inserting_before(node):
+                    node.update_arg(i, graph.call_function(torch.ops.aten.clone.default, (node.args[i],)))
 
 
 def _dictionaries(attributes: Any, count: int) -> list[DictionaryAttr]:

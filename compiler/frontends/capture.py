@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
+import logging
+import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx import GraphModule
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 
 from fxc.dialects.values import str_attr
 from fxc.errors import CaptureError, FxcError
 from fxc.frontends.fx import import_fx
+from fxc.frontends.resign import resign
 from fxc.program import Program
+from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.semantics.trace import first_line
 
 ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
@@ -45,8 +51,7 @@ def capture(
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
         raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _quiet():
             if route == "export":
                 return _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":
@@ -56,6 +61,20 @@ def capture(
         raise
     except Exception as error:
         raise CaptureError(f"{route} cannot capture {_name(model)}: {first_line(error)}", hint=_hint(route, error)) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps back what PyTorch prints beside the error that it raises; what a capture that succeeds printed is shown."""
+    stderr, disabled = io.StringIO(), logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(stderr):
+            warnings.simplefilter("ignore")
+            yield
+        sys.stderr.write(stderr.getvalue())
+    finally:
+        logging.disable(disabled)
 
 
 def _name(model: Model) -> str:
@@ -100,55 +119,89 @@ def _symbolic_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-    captured = list[tuple[GraphModule, list[Any]]]()
+    """Dynamo's one graph, called as the model is: its inputs and outputs are found by identity in one run."""
+    captured = list[GraphModule]()
+    inputs, outputs = list[Any](), list[Any]()
 
     def backend(graph: GraphModule, _: list[Any]) -> Callable[..., Any]:
-        captured.append((graph, []))
+        captured.append(graph)
 
-        def run(*inputs: Any) -> Any:
-            captured[-1][1][:] = inputs
-            return graph.forward(*inputs)
+        def run(*values: Any) -> Any:
+            results = graph.forward(*values)
+            inputs[:], outputs[:] = values, results
+            return results
 
         return run
 
     torch._dynamo.reset()
-    saved = {name: tensor.detach().clone() for name, tensor in _state(model).items()}
-    generator = torch.get_rng_state()
-    try:
-        torch.compile(model, backend=backend, fullgraph=True)(*args, **kwargs)
-    finally:
-        torch._dynamo.reset()
-        torch.set_rng_state(generator)
-        with torch.no_grad():
-            for name, tensor in _state(model).items():
-                if tensor.numel() and not torch.equal(tensor, saved[name]):
-                    tensor.copy_(saved[name])
+    state = _state(model)
+    given, nesting = tree_flatten((args, kwargs))
+    given = _distinct(given)  # Dynamo takes a tensor that is given twice once, and guards on it
+    args, kwargs = tree_unflatten(given, nesting)
+    with _unchanged([*state.values(), *given]):
+        try:
+            result = torch.compile(model, backend=backend, fullgraph=True)(*args, **kwargs)
+        finally:
+            torch._dynamo.reset()
     if len(captured) != 1:
         raise CaptureError(
             f"Dynamo made {len(captured)} graphs of {_name(model)}", hint="a graph must hold at least one operator"
         )
-    graph, inputs = captured[0]
-    program = import_fx(graph)
-    _name_state(program, inputs, _state(model), model)
+    program = import_fx(captured[0])
+    _name_state(program, inputs, state, model)
+    resign(program, inputs, given, nesting, outputs, result)
     return program
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    """``values`` with a copy of each tensor that has come before."""
+    seen = set[int]()
+    distinct = list[Any]()
+    for value in values:
+        repeated = isinstance(value, torch.Tensor) and id(value) in seen
+        distinct.append(value.detach().clone().requires_grad_(value.requires_grad) if repeated else value)
+        seen.add(id(value))
+    return distinct
+
+
+@contextlib.contextmanager
+def _unchanged(values: Sequence[Any]) -> Iterator[None]:
+    """Puts tensors and the generator back as they were: a run that only looks must leave nothing behind."""
+    saved = [(v, v._version, v.detach().clone()) for v in values if isinstance(v, torch.Tensor)]
+    generator = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(generator)
+        with torch.no_grad():
+            for tensor, version, before in saved:
+                if tensor._version != version:
+                    tensor.copy_(before)
 
 
 def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbolic: bool) -> Program:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     state = _state(model)
-    flat, spec = tree_flatten((args, kwargs))
+    flat, nesting = tree_flatten((args, kwargs))
+    returned = list[TreeSpec]()
 
     def run(*values: Any) -> Any:
         tensors, inputs = values[: len(state)], values[len(state) :]
-        a, k = tree_unflatten(list(inputs), spec)
-        if not isinstance(model, torch.nn.Module):
-            return model(*a, **k)
-        return torch.func.functional_call(model, dict(zip(state, tensors, strict=True)), a, k)
+        a, k = tree_unflatten(list(inputs), nesting)
+        if isinstance(model, torch.nn.Module):
+            result = torch.func.functional_call(model, dict(zip(state, tensors, strict=True)), a, k)
+        else:
+            result = model(*a, **k)
+        leaves, spec = tree_flatten(result)
+        returned[:] = [spec]
+        return tuple(leaves)
 
     graph = make_fx(run, tracing_mode="symbolic" if symbolic else "fake", _allow_non_fake_inputs=True)(*state.values(), *flat)
     program = import_fx(graph)
     _name_state(program, [*state.values(), *flat], state, model)
+    program.main.attributes[INPUTS] = nesting_attr(nesting)
+    program.main.attributes[OUTPUTS] = nesting_attr(returned[0])
     return program
 
 
