@@ -52,7 +52,7 @@ def resign(
     attributes = dict(zip(block.args, kinds, strict=True))
     for i, value in enumerate(given):
         argument = arguments.get(id(value))
-        if argument not in free:  # not an input of the graph, or given twice
+        if argument is None or argument not in free:  # not an input of the graph, or given twice
             argument = block.insert_arg(type_of(value) if isinstance(value, torch.Tensor) else VALUE, len(block.args))
             argument._name = f"unused_{i}"
             attributes[argument] = DictionaryAttr({"fx.kind": str_attr("input"), "fx.name": str_attr(f"unused_{i}")})
