@@ -6,14 +6,12 @@ with the SSA value that stands for it. A call without any tensor in its trace (`
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn.utils.stateless import _reparametrize_module
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -21,75 +19,26 @@ from xdsl.dialects.builtin import (
     FunctionType,
     IntegerAttr,
     ModuleOp,
-    StringAttr,
     TensorType,
     TupleType,
-    UnitAttr,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from fxc.dialects.diagnostics import place_of
-from fxc.dialects.fx import CallFunctionOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, PositionalCall, TensorDeclOp
+from fxc.dialects.fx import CallFunctionOp, CallModuleOp, GetAttrOp, OutputOp, PositionalCall
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import NONE_TYPE, SYMBOLS, BoolType, FloatType, IntType, ValueType
-from fxc.dialects.values import StateAttr, Tree, encode, int_attr, str_attr
+from fxc.dialects.values import Tree, int_attr
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
-from fxc.semantics.modules import build_module
+from fxc.semantics.model_state import ModelState
+from fxc.semantics.nests import Leaf, Size, Slot, leaves_of, map_leaves, sized, with_slots
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
 from fxc.semantics.values import attribute_of, constant_value
-
-
-@dataclass(frozen=True, eq=False)
-class Leaf:
-    """A tensor or symbolic number of the graph: its fake value, and the SSA value that holds it when the program runs."""
-
-    fake: Any
-    value: SSAValue
-
-
-class Size(tuple):
-    """The elements of a torch.Size of which some are symbolic."""
-
-
-def map_leaves(nest: Any, function: Callable[[Any], Any]) -> Any:
-    """``nest`` with ``function`` applied to what is no container. A Size becomes a torch.Size again."""
-    if isinstance(nest, (Size, torch.Size)):
-        return torch.Size([function(element) for element in nest])
-    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
-        return type(nest)(*(map_leaves(element, function) for element in nest))
-    if isinstance(nest, (list, tuple)):
-        return type(nest)(map_leaves(element, function) for element in nest)
-    if isinstance(nest, dict):
-        return {key: map_leaves(value, function) for key, value in nest.items()}
-    if isinstance(nest, slice):
-        return slice(*(map_leaves(part, function) for part in (nest.start, nest.stop, nest.step)))
-    return function(nest)
-
-
-def leaves_of(nest: Any) -> list[Leaf]:
-    found = list[Leaf]()
-    map_leaves(_sized(nest), lambda leaf: found.append(leaf) if isinstance(leaf, Leaf) else None)
-    return found
-
-
-def _sized(nest: Any) -> Any:
-    """``nest`` with every Size as a plain tuple, for walks whose function gives no numbers."""
-    if isinstance(nest, (Size, torch.Size)):
-        return tuple(nest)
-    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
-        return tuple(map(_sized, nest))
-    if isinstance(nest, (list, tuple)):
-        return type(nest)(map(_sized, nest))
-    if isinstance(nest, dict):
-        return {key: _sized(value) for key, value in nest.items()}
-    if isinstance(nest, slice):
-        return slice(*map(_sized, (nest.start, nest.stop, nest.step)))
-    return nest
 
 
 def convert(module: ModuleOp, function: func.FuncOp, live: dict[str, Any]) -> None:
@@ -103,16 +52,13 @@ class _Converter:
         self.block = function.body.block
         symbols = module.attributes.get(SYMBOLS)
         self.world = FakeWorld(symbols if isinstance(symbols, DictionaryAttr) else None)
-        self.modules = {op.path: op for op in module.ops if isinstance(op, ModuleDeclOp)}
-        self.tensors = {op.sym.data: op for op in module.ops if isinstance(op, TensorDeclOp)}
+        self.state = ModelState(module, self.block, self.world, live)
         self.functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
         self.env = dict[SSAValue, Any]()
-        self.state = dict[str, Leaf]()
         self.dead = list[Operation]()
         self.last_element = dict[Operation | Block, Operation]()
-        self.built = dict[str, torch.nn.Module]()
         self.traced = dict[Any, _Traced]()
-        self.interpreter = Interpreter(self.functions, submodule=self.submodule, live=live)
+        self.interpreter = Interpreter(self.functions, submodule=self.state.submodule, live=live)
 
     def run(self) -> None:
         ops = list(self.block.ops)
@@ -162,7 +108,7 @@ class _Converter:
             value = constant_value(op)
             self.env[op.result] = self.leaf(op.result) if isinstance(value, torch.Tensor) else value
         elif isinstance(op, GetAttrOp):
-            self.env[op.results[0]] = self.state_leaf(op.call_target() or "")
+            self.env[op.results[0]] = self.state.leaf(op.call_target() or "")
             self.dead.append(op)
         elif isinstance(op, func.CallOp) or (isinstance(op, (TorchOp, HigherOrderOp)) and self.is_converted(op)):
             for i, operand in enumerate(op.operands):
@@ -209,7 +155,7 @@ class _Converter:
 
     def call(self, op: Operation) -> None:
         nests = [self.env[operand] for operand in op.operands]
-        states = self.states(op)
+        states = self.state.of_call(op)
         inputs = list(dict.fromkeys([*(leaf for nest in nests for leaf in leaves_of(nest)), *states.values()]))
         key = self.key(op, nests, inputs)
         traced = self.traced.get(key) if key is not None else None
@@ -222,7 +168,7 @@ class _Converter:
             fakes = [self.world.fake(type) for type in traced.result_types]
         values = self.emit(op, traced, inputs, fakes)
         for result, nest in zip(op.results, traced.results, strict=True):
-            self.env[result] = map_leaves(_sized(nest), lambda slot: values(slot) if isinstance(slot, _Slot) else slot)
+            self.env[result] = map_leaves(sized(nest), lambda slot: values(slot) if isinstance(slot, Slot) else slot)
             if isinstance(nest, (Size, torch.Size)):
                 self.env[result] = Size(self.env[result])
         self.dead.append(op)
@@ -277,17 +223,17 @@ class _Converter:
 
             env = {operand: concrete(self.env[operand]) for operand in op.operands}
             state = {name: given[id(leaf)] for name, leaf in states.items()}
-            with self.reparametrized(op, state):
+            with self.state.reparametrized(op, state):
                 results = self.interpreter.op(op, env)
             outputs = list[Any]()
 
             def slot(value: Any) -> Any:
                 if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
                     outputs.append(value)
-                    return _Slot(len(outputs) - 1)
+                    return Slot(len(outputs) - 1)
                 return value
 
-            structure[:] = [_slots(result, slot) for result in results]
+            structure[:] = [with_slots(result, slot) for result in results]
             return outputs
 
         graph = trace(run, [leaf.fake for leaf in inputs], self.world, op_text(op, 80))
@@ -317,7 +263,7 @@ class _Converter:
         sources = [block.args.index(v) if isinstance(v, BlockArgument) else None for v in values]
         return _Traced(name, types, structure, fakes, sources, outputs)
 
-    def emit(self, op: Operation, traced: _Traced, inputs: list[Leaf], fakes: list[Any]) -> Callable[[_Slot], Any]:
+    def emit(self, op: Operation, traced: _Traced, inputs: list[Leaf], fakes: list[Any]) -> Callable[[Slot], Any]:
         """Puts the call before ``op``; the function gives the abstract value of each result slot."""
         results: list[SSAValue | None] = []
         if traced.function is not None:
@@ -329,7 +275,7 @@ class _Converter:
             if len(call.results) == 1 and op.results:
                 call.results[0]._name = op.results[0]._name
 
-        def value(slot: _Slot) -> Any:
+        def value(slot: Slot) -> Any:
             source = traced.sources[slot.index]
             if source is not None:
                 return inputs[source]
@@ -346,80 +292,22 @@ class _Converter:
         if not isinstance(op, PositionalCall) or isinstance(op, HigherOrderOp):
             return None
         order = {id(leaf): i for i, leaf in enumerate(inputs)}
-        shape = [repr(map_leaves(_sized(n), lambda x: _Index(order[id(x)]) if isinstance(x, Leaf) else x)) for n in nests]
+        shape = [repr(map_leaves(sized(n), lambda x: Slot(order[id(x)]) if isinstance(x, Leaf) else x)) for n in nests]
         types = tuple(self.world.type_of(leaf.fake) for leaf in inputs)
         callee = op.call_target()
         if isinstance(op, CallModuleOp):
-            callee = self.module_key(callee or "")
+            callee = self.state.module_key(callee or "")
         return op.name, callee, op.properties.get("args"), op.properties.get("kwargs"), tuple(shape), types
-
-    def module_key(self, path: str) -> Any:
-        """A module's declarations, names relative to it: equal for equal layers. A live module without any is only itself."""
-        inside = [(p, d) for p, d in self.modules.items() if p == path or p.startswith(path + ".")]
-        if not inside:
-            return path
-
-        def relative(leaf: Any) -> Any:
-            return StateAttr(StringAttr(leaf.target.data.removeprefix(path))) if isinstance(leaf, StateAttr) else leaf
-
-        fields = [
-            (p.removeprefix(path), d.call_target(), [(k, encode(map_leaves(t, relative), [])) for k, t in d.trees()[1].items()])
-            for p, d in inside
-        ]
-        kinds = [(n.removeprefix(path), t.kind, t.requires_grad) for n, t in self.tensors.items() if n.startswith(path + ".")]
-        return str(fields), str(kinds)
 
     def fresh_name(self, op: Operation) -> str:
         target = (op.call_target() if isinstance(op, PositionalCall) else None) or op.name
         parts = [part for part in re.split(r"[^A-Za-z0-9_]+", target) if part]
-        base = parts[-1] if not isinstance(op, CallModuleOp) else self.class_name(target)
+        base = parts[-1] if not isinstance(op, CallModuleOp) else self.state.class_name(target)
         name, i = base, 0
         while name in self.functions:
             i += 1
             name = f"{base}_{i}"
         return name
-
-    def class_name(self, path: str) -> str:
-        declaration = self.modules.get(path)
-        return (declaration.call_target() or "module").rpartition(".")[2] if declaration else "module"
-
-    # state
-
-    def state_leaf(self, name: str) -> Leaf:
-        """The argument of the function that holds a declared tensor, made on first use."""
-        if name not in self.state:
-            declaration = self.tensors.get(name)
-            if declaration is None:
-                raise CaptureError(f"the graph reads the tensor {name!r}, which the module does not declare")
-            argument = self.block.insert_arg(declaration.type, len(self.block.args))
-            argument._name = "p_" + re.sub(r"\W", "_", name)
-            self.state[name] = Leaf(self.world.fake(declaration.type), argument)
-        return self.state[name]
-
-    def states(self, op: Operation) -> dict[str, Leaf]:
-        """Parameter name within the called module -> leaf."""
-        if not isinstance(op, CallModuleOp):
-            return {}
-        path = op.call_target() or ""
-        module = self.submodule(path)
-        named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
-        return {name: self.state_leaf(f"{path}.{name}") for name, _ in named}
-
-    def submodule(self, path: str) -> torch.nn.Module:
-        if isinstance(module := self.live.get(path), torch.nn.Module):
-            return module
-        if path not in self.built:
-            fake = lambda name: self.world.fake(self.tensors[name].type)  # noqa: E731
-            self.built[path] = build_module(path, self.modules, self.tensors, fake, self.live)
-        return self.built[path]
-
-    @contextlib.contextmanager
-    def reparametrized(self, op: Operation, state: dict[str, Any]) -> Iterator[None]:
-        if not isinstance(op, CallModuleOp):
-            yield
-            return
-        with _reparametrize_module(self.submodule(op.call_target() or ""), state):  # type: ignore[arg-type]
-            yield
 
     def declare_operator(self, name: str, declaration: OperatorDeclOp) -> None:
         known = {op.sym.data for op in self.module.ops if isinstance(op, OperatorDeclOp)}
@@ -436,36 +324,16 @@ class _Converter:
             op.detach()
             op.erase()
         block, function = self.block, self.function
-        known = list(function.arg_attrs) if function.arg_attrs is not None else [DictionaryAttr({})] * len(block.args)
-        for name in self.state:
-            declaration = self.tensors[name]
-            attributes: dict[str, Attribute] = {"fx.kind": declaration.kind, "fx.name": str_attr(name)}
-            if declaration.non_persistent is not None:
-                attributes["fx.non_persistent"] = UnitAttr()
-            if declaration.requires_grad is not None:
-                attributes["fx.requires_grad"] = UnitAttr()
-            known.append(DictionaryAttr(attributes))
-            declaration.detach()
-        known = known[len(known) - len(block.args) :] if len(known) > len(block.args) else known
+        given = len(block.args) - len(self.state.leaves)
+        known = list(function.arg_attrs) if function.arg_attrs is not None else [DictionaryAttr({})] * given
+        known += self.state.argument_attributes()
         function.properties["arg_attrs"] = ArrayAttr(known)
         terminator = block.last_op
         assert terminator is not None
         function.properties["function_type"] = FunctionType.from_lists([a.type for a in block.args], terminator.operand_types)
         if not any(isinstance(op, CallModuleOp) for op in self.module.walk()):
-            for declaration in self.modules.values():
+            for declaration in self.state.modules.values():
                 declaration.detach()
-
-
-@dataclass(frozen=True)
-class _Slot:
-    """The place of a traced output in a nested result."""
-
-    index: int
-
-
-@dataclass(frozen=True)
-class _Index:
-    index: int
 
 
 @dataclass(frozen=True)
@@ -478,14 +346,6 @@ class _Traced:
     fakes: list[Any]
     sources: list[int | None]
     outputs: list[Any]
-
-
-def _slots(result: Any, slot: Callable[[Any], Any]) -> Any:
-    if isinstance(result, torch.Size) and any(isinstance(s, torch.SymInt) for s in result):
-        return Size(map(slot, result))
-    if isinstance(result, torch.Size):
-        return result
-    return map_leaves(result, slot)
 
 
 def _is_element(op: Operation) -> bool:

@@ -1,0 +1,101 @@
+"""The modules and tensors that a graph names, while it is converted: fake modules to call, arguments that hold tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.nn.utils.stateless import _reparametrize_module
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Block, Operation
+
+from fxc.dialects.fx import CallModuleOp, ModuleDeclOp, TensorDeclOp
+from fxc.dialects.values import StateAttr, encode, str_attr
+from fxc.errors import CaptureError
+from fxc.semantics.modules import build_module
+from fxc.semantics.nests import Leaf, map_leaves
+from fxc.semantics.tensors import FakeWorld
+
+
+class ModelState:
+    """``leaves``: declared tensor name -> the argument of ``block`` that holds it, made on first use, in order."""
+
+    def __init__(self, module: ModuleOp, block: Block, world: FakeWorld, live: dict[str, Any]) -> None:
+        self.block, self.world, self.live = block, world, live
+        self.modules = {op.path: op for op in module.ops if isinstance(op, ModuleDeclOp)}
+        self.tensors = {op.sym.data: op for op in module.ops if isinstance(op, TensorDeclOp)}
+        self.leaves = dict[str, Leaf]()
+        self._built = dict[str, torch.nn.Module]()
+
+    def leaf(self, name: str) -> Leaf:
+        """The argument of the function that holds a declared tensor, made on first use."""
+        if name not in self.leaves:
+            declaration = self.tensors.get(name)
+            if declaration is None:
+                raise CaptureError(f"the graph reads the tensor {name!r}, which the module does not declare")
+            argument = self.block.insert_arg(declaration.type, len(self.block.args))
+            argument._name = "p_" + re.sub(r"\W", "_", name)
+            self.leaves[name] = Leaf(self.world.fake(declaration.type), argument)
+        return self.leaves[name]
+
+    def of_call(self, op: Operation) -> dict[str, Leaf]:
+        """Parameter name within the called module -> leaf."""
+        if not isinstance(op, CallModuleOp):
+            return {}
+        path = op.call_target() or ""
+        module = self.submodule(path)
+        named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+        return {name: self.leaf(f"{path}.{name}") for name, _ in named}
+
+    def submodule(self, path: str) -> torch.nn.Module:
+        if isinstance(module := self.live.get(path), torch.nn.Module):
+            return module
+        if path not in self._built:
+            fake = lambda name: self.world.fake(self.tensors[name].type)  # noqa: E731
+            self._built[path] = build_module(path, self.modules, self.tensors, fake, self.live)
+        return self._built[path]
+
+    @contextlib.contextmanager
+    def reparametrized(self, op: Operation, state: dict[str, Any]) -> Iterator[None]:
+        if not isinstance(op, CallModuleOp):
+            yield
+            return
+        with _reparametrize_module(self.submodule(op.call_target() or ""), state):  # type: ignore[arg-type]
+            yield
+
+    def module_key(self, path: str) -> Any:
+        """A module's declarations, names relative to it: equal for equal layers. A live module without any is only itself."""
+        inside = [(p, d) for p, d in self.modules.items() if p == path or p.startswith(path + ".")]
+        if not inside:
+            return path
+
+        def relative(leaf: Any) -> Any:
+            return StateAttr(StringAttr(leaf.target.data.removeprefix(path))) if isinstance(leaf, StateAttr) else leaf
+
+        fields = [
+            (p.removeprefix(path), d.call_target(), [(k, encode(map_leaves(t, relative), [])) for k, t in d.trees()[1].items()])
+            for p, d in inside
+        ]
+        kinds = [(n.removeprefix(path), t.kind, t.requires_grad) for n, t in self.tensors.items() if n.startswith(path + ".")]
+        return str(fields), str(kinds)
+
+    def class_name(self, path: str) -> str:
+        declaration = self.modules.get(path)
+        return (declaration.call_target() or "module").rpartition(".")[2] if declaration else "module"
+
+    def argument_attributes(self) -> list[DictionaryAttr]:
+        """The attributes of the arguments made, in order. Their declarations go: the arguments say it all."""
+        made = list[DictionaryAttr]()
+        for name in self.leaves:
+            declaration = self.tensors[name]
+            attributes: dict[str, Attribute] = {"fx.kind": declaration.kind, "fx.name": str_attr(name)}
+            if declaration.non_persistent is not None:
+                attributes["fx.non_persistent"] = UnitAttr()
+            if declaration.requires_grad is not None:
+                attributes["fx.requires_grad"] = UnitAttr()
+            made.append(DictionaryAttr(attributes))
+            declaration.detach()
+        return made
