@@ -38,7 +38,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
 
-from fxc.dialects.syntax import FxcParser, FxcPrinter, type_text
+from fxc.dialects.syntax import FxcPrinter, parse_isolated_region, parse_type, type_text
 from fxc.dialects.values import (
     ELLIPSIS,
     NONE,
@@ -67,6 +67,7 @@ from fxc.dialects.values import (
     int_attr,
     region_names,
     str_attr,
+    string_text,
 )
 
 Template: TypeAlias = Attribute
@@ -170,6 +171,9 @@ class CallOp(IRDLOperation):
         expected = sum(count_ssa(template) for _, template in arguments)
         if expected != len(self.operands):
             raise VerifyException(f"the arguments of {self.name} take {expected} operands, but it has {len(self.operands)}")
+        for name in self.attributes:
+            if name in self.PROPERTY_NAMES:
+                raise VerifyException(f"{self.name}: {name!r} is an argument and cannot be a discardable attribute too")
         if self.regions or any(template is not SSA and "#fx.region" in str(template) for _, template in arguments):
             names = self.region_names()
             if len(names) != len(self.regions):
@@ -191,27 +195,27 @@ class CallOp(IRDLOperation):
             printer.print_op_attributes(self.attributes)
         operand_types = ", ".join([type_text(operand.type) for operand in self.operands])
         result_types = [type_text(result.type) for result in self.results]
-        results = result_types[0] if len(result_types) == 1 else f"({', '.join(result_types)})"
+        alone = len(result_types) == 1 and not result_types[0].startswith("(")  # as a function type does
+        results = result_types[0] if alone else f"({', '.join(result_types)})"
         printer.print_string(f" : ({operand_types}) -> {results}")
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, FxcParser)
         target = parser.parse_symbol_name().data if cls.HAS_TARGET else None
         reader = CallReader(parser)
         arguments = reader.arguments()
         regions = []
         if parser._current_token.kind is Kind.L_PAREN:
-            regions = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_isolated_region)
+            regions = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_isolated_region(parser))
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         position = parser.pos
-        operand_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type_fast)
+        operand_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
         parser.parse_punctuation("->")
         if parser._current_token.kind is Kind.L_PAREN:
-            result_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type_fast)
+            result_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
         else:
-            result_types = [parser.parse_type_fast()]
+            result_types = [parse_type(parser)]
         operands = parser.resolve_operands(reader.operands, operand_types, position)
         try:
             return cls.from_arguments(arguments, operands, result_types, target=target, attributes=attributes, regions=regions)
@@ -245,6 +249,8 @@ class CallWriter:
         if kind is FloatAttr and (text := _float(attr)) is not None:  # type: ignore[arg-type]
             return text
         match attr:
+            case StringAttr():
+                return string_text(attr.data)
             case NoneValueAttr():
                 return "none"
             case EllipsisAttr():
@@ -272,7 +278,7 @@ class CallWriter:
             ):
                 return f"torch.{attr.value.data}"
             case DeviceAttr():
-                return f"device({_printed(self.printer, lambda: self.printer.print_string_literal(attr.value.data))})"
+                return f"device({string_text(attr.value.data)})"
             case RegionAttr():
                 return _printed(self.printer, lambda: self.printer.print_symbol_name(attr.target.data))
             case DictionaryAttr() | SymbolRefAttr() | FunctionType() | ComplexType() | NoneType() | BytesAttr():
@@ -284,7 +290,7 @@ class CallWriter:
 class CallReader:
     """Reads the text that CallWriter writes. ``operands`` collects what was named, in order."""
 
-    def __init__(self, parser: FxcParser) -> None:
+    def __init__(self, parser: Parser) -> None:
         self.parser = parser
         self.operands = list[UnresolvedOperand]()
 
@@ -393,7 +399,7 @@ class CallReader:
         return None
 
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _EQUALS = re.compile(r"\s*=")
 _WORDS: Mapping[str, Attribute] = {
     "none": NONE,
@@ -422,7 +428,7 @@ def _float_of_bits(bits: int, type: AnyFloat) -> float:
 
 
 def _keyword(name: str) -> str:
-    return name if _NAME.fullmatch(name) else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return name if _NAME.fullmatch(name) else string_text(name)
 
 
 def _integer(attr: IntegerAttr[Any]) -> str | None:

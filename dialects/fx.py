@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.call import Arguments, CallOp, CallReader, CallWriter
 from fxc.dialects.effects import CallEffects
 from fxc.dialects.nesting import NestingAttr
-from fxc.dialects.syntax import FxcParser, type_text
+from fxc.dialects.syntax import type_text
 from fxc.dialects.types import FX_TYPES
 from fxc.dialects.values import VALUE_ATTRIBUTES, DictAttr, TupleAttr, str_attr
 
@@ -151,7 +151,6 @@ class ModuleDeclOp(PositionalCall):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, FxcParser)
         path = parser.parse_symbol_name()
         target = parser.parse_symbol_name().data
         op = cls.from_arguments(CallReader(parser).arguments(), (), (), target=target)

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
 from fxc.dialects.call import CallReader, CallWriter, Template
-from fxc.dialects.syntax import FxcParser
 from fxc.dialects.values import SSA, SSAAttr
 
 
@@ -36,6 +35,6 @@ class NestingAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        assert isinstance(parser, FxcParser)
+        assert isinstance(parser, Parser)
         with parser.in_angle_brackets():
             return [_Reader(parser).value()]

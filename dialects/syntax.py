@@ -14,10 +14,13 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.parser import Parser
+from xdsl.parser import AttrParser, Parser
+from xdsl.parser.generic_parser import ParserState
 from xdsl.printer import Printer
-from xdsl.utils.lexer import Span
+from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind, StringLiteral
+
+from fxc.dialects.lexer import FxcLexer
 
 _type_text = dict[Attribute, str]()
 _TENSOR = re.compile(r"tensor<[^<>]*>")
@@ -67,7 +70,8 @@ class FxcParser(Parser):
     """Keeps the written name of every value, decodes UTF-8 strings, and reads cached tensor types by one regex."""
 
     def __init__(self, ctx: Context, input: str, name: str = "<string>") -> None:
-        super().__init__(ctx, input, name)
+        super().__init__(ctx, "", name)
+        self._parser_state = ParserState(FxcLexer(Input(input, name)))
         self._types = dict[str, Attribute]()
 
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
@@ -108,13 +112,19 @@ class FxcParser(Parser):
             self._resume_from(match.end())
         return type
 
-    def parse_isolated_region(self) -> Region:
-        """A region that sees no value of its surroundings, so its names may repeat theirs."""
-        outer, self.ssa_values = self.ssa_values, {}
-        try:
-            return self.parse_region()
-        finally:
-            self.ssa_values = outer
+
+def parse_type(parser: AttrParser) -> Attribute:
+    """A type, by the fast path where the parser has one."""
+    return parser.parse_type_fast() if isinstance(parser, FxcParser) else parser.parse_type()
+
+
+def parse_isolated_region(parser: Parser) -> Region:
+    """A region that sees no value of its surroundings, so its names may repeat theirs."""
+    outer, parser.ssa_values = parser.ssa_values, {}
+    try:
+        return parser.parse_region()
+    finally:
+        parser.ssa_values = outer
 
 
 def parse_module(context: Context, text: str, filename: str = "<string>") -> ModuleOp:

@@ -29,6 +29,7 @@ __all__ = [
     "op_class",
     "parse_schema",
     "table",
+    "torch_op",
 ]
 
 TABLE = Path(__file__).parent / "operators.tbl"
@@ -66,6 +67,14 @@ def make_op_class(operator: str, flags: str, signature: str) -> type[TorchOp]:
             "__doc__": f"{operator}{signature}",
         },
     )
+
+
+def torch_op(operator: str) -> type[TorchOp]:
+    """The class of ``aten.add.Tensor``, to build or recognise calls of it. ValueError where the table does not know it."""
+    found = op_class(f"torch.{operator}")
+    if found is None or not issubclass(found, TorchOp):
+        raise ValueError(f"PyTorch has no operator {operator}; names are as in aten.add.Tensor, aten.relu.default")
+    return found
 
 
 Torch = Dialect("torch", [OperatorDeclOp, ConstantOp], [*TORCH_ATTRIBUTES, *TORCH_TYPES, TensorLiteralAttr])

@@ -15,7 +15,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.call import CallReader, CallWriter
-from fxc.dialects.syntax import FxcParser, type_text
+from fxc.dialects.syntax import type_text
 from fxc.dialects.types import dtype_name
 from fxc.dialects.values import NoneValueAttr, scalar_attr, scalar_of, string_text
 
@@ -83,7 +83,6 @@ class ConstantOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
-        assert isinstance(parser, FxcParser)
         position = parser.pos
         with parser.in_parens():
             value = CallReader(parser).value()

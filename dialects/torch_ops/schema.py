@@ -64,7 +64,7 @@ def parse_schema(text: str) -> Schema:
     for part in _split(text[1:end]):
         if part == "*":
             keyword_only = True
-        else:
+        elif part != "...":  # operators of TorchScript's interpreter that take anything: no graph calls them
             arguments.append(_argument(part, keyword_only))
     results = text[arrow + 2 :].strip()
     parts = _split(results[1:-1]) if results.startswith("(") and _closing(results, 0) == len(results) - 1 else [results]
