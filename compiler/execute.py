@@ -39,7 +39,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``value``: what the program returned, nested as the captured model had it. ``written``: new values of arguments by name."""
+    """``value``: what was returned, nested as the captured model had it. ``written``: new values of arguments, by name."""
 
     value: Any
     written: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def arguments(program: Program) -> list[Argument]:
 
 def seeded_inputs(program: Program, seed: int = 0) -> dict[str, Any]:
     """Made-up values for the runtime inputs, by name: random of their types, the same for the same seed."""
-    return {a.name: value for a, value in _seeded(program, seed) if not a.is_state}
+    return _seeded(program, seed, [argument for argument in arguments(program) if not argument.is_state])
 
 
 def seeded_state(program: Program, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -71,24 +71,24 @@ def seeded_state(program: Program, seed: int = 0) -> dict[str, torch.Tensor]:
 
     maker = Seeded(program.module.attributes.get(SYMBOLS), seed)
     declared = {op.sym.data: maker.value(op.type) for op in program.module.ops if isinstance(op, TensorDeclOp)}
-    return declared | {a.name: value for a, value in _seeded(program, seed) if a.is_state}
+    return declared | _seeded(program, seed, [argument for argument in arguments(program) if argument.is_state])
 
 
-def _seeded(program: Program, seed: int) -> list[tuple[Argument, Any]]:
+def _seeded(program: Program, seed: int, wanted: Sequence[Argument]) -> dict[str, Any]:
     from fxc.semantics.seeded import Seeded
     from fxc.semantics.values import value_of
 
     maker = Seeded(program.module.attributes.get(SYMBOLS), seed)
-    made = list[tuple[Argument, Any]]()
-    for argument in arguments(program):
+    made = dict[str, Any]()
+    for argument in wanted:
         if argument.default is not None:
-            made.append((argument, value_of(argument.default)))
+            made[argument.name] = value_of(argument.default)
         elif isinstance(argument.type, ValueType):
             raise InputError(
                 f"input {argument.name} has no type to make a value of", hint="capture the model with example inputs"
             )
         else:
-            made.append((argument, maker.value(argument.type)))
+            made[argument.name] = maker.value(argument.type)
     return made
 
 
@@ -105,7 +105,6 @@ def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, se
 
     run = _Run(program)
     values = run.bind(inputs)
-    versions = [value._version if isinstance(value, torch.Tensor) else 0 for value in values]
     if seed is not None:
         torch.manual_seed(seed)
     try:
@@ -116,11 +115,7 @@ def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, se
     except Exception as error:
         raise error_of(error) from error
     names = [argument.name for argument in arguments(program)]
-    written = {
-        name: value
-        for name, value, before in zip(names, values, versions, strict=True)
-        if isinstance(value, torch.Tensor) and value._version != before
-    }
+    written = {name: value for name, value in zip(names, values, strict=True) if run.is_written(value)} | run.written_state()
     if lifted:
         return Outcome(returned, written)
     return _finish(program.main, returned, names, written)
@@ -135,6 +130,7 @@ class _Run:
         self.program = program
         self.storages = dict[int, Any]()
         self.copies = dict[int, Any]()
+        self.originals: dict[int, torch.Tensor] = {}
         self.built: dict[str, torch.nn.Module] = {}
         self.modules = {op.path: op for op in program.module.ops if isinstance(op, ModuleDeclOp)}
         self.tensors = {op.sym.data: op for op in program.module.ops if isinstance(op, TensorDeclOp)}
@@ -151,7 +147,9 @@ class _Run:
 
     def tensor(self, name: str) -> Any:
         if name not in self.program.state:
-            raise WeightsError(f"the program has no value for the tensor {name!r}", hint="load the weights file that belongs to it")
+            raise WeightsError(
+                f"the program has no value for the tensor {name!r}", hint="load the weights file that belongs to it"
+            )
         return self.copy(self.program.state[name])
 
     def copy(self, value: Any) -> Any:
@@ -167,7 +165,18 @@ class _Run:
             self.copies[id(tensor)] = made = self._copied(tensor)
             if isinstance(tensor, torch.nn.Parameter):
                 self.copies[id(tensor)] = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+            self.originals[id(self.copies[id(tensor)])] = tensor
         return self.copies[id(tensor)]
+
+    def is_written(self, value: Any) -> bool:
+        """Whether ``value``, a copy, was written since it was made. Some kernels write without telling autograd's counter."""
+        original = self.originals.get(id(value))
+        return original is not None and not _same_bytes(original, value)
+
+    def written_state(self) -> dict[str, torch.Tensor]:
+        """Tensors of the state that were written in place, as a module in train mode writes its statistics."""
+        copies = {name: self.copies[id(t)] for name, t in self.program.state.items() if id(t) in self.copies}
+        return {name: value for name, value in copies.items() if self.is_written(value)}
 
     def _copied(self, tensor: torch.Tensor) -> torch.Tensor:
         import torch
@@ -226,6 +235,16 @@ def _finish(function: FuncOp, returned: Any, names: Sequence[str], written: Mapp
         else:
             kept.append(value)
     return Outcome(tuple(kept) if nesting is None else tree_unflatten(kept, spec_of(nesting)), new)
+
+
+def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one type hold the same bytes, NaN and all; True for a layout that has no plain bytes."""
+    import torch
+
+    if a.layout is not torch.strided or a.is_quantized or not a.numel():
+        return True
+    x, y = (t.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8) for t in (a, b))
+    return torch.equal(x, y)
 
 
 def _text(attributes: DictionaryAttr, key: str) -> str | None:

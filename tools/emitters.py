@@ -14,6 +14,10 @@ from fxc.dialects.syntax import print_module
 EMITTERS: Mapping[str, str] = MappingProxyType(
     {
         "mlir": "fxc.tools.emitters:emit_mlir",
+        "fx": "fxc.tools.emit_fx:emit_fx",
+        "table": "fxc.tools.emit_fx:emit_table",
+        "dot": "fxc.tools.emit_dot:emit_dot",
+        "svg": "fxc.tools.emit_svg:emit_svg",
     }
 )
 """Name -> ``module:function``. Adding an emitter is adding a line."""

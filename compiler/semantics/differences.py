@@ -23,8 +23,9 @@ TOLERANCES = {
 
 @dataclass(frozen=True)
 class Difference:
-    """``text``: what differs, for people. ``excess``: the distance in multiples of the dtype's tolerance; infinite for what must
-    be equal: dtype, shape, integers, where NaN and infinities are."""
+    """``text``: what differs, for people. ``excess``: the distance in multiples of the dtype's tolerance, infinite for what
+    must be equal: dtype, shape, integers, where NaN and infinities are.
+    """
 
     text: str
     excess: float = math.inf
@@ -40,6 +41,11 @@ def difference(before: Any, after: Any, *, strict: bool = False) -> Difference |
         return _tensor_difference(before, after, strict)
     if isinstance(before, torch.Tensor) or isinstance(after, torch.Tensor) or type(before) is not type(after):
         return Difference(f"a {_kind(before)} became a {_kind(after)}")
+    if isinstance(before, (list, tuple)):
+        if len(before) != len(after):
+            return Difference(f"{len(before)} elements became {len(after)}")
+        found = [difference(old, new, strict=strict) for old, new in zip(before, after, strict=True)]
+        return max((f for f in found if f is not None), key=lambda f: f.excess, default=None)
     if isinstance(before, (float, complex)):
         return _tensor_difference(torch.tensor(before), torch.tensor(after), strict)
     return None if before == after else Difference(f"{before!r} became {after!r}")

@@ -79,7 +79,7 @@ class Seeded:
             return float(text) if "." in text else int(text)
         except ValueError:
             expression = parse_expression(text)
-        value = expression.subs({s: self.hints.get(s, DEFAULT_SIZE) for s in expression.free_symbols})
+        value = expression.subs({symbol: self.hints.get(symbol, DEFAULT_SIZE) for symbol in expression.atoms(sympy.Symbol)})
         return int(value) if isinstance(value, sympy.Integer) else otherwise
 
 

@@ -1,0 +1,184 @@
+"""``fxc import`` and ``fxc compile``: from a model to files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fxc.errors import CaptureError
+from fxc.tools.command_line import progress, say, write_output, writing
+from fxc.tools.completions import complete_pipeline
+
+if TYPE_CHECKING:
+    from fxc.program import Program
+
+ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
+
+SOURCE_HELP = """
+\b
+SOURCE is one of
+  package.module:factory   a function that returns a model, or (model, inputs)
+  file.py                  a file with a class Model and a function get_inputs()
+  file.py:factory          a function of that file
+  file.pt2                 a program that torch.export.save wrote
+A Python source is run, and a .pt2 file can make torch.export.load unpickle: name only what you trust. PyTorch's generator
+is seeded first, so random weights are the same each time.
+"""
+
+IMPORT_HELP = f"""Capture a model as IR text.
+
+Writes the text, and the weights beside it with the suffix .safetensors; without -o prints the text alone.
+
+{SOURCE_HELP}
+\b
+Examples:
+  fxc import examples/models/mlp.py:small
+  fxc import mypackage.models:tiny -o tiny.mlir
+  fxc import model.py -o model.mlir --dynamic-shapes x:0=batch
+  fxc import model.py --route symbolic_trace            calls as the code has them, before ATen
+  fxc import model.py -p lower-to-torch,simplify        after passes
+"""
+
+COMPILE_HELP = f"""Compile a model, and leave every step in a folder.
+
+\b
+The folder holds
+  module.mlir, module.safetensors   the program as captured, and its weights
+  1-<stage>.mlir, 2-<stage>.mlir    the IR after each stage of the pipeline
+  graph.py                          the resulting FX graph as Python
+
+{SOURCE_HELP}
+\b
+Examples:
+  fxc compile examples/models/mlp.py:small -o build/mlp
+  fxc compile model.py -o build/model -p lower-to-torch,canonicalize,cse,dce
+"""
+
+
+def _capture_options(function: Any) -> Any:
+    """The options of both commands."""
+    for option in reversed(
+        [
+            click.argument("source", shell_complete=lambda c, p, text: [str(f) for f in Path().glob(f"{text}*.py")]),
+            click.option(
+                "--route",
+                type=click.Choice(ROUTES),
+                default="export",
+                show_default=True,
+                help="How PyTorch captures the model.",
+            ),
+            click.option(
+                "--dynamic-shapes",
+                multiple=True,
+                metavar="SHAPES",
+                help='Free sizes: x:0=batch, x:0=batch,1=seq[2..512], or JSON {"x": {"0": "batch"}}. May be repeated.',
+            ),
+            click.option("--train/--eval", default=False, help="The mode that is baked in.  [default: eval]"),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+@click.command("import", help=IMPORT_HELP)
+@_capture_options
+@click.option("-o", "output", metavar="FILE", type=click.Path(dir_okay=False), help="Write the text and the weights here.")
+@click.option("-p", "--pipeline", default="", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run.")
+@click.option(
+    "--print-debuginfo/--no-print-debuginfo", default=None, help="Write node names and source lines.  [default: with -o]"
+)
+def import_command(
+    source: str,
+    route: str,
+    dynamic_shapes: tuple[str, ...],
+    train: bool,
+    output: str | None,
+    pipeline: str,
+    print_debuginfo: bool | None,
+) -> None:
+    program = capture_source(source, route, dynamic_shapes, train)
+    if pipeline:
+        with progress("running passes"):
+            run_on(program, pipeline)
+    if output is None:
+        write_output(None, program.text(debuginfo=bool(print_debuginfo)))
+        return
+    save(program, Path(output), debuginfo=print_debuginfo is not False)
+
+
+@click.command("compile", help=COMPILE_HELP)
+@_capture_options
+@click.option("-o", "output", metavar="DIR", required=True, type=click.Path(file_okay=False), help="The folder.")
+@click.option(
+    "-p", "--pipeline", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run, instead of the default."
+)
+@click.option("--check-numerics", is_flag=True, help="Run before and after every pass and compare the numbers.")
+def compile_command(
+    source: str,
+    route: str,
+    dynamic_shapes: tuple[str, ...],
+    train: bool,
+    output: str,
+    pipeline: str | None,
+    check_numerics: bool,
+) -> None:
+    from fxc.options import Options
+    from fxc.pipeline import parse_pipeline
+    from fxc.pipeline_text import parse, to_text
+
+    specs = parse(Options.from_env().pipeline if pipeline is None else pipeline)
+    parse_pipeline(to_text(specs))  # a wrong name is found before the model is captured
+    program = capture_source(source, route, dynamic_shapes, train)
+    folder = Path(output)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    save(program, folder / "module.mlir", debuginfo=True)
+    digits = len(str(len(specs)))
+    for number, spec in enumerate(specs, 1):
+        name = spec.name if hasattr(spec, "name") else spec.op_name  # type: ignore[union-attr]
+        with progress(f"running {name}"):
+            run_on(program, to_text((spec,)), check_numerics)
+        write_output(folder / f"{number:0{digits}}-{name}.mlir", str(program))
+        say(f"wrote {folder / f'{number:0{digits}}-{name}.mlir'}")
+    from fxc.tools.emit_fx import python_text
+
+    write_output(folder / "graph.py", python_text(program))
+    say(f"wrote {folder / 'graph.py'}")
+
+
+def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], train: bool) -> Program:
+    """The program of a SOURCE."""
+    with progress(f"loading {source}"):
+        from torch.export import ExportedProgram
+
+        from fxc.tools.dynamic_shapes import parse_dynamic_shapes
+        from fxc.tools.sources import load_source
+
+        loaded = load_source(source, train=train)
+    with progress(f"capturing {source}"):
+        from fxc.api import capture, import_fx
+
+        if isinstance(loaded.model, ExportedProgram):
+            if route != "export" or dynamic_shapes:
+                raise CaptureError(f"{source} is captured already", hint="leave out --route and --dynamic-shapes")
+            return import_fx(loaded.model)
+        shapes = parse_dynamic_shapes(dynamic_shapes, loaded.model, loaded.args)
+        return capture(loaded.model, loaded.args, route=route, dynamic_shapes=shapes)
+
+
+def run_on(program: Program, pipeline: str, check_numerics: bool = False) -> None:
+    """Runs passes over ``program`` in place."""
+    from fxc.api import run_options, run_pipeline_on
+
+    run_pipeline_on(program, pipeline, run_options({"check_numerics": True} if check_numerics else None))
+
+
+def save(program: Program, path: Path, *, debuginfo: bool) -> None:
+    """Writes text and weights, and says so."""
+    from fxc.program import weights_path
+
+    with writing(path), progress(f"writing {path}"):
+        program.save(path, debuginfo=debuginfo)
+    say(f"wrote {path}" + (f" and {weights_path(path)}" if program.state else ""))

@@ -1,0 +1,79 @@
+"""What the commands of ``fxc`` share: messages, output, progress, and running in process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from fxc.errors import FxcError, InputError
+
+
+def complain(error: BaseException, with_traceback: bool = False) -> None:
+    """One message on stderr."""
+    if with_traceback:
+        traceback.print_exception(error, file=sys.stderr)
+        return
+    notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+    if isinstance(error, FxcError):
+        print(f"error: {error}{notes}", file=sys.stderr)
+    else:
+        text = str(error).strip().split("\n")[0]
+        hint = "\n  hint: fxc --traceback ... shows where"
+        print(f"error: {type(error).__name__}: {text}{notes}{hint}", file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """A line for the person, not for the pipe."""
+    print(text, file=sys.stderr)
+
+
+def write_output(path: str | Path | None, text: str) -> None:
+    """To the file, or to stdout where there is none. InputError where it cannot be written."""
+    if path is None or str(path) == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    with writing(path):
+        Path(path).write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Turns a failure to write ``path`` into an InputError."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    except SafetensorError as error:
+        raise InputError(f"cannot write {path}: {error}") from error
+
+
+@contextmanager
+def progress(doing: str) -> Iterator[None]:
+    """Shows on a terminal that something long is going on; writes nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(doing):
+        yield
+
+
+def run_in_process(main: Callable[[list[str]], int], argv: Sequence[str], stdin_text: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of ``main(argv)``."""
+    out, err, stdin = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.StringIO(stdin_text)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(list(argv))
+    finally:
+        sys.stdin = stdin
+    return code, out.getvalue(), err.getvalue()

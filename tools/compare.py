@@ -1,0 +1,153 @@
+"""``fxc run --compare``: a program's results against those of the model that it came from."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fxc.errors import InputError
+from fxc.tools.sources import Source, running
+
+if TYPE_CHECKING:
+    from fxc.execute import Outcome
+    from fxc.program import Program
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The largest differences over all results, and what does not match; ``str()`` is the report."""
+
+    absolute: float
+    relative: float
+    problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_close(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        head = "close to" if self.is_close else "NOT close to"
+        lines = [f"{head} eager: max abs difference {self.absolute:.3g}, max rel difference {self.relative:.3g}"]
+        return "\n".join([*lines, *(f"  {line}" for line in (*self.problems, *(self.notes if self.problems else ())))])
+
+
+def inputs_of_source(program: Program, source: Source) -> list[Any]:
+    """The model's example inputs in the order of the program's: by nesting, else by name, else in order."""
+    from torch.utils._pytree import tree_leaves
+
+    if _nesting(program) is not None:
+        return tree_leaves((source.args, {}))
+    match = _match(program, source)
+    return [match.bound.arguments[name] if name in match.bound.arguments else match.leaves[i] for name, [i, *_] in match.places]
+
+
+@dataclass(frozen=True)
+class _Match:
+    """Which leaves of a model's arguments each of the program's inputs is: (name, indices)."""
+
+    bound: inspect.BoundArguments
+    leaves: list[Any]
+    spec: Any
+    places: list[tuple[str, list[int]]]
+
+
+def _match(program: Program, source: Source) -> _Match:
+    from torch.utils._pytree import keystr, tree_flatten_with_path
+
+    from fxc.execute import arguments
+
+    wanted = [argument.name for argument in arguments(program) if not argument.is_state]
+    bound = inspect.signature(getattr(source.model, "forward", source.model)).bind(*source.args)
+    bound.apply_defaults()
+    flat, spec = tree_flatten_with_path(dict(bound.arguments))
+    known = dict[str, list[int]]()
+    for index, (path, _) in enumerate(flat):
+        known.setdefault(path[0].key, []).append(index)  # type: ignore[attr-defined]
+        known[re.sub(r"\W+", "_", f"L{keystr(path)}")] = [index]  # as Dynamo names what it finds in the locals
+    leaves = [leaf for _, leaf in flat]
+    if all(name in known for name in wanted):
+        return _Match(bound, leaves, spec, [(name, known[name]) for name in wanted])
+    if len(leaves) != len(wanted):
+        raise InputError(
+            f"{source.name} takes {len(leaves)} inputs, but the program {len(wanted)}: {', '.join(wanted)}",
+            hint="capture the model with --route export, which keeps how its inputs are nested",
+        )
+    return _Match(bound, leaves, spec, [(name, [index]) for index, name in enumerate(wanted)])
+
+
+def _nesting(program: Program) -> Any:
+    from fxc.semantics.nesting import INPUTS, spec_of
+
+    attribute = program.main.attributes.get(INPUTS)
+    return None if attribute is None else spec_of(attribute)
+
+
+def compare_with_source(program: Program, source: Source, values: Sequence[Any], outcome: Outcome, seed: int) -> Verdict:
+    """Runs the model on copies of the same inputs and compares leaf by leaf, within the tolerances of torch.testing."""
+    import torch
+    from torch.utils._pytree import tree_flatten_with_path
+
+    args, kwargs = _call(program, source, values)
+    model = source.model.module() if isinstance(source.model, torch.export.ExportedProgram) else source.model
+    torch.manual_seed(seed)
+    with running(source.name), torch.no_grad():
+        expected, _ = tree_flatten_with_path(model(*args, **kwargs))
+    actual, _ = tree_flatten_with_path(outcome.value)
+    if len(actual) != len(expected):
+        return Verdict(float("inf"), float("inf"), (f"{len(actual)} results, but eager returns {len(expected)}",))
+    return _verdict([value for _, value in actual], [value for _, value in expected], _notes(program, model))
+
+
+def _call(program: Program, source: Source, values: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """``values``, the program's flat inputs, nested as the model takes them. Copies, as the model may write them."""
+    import torch
+    from torch.utils._pytree import tree_leaves, tree_map, tree_unflatten
+
+    copies = tree_map(lambda value: value.clone() if isinstance(value, torch.Tensor) else value, list(values))
+    nesting = _nesting(program)
+    if nesting is not None:
+        args, kwargs = tree_unflatten(copies, nesting)
+        return args, kwargs
+    match = _match(program, source)
+    leaves = list(match.leaves)
+    for (_, places), value in zip(match.places, copies, strict=True):
+        for index, leaf in zip(places, tree_leaves(value), strict=True):
+            leaves[index] = leaf
+    match.bound.arguments.update(tree_unflatten(leaves, match.spec))
+    return match.bound.args, match.bound.kwargs
+
+
+def _verdict(actual: list[Any], expected: list[Any], notes: tuple[str, ...]) -> Verdict:
+    import torch
+
+    absolute, relative, problems = 0.0, 0.0, list[str]()
+    for index, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
+        if isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor) and ours.shape == theirs.shape and ours.numel():
+            a, b = (x.detach().cpu().to(torch.complex128 if x.is_complex() else torch.float64) for x in (ours, theirs))
+            difference = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs())
+            absolute = max(absolute, float(difference.max()))
+            relative = max(relative, float((difference / b.abs().clamp_min(torch.finfo(torch.float32).tiny)).max()))
+        try:
+            torch.testing.assert_close(ours, theirs, equal_nan=True, check_stride=False)
+        except (AssertionError, TypeError, ValueError) as error:
+            problems.append(f"result {index}: {' '.join(str(error).split())[:300]}")
+    return Verdict(absolute, relative, tuple(problems), notes)
+
+
+def _notes(program: Program, model: Any) -> tuple[str, ...]:
+    """What may explain a difference: weights that are not the model's."""
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        return ()
+    known = model.state_dict()
+    other = [
+        name
+        for name, tensor in program.state.items()
+        if name in known and not (tensor.shape == known[name].shape and torch.equal(tensor, known[name]))
+    ]
+    return (f"note: {len(other)} tensors of the weights file differ from the model's, such as {other[0]}",) if other else ()

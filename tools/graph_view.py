@@ -1,0 +1,130 @@
+"""A module as nodes and edges, for drawing: one node an op or argument, one cluster a function or region."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.traits import IsTerminator
+
+from fxc.dialects import types
+from fxc.dialects.call import CallOp
+from fxc.dialects.syntax import type_text
+
+DECLARATIONS = frozenset({"fx.module", "fx.tensor", "torch.operator"})
+"""Ops that say what names stand for, and compute nothing."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """``kind``: ``input``, ``parameter``, ``op`` or ``output``. ``lines``: what to write in it."""
+
+    id: str
+    kind: str
+    lines: tuple[str, ...]
+    cluster: int
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A function or region. ``owner``: the node of the op that holds it."""
+
+    id: int
+    label: str
+    parent: int | None
+    owner: str | None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """From what makes a value to what reads it."""
+
+    source: str
+    target: str
+    label: str
+
+
+@dataclass
+class View:
+    nodes: list[Node] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    clusters: list[Cluster] = field(default_factory=list)
+
+
+def view_of(module: ModuleOp) -> View:
+    """Everything in ``module`` but declarations."""
+    builder = _Builder()
+    builder.region(module.body, builder.cluster("module", None, None))
+    return builder.view
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.view = View()
+        self.makers = dict[SSAValue, str]()
+
+    def cluster(self, label: str, parent: int | None, owner: str | None) -> int:
+        number = len(self.view.clusters)
+        self.view.clusters.append(Cluster(number, label, parent, owner))
+        return number
+
+    def node(self, kind: str, lines: Sequence[str], cluster: int) -> str:
+        name = f"n{len(self.view.nodes)}"
+        self.view.nodes.append(Node(name, kind, tuple(line for line in lines if line), cluster))
+        return name
+
+    def region(self, region: Region, cluster: int, kinds: Sequence[str] = ()) -> None:
+        for block in region.blocks:
+            for value in block.args:
+                kind = kinds[value.index] if value.index < len(kinds) else "input"
+                name = f"%{value._name}" if value._name else f"%{value.index}"
+                self.makers[value] = self.node(kind, (name, short_type(value.type)), cluster)
+            for op in block.ops:
+                self.op(op, cluster)
+
+    def op(self, op: Operation, cluster: int) -> None:
+        if isinstance(op, FuncOp):
+            self.region(op.body, self.cluster(f"@{op.sym_name.data}", cluster, None), _kinds(op))
+            return
+        if isinstance(op, ModuleOp):
+            self.region(op.body, self.cluster("module", cluster, None))
+            return
+        if op.name in DECLARATIONS:
+            return
+        kind = "output" if op.has_trait(IsTerminator) else "op"
+        name = self.node(kind, (op_label(op), ", ".join(short_type(r.type) for r in op.results)), cluster)
+        self.makers |= dict.fromkeys(op.results, name)
+        for operand in op.operands:
+            if operand in self.makers:
+                self.view.edges.append(Edge(self.makers[operand], name, short_type(operand.type)))
+        names = op.region_names() if isinstance(op, CallOp) else []
+        for index, region in enumerate(op.regions):
+            label = names[index] if index < len(names) else f"{op.name} {index}" if len(op.regions) > 1 else op.name
+            self.region(region, self.cluster(label, cluster, name))
+
+
+def _kinds(function: FuncOp) -> list[str]:
+    kinds = (attrs.data.get("fx.kind") for attrs in function.arg_attrs or ())
+    return ["input" if not isinstance(k, StringAttr) or k.data == "input" else "parameter" for k in kinds]
+
+
+def op_label(op: Operation) -> str:
+    """``aten.relu.default``, ``call_module fc1``: what ``op`` is, in few characters."""
+    target = op.call_target() if isinstance(op, CallOp) else None
+    callee = op.get_attr_or_prop("callee")
+    if target is None and callee is not None:
+        target = str(callee)
+    name = op.name.removeprefix("torch.").removeprefix("fx.").removesuffix(".default")
+    return f"{name} {target}" if target else name
+
+
+def short_type(type: Attribute) -> str:
+    """``3x5xf32``, ``s0x5xf32``: a type in few characters."""
+    if isinstance(type, TensorType):
+        sizes = "x".join(str(size) or "?" for size in types.sizes(type))
+        element = type_text(type.element_type)
+        return f"{sizes}x{element}" if sizes else element
+    return type_text(type).removeprefix("!").removeprefix("fx.").removeprefix("torch.")

@@ -1,0 +1,179 @@
+"""SOURCE on the command line: where a model comes from.
+
+``package.module:factory``, ``file.py`` with ``Model`` and ``get_inputs``, ``file.py:factory``, or ``file.pt2``. Naming a source
+is asking to run it: Python is imported, and ``torch.export.load`` may unpickle what a .pt2 file holds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fxc.errors import CaptureError, InputError, nearest
+
+FORMS = "give package.module:factory, file.py, file.py:factory, or file.pt2"
+
+
+@dataclass(frozen=True)
+class Source:
+    """``model``: a module, a function or an ExportedProgram. ``args``: its example inputs."""
+
+    name: str
+    model: Any
+    args: tuple[Any, ...]
+
+
+def load_source(text: str, *, train: bool = False) -> Source:
+    """The model of ``text``, in train or eval mode, and its example inputs. InputError where there is none.
+
+    PyTorch's generator is seeded first, so a model with random weights is the same model each time.
+    """
+    import torch
+
+    if text.endswith(".pt2"):
+        return _exported(text)
+    torch.manual_seed(0)
+    place, _, name = text.partition(":") if not text.endswith(".py") else (text, "", "")
+    with running(place):
+        module = import_source(place)
+        source = _made(text, module, name)
+    if isinstance(source.model, torch.nn.Module):
+        source.model.train(train)
+    return source
+
+
+def import_source(place: str) -> ModuleType:
+    """The module of a Python file, or of a dotted name; the working directory counts as a place to find modules."""
+    if not place.endswith(".py"):
+        if not all(part.isidentifier() for part in place.split(".")):
+            raise InputError(f"{place!r} is no source of a model", hint=FORMS)
+        with _first_on_path(os.getcwd()):
+            return importlib.import_module(place)
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise InputError(f"there is no file {place}")
+    name = path.stem if path.stem.isidentifier() else "model"
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
+    if known is not None or name in sys.stdlib_module_names:
+        name = f"fxc_source_{name}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # Dynamo and dataclasses look a class's module up by name
+    try:
+        with _first_on_path(str(path.parent)):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def allowed(names: tuple[str, ...]) -> dict[str, Any]:
+    """What ``--allow MODULE:NAME`` names, under the name that IR text has for it."""
+    found = dict[str, Any]()
+    for text in names:
+        place, _, name = text.rpartition(":")
+        if not place or not name:
+            raise InputError(f"--allow {text} does not name anything", hint="write MODULE:NAME, as in mypackage.ops:gelu_fast")
+        with running(place):
+            value = attribute(import_source(place), name)
+        found[f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else f"{place}.{name}"] = value
+        found[f"{place}.{name}"] = value
+    return found
+
+
+def attribute(module: ModuleType, path: str) -> Any:
+    value: Any = module
+    for part in path.split("."):
+        if not hasattr(value, part):
+            public = [name for name in dir(value) if not name.startswith("_")]
+            hint = nearest(part, public) or f"it has {', '.join(public[:10]) or 'nothing public'}"
+            raise InputError(f"{module.__name__} has no {path!r}", hint=hint)
+        value = getattr(value, part)
+    return value
+
+
+@contextmanager
+def running(place: str) -> Iterator[None]:
+    """Turns what the user's code raises into one CaptureError, with the line of it."""
+    try:
+        yield
+    except (InputError, CaptureError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # the user's code may raise anything, SystemExit too
+        message = f"{place} cannot be run: {type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"
+        raise CaptureError(message, place=_line_of(error, place), hint=_hint(error, place)) from error
+
+
+def _line_of(error: BaseException, place: str) -> str | None:
+    """The innermost line of the user's file, or of any file but the machinery of imports."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: {(error.text or '').strip()}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename and f.filename != __file__]
+    own = [f for f in frames if place.endswith(".py") and Path(f.filename).name == Path(place).name]
+    frame = (own or frames or [None])[-1]
+    return None if frame is None else f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"
+
+
+def _hint(error: BaseException, place: str) -> str | None:
+    if isinstance(error, ModuleNotFoundError) and error.name and place.split(".")[0] == error.name.split(".")[0]:
+        return FORMS
+    return None
+
+
+@contextmanager
+def _first_on_path(folder: str) -> Iterator[None]:
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+
+
+def _made(text: str, module: ModuleType, name: str) -> Source:
+    """What the factory makes: a model, or (model, inputs); inputs come from ``get_inputs`` otherwise."""
+    import torch
+
+    if not name and not (hasattr(module, "Model") and hasattr(module, "get_inputs")):
+        raise InputError(f"{text} has no class Model and function get_inputs()", hint="name a factory: file.py:factory")
+    factory = attribute(module, name or "Model")
+    made = factory if isinstance(factory, torch.nn.Module) or not callable(factory) else factory()
+    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], (tuple, list)):
+        model, inputs = made
+    else:
+        get_inputs: Callable[[], Any] | None = getattr(module, "get_inputs", None)
+        if get_inputs is None:
+            raise InputError(f"{text} gives no example inputs", hint="return (model, inputs), or define get_inputs()")
+        model, inputs = made, get_inputs()
+    if not callable(model):
+        raise InputError(f"{text} gives {type(model).__name__} {model!r:.60}, which is no model", hint="return (model, inputs)")
+    return Source(text, model, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
+
+
+def _exported(path: str) -> Source:
+    import torch
+
+    if not Path(path).is_file():
+        raise InputError(f"there is no file {path}")
+    if not zipfile.is_zipfile(path):
+        raise CaptureError(f"{path} is not a program that torch.export can load: it is no archive")
+    try:
+        program = torch.export.load(path)
+    except Exception as error:  # PyTorch raises anything for a file that is not one
+        raise CaptureError(f"{path} is not a program that torch.export can load: {str(error).splitlines()[0]}") from error
+    args, _ = program.example_inputs or ((), {})
+    return Source(path, program, tuple(args))

@@ -1,0 +1,69 @@
+"""``fxc translate``: an IR file as Python, as a table, or drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fxc.tools.command_line import progress, say, write_output, writing
+from fxc.tools.completions import complete_pipeline
+from fxc.tools.ir_files import allow_options, load_program, read_text
+
+FORMATS = ("fx", "dot", "svg", "table")
+
+
+@click.command("translate")
+@click.argument("file", type=click.Path(allow_dash=True))
+@click.option("--to", "format", type=click.Choice(FORMATS), required=True, help="What to write.")
+@click.option("-o", "output", metavar="PATH", type=click.Path(), help="Write here, not to stdout; for fx, a folder.")
+@click.option("-p", "--pipeline", default="", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run first.")
+@allow_options
+def translate_command(
+    file: str, format: str, output: str | None, pipeline: str, packages: tuple[str, ...], allow: tuple[str, ...]
+) -> None:
+    """Write an IR file in another form.
+
+    \b
+    fx      the FX graph as Python; with -o a folder to import: module.py, weights.safetensors
+    table   the nodes of the FX graph, as Graph.print_tabular shows them
+    dot     Graphviz text
+    svg     a drawing, made without Graphviz
+
+    \b
+    Examples:
+      fxc translate mlp.mlir --to=fx
+      fxc translate mlp.mlir --to=fx -o mlp_python          python -c "from mlp_python import Model"
+      fxc translate mlp.mlir --to=svg -o mlp.svg
+      fxc translate model.mlir --to=dot -p lower-to-torch | dot -Tpdf > model.pdf
+    """
+    if format in ("dot", "svg"):
+        write_output(output, _drawn(file, format, pipeline))
+        return
+    folder = Path(output) if format == "fx" and output not in (None, "-") else None
+    program = load_program(file, allow=allow, packages=packages, pipeline=pipeline, need_weights=folder is not None)
+    from fxc.tools.emit_fx import python_text, table_text
+
+    with progress("writing"):
+        if folder is None:
+            write_output(output, python_text(program) if format == "fx" else table_text(program))
+            return
+        from fxc.api import to_fx
+        from fxc.tools.write_python import write_folder
+
+        with writing(folder):
+            write_folder(to_fx(program), folder)
+    say(f"wrote {folder / 'module.py'} and {folder / 'weights.safetensors'}")
+
+
+def _drawn(file: str, format: str, pipeline: str) -> str:
+    """From the IR alone: neither weights nor PyTorch are needed."""
+    from fxc.context import new_context
+    from fxc.pipeline import parse_pipeline
+    from fxc.runner import read_module, run_pipeline
+    from fxc.tools.emitters import EmitOptions, emit
+
+    context = new_context()
+    module = read_module(context, read_text(file), "<stdin>" if file == "-" else file)
+    run_pipeline(context, module, parse_pipeline(pipeline))
+    return emit(format, module, EmitOptions())
