@@ -12,22 +12,41 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fxc import errors
     from fxc.api import capture, compile, import_fx, run_passes, to_fx
+    from fxc.execution_plan import ExecutionPlan
     from fxc.options import Options
+    from fxc.pattern_replacement import replace_pattern
     from fxc.program import Program
+    from fxc.program_interpreter import Interpreter
     from fxc.runtime.compiled import Compiled
 
 _HOMES = {
     "Compiled": "fxc.runtime.compiled",
+    "ExecutionPlan": "fxc.execution_plan",
+    "Interpreter": "fxc.program_interpreter",
     "Options": "fxc.options",
     "Program": "fxc.program",
     "capture": "fxc.api",
     "compile": "fxc.api",
     "import_fx": "fxc.api",
+    "replace_pattern": "fxc.pattern_replacement",
     "run_passes": "fxc.api",
     "to_fx": "fxc.api",
 }
 
-__all__ = ["Compiled", "Options", "Program", "capture", "compile", "errors", "import_fx", "run_passes", "to_fx"]
+__all__ = [
+    "Compiled",
+    "ExecutionPlan",
+    "Interpreter",
+    "Options",
+    "Program",
+    "capture",
+    "compile",
+    "errors",
+    "import_fx",
+    "replace_pattern",
+    "run_passes",
+    "to_fx",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,10 +73,23 @@ class ReferenceRun:
             live=dict(self.live),
             watch=watch,
         )
-        with torch.random.fork_rng(), torch.no_grad():
+        with torch.random.fork_rng(), torch.no_grad(), _filled():
             torch.manual_seed(self.seed)
             returned = interpreter.call(function, values)
         return _outcome(function, returned, names, values, memory)
+
+
+@contextmanager
+def _filled() -> Iterator[None]:
+    """Memory that nothing was written to holds NaN, so that two runs find the same in it."""
+    modes = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(modes[0], warn_only=modes[1])
 
 
 def public_functions(module: ModuleOp) -> list[func.FuncOp]:

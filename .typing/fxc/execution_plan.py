@@ -1,0 +1,1 @@
+../../compiler/execution_plan.py

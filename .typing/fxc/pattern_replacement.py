@@ -1,0 +1,1 @@
+../../compiler/pattern_replacement.py

@@ -1,0 +1,1 @@
+../../compiler/program_interpreter.py

@@ -1,0 +1,1 @@
+../../compiler/stride_changes.py

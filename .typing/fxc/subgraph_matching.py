@@ -1,0 +1,1 @@
+../../compiler/subgraph_matching.py

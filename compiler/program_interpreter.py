@@ -1,0 +1,32 @@
+"""``fxc.Interpreter``: runs a program op by op, to be watched or changed by subclassing, like ``torch.fx.Interpreter``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fxc.execute import _finish, _Run, arguments
+from fxc.program import Program
+from fxc.semantics.interpret import Interpreter as ReferenceInterpreter
+from fxc.signature import signature_of
+
+
+class Interpreter(ReferenceInterpreter):
+    """Runs ``program`` on real tensors. Override ``op(op, env)``, which gives the results of one op, and call ``super().op``.
+
+    ``env`` maps the operands of the op to their values. Ops inside called functions and the branches of ``cond`` come through
+    ``op`` as well. Nothing of the caller's is written: parameters, buffers and inputs are copied first.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(_Run(program).interpreter.functions, live=program.live)
+        self.program = program
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """What the program returns, nested as in the captured model, which the inputs are, too. InputError for wrong ones."""
+        binding = _Run(self.program)
+        self.tensor, self.submodule = binding.tensor, binding.submodule
+        signature = signature_of(self.program)
+        signature.check(args, kwargs)
+        values = binding.bind(signature.leaves(args, kwargs) or ())
+        returned = self.call(self.program.main, values)
+        return _finish(self.program.main, returned, [a.name for a in arguments(self.program)], {}).value

@@ -1,0 +1,65 @@
+"""What ``import fxc`` offers: complete, sorted, documented, and loaded on first use."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fxc
+
+INIT = Path(fxc.__file__)
+HOMES: dict[str, str] = fxc._HOMES
+
+
+def test_all_is_complete_and_sorted() -> None:
+    assert list(fxc.__all__) == sorted(fxc.__all__)
+    assert set(fxc.__all__) == {*HOMES, "errors"}
+    assert dir(fxc) == fxc.__all__
+
+
+def test_names_for_type_checkers_are_the_same() -> None:
+    [block] = [node for node in ast.parse(INIT.read_text()).body if isinstance(node, ast.If)]
+    imported = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert set(imported) == set(fxc.__all__)
+    assert {name: module for name, module in imported.items() if name != "errors"} == HOMES
+
+
+@pytest.mark.parametrize("name", fxc.__all__)
+def test_every_name_has_a_docstring(name: str) -> None:
+    value = getattr(fxc, name)
+    assert inspect.getdoc(value), name
+    if inspect.isclass(value):
+        text = inspect.getdoc(value) or ""
+        methods = [n for n, member in vars(value).items() if inspect.isfunction(member) and not n.startswith("_")]
+        properties = [n for n, member in vars(value).items() if isinstance(member, property) and not n.startswith("_")]
+        undocumented = [n for n in methods if not inspect.getdoc(getattr(value, n))]
+        undocumented += [n for n in properties if not inspect.getdoc(vars(value)[n]) and f"``{n}``" not in text]
+        assert not undocumented, f"{name}: {undocumented}"
+
+
+def test_every_error_derives_from_one() -> None:
+    classes = [value for value in vars(fxc.errors).values() if inspect.isclass(value) and issubclass(value, Exception)]
+    assert all(issubclass(cls, fxc.errors.FxcError) for cls in classes)
+    text = inspect.getdoc(fxc.errors) or ""
+    assert all(cls.__name__ in text for cls in classes), "the tree of errors names every class"
+
+
+def test_importing_loads_no_torch() -> None:
+    code = "import sys, fxc; dir(fxc); fxc.errors; fxc.Options; assert 'torch' not in sys.modules; fxc.Options().pipeline"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=INIT.parent.parent)
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(AttributeError, match="module 'fxc' has no attribute 'compil'"):
+        fxc.compil  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_submodules_do_not_hide_public_names() -> None:
+    """A file called like a public function would take its place as soon as it is imported."""
+    files = {path.stem for path in INIT.parent.glob("*.py")} | {path.name for path in INIT.parent.iterdir() if path.is_dir()}
+    assert not files & set(HOMES)
