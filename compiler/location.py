@@ -15,7 +15,9 @@ from xdsl.ir import Attribute
 ModuleStack = tuple[tuple[str, str, str], ...]
 """(key, path, class) of each module around a node, outermost first, as ``nn_module_stack`` has them."""
 
-_FRAME = re.compile(r'  File "([^"]*)", line (\d+), in ([^\n]*)\n(?:    ([^\n]*)\n?)?')
+_FRAME = re.compile(r'  File "([^"]*)", line (\d+), in ([^\n]*)\n((?:    [^\n]*\n)*)')
+_WHOLE = "whole"
+"""Marks a trace with its outer indentation and newline, as Dynamo has it; others come stripped of both."""
 
 
 @lru_cache(8192)
@@ -52,15 +54,17 @@ def node_name(location: Attribute) -> str | None:
 
 def stack_trace(location: Attribute) -> str | None:
     """FX's ``stack_trace``, character for character."""
-    frames = list[str]()
+    frames, whole = list[str](), False
     for part in _parts(location):
         if not isinstance(part, NameLoc):
             continue
         if part.desc.data.startswith("trace:"):
             return part.desc.data.removeprefix("trace:")
+        whole = whole or part.desc.data == _WHOLE
         if part.desc.data.startswith("in ") and isinstance(part.location, FileLineColLoc):
             frames.append(_frame_text(part.desc.data.removeprefix("in "), part.location))
-    return "".join(frames) if frames else None
+    text = "".join(frames)
+    return (text if whole else text.strip()) if frames else None
 
 
 def module_stack(location: Attribute) -> ModuleStack:
@@ -89,21 +93,29 @@ def _callee(location: Attribute) -> Attribute:
 def _trace_locations(trace: str | None) -> tuple[Attribute, ...]:
     if not trace:
         return ()
-    frames = tuple(
-        NameLoc(
-            StringAttr(f"in {function}" if code is None else f"in {function}: {code}"),
-            FileLineColLoc(StringAttr(file), IntAttr(int(line)), IntAttr(0)),
-        )
-        for file, line, function, code in ((m[1], m[2], m[3], m[4]) for m in _FRAME.finditer(trace))
+    indented = trace if trace.startswith("  File") else f"  {trace}\n"
+    frames = tuple(_frame(match) for match in _FRAME.finditer(indented))
+    text = "".join(_frame_text(f.desc.data.removeprefix("in "), f.location) for f in frames)  # type: ignore[arg-type]
+    if text.strip() == trace:
+        return frames
+    if text == trace:
+        return (*frames, NameLoc(StringAttr(_WHOLE), UNKNOWN_LOC))
+    return (*frames, NameLoc(StringAttr("trace:" + trace), UNKNOWN_LOC))
+
+
+def _frame(match: re.Match[str]) -> NameLoc:
+    file, line, function, code = match.groups()
+    lines = "\n".join(text[4:] for text in code.splitlines())
+    return NameLoc(
+        StringAttr(f"in {function}: {lines}" if code else f"in {function}"),
+        FileLineColLoc(StringAttr(file), IntAttr(int(line)), IntAttr(0)),
     )
-    exact = "".join(_frame_text(f.desc.data.removeprefix("in "), f.location) for f in frames)  # type: ignore[arg-type]
-    return frames if exact == trace else (*frames, NameLoc(StringAttr("trace:" + trace), UNKNOWN_LOC))
 
 
 def _frame_text(where: str, place: FileLineColLoc) -> str:
     function, colon, code = where.partition(": ")
     text = f'  File "{place.filename.data}", line {place.line.data}, in {function}\n'
-    return text + f"    {code}\n" if colon else text
+    return text + "".join(f"    {line}\n" for line in code.split("\n")) if colon else text
 
 
 @lru_cache(4096)

@@ -54,17 +54,21 @@ def place_of(op: Operation) -> str | None:
 
 
 def location_text(location: Attribute) -> str | None:
-    """A location as a person reads it, innermost place first; None where it says nothing."""
+    """A location as a person reads it: of a stack trace the innermost frame outside of PyTorch. None where it says nothing."""
     match location:
         case FileLineColLoc():
             return f"{location.filename.data}:{location.line.data}:{location.column.data}"
+        case NameLoc(location=FileLineColLoc() as frame) if location.desc.data.startswith("in "):
+            return f"{frame.filename.data}:{frame.line.data} {location.desc.data}"
         case NameLoc():
             inner = location_text(location.location)
             return f'"{location.desc.data}"' + (f" at {inner}" if inner else "")
         case CallSiteLoc():
             return location_text(location.callee) or location_text(location.caller)
         case FusedLoc():
-            parts = (location_text(part) for part in location.locations)  # type: ignore[attr-defined]
-            return next((part for part in parts if part is not None), None)
+            parts = [part for part in location.locations if location_text(part) is not None]  # type: ignore[attr-defined]
+            frames = [part for part in parts if isinstance(part, NameLoc) and isinstance(part.location, FileLineColLoc)]
+            own = [frame for frame in frames if "/torch/" not in frame.location.filename.data]  # type: ignore[union-attr]
+            return location_text([*parts[:1], *frames[-1:], *own[-1:]][-1]) if parts else None
         case _:
             return None
