@@ -106,10 +106,11 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
 
 
 def _symbolic_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-    graph = torch.fx.symbolic_trace(model)
     forward = model.forward if isinstance(model, torch.nn.Module) else model
     bound = inspect.signature(forward).bind(*args, **kwargs)
     bound.apply_defaults()
+    absent = {name: None for name, value in bound.arguments.items() if value is None}
+    graph = torch.fx.symbolic_trace(model, concrete_args=absent or None)
     values = list[Any]()
     for parameter in inspect.signature(forward).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

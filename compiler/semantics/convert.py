@@ -82,6 +82,9 @@ class _Converter:
         if isinstance(value.type, TupleType):
             return tuple(self.leaf(self.element(value, i, type)) for i, type in enumerate(value.type.types.data))
         fake = self.world.fake(value.type)
+        if isinstance(fake, (bool, int, float)):
+            known = self.world.known_number(value.type)
+            return Leaf(self.world.unknown_number(value.type), value) if known is None else known
         return fake if fake is None else Leaf(fake, value)
 
     def element(self, value: SSAValue, index: int, type: Attribute) -> SSAValue:

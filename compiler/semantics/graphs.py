@@ -40,6 +40,7 @@ class GraphImporter:
         self.state = dict[str, torch.Tensor]()
         self.live = dict[str, Any]()
         self.symbolic = list[Any]()
+        self.absent = set[str]()
         self.region_places = dict[str, Attribute]()
 
     def block(self, owner: GraphModule, nodes: Sequence[Node], prefix: str, args: Sequence[Any] | None) -> Block:
@@ -48,6 +49,7 @@ class GraphImporter:
         values = [self.node_value(node) for node in placeholders]
         if args is not None:
             values = [arg if value is None else value for value, arg in zip(values, args, strict=True)]
+            self.absent.update(node.name for node, value in zip(placeholders, values, strict=True) if value is None)
         block = Block(arg_types=[self.type(node, value) for node, value in zip(placeholders, values, strict=True)])
         env = dict[Node, SSAValue | Attribute]()
         for node, arg in zip(placeholders, block.args, strict=True):
@@ -175,7 +177,8 @@ class GraphImporter:
 
     def type(self, node: Node, value: Any) -> Attribute:
         if value is None:
-            return NONE_TYPE if "val" in node.meta and node.op != "placeholder" else VALUE
+            known = node.meta.get("val", self) is None and node.op != "placeholder"
+            return NONE_TYPE if known or node.name in self.absent else VALUE
         self.symbolic.extend(value if isinstance(value, (tuple, list)) else [value])
         return self.type_of(value)
 

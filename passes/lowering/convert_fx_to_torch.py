@@ -5,6 +5,7 @@ Guarantees: no ``fx`` call and no ``fx.get_attr`` is left in a public function; 
             read are arguments with ``fx.kind`` and ``fx.name``; each call is a ``func.call`` of a private function that was
             traced from PyTorch at the operand types, before autograd decomposes composite operators, in the train or eval
             mode that the module had when it was captured. Calls that trace alike share one function.
+            A number among the arguments is specialised to the value that its type states.
 Keeps:      mutation (``functionalize`` removes it), calls themselves (``inline``), and torch ops whose types are known.
 Cost:       one PyTorch trace for each different call: 3 to 30 ms.
 
