@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+from xdsl.passes import ModulePass
 
 from fxc.backends.fx import to_fx
 from fxc.errors import PipelineError, nearest
+from fxc.execution_plan import ExecutionPlan
 from fxc.frontends.capture import Model, capture
 from fxc.frontends.fx import import_fx
 from fxc.instrumentation import Instrumentation
@@ -18,8 +24,9 @@ from fxc.pipeline import Step, parse_pipeline
 from fxc.print_ir import PrintIR
 from fxc.program import Program
 from fxc.runner import RunOptions, run_pipeline
+from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled
-from fxc.signature import signature_of
+from fxc.signature import signature_of, with_constants
 from fxc.timing import Timer
 
 if TYPE_CHECKING:
@@ -33,17 +40,18 @@ def run_passes(
     pipeline: str,
     *,
     options: Options | None = None,
-    passes: Sequence[type] = (),
+    passes: Sequence[type[ModulePass] | str | Path] = (),
 ) -> Program:
     """A new program: ``program`` after ``pipeline`` (``"canonicalize,cse,dce"``); the given one is not changed.
 
-    ``passes``: pass classes of your own that the pipeline may name. Raises PipelineError for an unknown pass or option,
-    PassError where a pass fails, NumericsError where ``options.check_numerics`` finds a pass that changes the numbers.
+    ``passes``: passes of your own that the pipeline may name: classes, or Python files with one pass each. Raises
+    PipelineError for an unknown pass or option, PassError where a pass fails, NumericsError where ``options.check_numerics``
+    finds a pass that changes the numbers.
     """
     result = program.copy()
     registry = PassRegistry()
     for extra in passes:
-        registry = registry.with_pass(extra)
+        registry = registry.with_file(Path(extra)) if isinstance(extra, (str, Path)) else registry.with_pass(extra)
     run_pipeline_on(result, pipeline, options or Options.from_env(), registry)
     return result
 
@@ -63,13 +71,62 @@ def compile(
     torch.export has it, frees sizes), and returns what it returns. Parameters stay the model's own: training the model
     trains the callable.
     ``training``: whether results carry gradients. The model's train or eval mode is baked in as it is now. Raises CaptureError
-    where the model cannot be captured; calling raises InputError for inputs that do not fit.
+    where the model cannot be captured; calling raises InputError for inputs that do not fit, or captures again for them where
+    ``options`` have ``recompile``.
     """
     chosen = run_options(options)
-    captured = capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
-    signature = signature_of(captured)
-    run_pipeline_on(captured, chosen.pipeline, chosen)
-    return Compiled(captured, to_fx(captured), signature, training)
+    maker = _PlanMaker(model, training, dynamic_shapes, chosen, _modes(model))
+    args, kwargs = tuple(args), dict(kwargs or {})
+    if not chosen.recompile:
+        return Compiled(maker(args, kwargs))
+    cache = PlanCache(chosen.cache_size, maker, gradients=training)
+    return Compiled(cache.plan_for(args, kwargs), cache)
+
+
+@dataclass(frozen=True)
+class _PlanMaker:
+    """Makes the plan of a call; a later call finds the model in the train or eval mode of the first."""
+
+    model: Model
+    training: bool
+    dynamic_shapes: Any
+    options: Options
+    modes: Mapping[str, bool]
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExecutionPlan:
+        import torch
+
+        times, start = dict[str, float](), perf_counter()
+        with _in_modes(self.model, self.modes):
+            program = capture(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes)
+        signature = with_constants(signature_of(program), args, kwargs)
+        times["capture"] = (perf_counter() - start) * 1e3
+        timer = run_pipeline_on(program, self.options.pipeline, self.options)
+        times |= {name: span.wall * 1e3 for name, span in timer.root.children.items()}
+        start = perf_counter()
+        module = to_fx(program)
+        times["export"] = (perf_counter() - start) * 1e3
+        # a cache has other plans for calls under no_grad
+        training = self.training and (not self.options.recompile or torch.is_grad_enabled())
+        return ExecutionPlan(program, module, signature, training, times)
+
+
+def _modes(model: Any) -> dict[str, bool]:
+    """Train or eval of each submodule, by path; empty for a function."""
+    return {path: module.training for path, module in model.named_modules()} if hasattr(model, "named_modules") else {}
+
+
+@contextmanager
+def _in_modes(model: Any, modes: Mapping[str, bool]) -> Iterator[None]:
+    before = _modes(model)
+    changed = {path: mode for path, mode in modes.items() if before.get(path, mode) != mode}
+    try:
+        for path, mode in changed.items():
+            model.get_submodule(path).training = mode
+        yield
+    finally:
+        for path in changed:
+            model.get_submodule(path).training = before[path]
 
 
 def compile_graph(graph: GraphModule, options: Options) -> GraphModule:
@@ -90,8 +147,8 @@ def run_options(options: Options | Mapping[str, Any] | None) -> Options:
     return replace(Options.from_env(), **(options or {}))
 
 
-def run_pipeline_on(program: Program, pipeline: str, options: Options, registry: PassRegistry | None = None) -> None:
-    """Runs pipeline text over ``program`` in place, watched as ``options`` say."""
+def run_pipeline_on(program: Program, pipeline: str, options: Options, registry: PassRegistry | None = None) -> Timer:
+    """Runs pipeline text over ``program`` in place, watched as ``options`` say; gives the times of its passes."""
     steps: tuple[Step, ...] = tuple(parse_pipeline(pipeline, registry))
     timer = Timer()
     watchers = list[Instrumentation]()
@@ -110,3 +167,4 @@ def run_pipeline_on(program: Program, pipeline: str, options: Options, registry:
     if options.timing:
         for name, wall, share, cpu, _ in timer.rows():
             print(f"{name:40} {wall:9.1f} ms {share:6.1%} cpu {cpu:9.1f} ms", file=sys.stderr)
+    return timer

@@ -8,6 +8,7 @@
     ├── CaptureError         a model or graph that cannot be captured or imported
     ├── TargetError          a function that a file may not call, or that does not exist
     ├── WeightsError         missing, damaged or mismatching weights
+    ├── PlanFileError        a saved plan that is damaged, no plan, or of another version
     ├── InputError           run-time inputs that do not fit the compiled signature
     └── NumericsError        a pass changed the numbers
 
@@ -63,6 +64,10 @@ class TargetError(FxcError):
 
 
 class WeightsError(FxcError):
+    pass
+
+
+class PlanFileError(FxcError):
     pass
 
 

@@ -16,7 +16,8 @@ class Options:
     ``pipeline``: pass pipeline text, as ``fxc-opt --pass-pipeline`` takes it. ``verify_each``: verify the IR after every pass.
     ``check_numerics``: run the module before and after every pass on seeded inputs, and stop at the first pass that changes the
     numbers. ``print_ir``: write the IR to stderr after every pass that changed it. ``timing``: write a table of pass times to
-    stderr.
+    stderr. ``recompile``: what ``fxc.compile`` gives captures the model again for inputs that fit no plan, instead of refusing
+    them, and holds the ``cache_size`` plans used last.
     """
 
     pipeline: str = "lower-to-torch,simplify"
@@ -24,11 +25,13 @@ class Options:
     check_numerics: bool = False
     print_ir: bool = False
     timing: bool = False
+    recompile: bool = False
+    cache_size: int = 16
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] = os.environ) -> Options:
         """The defaults, with what the environment sets. FxcError for a value that is not one."""
-        found: dict[str, str | bool] = {}
+        found: dict[str, str | bool | int] = {}
         for field in fields(cls):
             text = environment.get(f"FXC_{field.name.upper()}")
             if text is None:
@@ -37,6 +40,10 @@ class Options:
                 if text.lower() not in _BOOLEANS:
                     raise FxcError(f"FXC_{field.name.upper()} is {text!r}", hint="use 0 or 1")
                 found[field.name] = _BOOLEANS[text.lower()]
+            elif field.type == "int":
+                if not text.isdecimal():
+                    raise FxcError(f"FXC_{field.name.upper()} is {text!r}", hint="use a number")
+                found[field.name] = int(text)
             else:
                 found[field.name] = text
         return replace(cls(), **found)  # type: ignore[arg-type]

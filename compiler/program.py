@@ -80,7 +80,7 @@ class Program:
                 f"{path} names {len(needed)} tensors, but {weights.name} is missing",
                 hint="keep the two files side by side; `fxc import` and Program.save write both",
             )
-        return cls(module, load_state(weights, needed) if needed else {}, live, context)
+        return cls(module, with_parameters(load_state(weights, needed), module) if needed else {}, live, context)
 
     @classmethod
     def parse(
@@ -109,14 +109,33 @@ def entry_function(module: ModuleOp) -> FuncOp:
 
 def state_names(module: ModuleOp) -> list[str]:
     """The names of tensors that ``module`` takes from the weights file: declared ones, and state arguments of the entry."""
-    names = dict.fromkeys(op.sym.data for op in module.ops if isinstance(op, TensorDeclOp))
-    for function in module.ops:
-        if isinstance(function, FuncOp):
-            for attrs in function.arg_attrs or ():
-                kind, name = attrs.data.get("fx.kind"), attrs.data.get("fx.name")
-                if isinstance(kind, StringAttr) and kind.data in STATE_KINDS and isinstance(name, StringAttr):
-                    names[name.data] = None
-    return list(names)
+    return list(_state_facts(module))
+
+
+def with_parameters(state: Mapping[str, torch.Tensor], module: ModuleOp) -> dict[str, torch.Tensor]:
+    """``state`` with what ``module`` calls a parameter as one; names of one tensor share one parameter."""
+    from torch.nn import Parameter
+
+    parameters, result = dict[int, Parameter](), dict(state)
+    for name, (kind, requires_grad) in _state_facts(module).items():
+        if kind == "parameter":
+            tensor = state[name]
+            if id(tensor) not in parameters:
+                parameters[id(tensor)] = Parameter(tensor, requires_grad and tensor.dtype.is_floating_point)
+            result[name] = parameters[id(tensor)]
+    return result
+
+
+def _state_facts(module: ModuleOp) -> dict[str, tuple[str, bool]]:
+    """Name -> (kind, whether it may require a gradient), of declared tensors and of state arguments."""
+    facts = {op.sym.data: (op.kind.data, op.requires_grad is not None) for op in module.ops if isinstance(op, TensorDeclOp)}
+    attributes = [a.data for f in module.ops if isinstance(f, FuncOp) for a in f.arg_attrs or ()]
+    marked = any("fx.requires_grad" in attrs for attrs in attributes)
+    for attrs in attributes:
+        kind, name = attrs.get("fx.kind"), attrs.get("fx.name")
+        if isinstance(kind, StringAttr) and kind.data in STATE_KINDS and isinstance(name, StringAttr):
+            facts.setdefault(name.data, (kind.data, not marked or "fx.requires_grad" in attrs))
+    return facts
 
 
 STATE_KINDS = frozenset({"parameter", "buffer", "constant"})
@@ -146,7 +165,9 @@ def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
         if plain.is_complex():
             views[name], plain = str(plain.dtype).removeprefix("torch."), torch.view_as_real(plain)
         tensors[name] = plain
-    save_file(tensors, path, {"aliases": json.dumps(aliases), "complex": json.dumps(views)})
+    facts = {"aliases": aliases, "complex": views}
+    # without what is empty: safetensors writes entries in any order, and equal weights are to be equal files
+    save_file(tensors, path, {name: json.dumps(found) for name, found in facts.items() if found})
 
 
 def load_state(path: Path, names: Iterable[str]) -> dict[str, torch.Tensor]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TensorType
+from xdsl.ir import Attribute
 
 from fxc.dialects import types
-from fxc.dialects.types import SYMBOLS, dtype_name
+from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, dtype_name
 from fxc.program import STATE_KINDS, Program
-from fxc.runtime.signature import OtherInput, Signature, TensorInput
+from fxc.runtime.signature import ANY, OtherInput, Signature, TensorInput
 from fxc.semantics.nesting import INPUTS, spec_of
 
 
@@ -23,11 +27,54 @@ def signature_of(program: Program) -> Signature:
         label = name.data if isinstance(name, StringAttr) else argument._name or f"#{argument.index}"
         type = argument.type
         if isinstance(type, TensorType):
-            inputs.append(TensorInput(label, dtype_name(type.element_type), types.sizes(type), types.device(type)))
+            inputs.append(
+                TensorInput(
+                    label,
+                    dtype_name(type.element_type),
+                    types.sizes(type),
+                    types.device(type),
+                    types.strides(type),
+                    types.layout(type),
+                )
+            )
         else:
-            inputs.append(OtherInput(label, ("a number", "a constant")))
+            inputs.append(_other(label, type))
     nesting = function.attributes.get(INPUTS)
     return Signature(tuple(inputs), None if nesting is None else spec_of(nesting), _bounds(program))
+
+
+def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
+    """``signature`` with the constants of the example call where the IR does not say what was baked in: strings, None."""
+    leaves = signature.leaves(args, kwargs)
+    if leaves is None:
+        return signature
+    inputs = tuple(
+        replace(spec, constant=value) if isinstance(spec, OtherInput) and spec.types == _CONSTANT else spec
+        for spec, value in zip(signature.inputs, leaves, strict=True)
+    )
+    return replace(signature, inputs=inputs)
+
+
+_CONSTANT = ("a constant",)
+
+
+def _other(name: str, type: Attribute) -> OtherInput:
+    if not isinstance(type, (IntType, FloatType, BoolType)):
+        return OtherInput(name, _CONSTANT)
+    text = type.expression.data
+    if isinstance(type, IntType) and text.isidentifier():
+        return OtherInput(name, ("an int",), symbol=text)
+    return OtherInput(name, ("a number",), _number(type, text))
+
+
+def _number(type: Attribute, text: str) -> Any:
+    """The number that a type says its value is, or ANY."""
+    if isinstance(type, BoolType):
+        return {"True": True, "False": False}.get(text, ANY)
+    try:
+        return int(text) if isinstance(type, IntType) else float(text)
+    except ValueError:
+        return ANY
 
 
 def _bounds(program: Program) -> dict[str, tuple[int, int | None]]:

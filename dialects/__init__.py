@@ -20,4 +20,9 @@ def all_dialects() -> dict[str, Callable[[], Dialect]]:
 
         return Torch
 
-    return {"fx": fx, "torch": torch}
+    def autodiff() -> Dialect:
+        from fxc.dialects.autodiff import Autodiff
+
+        return Autodiff
+
+    return {"fx": fx, "torch": torch, "autodiff": autodiff}

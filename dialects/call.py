@@ -38,7 +38,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
 
-from fxc.dialects.syntax import FxcPrinter, parse_isolated_region, parse_type, type_text
+from fxc.dialects.call_lines import CallLines, Layout, Line
+from fxc.dialects.syntax import FxcParser, FxcPrinter, parse_isolated_region, parse_type, type_text
 from fxc.dialects.values import (
     ELLIPSIS,
     NONE,
@@ -64,6 +65,7 @@ from fxc.dialects.values import (
     encode,
     enum_attr,
     float_attr,
+    holds_region,
     int_attr,
     region_names,
     str_attr,
@@ -99,10 +101,18 @@ class CallOp(IRDLOperation):
 
     @abstractmethod
     def call_arguments(self) -> Arguments:
-        """The templates of the call in the order in which they take operands."""
+        """The templates of the call in the order in which it was written."""
+
+    def call_operands(self) -> Sequence[SSAValue]:
+        """The operands in the order in which ``call_arguments`` takes them."""
+        return self.operands
 
     @classmethod
     @abstractmethod
+    def layout(cls, arguments: Arguments, target: str | None) -> Layout:
+        """How arguments lie in the op; the inverse of ``call_arguments``. VerifyException where the op cannot take them."""
+
+    @classmethod
     def from_arguments(
         cls,
         arguments: Arguments,
@@ -114,7 +124,16 @@ class CallOp(IRDLOperation):
         regions: Sequence[Region] = (),
         location: Any = None,
     ) -> Self:
-        """The op of a call; the inverse of ``call_arguments``."""
+        """The op of a call; ``operands`` in the order in which ``arguments`` take them."""
+        properties, order = cls.layout(arguments, target)
+        return cls.create(
+            operands=operands if order is None else [operands[index] for index in order],
+            result_types=result_types,
+            properties=properties,
+            attributes=attributes or {},
+            regions=regions,
+            location=location,
+        )
 
     @classmethod
     def build_call(
@@ -132,7 +151,7 @@ class CallOp(IRDLOperation):
 
     def trees(self) -> tuple[list[Tree], dict[str, Tree]]:
         """Positional and keyword arguments, as trees of SSA values and attributes."""
-        operands = iter(self.operands)
+        operands = iter(self.call_operands())
         args, kwargs = list[Tree](), dict[str, Tree]()
         for keyword, template in self.call_arguments():
             value = decode(template, operands)
@@ -167,14 +186,17 @@ class CallOp(IRDLOperation):
         return region_names([*args, *kwargs.values()])
 
     def verify_(self) -> None:
-        arguments = self.call_arguments()
-        expected = sum(count_ssa(template) for _, template in arguments)
-        if expected != len(self.operands):
-            raise VerifyException(f"the arguments of {self.name} take {expected} operands, but it has {len(self.operands)}")
+        self.verify_call(self.call_arguments())
+
+    def verify_call(self, arguments: Arguments) -> None:
+        """What all calls must obey, for the op's own ``arguments``."""
+        expected = sum([count_ssa(template) for _, template in arguments])
+        if expected != len(self._operands):
+            raise VerifyException(f"the arguments of {self.name} take {expected} operands, but it has {len(self._operands)}")
         for name in self.attributes:
             if name in self.PROPERTY_NAMES:
                 raise VerifyException(f"{self.name}: {name!r} is an argument and cannot be a discardable attribute too")
-        if self.regions or any(template is not SSA and "#fx.region" in str(template) for _, template in arguments):
+        if self.regions or any([holds_region(template) for _, template in arguments]):
             names = self.region_names()
             if len(names) != len(self.regions):
                 raise VerifyException(f"{self.name} names {len(names)} regions, but has {len(self.regions)}")
@@ -185,7 +207,8 @@ class CallOp(IRDLOperation):
         if (target := self.call_target()) is not None:
             printer.print_string(" ")
             printer.print_symbol_name(target)
-        texts = CallWriter(printer).arguments(self.call_arguments(), iter(self.operands))
+        operands = self.call_operands()
+        texts = CallWriter(printer).arguments(self.call_arguments(), iter(operands))
         printer.print_string(f"({texts})")
         if self.regions:
             printer.print_string(" ")
@@ -193,7 +216,7 @@ class CallOp(IRDLOperation):
                 printer.print_list(self.regions, lambda region: _print_isolated(printer, region))
         if self.attributes:
             printer.print_op_attributes(self.attributes)
-        operand_types = ", ".join([type_text(operand.type) for operand in self.operands])
+        operand_types = ", ".join([type_text(operand.type) for operand in operands])
         result_types = [type_text(result.type) for result in self.results]
         alone = len(result_types) == 1 and not result_types[0].startswith("(")  # as a function type does
         results = result_types[0] if alone else f"({', '.join(result_types)})"
@@ -202,12 +225,25 @@ class CallOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         target = parser.parse_symbol_name().data if cls.HAS_TARGET else None
+        lines = parser.calls if isinstance(parser, FxcParser) else CallLines()
+        line = Line.at(parser.lexer.input.content, parser.pos)
+        if line is None or (known := lines.known(parser.ssa_values, cls, target, line)) is None:
+            return cls._parse_tokens(parser, target, line, lines)
+        (properties, order), operands, result_types = known
+        parser._resume_from(line.end)
+        operands = operands if order is None else [operands[index] for index in order]
+        return cls.create(operands=operands, result_types=result_types, properties=properties)
+
+    @classmethod
+    def _parse_tokens(cls, parser: Parser, target: str | None, line: Line | None, lines: CallLines) -> Self:
+        """Read the call token by token, and learn ``line`` where that is all there is."""
         reader = CallReader(parser)
         arguments = reader.arguments()
-        regions = []
+        regions, attributes = [], {}
         if parser._current_token.kind is Kind.L_PAREN:
             regions = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_isolated_region(parser))
-        attributes = parser.parse_optional_attr_dict()
+        if parser._current_token.kind is Kind.L_BRACE:
+            attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         position = parser.pos
         operand_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
@@ -218,9 +254,12 @@ class CallOp(IRDLOperation):
             result_types = [parse_type(parser)]
         operands = parser.resolve_operands(reader.operands, operand_types, position)
         try:
-            return cls.from_arguments(arguments, operands, result_types, target=target, attributes=attributes, regions=regions)
+            op = cls.from_arguments(arguments, operands, result_types, target=target, attributes=attributes, regions=regions)
         except VerifyException as error:
             parser.raise_error(str(error), position)
+        if line is not None and parser.pos >= line.end:
+            lines.learn(cls, target, line, cls.layout(arguments, target), (operand_types, result_types))
+        return op
 
 
 class CallWriter:

@@ -51,6 +51,14 @@ UNDECLARED_VIEWS = frozenset(
 )  # fmt: skip
 """Operators whose results share memory with their first argument though their schema does not say so."""
 
+RESHAPED_IN_PLACE = frozenset(
+    {
+        "resize_", "resize_as_", "resize_as_sparse_", "_resize_output_", "sparse_resize_", "sparse_resize_and_clear_", "set_",
+        "set_data", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_",
+    }
+)  # fmt: skip
+"""Operators of ``aten`` that give the tensor they write other sizes or strides."""
+
 FRESH_COMPOSITES = frozenset(
     {
         "linear", "matmul", "linalg_matmul", "inner", "outer", "bilinear", "conv1d", "conv2d", "conv3d", "conv1d.padding",
@@ -134,7 +142,17 @@ def writes(op: Operation) -> list[SSAValue] | None:
 
     if isinstance(op, TorchOp):
         return _schema_writes(op)
-    return [] if is_pure(op) else None
+    return [] if is_pure(op) or _regions_write_nothing(op) else None
+
+
+def _regions_write_nothing(op: Operation) -> bool:
+    """Whether ``op`` does what its regions do, and they write nothing; they may draw, or must run."""
+    from fxc.dialects.torch_ops import HigherOrderOp
+
+    if not isinstance(op, HigherOrderOp) or not op.regions:
+        return False
+    blocks = (block for region in op.regions for block in region.blocks)
+    return all(inner.has_trait(IsTerminator) or writes(inner) == [] for block in blocks for inner in block.ops)
 
 
 def _schema_writes(op: TorchOp) -> list[SSAValue]:
@@ -153,6 +171,18 @@ def _schema_writes(op: TorchOp) -> list[SSAValue]:
         if bound.get(flag) != bool_attr(False):
             written += [bound[name] for name in names if isinstance(bound.get(name), SSAValue)]
     return written
+
+
+def reshapes(op: Operation) -> list[SSAValue]:
+    """The values to which ``op`` may give other sizes or strides than they had: what is resized, or passed as ``out``."""
+    from fxc.dialects.torch_ops.base import TorchOp
+
+    if not isinstance(op, TorchOp) or not op.SCHEMA.mutates:
+        return []
+    in_place = op.operator.split(".")[1] in RESHAPED_IN_PLACE
+    bound = op.bound()
+    written = [bound[a.name] for a in op.SCHEMA.arguments if a.writes and a.name in bound and (in_place or a.keyword_only)]
+    return [leaf for tree in written for leaf in leaves(tree) if isinstance(leaf, SSAValue)]
 
 
 def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
@@ -192,6 +222,8 @@ def _undeclared_aliases(op: TorchOp) -> Sequence[Argument]:
         return schema.arguments[:1]
     if "c" not in op.FLAGS or op.operator.removeprefix("aten.").removesuffix(".default") in FRESH_COMPOSITES:
         return ()
+    if is_random(op):  # what was drawn lies in memory of its own
+        return ()
     if not any(r.type.startswith("Tensor") for r in schema.returns):
         return ()
     return tuple(argument for argument in schema.arguments if argument.is_tensor)
@@ -218,6 +250,8 @@ def has_side_effect(op: Operation) -> bool:
         ) or op.name in ("torch.higher_order.with_effects", "torch.higher_order.print")
     if isinstance(op, (GetAttrOp,)):
         return False
+    if op.name == "autodiff.subgraph":
+        return _callee_has_effect(op)
     if isinstance(op, CallFunctionOp):
         return not _is_pure_function(op.call_target() or "")
     if isinstance(op, (CallMethodOp, CallModuleOp, OutputOp, ModuleDeclOp, TensorDeclOp, OperatorDeclOp, func.CallOp)):
@@ -225,6 +259,18 @@ def has_side_effect(op: Operation) -> bool:
     if op.has_trait(IsTerminator):
         return True
     return not op.has_trait(Pure)
+
+
+def _callee_has_effect(op: Operation) -> bool:
+    """What ``autodiff.subgraph`` does is what the ops of its function do; anything, where that is not to be found."""
+    from fxc.dialects.autodiff import SubgraphOp
+
+    assert isinstance(op, SubgraphOp)
+    function = op.function()
+    if function is None or function.is_declaration:
+        return True
+    ops = (inner for block in function.body.blocks for inner in block.ops if not inner.has_trait(IsTerminator))
+    return any(has_side_effect(inner) or writes(inner) != [] for inner in ops)
 
 
 def _is_pure_function(target: str) -> bool:

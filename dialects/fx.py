@@ -7,11 +7,10 @@ configuration, ``fx.tensor`` the type, of what lies at a path of the user's mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType, UnitAttr
-from xdsl.ir import Attribute, Dialect, Region, SSAValue
+from xdsl.ir import Attribute, Dialect
 from xdsl.ir.core import OpTraits
 from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, prop_def
 from xdsl.parser import Parser
@@ -20,6 +19,7 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.call import Arguments, CallOp, CallReader, CallWriter
+from fxc.dialects.call_lines import Layout
 from fxc.dialects.effects import CallEffects
 from fxc.dialects.nesting import NestingAttr
 from fxc.dialects.syntax import type_text
@@ -53,17 +53,7 @@ class PositionalCall(CallOp):
         return target.data if isinstance(target, StringAttr) else None
 
     @classmethod
-    def from_arguments(
-        cls,
-        arguments: Arguments,
-        operands: Sequence[SSAValue],
-        result_types: Sequence[Attribute],
-        *,
-        target: str | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
-        regions: Sequence[Region] = (),
-        location: Any = None,
-    ) -> Self:
+    def layout(cls, arguments: Arguments, target: str | None) -> Layout:
         keywords = [name for name, _ in arguments if name is not None]
         if any(name is not None for name, _ in arguments[: len(arguments) - len(keywords)]):
             raise VerifyException("a positional argument follows a keyword")
@@ -76,14 +66,7 @@ class PositionalCall(CallOp):
         if keywords:
             values = [template for name, template in arguments if name is not None]
             properties["kwargs"] = DictAttr(ArrayAttr([str_attr(name) for name in keywords]), ArrayAttr(values))
-        return cls.create(
-            operands=operands,
-            result_types=result_types,
-            properties=properties,
-            attributes=attributes or {},
-            regions=regions,
-            location=location,
-        )
+        return properties, None
 
     def verify_(self) -> None:
         if self.HAS_TARGET and self.call_target() is None:

@@ -12,27 +12,36 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import AttrParser, Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.printer import Printer
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind, StringLiteral
 
+from fxc.dialects.call_lines import CallLines
 from fxc.dialects.lexer import FxcLexer
 
 _type_text = dict[Attribute, str]()
-_TENSOR = re.compile(r"tensor<[^<>]*>")
+_text_of = dict[int, tuple[Attribute, str]]()  # by id: hashing a type walks all of it, and few objects stand for a type
+MAX_WIDTH = 2**24 - 1
+"""MLIR's own limit. Without it, a number of type ``i99999999999`` takes gigabytes to check."""
+_TYPE = re.compile(r"(?:tensor|tuple)<(?:[^<>\"]|<(?:[^<>\"]|<[^<>\"]*+>)*+>)*+>|![A-Za-z_][\w.]*+(?!<)", re.ASCII)
 
 
 def type_text(type: Attribute) -> str:
     """The text of a type, cached: types are immutable and few."""
+    known = _text_of.get(id(type))
+    if known is not None:
+        return known[1]
+    if len(_text_of) > 50_000:
+        _text_of.clear()
+        _type_text.clear()
     text = _type_text.get(type)
     if text is None:
-        if len(_type_text) > 50_000:
-            _type_text.clear()
         text = _type_text[type] = str(type)
+    _text_of[id(type)] = (type, text)  # the type is kept, so that no other can get its id
     return text
 
 
@@ -73,6 +82,7 @@ class FxcParser(Parser):
         super().__init__(ctx, "", name)
         self._parser_state = ParserState(FxcLexer(Input(input, name)))
         self._types = dict[str, Attribute]()
+        self.calls = CallLines()
 
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         super()._register_ssa_definition(name, values, span)
@@ -94,15 +104,23 @@ class FxcParser(Parser):
         text = self.parse_optional_str_literal()
         return None if text is None else StringAttr(text)
 
+    def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
+        span = self._current_token.span
+        type = super()._parse_optional_integer_or_float_type()
+        if isinstance(type, IntegerType) and type.width.data > MAX_WIDTH:
+            self.raise_error(f"an integer type has at most {MAX_WIDTH} bits", span)
+        return type
+
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        position = self.pos
         op = super()._parse_generic_operation(op_type)
         if (declare := getattr(op, "declare", None)) is not None:
-            declare(self)
+            declare(self, position)
         return op
 
     def parse_type_fast(self) -> Attribute:
-        """A type; a plain tensor type that this text has shown before costs one regex."""
-        match = _TENSOR.match(self.lexer.input.content, self._current_token.span.start)
+        """A type; one that this text has shown before costs one regex."""
+        match = _TYPE.match(self.lexer.input.content, self._current_token.span.start)
         if match is None:
             return self.parse_type()
         type = self._types.get(match.group())

@@ -238,8 +238,9 @@ def tensor_type(
     if static and strides is not None and strides == contiguous_strides([s for s in sizes if isinstance(s, int)]):
         strides = None
     shape = [s if isinstance(s, int) else DYNAMIC_INDEX for s in sizes]
+    named = any(isinstance(s, str) and s for s in sizes)
     meta = TensorMeta(
-        ArrayAttr([] if static else [_dim_attr(s) for s in sizes]),
+        ArrayAttr([_dim_attr(s) for s in sizes] if named else []),
         ArrayAttr([] if strides is None else [_dim_attr(s) for s in strides]),
         str_attr("" if device == "cpu" else device),
         str_attr("" if layout == "strided" else layout),

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, cast
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, IntegerType, StringAttr, f64, i1, i64
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 from xdsl.irdl import irdl_attr_definition
+from xdsl.utils.exceptions import VerifyException
 
 Tree: TypeAlias = Any
 """SSAValue | Attribute | list[Tree] | tuple[Tree, ...] | dict[Attribute, Tree] | slice of Trees."""
@@ -59,6 +60,10 @@ class DictAttr(ParametrizedAttribute):
     name = "fx.dict"
     keys: ArrayAttr[Attribute]
     values: ArrayAttr[Attribute]
+
+    def verify(self) -> None:
+        if len(self.keys.data) != len(self.values.data):
+            raise VerifyException(f"#fx.dict has {len(self.keys.data)} keys, but {len(self.values.data)} values")
 
 
 @irdl_attr_definition
@@ -322,6 +327,23 @@ def count_ssa(template: Attribute) -> int:
         template = cast(SliceAttr, template)
         return sum(map(count_ssa, (template.start, template.stop, template.step)))
     return 0
+
+
+def holds_region(template: Attribute) -> bool:
+    """Whether ``template`` passes a region."""
+    kind = type(template)
+    if kind is RegionAttr:
+        return True
+    if kind is ArrayAttr:
+        return any(map(holds_region, cast(ArrayAttr, template).data))
+    if kind is TupleAttr:
+        return any(map(holds_region, cast(TupleAttr, template).elements.data))
+    if kind is DictAttr:
+        return any(map(holds_region, cast(DictAttr, template).values.data))
+    if kind is SliceAttr:
+        template = cast(SliceAttr, template)
+        return any(map(holds_region, (template.start, template.stop, template.step)))
+    return False
 
 
 def leaves(tree: Tree) -> Iterator[SSAValue | Attribute]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, SymbolRefAttr, UnregisteredOp
 from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation, Region, SSAValue
-from xdsl.traits import IsTerminator, NoTerminator, SymbolTable
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.diagnostics import OpVerifyException
@@ -44,8 +44,8 @@ class _Verifier:
             _check_block_end(op)
         if op.properties and not isinstance(op, UnregisteredOp):
             self.symbol_uses(op)
-        for region in op.regions:
-            self.region(region, ordered=in_order or not isinstance(op, ModuleOp))
+        if op.regions:
+            self.regions(op, in_order or not isinstance(op, ModuleOp))
         self.own_rules(op)
 
     def operands(self, op: Operation, in_order: bool) -> None:
@@ -68,6 +68,14 @@ class _Verifier:
         except VerifyException as error:
             text = str(error)
             raise OpVerifyException(text if op.name in text else f"{op.name}: {text}", op) from error
+
+    def regions(self, op: Operation, ordered: bool) -> None:
+        outer = self.visible
+        if op.has_trait(IsolatedFromAbove):
+            self.visible = set()
+        for region in op.regions:
+            self.region(region, ordered)
+        self.visible = outer
 
     def region(self, region: Region, ordered: bool) -> None:
         owner = region.parent
@@ -120,6 +128,8 @@ class _Verifier:
 
     def symbol_uses(self, op: Operation) -> None:
         for name, attribute in op.properties.items():
+            if type(attribute) is not SymbolRefAttr and type(attribute) is not ArrayAttr:
+                continue
             for symbol in _symbols(attribute):
                 if not self.resolves(op, symbol):
                     raise OpVerifyException(f"{op.name}: {name} names {_symbol_text(symbol)}, which does not exist", op)

@@ -46,6 +46,9 @@ def test_the_example_is_true(name: str) -> None:
 @pytest.mark.parametrize("name", available())
 def test_the_example_shows_something(name: str) -> None:
     example = sections(contract(name))
+    if "the module is unchanged" in example["Guarantees"]:
+        assert same_ir(example["Before"], example["After"]), f"{name} says that it changes nothing"
+        return
     assert not same_ir(example["Before"], example["After"]), f"Before and After of {name} are the same"
 
 

@@ -70,6 +70,9 @@ def drive(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instr
             numbered = replace(options, crash_reproducer=_numbered(options, number))
             outputs.append(_one_chunk(numbered, chunk, timer, watchers))
             said: list[expected.Diagnostic] = []
+        except RecursionError:
+            said = []
+            errors.append(FxcError("the text is nested too deeply", place=options.filename))
         except FxcError as error:
             said = expected.diagnostics_of(error, options.filename)
             errors.append(error)

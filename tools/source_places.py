@@ -56,6 +56,8 @@ def parse_with_places(context: Context, text: str, filename: str) -> tuple[Modul
         module = parser.parse_module()
     except ParseError:
         raise
+    except RecursionError:
+        parser.raise_error("the text is nested too deeply")
     except Exception as error:  # an attribute or op that refuses its parts while it is read: the text is at fault
         parser.raise_error(str(error) or type(error).__name__)
     return module, SourcePlaces(filename, text, parser.starts)

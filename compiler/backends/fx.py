@@ -13,18 +13,22 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.utils._pytree import TreeSpec, tree_unflatten
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TupleType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TensorType, TupleType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
+from fxc.backends.derivatives import Derivative
+from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, SubgraphOp, ZeroOp
+from fxc.dialects.effects import aliases
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.types import NONE_TYPE
+from fxc.dialects.types import NoneValueType, ValueType, sizes, strides
 from fxc.dialects.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.errors import FxcError, InputError, WeightsError
 from fxc.location import module_stack, node_name, region_location, stack_trace
 from fxc.program import STATE_KINDS, Program, entry_function
+from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
 from fxc.semantics.modules import build_module
 from fxc.semantics.nesting import INPUTS, OUTPUTS, spec_of
 from fxc.semantics.targets import (
@@ -53,8 +57,11 @@ class _Exporter:
         self.modules = {op.path: op for op in program.module.ops if isinstance(op, ModuleDeclOp)}
         self.tensors = {op.sym.data: op for op in program.module.ops if isinstance(op, TensorDeclOp)}
         self.functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, func.FuncOp)}
+        self.written = set[BlockArgument]()
 
     def module(self, function: func.FuncOp, lifted: bool) -> GraphModule:
+        marks = [attributes.data.get("fx.mutates") for attributes in function.res_attrs or ()]
+        self.written = {function.args[mark.value.data] for mark in marks if isinstance(mark, IntegerAttr)}
         root = torch.nn.Module()
         for name, declaration in self.tensors.items():
             if "." not in name or not self._in_region(name):
@@ -69,7 +76,8 @@ class _Exporter:
         if not lifted:
             self._finish(body, function)
         module = GraphModule(root, body.graph, class_name="GraphModule")
-        module.train(_training(root))
+        _keep_persistence(root, module)
+        module.training = _training(root)  # train() would change the mode of the modules that the graph calls
         return module
 
     def _in_region(self, name: str) -> bool:
@@ -78,7 +86,7 @@ class _Exporter:
         )
 
     def _argument(self, body: _Body, value: BlockArgument, attributes: DictionaryAttr, lifted: bool) -> None:
-        kind, name = _text(attributes, "fx.kind") or "input", _text(attributes, "fx.name") or value._name or ""
+        kind, name = _text(attributes, "fx.kind") or "input", _text(attributes, "fx.name") or value._name or f"arg{value.index}"
         if kind in STATE_KINDS and not lifted:
             _set_tensor(body.root, name, self.tensor(name), kind, "fx.non_persistent" not in attributes.data)
             node = body.create("get_attr", name, (), {}, value._name, None)
@@ -139,6 +147,7 @@ class _Body:
         self.exporter, self.root, self.prefix, self.block = exporter, root, prefix, block
         self.graph = Graph()
         self.env = dict[SSAValue, Any]()
+        self.placeholders = set[str]()
         self.constants = 0
 
     def run(self) -> None:
@@ -152,6 +161,10 @@ class _Body:
     def create(self, kind: str, target: Any, args: Any, kwargs: Any, name: str | None, location: Attribute | None) -> Node:
         name = name if location is None else node_name(location) or name
         node = self.graph.create_node(kind, target, tuple(args), dict(kwargs), name=name)
+        if kind == "placeholder":
+            if target in self.placeholders:  # values may share a name in the IR, parameters of a function may not
+                node.target = node.name
+            self.placeholders.add(str(node.target))
         if location is not None:
             if (trace := stack_trace(location)) is not None:
                 node.meta["stack_trace"] = trace
@@ -181,7 +194,11 @@ class _Body:
                 self.fx_call(op)
             case ConstantOp():
                 self.env[op.result] = self.constant(op)
-            case func.CallOp():
+            case SubgraphOp(gradient=GradientAttr() as gradient):
+                self.differentiable(op, gradient)
+            case ZeroOp():
+                self.env[op.result] = None
+            case func.CallOp() | SubgraphOp():
                 self.function_call(op)
             case OutputOp():
                 args, _ = op.trees()
@@ -190,9 +207,12 @@ class _Body:
                 values = tuple(self.env[value] for value in op.operands)
                 self.create("output", "output", (values[0] if len(values) == 1 else values,), {}, "output", op.location)
             case _:
+                gradients = op.name.startswith(("autodiff.", "scf."))
                 raise InputError(
                     f"{op.name} has no meaning as an FX node",
-                    hint="lower it first, or export before this level",
+                    hint="run lower-grad-of and specialize-autograd-zero, with arguments marked autodiff.defined or undefined"
+                    if gradients
+                    else "lower it first, or export before this level",
                 )
 
     def python_kwargs(self, kwargs: dict[str, Tree]) -> dict[str, Any]:
@@ -257,14 +277,38 @@ class _Body:
         body.run()
         return GraphModule(body.root, body.graph)
 
-    def function_call(self, op: func.CallOp) -> None:
+    def function_call(self, op: func.CallOp | SubgraphOp) -> None:
         name = op.callee.root_reference.data
         callee = self.exporter.functions.get(name)
         if callee is None or callee.is_declaration:
             raise InputError(f"@{name} is called, but has no body", hint="define the function or inline it away")
         if not hasattr(self.root, name):
             _set_module(self.root, name, self.region(callee.body.block, name))
-        self.call(op, "call_module", name, [self.env[v] for v in op.operands], {}, len(op.results) == 1)
+        single = len(callee.function_type.outputs) == 1  # a subgraph may return more than the op has results
+        self.call(op, "call_module", name, [self.env[v] for v in op.operands], {}, single)
+
+    def differentiable(self, op: SubgraphOp, gradient: GradientAttr) -> None:
+        """A call of a module that runs f, and df where gradients are asked for."""
+        f, df = op.function(), self.exporter.functions.get(gradient.df.root_reference.data)
+        if f is None or df is None or f.is_declaration or df.is_declaration:
+            raise InputError(f"{op.callee} or {gradient.df} has no body", hint="define the functions, or run differentiate")
+        name = f"{f.sym_name.data}_with_{df.sym_name.data}"
+        if not hasattr(self.root, name):
+            vjps, captured_inputs, captured_outputs, output_vjps = (tuple(gradient.indices(name)) for name in INDEX_LISTS)
+            real = gradient.real_outputs.value.data
+            derivative = Derivative(self.exporter.program, df, len(vjps), to_fx)
+            derivative.graph_for(tuple(i < real for i in vjps))  # what a first backward asks for where all results are used
+            body, orders = self.region(f.body.block, name), tuple(_order(arg.type) for arg in df.args[: len(vjps)])
+            made = Gradient(body, derivative, real, vjps, captured_inputs, captured_outputs, output_vjps, orders=orders)
+            _set_module(self.root, name, DifferentiableSubgraph(made))
+        operands = [self.env[value] for value in op.operands]
+        for i in gradient.indices("captured_inputs"):
+            if _shares_memory(op.operands[i], self.exporter.written):  # the write at the end must not reach what is saved
+                operands[i] = self.graph.call_function(torch.ops.aten.clone.default, (operands[i],))
+        node = self.create("call_module", name, operands, {}, f.sym_name.data, None)
+        for i, result in enumerate(op.results):
+            if result.uses:
+                self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
 
     def constant(self, op: ConstantOp) -> Any:
         value = constant_value(op)
@@ -283,7 +327,7 @@ def _constant(leaf: SSAValue | Attribute) -> Any:
 
 
 def _is_packed(op: HigherOrderOp) -> bool:
-    return isinstance(op.results[0].type, TupleType) or op.results[0].type == NONE_TYPE or not op.regions
+    return isinstance(op.results[0].type, (TupleType, NoneValueType, ValueType)) or not op.regions
 
 
 def _returns_sequence(op: Operation) -> bool:
@@ -291,7 +335,7 @@ def _returns_sequence(op: Operation) -> bool:
     if isinstance(op, TorchOp):
         returns = op.SCHEMA.returns
         return len(returns) > 1 or (len(returns) == 1 and "[]" in returns[0].type)
-    return isinstance(op, HigherOrderOp)
+    return isinstance(op, (HigherOrderOp, SubgraphOp))
 
 
 _SAVES_STATISTICS = frozenset(
@@ -308,6 +352,24 @@ def _keep_statistics(graph: Graph) -> None:
             if node.args[i] in written:
                 with graph.inserting_before(node):
                     node.update_arg(i, graph.call_function(torch.ops.aten.clone.default, (node.args[i],)))
+
+
+def _shares_memory(value: SSAValue, written: set[BlockArgument]) -> bool:
+    """Whether ``value`` may be one of ``written``, or a view of it."""
+    if not written or value in written:
+        return bool(written)
+    if not isinstance(value, OpResult):
+        return False
+    return any(_shares_memory(source, written) for i, source in aliases(value.op) if i == value.index)
+
+
+def _order(type: Attribute) -> Order:
+    """The memory layout of a gradient of this type."""
+    assert isinstance(type, TensorType)
+    steps, dims = strides(type), sizes(type)
+    if steps is None or not all(isinstance(dim, int) for dim in (*steps, *dims)):
+        return None
+    return memory_order([int(dim) for dim in dims], [int(step) for step in steps])
 
 
 def _dictionaries(attributes: Any, count: int) -> list[DictionaryAttr]:
@@ -357,6 +419,14 @@ def _set_module(root: torch.nn.Module, path: str, module: torch.nn.Module) -> No
     owner.add_module(name, module)
 
 
+def _keep_persistence(root: torch.nn.Module, module: torch.nn.Module) -> None:
+    """GraphModule copies every buffer as a persistent one: those that are not are marked again."""
+    copies = dict(module.named_modules(remove_duplicate=False))
+    for path, owner in root.named_modules(remove_duplicate=False):
+        if path in copies:
+            copies[path]._non_persistent_buffers_set |= owner._non_persistent_buffers_set & copies[path]._buffers.keys()
+
+
 def _training(root: torch.nn.Module) -> bool:
-    """Train mode where a submodule is in it: a GraphModule must not change the mode of the modules that it calls."""
-    return any(module.training for module in root.children() if type(module) is not torch.nn.Module)
+    """Train mode where a module that the graph calls is in it."""
+    return any(module.training for module in root.modules() if type(module) is not torch.nn.Module)

@@ -4,28 +4,52 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch.fx import GraphModule
-
+from fxc.runtime.cache import CacheStats, PlanCache
+from fxc.runtime.plan import Plan
 from fxc.runtime.signature import Signature
 
 
 class Compiled:
-    """Runs ``plan`` on inputs that fit ``signature``.
+    """Runs ``plan`` on inputs that fit ``signature``; with a ``cache``, makes a plan for inputs that fit no other.
 
-    ``ir``: the program after the pipeline; ``print(compiled.ir)`` shows it. ``plan``: the FX GraphModule that runs.
-    ``training``: whether results carry gradients.
+    ``ir``: the program after the pipeline; ``print(compiled.ir)`` shows it. ``plan``: the ``fxc.ExecutionPlan`` that runs,
+    with a cache the one of the first call. ``training``: whether results carry gradients.
     """
 
-    def __init__(self, ir: Any, plan: GraphModule, signature: Signature, training: bool) -> None:
-        self.ir, self.plan, self.signature, self.training = ir, plan, signature, training
+    def __init__(self, plan: Plan, cache: PlanCache | None = None) -> None:
+        self.plan, self.cache = plan, cache
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.signature.check(args, kwargs)
-        if self.training:
+        if self.cache is None:
             return self.plan(*args, **kwargs)
-        with torch.no_grad():
-            return self.plan(*args, **kwargs)
+        plan = self.cache.plan_for(args, kwargs)
+        plan.hits += 1
+        return plan.run(args, kwargs)
+
+    @property
+    def ir(self) -> Any:
+        """The program after the pipeline, an ``fxc.Program``."""
+        return self.plan.ir
+
+    @property
+    def signature(self) -> Signature:
+        """What ``plan`` takes."""
+        return self.plan.signature
+
+    @property
+    def training(self) -> bool:
+        """Whether results carry gradients."""
+        return self.plan.training
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """Every plan that is held, the one used last first."""
+        return (self.plan,) if self.cache is None else self.cache.plans
+
+    @property
+    def stats(self) -> CacheStats:
+        """Hits, misses and evictions of the plans."""
+        return CacheStats(self.plan.hits, self.plan.misses, 0, 1) if self.cache is None else self.cache.stats
 
     def __repr__(self) -> str:
         nodes = len(self.plan.graph.nodes)

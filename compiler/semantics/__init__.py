@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,14 +10,17 @@ from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
-from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.semantics import Jvp, Vjp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
 from fxc.dialects.types import SYMBOLS
 from fxc.errors import CaptureError, FxcError
 from fxc.semantics.convert import convert
+from fxc.semantics.decompose import decompose
+from fxc.semantics.differentiate import Differentiator
 from fxc.semantics.functionalize import functionalize
+from fxc.semantics.inference import TypeInference
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.values import attribute_of, literal_of, tensor_of, value_of
@@ -31,18 +34,14 @@ class TorchSemantics:
     def __init__(self, live: dict[str, Any] | None = None) -> None:
         self.live = live if live is not None else {}
         self._interpreter = Interpreter({})
+        self._differentiator = Differentiator(self._interpreter)
+        self._inference = TypeInference()
 
     def infer(self, op: Operation) -> Sequence[Attribute]:
-        world = FakeWorld(symbols_around(op))
-        try:
-            env = {operand: world.fake(operand.type) for operand in op.operands}
-            with world.mode, torch.no_grad():
-                results = self._interpreter.op(op, env)
-        except VerifyException:
-            raise
-        except Exception as error:
-            raise VerifyException(f"{op.name} cannot take these operands: {error}") from error
-        return [world.type_of(result) for result in results]
+        return self._inference.infer(op, symbols_around(op))
+
+    def requires_grad(self, op: Operation, operands: Sequence[bool]) -> Sequence[bool]:
+        return self._inference.requires_grad(op, operands, symbols_around(op))
 
     def evaluate(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> Sequence[Attribute] | None:
         if not self._fits(op, operands, max_elements):
@@ -69,11 +68,21 @@ class TorchSemantics:
             return isinstance(op, TorchOp) and bool(op.operands) and "y" not in op.FLAGS
         return all(not isinstance(r, torch.Tensor) or (type(r.numel()) is int and r.numel() <= max_elements) for r in results)
 
+    def decompose(self, op: Operation) -> FuncOp | None:
+        assert isinstance(op, TorchOp)
+        return decompose(op, FakeWorld(symbols_around(op)), self._interpreter)
+
     def convert_fx_to_torch(self, module: ModuleOp, function: FuncOp) -> None:
         convert(module, function, self.live)
 
     def functionalize(self, module: ModuleOp, function: FuncOp) -> None:
         functionalize(module, function)
+
+    def vjp(self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute]) -> Vjp:
+        return self._differentiator.vjp(op, needs, cotangents, symbols_around(op))
+
+    def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:
+        return self._differentiator.jvp(op, needs, symbols_around(op))
 
 
 def symbols_around(op: Operation) -> DictionaryAttr | None:

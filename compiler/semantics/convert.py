@@ -87,6 +87,13 @@ class _Converter:
             return Leaf(self.world.unknown_number(value.type), value) if known is None else known
         return fake if fake is None else Leaf(fake, value)
 
+    def fake(self, type: Attribute) -> Any:
+        """A fake value of ``type``, a number that is not known as a symbolic one."""
+        if isinstance(type, (FloatType, BoolType)):
+            known = self.world.known_number(type)
+            return self.world.unknown_number(type) if known is None else known
+        return self.world.fake(type)
+
     def element(self, value: SSAValue, index: int, type: Attribute) -> SSAValue:
         op = CallFunctionOp.build_call([value, int_attr(index)], {}, [type], target="operator.getitem")
         if isinstance(value.owner, Operation):
@@ -168,7 +175,7 @@ class _Converter:
                 self.traced[key] = traced
             fakes = traced.fakes
         else:
-            fakes = [self.world.fake(type) for type in traced.result_types]
+            fakes = [self.fake(type) for type in traced.result_types]
         values = self.emit(op, traced, inputs, fakes)
         for result, nest in zip(op.results, traced.results, strict=True):
             self.env[result] = map_leaves(sized(nest), lambda slot: values(slot) if isinstance(slot, Slot) else slot)

@@ -60,7 +60,7 @@ def _tensor_difference(before: torch.Tensor, after: torch.Tensor, strict: bool) 
         old, new = getattr(before, what), getattr(after, what)
         if old != new:
             return Difference(f"{what} {_short(old)} became {_short(new)}")
-    if before.numel() == 0:
+    if before.numel() == 0 or before.is_meta:
         return None
     if before.layout is not torch.strided:
         before, after = before.to_dense(), after.to_dense()

@@ -5,20 +5,34 @@ Real tensors give results, fake tensors give types, traced tensors give graphs: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.utils._pytree import tree_leaves
-from xdsl.dialects import func
-from xdsl.dialects.builtin import TupleType
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import TensorType, TupleType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import IsolatedFromAbove
 
+from fxc.dialects import types
+from fxc.dialects.autodiff import (
+    AddOp,
+    AnyNonzeroOp,
+    GradOfOp,
+    MaterializeOp,
+    SubgraphOp,
+    SumToSizeOp,
+    YieldOp,
+    ZeroOp,
+)
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.types import ValueType
 from fxc.dialects.values import FunctionAttr, RegionAttr, Tree
 from fxc.errors import FxcError, InputError, TargetError
 from fxc.semantics.targets import (
@@ -28,7 +42,7 @@ from fxc.semantics.targets import (
     resolve_higher_order,
     resolve_operator,
 )
-from fxc.semantics.values import constant_value, python_of, value_of
+from fxc.semantics.values import constant_value, python_of, torch_dtype, value_of
 
 Watch = Callable[[Operation, Sequence[Any]], None]
 """Called after each op with the op and its result values."""
@@ -62,14 +76,16 @@ class Interpreter:
             raise InputError(f"@{function.sym_name.data} takes {len(block.args)} arguments, but got {len(args)}")
         return self.block(block, args)
 
-    def block(self, block: Block, args: Sequence[Any]) -> Any:
-        env: dict[SSAValue, Any] = dict(zip(block.args, args, strict=True))
-        values: list[SSAValue] = [*block.args, *(result for op in block.ops for result in op.results)]
-        uses = {value: len(list(value.uses)) for value in values}
+    def block(self, block: Block, args: Sequence[Any], outer: MutableMapping[SSAValue, Any] | None = None) -> Any:
+        """What ``block`` returns or yields. ``outer``: the values of its surroundings, where it sees them."""
+        env: MutableMapping[SSAValue, Any] = dict(zip(block.args, args, strict=True))
+        if outer is not None:
+            env = ChainMap(env, outer)
+        uses = Counter[SSAValue](value for op in block.ops for value in _reads(op))
         for op in block.ops:
             if isinstance(op, OutputOp):
                 return self.python(op.trees()[0], env)[0]
-            if isinstance(op, func.ReturnOp):
+            if isinstance(op, (func.ReturnOp, scf.YieldOp, YieldOp)):
                 return [env[value] for value in op.operands]
             try:
                 results = self.op(op, env)
@@ -79,7 +95,7 @@ class Interpreter:
             if self.watch is not None:
                 self.watch(op, results)
             env.update(zip(op.results, results, strict=True))
-            for value in op.operands:
+            for value in _reads(op):
                 uses[value] -= 1
                 if not uses[value]:
                     env.pop(value, None)
@@ -107,6 +123,23 @@ class Interpreter:
                     raise InputError(f"there is no function @{name}")
                 returned = self.call(self.functions[name], [env[value] for value in op.operands])
                 return returned if isinstance(returned, list) else self.leaves(op, returned)
+            case SubgraphOp():
+                name = op.callee.root_reference.data
+                if name not in self.functions:
+                    raise InputError(f"there is no function @{name}")
+                returned = self.call(self.functions[name], [env[value] for value in op.operands])
+                return (returned if isinstance(returned, list) else self.leaves(op, returned))[: len(op.results)]
+            case scf.IfOp():
+                region = op.true_region if env[op.cond] else op.false_region
+                return self.block(region.block, (), _mutable(env)) if region.blocks else []
+            case GradOfOp():
+                if all(env[gradient] is None for gradient in op.operands):
+                    return [None] * len(op.results)
+                return self.block(op.body.block, (), _mutable(env))
+            case AnyNonzeroOp() | AddOp() | SumToSizeOp() | MaterializeOp():
+                return [_gradient(op, self.python(op.trees()[0], env))]
+            case ZeroOp():
+                return [None]
             case _:
                 raise InputError(f"the interpreter cannot run {op.name}", hint="it runs the fx and torch levels")
 
@@ -125,7 +158,7 @@ class Interpreter:
 
     def results(self, op: Operation, value: Any) -> Sequence[Any]:
         """What the call returned as one value a result."""
-        packed = len(op.results) == 1 and isinstance(op.results[0].type, TupleType)
+        packed = len(op.results) == 1 and isinstance(op.results[0].type, (TupleType, ValueType))
         if not op.results:
             return []
         if packed or not isinstance(value, (tuple, list)) or isinstance(value, torch.Size):
@@ -202,6 +235,38 @@ class Interpreter:
             return self.region(region, args)
 
         return _Callable(forward)
+
+
+def _reads(op: Operation) -> Iterator[SSAValue]:
+    """What ``op`` reads of its block, in its regions too."""
+    yield from op.operands
+    if op.regions and not op.has_trait(IsolatedFromAbove):
+        for region in op.regions:
+            for inner in region.walk():
+                yield from inner.operands
+
+
+def _mutable(env: Mapping[SSAValue, Any]) -> MutableMapping[SSAValue, Any]:
+    return env if isinstance(env, MutableMapping) else dict(env)
+
+
+def _gradient(op: AnyNonzeroOp | AddOp | SumToSizeOp | MaterializeOp, args: Sequence[Any]) -> Any:
+    """What an op of gradients gives; an undefined gradient is None."""
+    first = args[0]
+    match op:
+        case AnyNonzeroOp():
+            return any(gradient is not None for gradient in args)
+        case AddOp():
+            if first is None or args[1] is None:
+                return args[1] if first is None else first
+            return torch.ops.aten.add.Tensor(first, args[1])
+        case SumToSizeOp():
+            return first if first is None or args[1] is None else first.sum_to_size(args[1])
+        case MaterializeOp():
+            type = op.results[0].type
+            assert isinstance(type, TensorType)
+            dtype, device = torch_dtype(type.element_type), types.device(type)
+            return torch.ops.aten.zeros.default(args[1], dtype=dtype, device=torch.device(device)) if first is None else first
 
 
 class _Callable(torch.nn.Module):

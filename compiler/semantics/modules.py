@@ -15,6 +15,7 @@ from fxc.errors import CaptureError, TargetError
 from fxc.semantics.targets import resolve_module_class
 from fxc.semantics.values import attribute_of, python_of, tree_of, value_of
 
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OWN = frozenset(torch.nn.Module().__dict__) - {"training"}
 
 
@@ -34,6 +35,7 @@ def declare_module(path: str, module: torch.nn.Module) -> ModuleDeclOp:
 
     fields: dict[str, Tree] = {name: tree_of(t, leaf) for name, t in [*module._parameters.items(), *module._buffers.items()]}
     fields |= {name: _field(value, leaf) for name, value in module.__dict__.items() if name not in _OWN}
+    fields |= {name: OpaqueAttr(StringAttr("hooks")) for name in _HOOKS if getattr(module, name)}
     op = ModuleDeclOp.build_call([], fields, [], target=f"{cls.__module__}.{cls.__qualname__}")
     op.properties["path"] = StringAttr(path)
     return op
@@ -75,6 +77,11 @@ def build_module(
         return value_of(attr)
 
     _, fields = declaration.trees()
+    if any(name in fields for name in _HOOKS):
+        raise TargetError(
+            f"the module {path!r} has hooks, which a file cannot hold",
+            hint="capture with route='export', which looks inside modules, or run it in the process that has the module",
+        )
     for field, tree in fields.items():
         if isinstance(tree, OpaqueAttr) or (isinstance(tree, list) and any(isinstance(e, OpaqueAttr) for e in tree)):
             continue  # caches and weak references, which PyTorch's modules rebuild or do without

@@ -6,6 +6,8 @@ is kept as PyTorch's JSON text.
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Any
 
 from torch.utils._pytree import TreeSpec, tree_structure, tree_unflatten, treespec_dumps, treespec_loads
@@ -52,6 +54,32 @@ def spec_of(attr: Attribute) -> TreeSpec:
     if not isinstance(attr, StringAttr):
         raise FxcError(f"not a nesting: {attr}", hint="write it as #fx.nesting<((_, _), {})>")
     try:
+        _check_imports_nothing(json.loads(attr.data)[1])
         return treespec_loads(attr.data)
-    except (ValueError, NotImplementedError, KeyError, TypeError) as error:
+    except (ValueError, NotImplementedError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         raise FxcError(f"the program's input or output nesting cannot be read: {error}") from error
+
+
+_FACTORIES = frozenset({"list", "dict", "set", "tuple", "int", "float", "str", "bool"})
+"""What a ``defaultdict`` in a nesting may make its values with."""
+
+
+def _check_imports_nothing(schema: dict[str, Any]) -> None:
+    """PyTorch's reader imports the modules that a nesting names: of enums, and of what a defaultdict calls."""
+    context = schema["context"]
+    _check_enums(json.loads(context) if isinstance(context, str) and context[:1] in ("[", "{") else context)
+    if isinstance(context, dict) and "default_factory_module" in context:
+        module, name = context["default_factory_module"], context["default_factory_name"]
+        if module != "builtins" or name not in _FACTORIES:
+            raise ValueError(f"a defaultdict may not call {module}.{name}")
+    for child in schema["children_spec"]:
+        _check_imports_nothing(child)
+
+
+def _check_enums(value: Any) -> None:
+    if isinstance(value, dict):
+        if "__enum__" in value and str(value.get("fqn")).partition(":")[0] not in sys.modules:
+            raise ValueError(f"{value.get('fqn')} is not imported here")
+        value = list(value.values())
+    for inner in value if isinstance(value, list) else ():
+        _check_enums(inner)

@@ -27,7 +27,9 @@ def flags_of(op: torch._ops.OpOverload) -> str:
     return flags + ("c" if composite else "")
 
 
-def operator_name(op: torch._ops.OpOverload) -> str:
-    """``aten.add.Tensor``: the name in the registry, which is also the op's name after ``torch.``."""
+def operator_name(op: torch._ops.OpOverload | torch._ops.HigherOrderOperator) -> str:
+    """``aten.add.Tensor``, ``higher_order.cond``: the name in the registry, which is also the op's name after ``torch.``."""
+    if isinstance(op, torch._ops.HigherOrderOperator):
+        return f"higher_order.{op.name()}"
     namespace, name = op._schema.name.split("::")
     return f"{namespace}.{name}.{op._overloadname}"

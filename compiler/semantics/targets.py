@@ -170,6 +170,8 @@ def function_name(function: Callable[..., Any]) -> str:
     """The name under which the text calls ``function``: ``torch.nn.functional.relu``, ``operator.getitem``, ``len``."""
     if (known := _names().get(_key(function))) is not None:
         return known
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        return f"torch.ops.{str(function).replace('::', '.')}"
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
     return f"{module}.{name}" if module and module != "builtins" else name
@@ -182,8 +184,10 @@ def resolve_function(name: str, extra: dict[str, Any] | None = None) -> Callable
     function = _functions().get(name)
     if function is not None:
         return function
+    if name.startswith("torch.ops.higher_order."):
+        return resolve_higher_order(name.removeprefix("torch.ops.higher_order."))
     if name.startswith("torch.ops."):
-        return resolve_packet(name)
+        return resolve_operator(name.removeprefix("torch.ops.")) if name.count(".") == 4 else resolve_packet(name)
     raise TargetError(
         f"a graph may not call {name!r}: it is neither a PyTorch operator nor on the list of allowed functions",
         hint=nearest(name, _functions())
@@ -278,6 +282,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
     for name in _CREATION:
         if (function := getattr(torch, name, None)) is not None:
             table[f"torch.{name}"] = function
+    table["torch.fx._symbolic_trace._assert_is_none"] = torch.fx._symbolic_trace._assert_is_none
     overridable = {id(function) for functions in get_overridable_functions().values() for function in functions}
     for prefix, namespace in _NAMESPACES.items():
         for name in dir(namespace):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -50,17 +52,21 @@ def _tensor_type_of(tensor: torch.Tensor, names: Names) -> TensorType:
     if layout != "strided":
         return tensor_type(dtype, sizes, None, device, layout)
     symbolic = not all(isinstance(s, int) for s in sizes)
-    contiguous = _contiguous_expressions(tensor, names) if symbolic else None
     strides = tuple(_dim(s, names) for s in tensor.stride())
-    return tensor_type(dtype, sizes, None if strides == contiguous else strides, device)
+    contiguous = symbolic and strides in [_contiguous_expressions(tensor, names, least) for least in (None, 1)]
+    return tensor_type(dtype, sizes, None if contiguous else strides, device)
 
 
-def _contiguous_expressions(tensor: torch.Tensor, names: Names) -> tuple[types.Dim, ...]:
-    """The strides of a contiguous tensor of these sizes, as expressions; a symbolic size counts as more than zero."""
+def _contiguous_expressions(tensor: torch.Tensor, names: Names, least: int | None) -> tuple[types.Dim, ...]:
+    """The strides of a contiguous tensor of these sizes, as expressions. A symbolic size counts as more than zero, or as at
+    ``least`` so many: PyTorch writes ``Max(1, u0)`` where only data tells the size."""
     step, strides = sympy.Integer(1), list[types.Dim]()
     for size in reversed(tensor.shape):
         strides.append(_text(step, names))
-        step = step * (size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(max(int(size), 1)))
+        if not isinstance(size, torch.SymInt):
+            step = step * sympy.Integer(max(int(size), 1))
+        else:
+            step = step * (size.node.expr if least is None else torch_sympy.Max(least, size.node.expr))
     return tuple(reversed(strides))
 
 
@@ -94,8 +100,7 @@ def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:
 
 def _symbol_facts(env: ShapeEnv, symbol: sympy.Symbol) -> Attribute:
     facts: dict[str, Attribute] = {}
-    known = getattr(env, "backed_var_to_val", None) or getattr(env, "var_to_val", {})
-    hint = known.get(symbol)
+    hint = _hints(env).get(symbol)
     if hint is not None and getattr(hint, "is_Integer", False):
         facts["hint"] = int_attr(int(hint))
     bounds = env.var_to_range.get(symbol)
@@ -107,19 +112,32 @@ def _symbol_facts(env: ShapeEnv, symbol: sympy.Symbol) -> Attribute:
 
 
 class FakeWorld:
-    """Makes fake values from types: one fake mode and shape environment, a symbol a name."""
+    """Makes fake values from types: one fake mode and shape environment, a symbol a name.
 
-    def __init__(self, symbols: DictionaryAttr | None = None) -> None:
+    ``other_guesses``: other hints, and other numbers for those that are not known, than a world makes by default.
+    """
+
+    def __init__(self, symbols: DictionaryAttr | None = None, *, other_guesses: bool = False) -> None:
+        self._other_guesses = other_guesses
         self.shape_env = ShapeEnv()
         self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
         self._facts = dict(symbols.data) if symbols is not None else {}
         self._symbols = dict[str, torch.SymInt]()
         self._names = dict[sympy.Symbol, sympy.Symbol]()
+        known = [int(name[1:]) for name in self._facts if re.fullmatch(r"u\d+", name)]
+        self.shape_env.unbacked_symint_counter = max(known, default=-1) + 1  # a fresh symbol has a name of its own
 
     @property
     def is_symbolic(self) -> bool:
         """Whether any value of this world has a symbol."""
         return bool(self._symbols) or bool(self._facts)
+
+    @property
+    def is_unmarked(self) -> bool:
+        """Whether what was computed here left nothing behind: no guard, and no symbol that has no name."""
+        env = self.shape_env
+        marks = env.guards or env.deferred_runtime_asserts or env.replacements
+        return not marks and all(symbol in self._names for symbol in env.var_to_range)
 
     def fake(self, type: Attribute) -> Any:
         """A fake value of ``type``. FxcError where the type says too little."""
@@ -140,6 +158,13 @@ class FakeWorld:
         """The type of a value that was computed from this world's fake values, in the module's symbols."""
         return type_of(value, self._names)
 
+    def known_type_of(self, value: Any) -> Attribute:
+        """``type_of``, in which a size that depends on a symbol which the module does not have is unnamed."""
+        unnamed = [symbol for symbol in self.shape_env.var_to_range if symbol not in self._names]
+        if not unnamed:
+            return self.type_of(value)
+        return _without_unnamed(type_of(value, {**self._names, **{s: sympy.Symbol(f"unnamed_{s}") for s in unnamed}}))
+
     def _tensor(self, type: TensorType) -> torch.Tensor:
         if (layout := types.layout(type)) != "strided":
             raise FxcError(f"cannot make a fake {layout} tensor", hint="keep sparse tensors outside of the compiled graph")
@@ -152,22 +177,53 @@ class FakeWorld:
             return torch.empty_strided(sizes, [self._size(s) for s in strides], dtype=dtype, device=device)
 
     def _number(self, type: IntType | FloatType | BoolType) -> Any:
-        text = type.expression.data
+        text, guess = type.expression.data, 2.5 if self._other_guesses else 1.0
         if isinstance(type, IntType):
             return self._size(text)
         if isinstance(type, BoolType):
-            return {"True": True, "False": False}.get(text, True)
+            return {"True": True, "False": False}.get(text, not self._other_guesses)
         try:
-            return float(text) if text else 1.0
+            return float(text) if text else guess
         except ValueError:
-            return 1.0
+            return guess
+
+    def known_number(self, type: Attribute) -> bool | int | float | None:
+        """The number that a type says its value is, or None where it depends on data."""
+        text = type.expression.data if isinstance(type, (IntType, FloatType, BoolType)) else ""
+        try:
+            if isinstance(type, BoolType):
+                return {"True": True, "False": False}[text]
+            return float(text) if isinstance(type, FloatType) else int(text)
+        except (KeyError, ValueError):
+            return None
+
+    def unknown_number(self, type: Attribute) -> Any:
+        """A symbolic number: what the type's expression says of a float, else one of which nothing is known."""
+        if isinstance(type, FloatType) and (expression := self._in_symbols(type.expression.data)) is not None:
+            value = expression.subs(_hints(self.shape_env))
+            return self.shape_env.create_symfloatnode(expression, hint=float(value) if value.is_number else None)  # type: ignore[arg-type]
+        with self.mode, self.shape_env.ignore_fresh_unbacked_symbols():
+            if isinstance(type, BoolType):
+                return self.shape_env.create_unbacked_symbool()
+            return self.shape_env.create_unbacked_symfloat() if isinstance(type, FloatType) else self._size("")
+
+    def _in_symbols(self, text: str) -> sympy.Expr | None:
+        """The expression of ``text`` over this world's symbols; None where it is not one over sizes."""
+        try:
+            expression = parse_expression(text)
+        except FxcError:
+            return None
+        names = [str(symbol) for symbol in expression.free_symbols]
+        if not all(re.fullmatch(r"[su]\d+", name) for name in names):
+            return None
+        return expression.subs({sympy_symbol(name): self._symbol(name).node.expr for name in names})
 
     def _size(self, size: types.Dim) -> int | torch.SymInt:
         if isinstance(size, int):
             return size
         if not size:
             with self.mode:
-                return self.shape_env.create_unbacked_symint()
+                return self._unbacked(0, None)
         expression = parse_expression(size)
         if expression.is_Integer:
             return int(expression)
@@ -175,15 +231,24 @@ class FakeWorld:
         renamed = expression.subs({sympy_symbol(name): value.node.expr for name, value in values.items()})
         return self.shape_env.create_symintnode(renamed, hint=_hint(renamed, self.shape_env))
 
+    def _unbacked(self, low: int, high: int | None) -> torch.SymInt:
+        """A size that depends on data. It counts as known: a trace over it is not to say what binds it."""
+        with self.shape_env.ignore_fresh_unbacked_symbols():
+            value = self.shape_env.create_unbacked_symint()
+        self.shape_env.var_to_range[value.node.expr] = ValueRanges(low, sympy.oo if high is None else high)  # type: ignore[arg-type]
+        return value
+
     def _symbol(self, name: str) -> torch.SymInt:
         if name not in self._symbols:
             facts = self._facts.get(name)
             data = facts.data if isinstance(facts, DictionaryAttr) else {}
             number = {key: attr.value.data for key, attr in data.items() if isinstance(attr, IntegerAttr)}
             if name.startswith("u"):
-                value = self.shape_env.create_unbacked_symint()
+                value = self._unbacked(number.get("min", 0), number.get("max"))
             else:
                 hint = number.get("hint", max(number.get("min", 2), 5))
+                if self._other_guesses:
+                    hint = min(2 * hint + 7 + 2 * len(self._symbols), number.get("max", sys.maxsize))
                 from torch._dynamo.source import ConstantSource  # imports Dynamo, which static shapes need not pay for
 
                 symbol = self.shape_env.create_symbol(hint, ConstantSource(name), DimDynamic.DYNAMIC, None)
@@ -197,9 +262,34 @@ class FakeWorld:
         return self._symbols[name]
 
 
+def _without_unnamed(type: Attribute) -> Attribute:
+    if isinstance(type, TupleType):
+        return tuple_type([_without_unnamed(t) for t in type.types.data])
+    if isinstance(type, (IntType, FloatType, BoolType)):
+        return type.__class__(str_attr(_known(type.expression.data)))  # type: ignore[arg-type]
+    if not isinstance(type, TensorType):
+        return type
+    steps = types.strides(type)
+    return tensor_type(
+        types.dtype_name(type.element_type),
+        tuple(map(_known, types.sizes(type))),
+        None if steps is None else tuple(map(_known, steps)),
+        types.device(type),
+        types.layout(type),
+    )
+
+
+def _known(dim: types.Dim) -> Any:
+    return "" if isinstance(dim, str) and re.search(r"\bunnamed_", dim) else dim
+
+
+def _hints(env: ShapeEnv) -> Any:
+    """Symbol -> its hint; PyTorch 2.11 has them under another name."""
+    return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
+
+
 def _hint(expression: sympy.Expr, env: ShapeEnv) -> int | None:
-    known = getattr(env, "backed_var_to_val", None) or getattr(env, "var_to_val", {})
-    value = expression.subs(known)
+    value = expression.subs(_hints(env))
     return int(value) if value.is_Integer else None
 
 
@@ -216,7 +306,13 @@ _BINARY: dict[type[ast.AST], Any] = {
     ast.Pow: lambda a, b: a**b,
     ast.Div: lambda a, b: a / b,
 }
-_CALLS = ("FloorDiv", "Mod", "PythonMod", "CleanDiv", "CeilDiv", "ModularIndexing", "Max", "Min", "Where", "Identity")
+_CALLS = frozenset(
+    {
+        "FloorDiv", "Mod", "PythonMod", "CleanDiv", "CeilDiv", "ModularIndexing", "Max", "Min", "Where", "Identity", "ToFloat",
+        "TruncToInt", "FloorToInt", "CeilToInt", "RoundToInt", "RoundDecimal", "TruncToFloat", "IntTrueDiv", "FloatTrueDiv",
+        "FloatPow", "PowByNatural", "LShift", "RShift",
+    }
+)  # fmt: skip
 
 
 def parse_expression(text: str) -> sympy.Expr:
@@ -231,6 +327,8 @@ def _expression_of(node: ast.AST) -> sympy.Expr:
     match node:
         case ast.Constant(value=int() as value):
             return sympy.Integer(value)
+        case ast.Constant(value=float() as value):
+            return sympy.Float(value)
         case ast.Name(id=name):
             return sympy_symbol(name)
         case ast.UnaryOp(op=ast.USub(), operand=operand):

@@ -25,6 +25,7 @@ from fxc.dialects.values import (
     str_attr,
 )
 from fxc.errors import CaptureError, TargetError
+from fxc.semantics.operators import operator_name
 from fxc.semantics.targets import function_name, is_allowed, resolve_function
 
 
@@ -38,6 +39,8 @@ def attribute_of(value: Any) -> Attribute:
         return device_attr(str(value))
     if isinstance(value, str):
         return str_attr(str(value))
+    if isinstance(value, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+        return FunctionAttr(StringAttr(f"torch.ops.{operator_name(value)}"))
     if callable(value) and is_allowed(value):
         return FunctionAttr(StringAttr(function_name(value)))
     raise CaptureError(

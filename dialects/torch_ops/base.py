@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, TupleType
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.core import OpTraits
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.call import Arguments, CallOp
+from fxc.dialects.call_lines import Layout
 from fxc.dialects.effects import CallEffects
 from fxc.dialects.torch_ops.schema import Schema
-from fxc.dialects.types import NoneValueType
+from fxc.dialects.types import NoneValueType, ValueType
 from fxc.dialects.values import SSA, SSAAttr, Tree, count_ssa, decode, str_attr
 
 KEYWORDS = "keywords"
@@ -42,7 +43,7 @@ class TorchOp(CallOp):
     @property
     def is_packed(self) -> bool:
         """Whether several returns, or a list, stand in one value as in FX."""
-        return len(self.results) == 1 and isinstance(self.results[0].type, (TupleType, NoneValueType))
+        return len(self.results) == 1 and isinstance(self.results[0].type, (TupleType, NoneValueType, ValueType))
 
     def argument(self, name: str) -> Tree | None:
         """What the call passed for ``name``: an SSA value, an attribute, or a tree of them; None where it left it out."""
@@ -81,61 +82,61 @@ class TorchOp(CallOp):
     def _templates(self) -> dict[str, Attribute]:
         """Argument name -> template, for what the call passed, in the order in which operands lie."""
         properties = self.properties
-        implicit = len(self.operands) - sum(count_ssa(t) for name, t in properties.items() if name != KEYWORDS)
+        implicit = len(self._operands)
+        for name, template in properties.items():
+            if name != KEYWORDS:
+                implicit -= count_ssa(template)
         templates = dict[str, Attribute]()
-        for argument in self.SCHEMA.arguments:
-            template = properties.get(argument.name)
+        for name in self.SCHEMA.by_name:
+            template = properties.get(name)
             if template is not None:
-                templates[argument.name] = template
+                templates[name] = template
             elif implicit > 0:
-                templates[argument.name] = SSA
+                templates[name] = SSA
                 implicit -= 1
         if implicit:
             raise VerifyException(f"{self.name} has {abs(implicit)} operands too {'many' if implicit > 0 else 'few'}")
         return templates
 
     def call_arguments(self) -> Arguments:
-        templates = self._templates()
-        by_keyword = self.properties.get(KEYWORDS)
-        keywords: Sequence[str]
-        if by_keyword is None:
-            keywords = [name for name in templates if self.SCHEMA.by_name[name].keyword_only]
-        elif isinstance(by_keyword, ArrayAttr) and all(isinstance(k, StringAttr) for k in by_keyword.data):
-            keywords = [k.data for k in by_keyword.data]  # type: ignore[attr-defined]
-        else:
+        return self._arguments(self._templates())
+
+    def _arguments(self, templates: dict[str, Attribute]) -> Arguments:
+        keywords = self._keywords(templates)
+        arguments: Arguments = [(None, template) for name, template in templates.items() if name not in keywords]
+        expected = self.SCHEMA.positional
+        for index, name in enumerate([name for name in templates if name not in keywords]):
+            if index >= len(expected) or name != expected[index]:
+                raise VerifyException(f"{self.name}: a positional argument is missing before {name!r}")
+        arguments += [(name, templates[name]) for name in keywords]
+        return arguments
+
+    def _keywords(self, templates: dict[str, Attribute]) -> Sequence[str]:
+        """The names of arguments that were passed by keyword, in order."""
+        listed = self.properties.get(KEYWORDS)
+        if listed is None:
+            keyword_only = self.SCHEMA.keyword_only
+            return [name for name in templates if name in keyword_only] if keyword_only else ()
+        if not isinstance(listed, ArrayAttr) or not all(isinstance(name, StringAttr) for name in listed.data):
             raise VerifyException(f"{self.name}: 'keywords' must be an array of strings")
+        keywords = [name.data for name in listed.data]  # type: ignore[attr-defined]
         if any(name not in templates for name in keywords):
             raise VerifyException(f"{self.name}: 'keywords' names an argument that is not passed")
-        given = set(keywords)
-        arguments: Arguments = [(None, template) for name, template in templates.items() if name not in given]
-        arguments += [(name, templates[name]) for name in keywords]
-        positional = tuple(name for name in templates if name not in given)
-        if positional != self.SCHEMA.positional[: len(positional)]:
-            raise VerifyException(f"{self.name}: a positional argument is missing before {positional[-1]!r}")
-        if list(templates) != [*positional, *keywords]:
-            return self._in_operand_order(arguments, templates)
-        return arguments
+        if len(set(keywords)) != len(keywords):
+            raise VerifyException(f"{self.name}: 'keywords' names an argument twice")
+        return keywords
 
-    def _in_operand_order(self, arguments: Arguments, templates: dict[str, Attribute]) -> Arguments:
-        """Keywords given out of schema order take operands in schema order: only constants may be out of order."""
-        names = [*self.SCHEMA.positional[: sum(k is None for k, _ in arguments)], *(k for k, _ in arguments if k)]
-        ssa = [name for name in names if count_ssa(templates[name])]
-        if ssa != [name for name in templates if count_ssa(templates[name])]:
-            raise VerifyException(f"{self.name}: keywords that hold values must follow the schema's order")
-        return arguments
+    def call_operands(self) -> Sequence[SSAValue]:
+        if KEYWORDS not in self.properties:
+            return self._operands
+        operands, templates = iter(self._operands), self._templates()
+        by_name = {name: [next(operands) for _ in range(count_ssa(t))] for name, t in templates.items()}
+        keywords = self._keywords(templates)
+        names = [*(name for name in templates if name not in keywords), *keywords]
+        return [value for name in names for value in by_name[name]]
 
     @classmethod
-    def from_arguments(
-        cls,
-        arguments: Arguments,
-        operands: Sequence[SSAValue],
-        result_types: Sequence[Attribute],
-        *,
-        target: str | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
-        regions: Sequence[Region] = (),
-        location: Any = None,
-    ) -> Self:
+    def layout(cls, arguments: Arguments, target: str | None) -> Layout:
         schema, given, keywords = cls.SCHEMA, dict[str, Attribute](), list[str]()
         for position, (keyword, template) in enumerate(arguments):
             if keyword is None:
@@ -151,31 +152,23 @@ class TorchOp(CallOp):
             if keyword in given:
                 raise VerifyException(f"{cls.name}: argument {keyword!r} is given twice")
             given[keyword] = template
-        names = [a.name for a in schema.arguments if a.name in given]
-        if list(given) != names:
-            operands = _reordered(given, names, operands)
+        names = [name for name in schema.by_name if name in given]
         properties = _explicit(schema, given, names)
-        if keywords != [name for name in names if schema.by_name[name].keyword_only]:
+        if keywords != [name for name in names if name in schema.keyword_only]:
             properties[KEYWORDS] = ArrayAttr([str_attr(name) for name in keywords])
-        return cls.create(
-            operands=operands,
-            result_types=result_types,
-            properties=properties,
-            attributes=attributes or {},
-            regions=regions,
-            location=location,
-        )
+        return properties, None if list(given) == names else _order(given, names)
 
     def verify_(self) -> None:
+        by_name = self.SCHEMA.by_name
         for name in self.properties:
-            if name not in self.SCHEMA.by_name and name != KEYWORDS:
-                raise VerifyException(f"{self.name} has no argument {name!r}; it takes {', '.join(self.SCHEMA.by_name)}")
-        passed = self._templates()
-        for argument in self.SCHEMA.arguments:
-            if argument.default is None and argument.name not in passed:
-                raise VerifyException(f"{self.name} needs the argument {argument.name!r} ({argument.type})")
+            if name not in by_name and name != KEYWORDS:
+                raise VerifyException(f"{self.name} has no argument {name!r}; it takes {', '.join(by_name)}")
+        templates = self._templates()
+        for name in self.SCHEMA.required:
+            if name not in templates:
+                raise VerifyException(f"{self.name} needs the argument {name!r} ({by_name[name].type})")
         self._verify_results()
-        super().verify_()
+        self.verify_call(self._arguments(templates))
 
     def _verify_results(self) -> None:
         returns, count = self.SCHEMA.returns, len(self.results)
@@ -187,7 +180,7 @@ class TorchOp(CallOp):
 def _explicit(schema: Schema, given: Mapping[str, Attribute], names: Sequence[str]) -> dict[str, Attribute]:
     """The properties that arguments need: all but the plain SSA values whose order already names them."""
     plain = [name for name in names if type(given[name]) is SSAAttr]
-    unnamed = [a.name for a in schema.arguments if a.name not in given or type(given[a.name]) is SSAAttr]
+    unnamed = [name for name in schema.by_name if name not in given or type(given[name]) is SSAAttr]
     implicit = set[str]()
     for value, slot in zip(plain, unnamed, strict=False):
         if value != slot:
@@ -196,9 +189,9 @@ def _explicit(schema: Schema, given: Mapping[str, Attribute], names: Sequence[st
     return {name: given[name] for name in names if name not in implicit}
 
 
-def _reordered(given: Mapping[str, Attribute], names: Sequence[str], operands: Sequence[SSAValue]) -> list[SSAValue]:
-    """Operands in schema order, where keywords were given in another."""
-    values, by_name = iter(operands), dict[str, list[SSAValue]]()
+def _order(given: Mapping[str, Attribute], names: Sequence[str]) -> list[int]:
+    """The place of each operand in the text, in schema order, where keywords were given in another."""
+    places, next_place = dict[str, range](), 0
     for name, template in given.items():
-        by_name[name] = [next(values) for _ in range(count_ssa(template))]
-    return [value for name in names for value in by_name[name]]
+        places[name] = range(next_place, next_place := next_place + count_ssa(template))
+    return [place for name in names for place in places[name]]

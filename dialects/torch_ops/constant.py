@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Sequence
 
@@ -24,6 +25,7 @@ _FORMATS = {
     "uint16": "H", "uint32": "I", "uint64": "Q", "bool": "?",
 }  # fmt: skip
 _READABLE = 64
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*+")
 
 
 @irdl_attr_definition
@@ -32,6 +34,10 @@ class TensorLiteralAttr(ParametrizedAttribute):
 
     name = "torch.literal"
     hex: StringAttr
+
+    def verify(self) -> None:
+        if not _HEX.fullmatch(self.hex.data):
+            raise VerifyException("#torch.literal holds pairs of hexadecimal digits")
 
     @property
     def bytes(self) -> bytes:
@@ -107,6 +113,7 @@ def _literal(elements: ArrayAttr, type: Attribute, parser: Parser, position: int
 
 def _byte_count(type: TensorType) -> int | None:
     element = type.element_type
+    dtype_name(element)  # refuses a dtype that PyTorch does not have
     if any(size < 0 for size in type.get_shape()):
         raise VerifyException("a constant tensor has a static shape")
     size = getattr(element, "compile_time_size", None)
@@ -119,11 +126,16 @@ def _byte_count(type: TensorType) -> int | None:
 
 def _elements(value: Attribute, type: TensorType) -> ArrayAttr | None:
     """The elements, where they read back to the same bytes; None where only the bytes are exact or short enough."""
-    format = _FORMATS.get(dtype_name(type.element_type))
-    if not isinstance(value, TensorLiteralAttr) or format is None or math.prod(type.get_shape()) > _READABLE:
+    try:
+        format, count = _FORMATS.get(dtype_name(type.element_type)), math.prod(type.get_shape())
+    except VerifyException:
+        return None  # an op that does not verify is printed, too
+    if not isinstance(value, TensorLiteralAttr) or format is None or count > _READABLE:
         return None
     raw = value.bytes
-    numbers = struct.unpack(f"<{len(raw) // struct.calcsize(format)}{format}", raw)
+    if len(raw) != count * struct.calcsize(format):
+        return None
+    numbers = struct.unpack(f"<{count}{format}", raw)
     if struct.pack(f"<{len(numbers)}{format}", *[math.nan if n != n else n for n in numbers]) != raw:
         return None
     return ArrayAttr([attr for number in numbers if (attr := scalar_attr(number)) is not None])

@@ -38,18 +38,23 @@ class OperatorDeclOp(IRDLOperation):
         printer.print_string_literal(self.flags.data)
         printer.print_op_attributes(self.attributes)
 
-    def declare(self, parser: Parser) -> None:
-        """Makes the op known to the parser's context; a parse error where the signature is malformed."""
+    def declare(self, parser: Parser, position: int) -> None:
+        """Makes the op known to the parser's context; a parse error at ``position`` where the signature is malformed."""
         from fxc.dialects.torch_ops import make_op_class
 
+        facts = [self.properties.get(name) for name in ("sym", "flags", "signature")]
+        texts = [fact.data for fact in facts if isinstance(fact, StringAttr)]
+        if len(texts) != len(facts):
+            return  # the verifier says what is missing
         try:
-            op_class = make_op_class(self.sym.data, self.flags.data, self.signature.data)
+            op_class = make_op_class(*texts)
         except ValueError as error:
-            parser.raise_error(str(error))
+            parser.raise_error(f"torch.operator @{texts[0]}: {error}", position)
         parser.ctx._loaded_ops[op_class.name] = op_class
 
     @classmethod
     def parse(cls, parser: Parser) -> OperatorDeclOp:
+        position = parser.pos
         sym = parser.parse_symbol_name()
         signature = parser.parse_str_literal()
         parser.parse_keyword("flags")
@@ -59,5 +64,5 @@ class OperatorDeclOp(IRDLOperation):
             properties={"sym": sym, "signature": StringAttr(signature), "flags": StringAttr(flags)},
             attributes=attributes,
         )
-        op.declare(parser)
+        op.declare(parser, position)
         return op

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-_ALIAS = re.compile(r"\(([^()]*)\)")
+_ALIAS = re.compile(r"(?<=[\w\])?])(?<!Dict)(?<!Future)(?<!Await)(?<!RRef)\(([^()]*)\)")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'')
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,14 @@ class Schema:
     @cached_property
     def positional(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.arguments if not a.keyword_only)
+
+    @cached_property
+    def keyword_only(self) -> frozenset[str]:
+        return frozenset(a.name for a in self.arguments if a.keyword_only)
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.arguments if a.default is None)
 
     @cached_property
     def mutates(self) -> bool:
@@ -97,9 +107,7 @@ def _aliased(type: str) -> tuple[str, str, bool]:
 
 
 def _partition_default(text: str) -> tuple[str, str, str | None]:
-    depth = 0
-    for i, char in enumerate(text):
-        depth += (char in "([") - (char in ")]")
+    for i, char, depth in _outside_strings(text):
         if char == "=" and depth == 0:
             return text[:i].strip(), "=", text[i + 1 :].strip()
     return text.strip(), "", None
@@ -107,15 +115,11 @@ def _partition_default(text: str) -> tuple[str, str, str | None]:
 
 def _split(text: str) -> list[str]:
     """Splits at the commas that lie in no bracket and no string."""
-    parts, depth, start, quoted = list[str](), 0, 0, False
-    for i, char in enumerate(text):
-        if char in "'\"":
-            quoted = not quoted
-        elif not quoted:
-            depth += (char in "([") - (char in ")]")
-            if char == "," and depth == 0:
-                parts.append(text[start:i].strip())
-                start = i + 1
+    parts, start = list[str](), 0
+    for i, char, depth in _outside_strings(text):
+        if char == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
     if text[start:].strip():
         parts.append(text[start:].strip())
     return parts
@@ -123,9 +127,20 @@ def _split(text: str) -> list[str]:
 
 def _closing(text: str, start: int) -> int:
     """Index of the bracket that closes the one at ``start``."""
-    depth = 0
-    for i in range(start, len(text)):
-        depth += (text[i] == "(") - (text[i] == ")")
+    for i, _, depth in _outside_strings(text[start:]):
         if depth == 0:
-            return i
+            return start + i
     raise ValueError(f"unbalanced brackets: {text}")
+
+
+def _outside_strings(text: str) -> Iterator[tuple[int, str, int]]:
+    """Index, character, and how many brackets are open after it; characters in quotes are left out."""
+    depth, after = 0, 0
+    for i, char in enumerate(text):
+        if i < after:
+            continue
+        if char in "'\"" and (string := _STRING.match(text, i)) is not None:
+            after = string.end()
+            continue
+        depth += (char in "([") - (char in ")]")
+        yield i, char, depth

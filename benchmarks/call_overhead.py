@@ -1,0 +1,85 @@
+"""What a call of a compiled function costs over running the same FX graph: checking the inputs, finding the plan, no_grad.
+
+    python benchmarks/call_overhead.py [ROUNDS]
+
+All run in turns in one process; the table holds medians in microseconds. ``graph`` is the GraphModule that a plan holds,
+called under ``torch.no_grad``; ``cached`` is the same plan found by argument spec (``options={"recompile": True}``), ``other``
+a plan that is not the one of the last call. The last column, ``cached`` over ``graph``, must stay under 15.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+import fxc
+
+BOUND = 15.0
+
+
+def main() -> int:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    torch.set_num_threads(1)
+    x = torch.randn(4, 4)
+    batch = torch.export.Dim("batch", min=2, max=64)
+    weights = [torch.randn(4, 4) for _ in range(32)]
+    cases: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any]] = {
+        "1 tensor": (lambda a: a + 1, (x,), {}, None),
+        "1 tensor, a free size": (lambda a: a + 1, (x,), {}, ({0: batch},)),
+        "2 tensors, a number": (lambda a, b, n: a + b * n, (x, x, 3), {}, None),
+        "1 tensor, a free number": (lambda a, n: a + n, (x, 3), {}, (None, torch.export.Dim.DYNAMIC)),
+        "nested, by keyword": (lambda a, d: a + d["k"][0] + d["k"][1], (x,), {"d": {"k": [x, x]}}, None),
+        "32 tensors in a list": (lambda many: many[0] + many[31], (weights,), {}, None),
+    }
+    print(f"{'':24} {'graph':>8} {'compiled':>9} {'cached':>8} {'other':>8} {'overhead':>9}")
+    worst = 0.0
+    for name, (function, args, kwargs, dynamic) in cases.items():
+        base, direct, hit, both = medians(runs_of(function, args, kwargs, dynamic), rounds)
+        other = both / 2
+        overhead = max(direct, hit) - base
+        worst = max(worst, overhead)
+        print(f"{name:24} {base:8.1f} {direct:9.1f} {hit:8.1f} {other:8.1f} {overhead:9.1f}")
+    return int(worst >= BOUND)
+
+
+def runs_of(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Any
+) -> list[Callable[[], Any]]:
+    """The graph, the compiled function, the cached plan, and two cached plans in turn."""
+    compiled = fxc.compile(function, args, kwargs, dynamic_shapes=dynamic)
+    cached = fxc.compile(function, args, kwargs, dynamic_shapes=dynamic, options={"recompile": True})
+    graph, no_grad = compiled.plan.module, torch.no_grad
+    other, keywords = tree_map_only(torch.Tensor, torch.Tensor.double, (args, kwargs))
+    cached(*other, **keywords)
+
+    def run_graph() -> None:
+        with no_grad():
+            graph(*args, **kwargs)
+
+    def run_both() -> None:
+        cached(*other, **keywords)
+        cached(*args, **kwargs)
+
+    return [run_graph, lambda: compiled(*args, **kwargs), lambda: cached(*args, **kwargs), run_both]
+
+
+def medians(runs: list[Callable[[], Any]], rounds: int) -> list[float]:
+    """Median microseconds a call, each run once a round."""
+    times: list[list[float]] = [[] for _ in runs]
+    for i in range(rounds + rounds // 10):
+        for run, found in zip(runs, times, strict=True):
+            start = time.perf_counter()
+            run()
+            if i >= rounds // 10:  # the first rounds warm up
+                found.append(time.perf_counter() - start)
+    return [statistics.median(found) * 1e6 for found in times]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Derivatives as FX graphs: one graph for each set of incoming gradients that are there, where the IR has one df for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Operation
+
+from fxc.dialects.autodiff import DEFINED, UNDEFINED, SubgraphOp
+from fxc.passes import load
+from fxc.program import Program
+
+_PASSES = ("lower-grad-of", "specialize-autograd-zero", "canonicalize", "cse", "dce")
+_specializing = RLock()
+"""Held while a graph is made: the passes ask PyTorch, whose tracing changes classes of the whole process."""
+
+
+class Derivative(torch.nn.Module):
+    """``df`` of a program as a callable. Its first ``gradients`` arguments may be None: gradients that are known to be zero.
+
+    ``export`` makes a GraphModule of a program. The graph of a new set of gradients is made at the first call with it, and
+    becomes a submodule: ``graph_10`` is the one where the first of two gradients is there.
+    """
+
+    def __init__(self, program: Program, df: FuncOp, gradients: int, export: Callable[[Program], GraphModule]) -> None:
+        super().__init__()
+        self.program, self.df, self.gradients, self.export = program, df, gradients, export
+
+    def forward(self, *args: Any) -> Any:
+        return self.graph_for(tuple([arg is not None for arg in args[: self.gradients]]))(*args)
+
+    def graph_for(self, there: tuple[bool, ...]) -> torch.nn.Module:
+        """The graph for gradients of which those ``there`` are given."""
+        name = "graph_" + "".join("01"[given] for given in there)
+        graph = self._modules.get(name)
+        if graph is None:
+            with _specializing:
+                graph = self._modules.get(name) or self.export(self.specialized(there))
+                self.add_module(name, graph)
+        return graph
+
+    def specialized(self, there: tuple[bool, ...]) -> Program:
+        """The program whose entry is df at these gradients."""
+        source = self.program
+        functions = [function.clone() for function in _reachable(source.module, self.df)]
+        main = functions[0]
+        main.properties["sym_name"] = StringAttr("main")
+        main.properties.pop("sym_visibility", None)
+        known = list(main.arg_attrs or [DictionaryAttr({})] * len(main.args))
+        for i, given in enumerate(there):
+            known[i] = DictionaryAttr({**known[i].data, DEFINED if given else UNDEFINED: UnitAttr()})
+        main.properties["arg_attrs"] = ArrayAttr(known)
+        module = ModuleOp([op.clone() for op in source.module.ops if not isinstance(op, FuncOp)])
+        module.attributes.update(source.module.attributes)
+        module.body.block.add_ops(functions)
+        for name in _PASSES:
+            load(name)().apply(source.context, module)
+        module.verify()
+        return Program(module, source.state, source.live, source.context)
+
+
+def _reachable(module: ModuleOp, function: FuncOp) -> list[FuncOp]:
+    """``function`` and the functions that it calls, directly or not."""
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    found = [function]
+    for reached in found:
+        for op in reached.walk():
+            for symbol in _callees(op):
+                callee = functions.get(symbol.root_reference.data)
+                if callee is not None and callee not in found:
+                    found.append(callee)
+    return found
+
+
+def _callees(op: Operation) -> list[SymbolRefAttr]:
+    if isinstance(op, SubgraphOp):
+        return [op.callee, *([] if op.gradient is None else [op.gradient.df])]
+    return [op.callee] if isinstance(op, CallOp) else []

@@ -1,0 +1,393 @@
+"""Plans in files: IR text, weights, and a manifest that says what they are and proves that they are whole.
+
+A folder, or a zip file with the same members:
+
+    program.mlir          the IR, with locations
+    weights.safetensors   parameters, buffers and constants, where there are any
+    manifest.json         versions, the signature, and the SHA-256 of the other files and of itself
+
+Reading imports nothing, unpickles nothing and calls nothing: JSON, IR text and safetensors are data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fxc.context import new_context
+from fxc.errors import FxcError, PlanFileError
+from fxc.program import Program, load_state, save_state, state_names
+from fxc.runner import read_module
+from fxc.runtime.signature import ANY, OtherInput, Signature, TensorInput
+from fxc.semantics.nesting import INPUTS, spec_of
+
+if TYPE_CHECKING:
+    import torch
+
+FORMAT, VERSION = "fxc-plan", 1
+_MANIFEST, _PROGRAM, _WEIGHTS = "manifest.json", "program.mlir", "weights.safetensors"
+_MAX_MANIFEST = 64 << 20
+_AGAIN = "compile the model again and save the plan"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a plan file holds."""
+
+    program: Program
+    signature: Signature
+    training: bool
+
+
+def write(path: Path, contents: Contents) -> None:
+    """Writes the files beside ``path`` and moves them there, the manifest last: half a plan is never taken for a whole."""
+    _check_target(path)
+    program = contents.program
+    names = state_names(program.module)
+    state = {name: program.state[name] for name in names if name in program.state}
+    if len(state) != len(names):
+        missing = next(name for name in names if name not in state)
+        raise PlanFileError(f"the plan has no value for the tensor {missing!r}", hint="save a plan that runs")
+    text = program.text(debuginfo=True)
+    _check_stands_alone(program, text, state)
+    single = path.suffix == ".zip"
+    try:
+        (path.parent if single else path).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
+            folder = Path(scratch)
+            (folder / _PROGRAM).write_text(text, encoding="utf-8", newline="\n")
+            if state:
+                save_state(state, folder / _WEIGHTS)
+            members = [_PROGRAM, *([_WEIGHTS] if state else [])]
+            files = {name: {"sha256": _sha256(folder / name), "bytes": (folder / name).stat().st_size} for name in members}
+            manifest = _manifest(contents, files, state)
+            (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8", newline="\n")
+            members.append(_MANIFEST)
+            if single:
+                _zip(folder, members, folder / "plan.zip")
+                os.replace(folder / "plan.zip", path)
+                return
+            (path / _MANIFEST).unlink(missing_ok=True)
+            for name in members:
+                os.replace(folder / name, path / name)
+            if not state:
+                (path / _WEIGHTS).unlink(missing_ok=True)
+    except OSError as error:
+        raise PlanFileError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def read(path: Path) -> Contents:
+    """The plan at ``path``. PlanFileError where it is not a whole plan that this version can run."""
+    if not path.exists():
+        raise PlanFileError(f"there is no plan at {path}")
+    try:
+        with _folder(path) as folder:
+            manifest = _read_manifest(path, folder)
+            _check_versions(path, manifest)
+            files = _field(manifest, "files", dict)
+            if _PROGRAM not in files or not set(files) <= {_PROGRAM, _WEIGHTS}:
+                raise PlanFileError(f"{path} names other files than a plan has", hint=_AGAIN)
+            for name, facts in files.items():
+                _check_file(path, folder / name, facts)
+            return _contents(path, folder, manifest, has_weights=_WEIGHTS in files)
+    except OSError as error:
+        raise PlanFileError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _check_target(path: Path) -> None:
+    """Refuses to write over what is not a plan."""
+    if path.suffix == ".zip":
+        if path.is_dir():
+            raise PlanFileError(f"{path} is a folder", hint="leave out the suffix .zip to save a folder")
+        if path.exists() and not _is_plan_zip(path):
+            raise PlanFileError(f"{path} is there already, and is not a plan", hint="choose another path")
+        return
+    if path.is_file():
+        raise PlanFileError(f"{path} is a file", hint="end the name in .zip to save one file")
+    if path.is_dir() and any(path.iterdir()) and not (path / _MANIFEST).exists():
+        raise PlanFileError(f"{path} is a folder with other things in it", hint="choose another path")
+
+
+def _is_plan_zip(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _MANIFEST in archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return path.stat().st_size == 0
+
+
+def _check_stands_alone(program: Program, text: str, state: Mapping[str, torch.Tensor]) -> None:
+    """A plan over modules or functions of this process cannot be loaded in another."""
+    if not program.live:
+        return
+    from fxc.backends.fx import to_fx
+
+    context = new_context()
+    try:
+        to_fx(Program(read_module(context, text, _PROGRAM), dict(state), {}, context))
+    except FxcError as error:
+        raise PlanFileError(
+            f"the plan calls what only this process has: {error.message}",
+            op=error.op,
+            hint="lower it to operators first (the pipeline lower-to-torch)",
+        ) from error
+
+
+def _manifest(contents: Contents, files: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    signature = contents.signature
+    nesting = contents.program.main.attributes.get(INPUTS)
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "versions": _versions(),
+        "files": files,
+        "training": contents.training,
+        "signature": {
+            "inputs": [_input_json(spec) for spec in signature.inputs],
+            "nesting": None if nesting is None else str(nesting),
+            "bounds": {name: list(bounds) for name, bounds in signature.bounds.items()},
+        },
+        "state": {name: _tensor_json(tensor) for name, tensor in state.items()},
+    }
+    return {**manifest, "sha256": _self_hash(manifest)}
+
+
+def _versions() -> dict[str, str]:
+    import torch
+
+    return {"fxc": version("fxc"), "torch": str(torch.__version__), "xdsl": version("xdsl")}
+
+
+def _self_hash(manifest: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _zip(folder: Path, members: list[str], target: Path) -> None:
+    """Uncompressed, and without times: equal plans are equal files."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for name in members:
+            info = zipfile.ZipInfo(name)
+            with archive.open(info, "w", force_zip64=True) as out, (folder / name).open("rb") as source:
+                while chunk := source.read(1 << 20):
+                    out.write(chunk)
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[Path]:
+    """The folder of a plan: itself, or where the members of a zip file are unpacked while they are read."""
+    if path.is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+                for name in (_MANIFEST, _PROGRAM, _WEIGHTS):
+                    if names.count(name) > 1 or (name in names and archive.getinfo(name).compress_type):
+                        raise PlanFileError(f"{path} is a zip file, but not one that fxc wrote", hint=_AGAIN)
+                    if name in names:
+                        archive.extract(name, scratch)
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+            raise PlanFileError(f"{path} is damaged, or no zip file: {error}", hint=_AGAIN) from error
+        yield Path(scratch)
+
+
+def _read_manifest(path: Path, folder: Path) -> dict[str, Any]:
+    file = folder / _MANIFEST
+    if not file.is_file():
+        raise PlanFileError(f"{path} is no plan: it has no {_MANIFEST}")
+    if file.stat().st_size > _MAX_MANIFEST:
+        raise PlanFileError(f"{path} is no plan: its {_MANIFEST} is too large")
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise PlanFileError(f"{path} has a damaged {_MANIFEST}: {error}", hint=_AGAIN) from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise PlanFileError(f"{path} is no plan: its {_MANIFEST} belongs to something else")
+    if manifest.get("version") != VERSION:
+        raise PlanFileError(
+            f"{path} has format version {manifest.get('version')}, but this fxc reads version {VERSION}", hint=_AGAIN
+        )
+    if manifest.get("sha256") != _self_hash(manifest):
+        raise PlanFileError(f"{path} has a damaged {_MANIFEST}: its checksum is wrong", hint=_AGAIN)
+    return manifest
+
+
+def _check_versions(path: Path, manifest: Mapping[str, Any]) -> None:
+    """The same release of each: operators, their schemas and the text may differ in another."""
+    saved = _field(manifest, "versions", dict)
+    for name, here in _versions().items():
+        there = str(saved.get(name))
+        if _release(there) != _release(here):
+            raise PlanFileError(f"{path} was saved under {name} {there}, but this is {name} {here}", hint=_AGAIN)
+
+
+def _release(text: str) -> list[str]:
+    return text.split("+")[0].split(".")[:2]
+
+
+def _check_file(path: Path, file: Path, facts: Any) -> None:
+    if not isinstance(facts, dict):
+        raise PlanFileError(f"{path} has a manifest with wrong entries", hint=_AGAIN)
+    if not file.is_file():
+        raise PlanFileError(f"{path} is incomplete: {file.name} is missing", hint="keep the files of a plan together")
+    size = file.stat().st_size
+    if size != facts.get("bytes"):
+        raise PlanFileError(f"{path} is damaged: {file.name} has {size} bytes instead of {facts.get('bytes')}", hint=_AGAIN)
+    if _sha256(file) != facts.get("sha256"):
+        raise PlanFileError(f"{path} is damaged: {file.name} is not the file that was saved", hint=_AGAIN)
+
+
+def _contents(path: Path, folder: Path, manifest: Mapping[str, Any], *, has_weights: bool) -> Contents:
+    context = new_context()
+    try:
+        module = read_module(context, (folder / _PROGRAM).read_text(encoding="utf-8"), str(path / _PROGRAM))
+    except UnicodeDecodeError as error:
+        raise PlanFileError(f"{path} is damaged: {_PROGRAM} is not text", hint=_AGAIN) from error
+    names = state_names(module)
+    facts = _field(manifest, "state", dict)
+    if set(names) != set(facts) or bool(names) != has_weights:
+        raise PlanFileError(f"{path} names other tensors in its manifest than in its program", hint=_AGAIN)
+    stored = load_state(folder / _WEIGHTS, names) if names else {}
+    made, state = dict[int, Any](), dict[str, Any]()
+    for name in names:  # one tensor under several names stays one
+        if id(stored[name]) not in made:
+            made[id(stored[name])] = _restored(path, name, stored[name], facts[name])
+        state[name] = made[id(stored[name])]
+    program = Program(module, state, {}, context)
+    return Contents(program, _signature(path, manifest, program), _field(manifest, "training", bool))
+
+
+def _signature(path: Path, manifest: Mapping[str, Any], program: Program) -> Signature:
+    facts = _field(manifest, "signature", dict)
+    nesting = program.main.attributes.get(INPUTS)
+    if facts.get("nesting") != (None if nesting is None else str(nesting)):
+        raise PlanFileError(f"{path} nests its inputs otherwise in its manifest than in its program", hint=_AGAIN)
+    try:
+        inputs = tuple(_input(entry) for entry in _field(facts, "inputs", list))
+        bounds = {name: (int(low), None if high is None else int(high)) for name, (low, high) in facts["bounds"].items()}
+        return Signature(inputs, None if nesting is None else spec_of(nesting), bounds)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PlanFileError(f"{path} has a signature that cannot be read: {error}", hint=_AGAIN) from error
+
+
+def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:
+    if isinstance(spec, TensorInput):
+        return {
+            "tensor": spec.name,
+            "dtype": spec.dtype,
+            "sizes": list(spec.sizes),
+            "device": spec.device,
+            "strides": None if spec.strides is None else list(spec.strides),
+            "layout": spec.layout,
+        }
+    entry: dict[str, Any] = {"other": spec.name, "types": list(spec.types), "symbol": spec.symbol}
+    if spec.constant is not ANY:
+        entry["constant"] = _constant_json(spec.name, spec.constant)
+    return entry
+
+
+def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
+    if "tensor" in entry:
+        strides = entry["strides"]
+        return TensorInput(
+            entry["tensor"],
+            entry["dtype"],
+            _dims(entry["sizes"]),
+            entry["device"],
+            None if strides is None else _dims(strides),
+            entry["layout"],
+        )
+    constant = _constant(entry["constant"]) if "constant" in entry else ANY
+    return OtherInput(entry["other"], tuple(entry["types"]), constant, entry["symbol"])
+
+
+def _dims(entry: list[Any]) -> tuple[int | str, ...]:
+    if not all(type(dim) in (int, str) for dim in entry):
+        raise ValueError(f"{entry} are no sizes")
+    return tuple(entry)
+
+
+def _constant_json(name: str, value: Any) -> list[Any]:
+    """[type, value]; floats by their bits, as JSON has neither nan nor all digits."""
+    if value is None or type(value) in (bool, int, str):
+        return [type(value).__name__, value]
+    if type(value) is float:
+        return ["float", value.hex()]
+    if type(value) is complex:
+        return ["complex", value.real.hex(), value.imag.hex()]
+    raise PlanFileError(f"input {name} was baked in as a {type(value).__name__}, which a plan file cannot hold")
+
+
+def _constant(entry: list[Any]) -> Any:
+    match entry:
+        case ["float", str(text)]:
+            return float.fromhex(text)
+        case ["complex", str(real), str(imag)]:
+            return complex(float.fromhex(real), float.fromhex(imag))
+        case ["NoneType" | "bool" | "int" | "str" as name, value] if type(value).__name__ == name:
+            return value
+    raise ValueError(f"{entry} is no constant")
+
+
+def _tensor_json(tensor: torch.Tensor) -> dict[str, Any]:
+    import torch
+
+    return {
+        "parameter": isinstance(tensor, torch.nn.Parameter),
+        "requires_grad": tensor.requires_grad,
+        "device": str(tensor.device),
+        "strides": None if tensor.is_contiguous() else list(tensor.stride()),
+    }
+
+
+def _restored(path: Path, name: str, tensor: torch.Tensor, facts: Any) -> torch.Tensor:
+    """The tensor on its device, in its memory layout, as the kind of tensor that it was."""
+    import torch
+
+    try:
+        device, strides = torch.device(facts["device"]), facts["strides"]
+        if device.type != "cpu":
+            tensor = tensor.to(device)
+        if strides is not None and len(strides) == tensor.dim() and _is_dense(tensor.shape, strides):
+            tensor = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=device).copy_(tensor)
+        if facts["parameter"]:
+            return torch.nn.Parameter(tensor, requires_grad=bool(facts["requires_grad"]))
+        return tensor.requires_grad_(bool(facts["requires_grad"])) if facts["requires_grad"] else tensor
+    except (KeyError, TypeError) as error:
+        raise PlanFileError(f"{path} has a manifest with wrong entries for {name}", hint=_AGAIN) from error
+    except (RuntimeError, AssertionError) as error:
+        raise PlanFileError(f"{path}: {name} cannot be put on {facts['device']}: {error}") from error
+
+
+def _is_dense(sizes: Any, strides: list[int]) -> bool:
+    """Whether strides fill memory without gaps and overlaps, as a permuted contiguous tensor does."""
+    step = 1
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        if size != 1:
+            if stride != step:
+                return False
+            step *= size
+    return True
+
+
+def _field(entries: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = entries.get(name)
+    if not isinstance(value, kind):
+        raise PlanFileError(f"the manifest's entry {name!r} is missing or wrong", hint=_AGAIN)
+    return value

@@ -1,0 +1,85 @@
+"""What an operator is made of: PyTorch's own decomposition of it, traced at the operand types."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from xdsl.dialects.builtin import FunctionType, TupleType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Region, SSAValue
+
+from fxc.dialects.effects import is_pure
+from fxc.dialects.fx import OutputOp
+from fxc.dialects.torch_ops import TorchOp
+from fxc.errors import FxcError
+from fxc.semantics.graphs import GraphImporter
+from fxc.semantics.interpret import Interpreter
+from fxc.semantics.targets import resolve_operator
+from fxc.semantics.tensors import FakeWorld
+
+
+def decompose(op: TorchOp, world: FakeWorld, interpreter: Interpreter) -> FuncOp | None:
+    """A detached function that computes what ``op`` does: an argument for each different operand, a value for each result.
+
+    By PyTorch's decomposition table, or by what a composite operator calls. None where it is made of nothing else, where it
+    returns a tuple, or where some part of it is not pure.
+    """
+    inputs = list(dict.fromkeys(op.operands))
+    if len(op.results) == 1 and isinstance(op.results[0].type, TupleType):
+        return None
+
+    def run(*values: Any) -> list[Any]:
+        return list(interpreter.op(op, dict(zip(inputs, values, strict=True))))
+
+    try:
+        target = resolve_operator(op.operator)
+        graph = _trace(run, [world.fake(value.type) for value in inputs], _rules([target]), world)
+        if writing := _rules(_writing(graph)):  # a part that may write, but does not at these arguments
+            fakes = [world.fake(value.type) for value in inputs]
+            graph = _trace(run, fakes, {**_rules([target]), **writing}, world)
+    except (FxcError, RuntimeError, NotImplementedError):
+        return None  # sizes that the rule cannot do without, or a layout that cannot be faked
+    if any(node.target is target for node in graph.graph.nodes):
+        return None
+    return _function(op, graph, world)
+
+
+def _rules(operators: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
+    return {operator: decomposition_table[operator] for operator in operators if operator in decomposition_table}
+
+
+def _trace(run: Callable[..., Any], fakes: list[Any], rules: dict[Any, Callable[..., Any]], world: FakeWorld) -> GraphModule:
+    """The graph of ``run``: composite operators and those with a rule give way to what they call."""
+    mode = "symbolic" if world.is_symbolic else "fake"
+    with warnings.catch_warnings(), torch.no_grad(), world.mode:
+        warnings.simplefilter("ignore")
+        graph = make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes)
+    graph.graph.eliminate_dead_code()
+    return graph
+
+
+def _writing(graph: GraphModule) -> set[Any]:
+    targets = {node.target for node in graph.graph.nodes}
+    return {target for target in targets if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable}
+
+
+def _function(op: TorchOp, graph: GraphModule, world: FakeWorld) -> FuncOp | None:
+    importer = GraphImporter(world.type_of, constants_inline=True)
+    block = importer.block(graph, list(graph.graph.nodes), "", None)
+    output = block.last_op
+    assert isinstance(output, OutputOp)
+    returned = output.trees()[0][0]
+    values = [value for value in returned if isinstance(value, SSAValue)]
+    inner = [part for part in block.ops if part is not output]
+    if importer.operators or len(values) != len(op.results) or not all(map(is_pure, inner)):
+        return None
+    block.erase_op(output)
+    block.add_op(ReturnOp(*values))
+    types = FunctionType.from_lists([argument.type for argument in block.args], [value.type for value in values])
+    return FuncOp(op.operator.split(".")[1], types, Region(block), "private")

@@ -1,0 +1,323 @@
+"""Derivatives of single ops, traced from PyTorch's own autograd at the operand types.
+
+The op runs under autograd on fake tensors, and its gradients are asked for; one trace sees both. What ran before the
+gradients were asked for is the forward, what ran after is the backward. No formula is written down here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_functionalize
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+from torch.utils._pytree import tree_leaves
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.autodiff import is_differentiable
+from fxc.dialects.fx import OutputOp
+from fxc.dialects.semantics import Jvp, Vjp
+from fxc.dialects.syntax import op_text
+from fxc.dialects.torch_ops import TorchOp
+from fxc.dialects.types import BoolType, FloatType
+from fxc.errors import FxcError
+from fxc.semantics.graphs import GraphImporter
+from fxc.semantics.interpret import Interpreter
+from fxc.semantics.tensors import FakeWorld
+from fxc.semantics.trace import first_line
+
+_DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
+
+
+class Differentiator:
+    """Answers for ops, each question once: what it depends on is the key."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self._vjps = dict[Any, Vjp]()
+        self._jvps = dict[Any, Jvp]()
+
+    def vjp(
+        self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], symbols: DictionaryAttr | None
+    ) -> Vjp:
+        key = (_key(op, symbols), tuple(needs), tuple(cotangents.items()))
+        if key not in self._vjps:
+            self._vjps[key] = _explained(op, lambda: self._trace_vjp(op, needs, cotangents, FakeWorld(symbols)))
+        return self._vjps[key]
+
+    def jvp(self, op: Operation, needs: Sequence[bool], symbols: DictionaryAttr | None) -> Jvp:
+        key = (_key(op, symbols), tuple(needs))
+        if key not in self._jvps:
+            self._jvps[key] = _explained(op, lambda: self._trace_jvp(op, needs, FakeWorld(symbols)))
+        return self._jvps[key]
+
+    def _trace_vjp(self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], world: FakeWorld) -> Vjp:
+        operands = _distinct(op)
+        wanted = [i for i, value in enumerate(operands) if _needed(op, needs, value)]
+        names, used = list[str](), list[int]()
+
+        def run(*values: Any) -> tuple[list[Any], list[Any]]:
+            own = [v.detach().requires_grad_() if i in wanted else v for i, v in enumerate(values[: len(operands)])]
+            given = dict(zip(cotangents, values[len(operands) :], strict=True))
+            with torch.enable_grad():
+                results = tree_leaves(list(self.interpreter.op(op, dict(zip(operands, own, strict=True)))))
+                names[:] = [node.name for node in _traced_graph().nodes]
+                used[:] = [i for i in given if isinstance(results[i], torch.Tensor) and results[i].requires_grad]
+                gradients: Sequence[Any] = [None] * len(wanted)
+                if used:
+                    outputs = [results[i] for i in used]
+                    gradients = torch.autograd.grad(
+                        outputs, [own[i] for i in wanted], [given[i] for i in used], allow_unused=True
+                    )
+            return results, list(gradients)
+
+        fakes = [world.fake(value.type) for value in operands] + [world.fake(type) for type in cotangents.values()]
+        joint = _joint(run, fakes, world)
+        if any(map(_is_mutable, joint.graph.nodes)):  # autograd writes to tensors that it has just made
+            joint = _joint(dispatch_functionalize(run, FunctionalTensorMode()), fakes, world)
+        if not used:
+            return Vjp(None, None, (), (), (), (), ())
+        return _Split(op, operands, joint, set(names), world).vjp(list(cotangents), used, wanted)
+
+    def _trace_jvp(self, op: Operation, needs: Sequence[bool], world: FakeWorld) -> Jvp:
+        operands = _distinct(op)
+        wanted = [i for i, value in enumerate(operands) if _needed(op, needs, value)]
+        kept = list[int]()
+
+        def run(*values: Any) -> list[Any]:
+            primals, tangents = values[: len(operands)], values[len(operands) :]
+
+            def call(*active: Any) -> list[Any]:
+                env = dict(zip(operands, primals, strict=True))
+                env.update((operands[i], value) for i, value in zip(wanted, active, strict=True))
+                results = tree_leaves(list(self.interpreter.op(op, env)))
+                kept[:] = [i for i, r in enumerate(results) if isinstance(r, torch.Tensor) and _is_floating(r)]
+                return [r for r in results if isinstance(r, torch.Tensor)]
+
+            derived: Any = torch.func.jvp(call, tuple(primals[i] for i in wanted), tuple(tangents))
+            results, moved = derived
+            return [*results, *(t for r, t in zip(results, moved, strict=True) if _is_floating(r))]
+
+        fakes = [world.fake(value.type) for value in operands] + [world.fake(operands[i].type) for i in wanted]
+        graph = _joint(run, fakes, world)
+        if any(map(_is_mutable, graph.graph.nodes)):
+            graph = _joint(torch.func.functionalize(run), fakes, world)
+        nodes = list(graph.graph.nodes)
+        graph = _extract(graph, [node for node in nodes if node.op == "placeholder"], nodes[-1].args[0])
+        function, declarations = _function(graph, world)
+        return Jvp(function, tuple(list(op.operands).index(operands[i]) for i in wanted), tuple(kept), tuple(declarations))
+
+
+class _Split:
+    """One joint trace, divided. What the backward reads must be an operand or a result of the op, or a view of one."""
+
+    def __init__(
+        self, op: Operation, operands: list[SSAValue], joint: GraphModule, forward: set[str], world: FakeWorld
+    ) -> None:
+        self.op, self.operands, self.joint, self.world = op, operands, joint, world
+        nodes = list(joint.graph.nodes)
+        self.placeholders = [node for node in nodes if node.op == "placeholder"]
+        self.inputs = self.placeholders[: len(operands)]
+        for node in nodes:
+            if node.target is _DETACH and node.args[0] in self.placeholders:
+                node.replace_all_uses_with(node.args[0])  # what made the operand a leaf; a detach of the op's own stays
+        outputs: Any = nodes[-1].args[0]
+        self.outputs: list[Any] = list(outputs[0])
+        self.results: list[Any] = [_source(value) for value in outputs[0]]
+        self.gradients: list[Any] = [_source(value) for value in outputs[1]]
+        self.forward = [node for node in nodes if node.name in forward and node.op != "placeholder"]
+
+    def vjp(self, given: list[int], used: list[int], wanted: list[int]) -> Vjp:
+        positions = [list(self.op.operands).index(self.operands[i]) for i in wanted]
+        found = [(p, g) for p, g in zip(positions, self.gradients, strict=True) if isinstance(g, Node)]
+        if not found:
+            return Vjp(None, None, (), (), (), (), ())
+        boundary = self.boundary([g for _, g in found])
+        if not self.may_stay(boundary):
+            forward = _extract(self.joint, self.inputs, self.outputs, lambda node: node)
+            function, declarations = _function(forward, self.world)
+            return Vjp(function, None, (), (), (), (), tuple(declarations))
+        cotangents = [self.placeholders[len(self.inputs) + given.index(i)] for i in used]
+        taken = _read([g for _, g in found], stop=set(self.inputs) | {r for r in self.results if isinstance(r, Node)})
+        saved_results = [
+            i for i, r in enumerate(self.results) if r in taken and r not in self.inputs and r not in self.results[:i]
+        ]
+        saved_inputs = [i for i, node in enumerate(self.inputs) if node in taken]
+        arguments = [*cotangents, *(self.inputs[i] for i in saved_inputs), *(self.results[i] for i in saved_results)]
+        backward = _extract(self.joint, arguments, [g for _, g in found])
+        function, declarations = _function(backward, self.world)
+        return Vjp(
+            None,
+            function,
+            tuple(used),
+            tuple(list(self.op.operands).index(self.operands[i]) for i in saved_inputs),
+            tuple(saved_results),
+            tuple(p for p, _ in found),
+            tuple(declarations),
+        )
+
+    def boundary(self, gradients: list[Node]) -> list[Node]:
+        """The nodes of the forward that the backward reads, operands and results apart."""
+        stop = {*self.forward, *self.placeholders}
+        read = _read(gradients, stop=stop)
+        return [node for node in self.forward if node in read and node not in self.results]
+
+    def may_stay(self, boundary: list[Node]) -> bool:
+        """Whether the backward can be computed from what the op takes and gives: then the op itself stays as it is.
+
+        Views of operands and results, and numbers, are made again. Where autograd sees the op as one, as it does of operators
+        with a formula, anything else that it computed on the way is made again too.
+        """
+        whole = isinstance(self.op, TorchOp) and any(
+            isinstance(node.target, torch._ops.OpOverload) and _name(node.target) == self.op.operator for node in self.forward
+        )
+        whole = whole or self.op.name.startswith("torch.higher_order.")
+        available = {*self.inputs, *(r for r in self.results if isinstance(r, Node))}
+        cheap = set(available)
+        for node in self.forward:
+            again = _is_free(node) or (whole and not _draws(node) and not self.is_own(node))
+            if node in available or (again and all(source in cheap for source in map(_source, node.all_input_nodes))):
+                cheap.add(node)
+        return all(node in cheap for node in boundary)
+
+    def is_own(self, node: Node) -> bool:
+        return isinstance(node.target, torch._ops.HigherOrderOperator) or (
+            isinstance(node.target, torch._ops.OpOverload) and f"torch.{_name(node.target)}" == self.op.name
+        )
+
+
+def _distinct(op: Operation) -> list[SSAValue]:
+    return list(dict.fromkeys(op.operands))
+
+
+def _needed(op: Operation, needs: Sequence[bool], value: SSAValue) -> bool:
+    needed = any(need for operand, need in zip(op.operands, needs, strict=True) if operand is value)
+    return needed and is_differentiable(value.type)
+
+
+def _key(op: Operation, symbols: DictionaryAttr | None) -> Any:
+    order = _distinct(op)
+    return (
+        op.name,
+        tuple(sorted(op.properties.items())),
+        tuple((order.index(value), value.type) for value in op.operands),
+        tuple(result.type for result in op.results),
+        tuple(map(str, op.regions)),
+        symbols,
+    )
+
+
+def _explained(op: Operation, trace: Callable[[], Any]) -> Any:
+    """What ``trace`` gives; VerifyException where PyTorch cannot differentiate the op."""
+    for value in op.operands:
+        if isinstance(value.type, (FloatType, BoolType)) and not value.type.expression.data:
+            raise VerifyException(f"{op.name} cannot be differentiated at a number that is not known before it runs")
+    try:
+        return trace()
+    except VerifyException:
+        raise
+    except FxcError as error:
+        raise VerifyException(f"{op.name} cannot be differentiated: {error.message}") from error
+    except Exception as error:
+        raise VerifyException(f"{op_text(op, 80)} cannot be differentiated: {first_line(error)}") from error
+
+
+def _joint(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld) -> GraphModule:
+    mode = "symbolic" if world.is_symbolic else "fake"
+    with warnings.catch_warnings(), world.mode:
+        warnings.simplefilter("ignore")
+        return make_fx(run, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes)
+
+
+def _traced_graph() -> Graph:
+    mode = get_proxy_mode()
+    assert mode is not None
+    return mode.tracer.graph
+
+
+def _is_floating(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _name(target: torch._ops.OpOverload) -> str:
+    return f"{target._schema.name.replace('::', '.')}.{target._overloadname}"
+
+
+def _source(value: Any) -> Any:
+    """``value``, or what it is a detached alias of."""
+    while isinstance(value, Node) and value.target in (_DETACH, _ALIAS):
+        value = value.args[0]
+    return value
+
+
+def _read(values: Iterable[Any], stop: set[Node], source: Callable[[Any], Any] = _source) -> set[Node]:
+    """The nodes that ``values`` are computed from, not looking behind ``stop``."""
+    found, waiting = set[Node](), [source(value) for value in values if isinstance(value, Node)]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            if node not in stop:
+                waiting += map(source, node.all_input_nodes)
+    return found
+
+
+def _is_mutable(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _draws(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def _is_free(node: Node) -> bool:
+    """Whether computing ``node`` again costs nothing: a view, an element of a tuple, a number, or a submodule."""
+    if node.op == "get_attr":
+        return True
+    if isinstance(node.target, torch._ops.OpOverload):
+        returns = node.target._schema.returns
+        if all(str(r.type) in ("int", "float", "bool", "SymInt") for r in returns):
+            return True
+        return not _is_mutable(node) and (
+            all(r.alias_info is not None for r in returns) or node.target is torch.ops.aten._unsafe_view.default
+        )
+    return not isinstance(node.target, torch._ops.HigherOrderOperator)
+
+
+def _extract(
+    root: GraphModule, inputs: Sequence[Node], outputs: Sequence[Any], source: Callable[[Any], Any] | None = None
+) -> GraphModule:
+    """The part of a graph that computes ``outputs`` from ``inputs``. A value that stands in both is passed through.
+    ``source``: what stands for a node; by default detached aliases are what they are aliases of."""
+    source = source or _source
+    needed = _read(outputs, set(inputs), source)
+    graph, copies = Graph(), dict[Node, Node]()
+    for node in inputs:
+        copy = graph.placeholder(node.name)
+        copy.meta = dict(node.meta)
+        copies[node] = copy
+    for node in root.graph.nodes:
+        if node in needed and node not in copies:
+            copies[node] = graph.node_copy(node, lambda value: copies[source(value)])
+    graph.output([copies[source(value)] if isinstance(value, Node) else value for value in outputs])
+    return GraphModule(root, graph)
+
+
+def _function(graph: GraphModule, world: FakeWorld) -> tuple[func.FuncOp, list[Operation]]:
+    """A graph as a function, and the operators that its text must declare. Outputs that are no values are left out."""
+    importer = GraphImporter(world.type_of, constants_inline=True)
+    graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _draws(node))
+    block = importer.block(graph, list(graph.graph.nodes), "", None)
+    output = block.last_op
+    assert isinstance(output, OutputOp)
+    values = [value for value in output.trees()[0][0] if isinstance(value, SSAValue)]
+    block.erase_op(output)
+    block.add_op(func.ReturnOp(*values))
+    type = FunctionType.from_lists([argument.type for argument in block.args], [value.type for value in values])
+    return func.FuncOp("derivative", type, Region(block), "private"), list(importer.operators.values())

@@ -1,0 +1,139 @@
+"""Result types and gradients of one op, asked of PyTorch's fake tensors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from xdsl.dialects.builtin import DictionaryAttr, TupleType
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.semantics import CannotInfer
+from fxc.dialects.types import BoolType, FloatType, IntType
+from fxc.dialects.values import str_attr
+from fxc.errors import FxcError
+from fxc.semantics.interpret import Interpreter
+from fxc.semantics.tensors import FakeWorld
+
+_UNTOLD = (
+    FxcError, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
+    UnsupportedOperatorException, NotImplementedError,
+)  # fmt: skip
+"""What fake tensors raise where the call may well run on real ones."""
+
+
+class TypeInference:
+    """Runs ops on fake values of their operand types. A world is kept as long as ops leave no trace in it."""
+
+    def __init__(self) -> None:
+        self._interpreter = Interpreter({})
+        self._symbols: DictionaryAttr | None = None
+        self._world = FakeWorld()
+
+    def infer(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[Attribute]:
+        """The result types of ``op``. Where an answer hangs on a guess (a hint, a number that is not known) a second world
+        guesses otherwise, and must give the same answer."""
+        world = self._fresh(symbols)
+        types = self._types(op, world)
+        guessed = any(_is_unknown_number(operand.type) for operand in op.operands)
+        if not guessed and not world.shape_env.guards:
+            return types
+        try:
+            other = self._types(op, FakeWorld(symbols, other_guesses=True))
+        except VerifyException as error:
+            raise CannotInfer(f"the result types of {op.name} hang on sizes or numbers that are not known") from error
+        return [_agreed(op, a, b) for a, b in zip(types, other, strict=True)]
+
+    def requires_grad(self, op: Operation, operands: Sequence[bool], symbols: DictionaryAttr | None) -> Sequence[bool]:
+        """Which results require grad where these operands do and grad mode is on."""
+        world = self._fresh(symbols)
+        try:
+            with _quiet(), world.mode, torch.enable_grad():
+                fakes = [_with_grad(world.fake(v.type), flag) for v, flag in zip(op.operands, operands, strict=True)]
+                env = dict(zip(op.operands, fakes, strict=True))
+                results = self._interpreter.op(op, env)
+        except Exception as error:
+            raise CannotInfer(f"whether {op.name} has a derivative cannot be told: {error}") from error
+        return [_requires_grad(result) for result in results]
+
+    def _fresh(self, symbols: DictionaryAttr | None) -> FakeWorld:
+        """A world without guards: the last one where the op left it so."""
+        if symbols != self._symbols or not self._world.is_unmarked:
+            self._symbols, self._world = symbols, FakeWorld(symbols)
+        return self._world
+
+    def _types(self, op: Operation, world: FakeWorld) -> list[Attribute]:
+        from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+        try:
+            env = {operand: world.fake(operand.type) for operand in op.operands}
+            with _quiet(), world.mode, torch.no_grad():
+                results = self._interpreter.op(op, env)
+        except VerifyException:
+            raise
+        except (*_UNTOLD, GuardOnDataDependentSymNode) as error:
+            raise CannotInfer(f"the result types of {op.name} cannot be told: {error}") from error
+        except Exception as error:
+            raise VerifyException(f"{op.name} cannot take these operands: {error}") from error
+        return [world.known_type_of(result) for result in results]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the stack traces that PyTorch logs where a fake tensor refuses a call: asking is no error."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _is_unknown_number(type: Attribute) -> bool:
+    """A float or bool that fake values can only guess; an unknown int is a symbol."""
+    if isinstance(type, TupleType):
+        return any(map(_is_unknown_number, type.types.data))
+    if isinstance(type, BoolType):
+        return type.expression.data not in ("True", "False")
+    return isinstance(type, FloatType) and not _is_float(type.expression.data)
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _agreed(op: Operation, a: Attribute, b: Attribute) -> Attribute:
+    if a == b:
+        return a
+    if type(a) is type(b) and isinstance(a, (IntType, FloatType, BoolType)):
+        return type(a)(str_attr(""))
+    raise CannotInfer(f"the result types of {op.name} hang on sizes or numbers that are not known")
+
+
+def _with_grad(value: Any, flag: bool) -> Any:
+    """No leaf, so that an op may write to it."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_with_grad(element, flag) for element in value)
+    if flag and isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
+        return value.requires_grad_().clone()
+    return value
+
+
+def _requires_grad(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(_requires_grad, value))
+    return isinstance(value, torch.Tensor) and value.requires_grad

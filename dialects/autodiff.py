@@ -1,0 +1,475 @@
+"""The ``autodiff`` dialect: what differentiation adds to a program, until it is plain ``torch`` ops again.
+
+A gradient may be *undefined*: known to be zero, and not there. That is not a tensor of zeros: an undefined gradient costs
+nothing, and a program may ask for it. ``autodiff.zero`` is one, every value that stands for a gradient may be one, and the
+interpreter has None in its place. Ops of ``torch`` take none of them: ``autodiff.grad_of`` guards those that use gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    ComplexType,
+    FlatSymbolRefAttrConstr,
+    FunctionType,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    i1,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, Region, SSAValue
+from xdsl.ir.core import OpTraits
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, SymbolTable, SymbolUserOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.effects import CallEffects
+from fxc.dialects.fx import PositionalCall
+from fxc.dialects.syntax import parse_type, type_text
+from fxc.dialects.types import device, dtype_name, layout, sizes, strides, tensor_type
+from fxc.dialects.values import int_attr, string_text
+
+INDEX_LISTS = ("input_vjps", "captured_inputs", "captured_outputs", "output_vjps")
+UNDEFINED, DEFINED = "autodiff.undefined", "autodiff.defined"
+"""Unit attributes of a function's argument: the gradient that it takes is never there, or always."""
+
+
+def is_differentiable(type: Attribute) -> bool:
+    """Whether a value of ``type`` can have a gradient: a tensor of floating-point or complex numbers."""
+    if not isinstance(type, TensorType):
+        return False
+    element = type.element_type
+    return isinstance(element, ComplexType) or dtype_name(element).startswith(("float", "bfloat"))
+
+
+def contiguous_type(type: Attribute) -> TensorType:
+    """``type`` with row-major strides."""
+    assert isinstance(type, TensorType)
+    return tensor_type(dtype_name(type.element_type), sizes(type), None, device(type), layout(type))
+
+
+def gradient_type(type: Attribute) -> TensorType:
+    """The type in which the gradient of a value of ``type`` comes from outside: its strides where each element is one place
+    in memory and there are no gaps, else contiguous."""
+    assert isinstance(type, TensorType)
+    steps, expected = strides(type), 1
+    if steps is None or layout(type) != "strided":
+        return type
+    if any(isinstance(dim, str) for dim in (*steps, *sizes(type))):
+        return contiguous_type(type)
+    pairs = sorted((int(st), int(si)) for st, si in zip(steps, sizes(type), strict=True) if si != 1)
+    for step, size in pairs:
+        if step != expected:
+            return contiguous_type(type)
+        expected *= size
+    return type
+
+
+@irdl_attr_definition
+class GradientAttr(ParametrizedAttribute):
+    """``#autodiff.gradient<@df, real_outputs = 1, input_vjps = [0], captured_inputs = [0], captured_outputs = [1], ...>``.
+
+    The derivative of a function f, as a function df with one argument for each of these, in this order: the gradients of
+    the outputs ``input_vjps`` of f, its inputs ``captured_inputs`` and its outputs ``captured_outputs``. It returns the
+    gradients of the inputs ``output_vjps`` of f. The outputs of f from ``real_outputs`` on are there for df alone.
+    """
+
+    name = "autodiff.gradient"
+    df: SymbolRefAttr
+    real_outputs: IntegerAttr
+    input_vjps: ArrayAttr[IntegerAttr]
+    captured_inputs: ArrayAttr[IntegerAttr]
+    captured_outputs: ArrayAttr[IntegerAttr]
+    output_vjps: ArrayAttr[IntegerAttr]
+
+    @classmethod
+    def of(
+        cls,
+        df: str,
+        real_outputs: int,
+        input_vjps: Sequence[int],
+        captured_inputs: Sequence[int],
+        captured_outputs: Sequence[int],
+        output_vjps: Sequence[int],
+    ) -> GradientAttr:
+        lists = [
+            ArrayAttr([int_attr(i) for i in found]) for found in (input_vjps, captured_inputs, captured_outputs, output_vjps)
+        ]
+        return cls(SymbolRefAttr(df), int_attr(real_outputs), *lists)
+
+    def indices(self, name: str) -> list[int]:
+        """One of the index lists as Python integers."""
+        found: ArrayAttr[IntegerAttr] = getattr(self, name)
+        return [index.value.data for index in found]
+
+    def verify(self) -> None:
+        for name in INDEX_LISTS:
+            found = self.indices(name)
+            if len(set(found)) != len(found):
+                raise VerifyException(f"#autodiff.gradient: {name} names an index twice")
+
+    def signature(self, f: FunctionType) -> FunctionType:
+        """The type of df for an f of this type, strides of its results apart. VerifyException where there is none."""
+        inputs, outputs, real = f.inputs.data, f.outputs.data, self.real_outputs.value.data
+        if not 0 <= real <= len(outputs):
+            raise VerifyException(f"real_outputs is {real}, but the function returns {len(outputs)} values")
+        for name in INDEX_LISTS:
+            count = len(inputs if name in ("captured_inputs", "output_vjps") else outputs)
+            for index in self.indices(name):
+                if not 0 <= index < count:
+                    raise VerifyException(f"{name} names {index}, but there are only {count}")
+        if missing := sorted(set(range(real, len(outputs))) - set(self.indices("captured_outputs"))):
+            raise VerifyException(f"output {missing[0]} is none of the real outputs, and captured_outputs does not name it")
+        vjps = [outputs[i] for i in self.indices("input_vjps")]
+        gradients = [inputs[i] for i in self.indices("output_vjps")]
+        for type in (*vjps, *gradients):
+            if not is_differentiable(type):
+                raise VerifyException(f"a value of type {type_text(type)} has no gradient")
+        vjps = list(map(gradient_type, vjps))
+        captured = [inputs[i] for i in self.indices("captured_inputs")]
+        captured += [outputs[i] for i in self.indices("captured_outputs")]
+        return FunctionType.from_lists([*vjps, *captured], gradients)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_symbol_name(self.df.root_reference.data)
+            printer.print_string(f", real_outputs = {self.real_outputs.value.data}")
+            for name in INDEX_LISTS:
+                printer.print_string(f", {name} = {self.indices(name)}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            df = SymbolRefAttr(parser.parse_symbol_name())
+            _name(parser, "real_outputs")
+            parameters: list[Attribute] = [df, int_attr(parser.parse_integer(allow_boolean=False))]
+            for name in INDEX_LISTS:
+                _name(parser, name)
+                indices = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+                parameters.append(ArrayAttr([int_attr(i) for i in indices]))
+        return parameters
+
+
+def _name(parser: AttrParser, name: str) -> None:
+    parser.parse_punctuation(",")
+    parser.parse_keyword(name)
+    parser.parse_punctuation("=")
+
+
+def _alike(a: Attribute, b: Attribute) -> bool:
+    """Whether these are tensors of one shape and dtype."""
+    return isinstance(a, TensorType) and isinstance(b, TensorType) and (a.element_type, a.shape) == (b.element_type, b.shape)
+
+
+class _SubgraphSymbols(SymbolUserOpInterface):
+    """The callee and the derivative are functions of the types that the op and its gradient say."""
+
+    def verify(self, op: Operation) -> None:
+        assert isinstance(op, SubgraphOp)
+        if not _has_symbol_table(op):
+            return
+        f = _function(op, op.callee)
+        inputs, outputs = f.function_type.inputs.data, f.function_type.outputs.data
+        gradient = op.gradient
+        df_type = None if gradient is None else gradient.signature(f.function_type)
+        expected = outputs if gradient is None else outputs[: gradient.real_outputs.value.data]
+        for what, given, wanted in (("operand", op.operand_types, inputs), ("result", op.result_types, expected)):
+            if tuple(given) != tuple(wanted):
+                texts = [f"({', '.join(map(type_text, types))})" for types in (wanted, given)]
+                raise VerifyException(f"the {what} types of @{f.sym_name.data} are {texts[0]}, not {texts[1]}")
+        if gradient is None or df_type is None:
+            return
+        df = _function(op, gradient.df)
+        fits = df.function_type.inputs == df_type.inputs and len(df.function_type.outputs) == len(df_type.outputs)
+        if not fits or not all(map(_alike, df.function_type.outputs.data, df_type.outputs.data)):
+            raise VerifyException(f"@{df.sym_name.data} is {df.function_type}, but its gradient attribute says {df_type}")
+
+
+def _has_symbol_table(op: Operation) -> bool:
+    around = op.parent_op()
+    while around is not None and not around.has_trait(SymbolTable):
+        around = around.parent_op()
+    return around is not None
+
+
+def _function(op: Operation, symbol: SymbolRefAttr) -> FuncOp:
+    found = SymbolTable.lookup_symbol(op, symbol)
+    if not isinstance(found, FuncOp):
+        raise VerifyException(f"{op.name}: there is no function @{symbol.root_reference.data}")
+    return found
+
+
+@irdl_op_definition
+class SubgraphOp(IRDLOperation):
+    """``%y = autodiff.subgraph @f(%x) {gradient = #autodiff.gradient<@df, ...>} : (tensor<2xf32>) -> tensor<2xf32>``.
+
+    A part of the program that is differentiated as a whole: a call of f, whose derivative df is once ``gradient`` is there.
+    """
+
+    name = "autodiff.subgraph"
+    arguments = var_operand_def()
+    values = var_result_def()
+    callee = prop_def(FlatSymbolRefAttrConstr)
+    gradient = opt_prop_def(GradientAttr)
+    traits = traits_def(CallEffects(), _SubgraphSymbols())
+
+    @classmethod
+    def of(cls, callee: str, operands: Sequence[SSAValue], result_types: Sequence[Attribute]) -> SubgraphOp:
+        return cls.create(operands=operands, result_types=result_types, properties={"callee": SymbolRefAttr(callee)})
+
+    def function(self) -> FuncOp | None:
+        """The function that is called, where the op stands in a module that has it."""
+        found = SymbolTable.lookup_symbol(self, self.callee) if _has_symbol_table(self) else None
+        return found if isinstance(found, FuncOp) else None
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.callee.root_reference.data)
+        printer.print_operands(self.operands)
+        gradient: dict[str, Attribute] = {} if self.gradient is None else {"gradient": self.gradient}
+        printer.print_op_attributes({**gradient, **self.attributes})
+        _print_function_type(self, printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SubgraphOp:
+        callee = parser.parse_symbol_name()
+        position = parser.pos
+        names = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        attributes = parser.parse_optional_attr_dict()
+        properties: dict[str, Attribute] = {"callee": SymbolRefAttr(callee)}
+        if "gradient" in attributes:
+            properties["gradient"] = attributes.pop("gradient")
+        operand_types, result_types = _parse_function_type(parser)
+        operands = parser.resolve_operands(names, operand_types, position)
+        return cls.create(operands=operands, result_types=result_types, properties=properties, attributes=attributes)
+
+
+@irdl_op_definition
+class GradOfOp(IRDLOperation):
+    """``%da = autodiff.grad_of "mul"(%g) ({ ...; autodiff.yield %p : tensor<2xf32> }) : (tensor<2xf32>) -> tensor<2xf32>``.
+
+    The backward of one op: a *linear* map of the gradients that it takes, so where all of them are undefined its results
+    are, whatever the body computes; else the body runs. It reads values of its surroundings, the gradients among them.
+    """
+
+    name = "autodiff.grad_of"
+    gradients = var_operand_def()
+    values = var_result_def()
+    label = prop_def(StringAttr)
+    body = region_def("single_block")
+    traits = traits_def(RecursiveMemoryEffect())
+
+    @classmethod
+    def of(cls, label: str, gradients: Sequence[SSAValue], body: Region) -> GradOfOp:
+        last = body.block.last_op
+        assert last is not None
+        return cls.create(
+            operands=gradients, result_types=last.operand_types, properties={"label": StringAttr(label)}, regions=[body]
+        )
+
+    def verify_(self) -> None:
+        last = self.body.block.last_op
+        if self.body.block.args:
+            raise VerifyException("autodiff.grad_of: the body takes no arguments, it reads the gradients themselves")
+        if not isinstance(last, YieldOp) or last.operand_types != self.result_types:
+            raise VerifyException("autodiff.grad_of: the body must end in an autodiff.yield of the result types")
+        if not self.operands or not all(is_differentiable(value.type) for value in (*self.operands, *self.results)):
+            raise VerifyException("autodiff.grad_of takes and gives gradients: tensors of floating-point numbers, at least one")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {string_text(self.label.data)}")
+        printer.print_operands(self.operands)
+        printer.print_string(" ")
+        with printer.in_parens():
+            printer.print_region(self.body)
+        printer.print_op_attributes(self.attributes)
+        _print_function_type(self, printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GradOfOp:
+        label, position = parser.parse_str_literal(), parser.pos
+        names = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        with parser.in_parens():
+            body = parser.parse_region()
+        attributes = parser.parse_optional_attr_dict()
+        operand_types, result_types = _parse_function_type(parser)
+        return cls.create(
+            operands=parser.resolve_operands(names, operand_types, position),
+            result_types=result_types,
+            properties={"label": StringAttr(label)},
+            attributes=attributes,
+            regions=[body],
+        )
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """``autodiff.yield %p, %q : tensor<2xf32>, tensor<3xf32>``: what the body of ``autodiff.grad_of`` gives."""
+
+    name = "autodiff.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+    @classmethod
+    def of(cls, values: Sequence[SSAValue]) -> YieldOp:
+        return cls.create(operands=values)
+
+    def print(self, printer: Printer) -> None:
+        if self.operands:
+            printer.print_string(" ")
+            printer.print_list(self.operands, printer.print_operand)
+        printer.print_op_attributes(self.attributes)
+        if self.operands:
+            printer.print_string(" : " + ", ".join(type_text(type) for type in self.operand_types))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> YieldOp:
+        position = parser.pos
+        names = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        if names is None:
+            return cls.create(attributes=attributes)
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        return cls.create(operands=parser.resolve_operands(names, types, position), attributes=attributes)
+
+
+@irdl_op_definition
+class ZeroOp(IRDLOperation):
+    """``%z = autodiff.zero : tensor<2xf32>``: the undefined gradient."""
+
+    name = "autodiff.zero"
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, type: Attribute) -> ZeroOp:
+        return cls.create(result_types=[type])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(f" : {type_text(self.result.type)}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ZeroOp:
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        return cls.create(result_types=[parser.parse_type()], attributes=attributes)
+
+
+class _GradientCall(PositionalCall):
+    """An op of gradients in the text of a call, with one result."""
+
+    PROPERTY_NAMES = ("args", "kwargs")
+    traits: ClassVar[OpTraits] = OpTraits(lambda: (Pure(),))
+    TYPES: ClassVar[str] = ""
+
+    @classmethod
+    def of(cls, *args: Any, type: Attribute) -> _GradientCall:
+        return cls.build_call(args, {}, [type])
+
+    def verify_(self) -> None:
+        super().verify_()
+        args, kwargs = self.trees()
+        if kwargs or len(self.results) != 1 or not self.fits(args):
+            raise VerifyException(f"{self.name} is {self.TYPES}")
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        raise NotImplementedError
+
+
+class AnyNonzeroOp(_GradientCall):
+    """``%c = autodiff.any_nonzero(%g, %h) : (tensor<2xf32>, tensor<2xf32>) -> i1``: whether one of the gradients is defined."""
+
+    name = "autodiff.any_nonzero"
+    TYPES = "a call with gradients, at least one, whose result is i1"
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        tensors = all(isinstance(arg, SSAValue) and isinstance(arg.type, TensorType) for arg in args)
+        return bool(args) and tensors and self.results[0].type == i1
+
+
+class AddOp(_GradientCall):
+    """``%s = autodiff.add(%a, %b) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>``: the sum of two gradients.
+
+    Of two that are there, as ``aten.add`` of equal shapes; of one, itself; of none, undefined.
+    """
+
+    name = "autodiff.add"
+    TYPES = "a call with two gradients of one shape and dtype, and a result like them"
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        values = all(isinstance(arg, SSAValue) for arg in args)
+        return len(args) == 2 and values and all(_alike(arg.type, self.results[0].type) for arg in args)
+
+
+class SumToSizeOp(_GradientCall):
+    """``%r = autodiff.sum_to_size(%g, [2, 1]) : (tensor<2x3xf32>) -> tensor<2x1xf32>``: undoes a broadcast in its gradient.
+
+    ``none`` in place of the size, or a value that is none when the program runs, leaves the gradient as it is.
+    """
+
+    name = "autodiff.sum_to_size"
+    TYPES = "a call with a gradient and a size or none"
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        return len(args) == 2 and isinstance(args[0], SSAValue) and isinstance(self.results[0].type, TensorType)
+
+
+class MaterializeOp(_GradientCall):
+    """``%m = autodiff.materialize(%g, [2, 3]) : (tensor<2x3xf32>) -> tensor<2x3xf32>``: zeros where it is undefined.
+
+    For a backward that takes several gradients of which one is there: it can compute with tensors only.
+    """
+
+    name = "autodiff.materialize"
+    TYPES = "a call with a gradient and its size, whose result is like the gradient"
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        return (
+            len(args) == 2
+            and isinstance(args[0], SSAValue)
+            and isinstance(args[1], list)
+            and _alike(args[0].type, self.results[0].type)
+        )
+
+
+def _print_function_type(op: Operation, printer: Printer) -> None:
+    operands = ", ".join(map(type_text, op.operand_types))
+    results = ", ".join(map(type_text, op.result_types))
+    printer.print_string(f" : ({operands}) -> " + (results if len(op.results) == 1 else f"({results})"))
+
+
+def _parse_function_type(parser: Parser) -> tuple[Sequence[Attribute], Sequence[Attribute]]:
+    parser.parse_punctuation(":")
+    operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
+    parser.parse_punctuation("->")
+    results = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
+    return operands, [parse_type(parser)] if results is None else results
+
+
+Autodiff = Dialect(
+    "autodiff",
+    [SubgraphOp, GradOfOp, YieldOp, ZeroOp, AnyNonzeroOp, AddOp, SumToSizeOp, MaterializeOp],
+    [GradientAttr],
+)

@@ -1,0 +1,155 @@
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=decompose-ops | filecheck %s
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=decompose-ops,decompose-ops | filecheck %s
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=decompose-ops{cpu=true} | filecheck %s --check-prefix=ALL
+
+/// Both factors are one, in whatever way that is said. The result keeps its type.
+// CHECK-LABEL: func.func @addmm
+// CHECK-NEXT:    %[[M:.*]] = torch.aten.mm.default(%x, %w)
+// CHECK-NEXT:    %a = torch.aten.add.Tensor(%b, %[[M]]) : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT:    %[[N:.*]] = torch.aten.mm.default(%x, %w)
+// CHECK-NEXT:    %c = torch.aten.add.Tensor(%v, %[[N]]) : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT:    fx.output
+func.func @addmm(%b: tensor<2x4xf32>, %v: tensor<4xf32>, %x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
+  %a = torch.aten.addmm.default(%b, %x, %w, beta = 1, alpha = 1.0) : (tensor<2x4xf32>, tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %c = torch.aten.addmm.default(%v, %x, %w) : (tensor<4xf32>, tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  fx.output((%a, %c)) : (tensor<2x4xf32>, tensor<2x4xf32>) -> ()
+}
+
+// -----
+
+/// Another factor, a factor that is a value, half precision, and a bias that would give the sum its strides.
+// CHECK-LABEL: func.func @other_addmm
+// CHECK-COUNT-5: torch.aten.addmm.default
+// CHECK-NEXT:    fx.output
+func.func @other_addmm(%b: tensor<4xf32>, %x: tensor<2x3xf32>, %w: tensor<3x4xf32>, %k: !torch.float, %h: tensor<4xf16>, %y: tensor<2x3xf16>, %u: tensor<3x4xf16>, %t: tensor<2x4xf32, #torch.meta<strides = [1, 2]>>) {
+  %a = torch.aten.addmm.default(%b, %x, %w, alpha = 2) : (tensor<4xf32>, tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %c = torch.aten.addmm.default(%b, %x, %w, beta = 0) : (tensor<4xf32>, tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %d = torch.aten.addmm.default(%b, %x, %w, beta = %k) : (tensor<4xf32>, tensor<2x3xf32>, tensor<3x4xf32>, !torch.float) -> tensor<2x4xf32>
+  %e = torch.aten.addmm.default(%h, %y, %u) : (tensor<4xf16>, tensor<2x3xf16>, tensor<3x4xf16>) -> tensor<2x4xf16>
+  %f = torch.aten.addmm.default(%t, %x, %w) : (tensor<2x4xf32, #torch.meta<strides = [1, 2]>>, tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  fx.output((%a, %c, %d, %e, %f)) : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf16>, tensor<2x4xf32>) -> ()
+}
+
+// -----
+
+/// In the graphs of a higher-order operator too.
+// CHECK-LABEL: func.func @in_regions
+// CHECK:         torch.aten.mm.default(%y, %y)
+// CHECK-NEXT:    %a = torch.aten.add.Tensor(%y
+func.func @in_regions(%p: tensor<i1>, %x: tensor<3x3xf32>) {
+  %h = torch.higher_order.cond(%p, @then, @else, (%x,)) ({
+  ^bb0(%y: tensor<3x3xf32>):
+    %a = torch.aten.addmm.default(%y, %y, %y) : (tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+    fx.output((%a,)) : (tensor<3x3xf32>) -> ()
+  }, {
+  ^bb0(%y: tensor<3x3xf32>):
+    fx.output((%y,)) : (tensor<3x3xf32>) -> ()
+  }) : (tensor<i1>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  fx.output(%h) : (tensor<3x3xf32>) -> ()
+}
+
+// -----
+
+/// A layer with and without bias; of a single vector, whose parts would write, it stays.
+// CHECK-LABEL: func.func @linear
+// CHECK-NEXT:    %[[T:.*]] = torch.aten.t.default(%w)
+// CHECK-NEXT:    %[[M:.*]] = torch.aten.mm.default(%x, %[[T]])
+// CHECK-NEXT:    %a = torch.aten.add.Tensor(%b, %[[M]])
+// CHECK-NEXT:    torch.aten.view.default(%y, [6, 3])
+// CHECK-NEXT:    torch.aten.t.default(%w)
+// CHECK-NEXT:    torch.aten.mm.default
+// CHECK-NEXT:    torch.aten.add.Tensor(%b,
+// CHECK-NEXT:    %c = torch.aten.view.default(%{{.*}}, [2, 3, 4])
+// CHECK-NEXT:    torch.aten.t.default(%w)
+// CHECK-NEXT:    %d = torch.aten.mm.default(%x,
+// CHECK-NEXT:    %e = torch.aten.linear.default(%z, %w)
+func.func @linear(%x: tensor<2x3xf32>, %y: tensor<2x3x3xf32>, %z: tensor<3xf32>, %w: tensor<4x3xf32>, %b: tensor<4xf32>) {
+  %a = torch.aten.linear.default(%x, %w, %b) : (tensor<2x3xf32>, tensor<4x3xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %c = torch.aten.linear.default(%y, %w, %b) : (tensor<2x3x3xf32>, tensor<4x3xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+  %d = torch.aten.linear.default(%x, %w) : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<2x4xf32>
+  %e = torch.aten.linear.default(%z, %w) : (tensor<3xf32>, tensor<4x3xf32>) -> tensor<4xf32>
+  fx.output((%a, %c, %d, %e)) : (tensor<2x4xf32>, tensor<2x3x4xf32>, tensor<2x4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Norms stay on the CPU unless that is asked for.
+// CHECK-LABEL: func.func @norms_on_the_cpu
+// CHECK-NEXT:    torch.aten.layer_norm.default
+// CHECK-NEXT:    torch.aten.batch_norm.default
+// CHECK-NEXT:    torch.aten.group_norm.default
+// ALL-LABEL: func.func @norms_on_the_cpu
+// ALL-NOT:       norm
+// ALL:           %a = torch.aten.add.Tensor
+// ALL-NOT:       norm
+// ALL:           %b = torch.aten.mul.Tensor
+// ALL-NOT:       norm
+// ALL:           %c = torch.aten.add.Tensor
+// ALL-NOT:       norm
+// ALL:           fx.output
+func.func @norms_on_the_cpu(%x: tensor<2x4x5xf32>, %w: tensor<5xf32>, %v: tensor<4xf32>) {
+  %a = torch.aten.layer_norm.default(%x, [5], %w, %w) : (tensor<2x4x5xf32>, tensor<5xf32>, tensor<5xf32>) -> tensor<2x4x5xf32>
+  %b = torch.aten.batch_norm.default(%x, %v, none, %v, %v, false, 0.1, 1.0e-05, true) : (tensor<2x4x5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4x5xf32>
+  %c = torch.aten.group_norm.default(%x, 2, %v, %v) : (tensor<2x4x5xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4x5xf32>
+  fx.output((%a, %b, %c)) : (tensor<2x4x5xf32>, tensor<2x4x5xf32>, tensor<2x4x5xf32>) -> ()
+}
+
+// -----
+
+/// Elsewhere they are statistics and pointwise operators.
+// CHECK-LABEL: func.func @norms_elsewhere
+// CHECK-NEXT:    %{{.*}}, %{{.*}} = torch.aten.var_mean.{{.*}}(%x, [2]
+// CHECK-NOT:     norm
+// CHECK:         %a = torch.aten.add.Tensor
+// CHECK-NOT:     norm
+// CHECK:         fx.output
+func.func @norms_elsewhere(%x: tensor<2x4x5xf32, #torch.meta<device = "meta">>, %w: tensor<5xf32, #torch.meta<device = "meta">>, %v: tensor<4xf32, #torch.meta<device = "meta">>) {
+  %a = torch.aten.layer_norm.default(%x, [5], %w, %w) : (tensor<2x4x5xf32, #torch.meta<device = "meta">>, tensor<5xf32, #torch.meta<device = "meta">>, tensor<5xf32, #torch.meta<device = "meta">>) -> tensor<2x4x5xf32, #torch.meta<device = "meta">>
+  %b = torch.aten.batch_norm.default(%x, %v, none, %v, %v, false, 0.1, 1.0e-05, true) : (tensor<2x4x5xf32, #torch.meta<device = "meta">>, tensor<4xf32, #torch.meta<device = "meta">>, tensor<4xf32, #torch.meta<device = "meta">>, tensor<4xf32, #torch.meta<device = "meta">>) -> tensor<2x4x5xf32, #torch.meta<device = "meta">>
+  fx.output((%a, %b)) : (tensor<2x4x5xf32, #torch.meta<device = "meta">>, tensor<2x4x5xf32, #torch.meta<device = "meta">>) -> ()
+}
+
+// -----
+
+/// A norm in training writes its statistics.
+// ALL-LABEL: func.func @training
+// ALL-NEXT:      torch.aten.batch_norm.default(%x, none, none, %v, %v, true, 0.1, 1.0e-05, true)
+// ALL-NEXT:      fx.output
+func.func @training(%x: tensor<2x4x5xf32>, %v: tensor<4xf32>) {
+  %b = torch.aten.batch_norm.default(%x, none, none, %v, %v, true, 0.1, 1.0e-05, true) : (tensor<2x4x5xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4x5xf32>
+  fx.output(%b) : (tensor<2x4x5xf32>) -> ()
+}
+
+// -----
+
+/// Named sizes stay named.
+// CHECK-LABEL: func.func @symbolic
+// CHECK-NEXT:    %[[T:.*]] = torch.aten.t.default(%w)
+// CHECK-NEXT:    %[[M:.*]] = torch.aten.mm.default(%x, %[[T]]) : ({{.*}}) -> tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>
+// CHECK-NEXT:    %a = torch.aten.add.Tensor(%b, %[[M]])
+func.func @symbolic(%x: tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>, %w: tensor<4x3xf32>, %b: tensor<4xf32>) {
+  %a = torch.aten.linear.default(%x, %w, %b) : (tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>, tensor<4x3xf32>, tensor<4xf32>) -> tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>
+  fx.output(%a) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> ()
+}
+
+// -----
+
+/// An operator that is decomposed into one that may write, but does not: its parts in turn.
+// ALL-LABEL: func.func @inference
+// ALL-NOT:       norm
+// ALL:           %a = torch.aten.add.Tensor
+// ALL-NEXT:      fx.output
+func.func @inference(%x: tensor<2x4x5xf32>, %v: tensor<4xf32>) {
+  %a, %m, %r = torch.aten._native_batch_norm_legit_no_training.default(%x, %v, %v, %v, %v, 0.1, 1.0e-05) : (tensor<2x4x5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4x5xf32>, tensor<0xf32>, tensor<0xf32>)
+  fx.output(%a) : (tensor<2x4x5xf32>) -> ()
+}
+
+// -----
+
+/// One that gives a tuple waits for lower-simple-tuples.
+// CHECK-LABEL: func.func @packed
+// CHECK-NEXT:    torch.aten.native_layer_norm.default
+func.func @packed(%x: tensor<2x4xf32, #torch.meta<device = "meta">>, %v: tensor<4xf32, #torch.meta<device = "meta">>) {
+  %t = torch.aten.native_layer_norm.default(%x, [4], %v, %v, 1.0e-05) : (tensor<2x4xf32, #torch.meta<device = "meta">>, tensor<4xf32, #torch.meta<device = "meta">>, tensor<4xf32, #torch.meta<device = "meta">>) -> tuple<tensor<2x4xf32, #torch.meta<device = "meta">>, tensor<2x1xf32, #torch.meta<device = "meta">>, tensor<2x1xf32, #torch.meta<device = "meta">>>
+  fx.output(%t) : (tuple<tensor<2x4xf32, #torch.meta<device = "meta">>, tensor<2x1xf32, #torch.meta<device = "meta">>, tensor<2x1xf32, #torch.meta<device = "meta">>>) -> ()
+}

@@ -1,0 +1,361 @@
+"""The reverse derivative of one function: f is extended in place, df is made beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.autodiff import (
+    AddOp,
+    GradientAttr,
+    GradOfOp,
+    MaterializeOp,
+    SumToSizeOp,
+    YieldOp,
+    ZeroOp,
+    contiguous_type,
+    gradient_type,
+    is_differentiable,
+)
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import writes
+from fxc.dialects.fx import PositionalCall
+from fxc.dialects.semantics import Vjp
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp, op_class
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.types import IntType, sizes
+from fxc.dialects.values import MemoryFormatAttr, Tree, enum_attr, int_attr, str_attr
+from fxc.passes._constants import is_constant
+from fxc.passes._statistics import count
+from fxc.passes.autodiff._functions import copy_body, copy_op, declare, fresh_symbol, owner_block, unpack
+from fxc.passes.autodiff._requires_grad import REQUIRES_GRAD, requires_grad
+
+_SIZES = frozenset(["torch.aten.sym_size.int", "torch.aten.sym_numel.default", "torch.aten.sym_stride.int"])
+
+
+class Activity:
+    """Which values of a function carry a gradient. Finding out replaces the ops whose backward needs more than they give."""
+
+    def __init__(self, module: ModuleOp, context: FxcContext, function: FuncOp, needs: Sequence[bool]) -> None:
+        self.module, self.semantics, self.block = module, context.semantics, function.body.block
+        if len(function.body.blocks) != 1 or not isinstance(self.block.last_op, ReturnOp):
+            raise VerifyException(
+                f"@{function.sym_name.data} must have one block that ends in func.return to be differentiated"
+            )
+        self.active: set[SSAValue] = {
+            arg for arg, need in zip(self.block.args, needs, strict=True) if need and is_differentiable(arg.type)
+        }
+
+    def needs(self, op: Operation) -> list[bool]:
+        return [value in self.active for value in op.operands]
+
+    def split(self) -> None:
+        """Replace ops by their forwards, and find out what is active."""
+        for op in list(self.block.ops)[:-1]:
+            self.visit(op)
+
+    def visit(self, op: Operation) -> None:
+        check(op)
+        if not any(self.needs(op)):
+            return
+        if isinstance(op, (AddOp, MaterializeOp, SumToSizeOp)):
+            self.active.add(op.results[0])
+            return
+        results = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+        if not results:
+            return
+        vjp = self.semantics.vjp(op, self.needs(op), results)
+        declare(self.module, vjp.declarations)
+        if vjp.forward is not None:
+            self.replace(op, vjp.forward)
+        elif vjp.gradients:
+            self.active.update(op.results[i] for i in vjp.cotangents if requires_grad(op.results[i]))
+
+    def replace(self, op: Operation, forward: FuncOp) -> None:
+        stopped = [not requires_grad(result) for result in op.results]
+        copies, returned = copy_body(forward, list(dict.fromkeys(op.operands)), op)
+        self.block.insert_ops_before(copies, op)
+        for copy in copies:
+            self.visit(copy)
+        for old, new, stop in zip(op.results, returned, stopped, strict=True):
+            if old.type != new.type:
+                raise VerifyException(f"{op.name} is of type {old.type}, but PyTorch computes {new.type} under autograd")
+            name = old._name
+            old.replace_all_uses_with(new)
+            if not isinstance(new, BlockArgument):
+                new._name = name
+                if stop:
+                    self.active.discard(new)
+        self.block.erase_op(op)
+        count("ops split for their backward")
+
+
+def check(op: Operation) -> None:
+    """VerifyException where ``op`` is none that can be differentiated."""
+    known = isinstance(op, (TorchOp, HigherOrderOp, ConstantOp, PositionalCall, ZeroOp))
+    if not known:
+        hint = "run lower-grad-of and specialize-autograd-zero first" if op.regions else "inline it first"
+        raise VerifyException(f"{op.name} cannot be differentiated: {hint}")
+    if writes(op) != []:
+        raise VerifyException(f"{op.name} writes to memory: run functionalize before differentiate")
+
+
+class ReverseDerivative:
+    def __init__(self, module: ModuleOp, context: FxcContext, function: FuncOp, needs: Sequence[bool]) -> None:
+        self.module, self.context, self.function, self.needs = module, context, function, needs
+        self.semantics, self.block = context.semantics, function.body.block
+        self.reverse = Block()
+        self.gradients = dict[SSAValue, SSAValue]()
+
+    def run(self) -> GradientAttr:
+        unpack(self.function)
+        self.activity = Activity(self.module, self.context, self.function, self.needs)
+        self.activity.split()
+        last = self.block.last_op
+        assert last is not None
+        outputs = list(last.operands)
+        real = len(outputs)
+        input_vjps = [i for i, value in enumerate(outputs) if value in self.activity.active]
+        for index in input_vjps:
+            self.accumulate(outputs[index], self.argument(outputs[index]))
+        for op in reversed(list(self.block.ops)[:-1]):
+            self.backward(op)
+        returned = [arg for arg in self.block.args if arg in self.gradients]
+        results = [self.gradients[arg] for arg in returned]
+        self.reverse.add_op(ReturnOp(*results))
+        self.remove_unused()
+        self.keep_sizes_only()
+        captured_inputs, captured_outputs, moved = self.capture(outputs, input_vjps)
+        self.redirect(moved)
+        self.extend(outputs)
+        return self.finish(real, input_vjps, captured_inputs, captured_outputs, [arg.index for arg in returned])
+
+    # the reverse block
+
+    def argument(self, value: SSAValue) -> BlockArgument:
+        """A new argument of df: the gradient of an output."""
+        argument = self.reverse.insert_arg(gradient_type(value.type), len(self.reverse.args))
+        argument._name = f"d_{value._name}" if value._name else None
+        return argument
+
+    def accumulate(self, value: SSAValue, gradient: SSAValue) -> None:
+        if value in self.gradients:
+            *ops, total = self.sum(self.gradients[value], gradient)
+            self.reverse.add_ops([*ops, total])
+            gradient = total.results[0]
+        self.gradients[value] = gradient
+
+    def sum(self, a: SSAValue, b: SSAValue) -> list[Operation]:
+        """The ops that add two gradients, the sum last. Both get one layout first, so that the type of the sum is true
+        whichever of them is undefined."""
+        ops = list[Operation]()
+        if a.type != b.type or gradient_type(a.type) != a.type:
+            a, b = (_contiguous(value, ops) for value in (a, b))
+        return [*ops, AddOp.of(a, b, type=a.type)]
+
+    def backward(self, op: Operation) -> None:
+        given = {i: self.gradients[r] for i, r in enumerate(op.results) if r in self.gradients and r in self.activity.active}
+        if not given:
+            return
+        label = op.name.removeprefix("torch.")
+        if isinstance(op, (AddOp, MaterializeOp, SumToSizeOp)):
+            self.backward_of_gradient(op, given[0], label)
+            return
+        if len(given) > 1:
+            ops = list[Operation]()
+            given = {i: _contiguous(gradient, ops) for i, gradient in given.items()}
+            self.reverse.add_ops(ops)
+        vjp = self.semantics.vjp(op, self.activity.needs(op), {i: gradient.type for i, gradient in given.items()})
+        if vjp.backward is None:
+            return
+        declare(self.module, vjp.declarations)
+        self.grad_of(op, label, vjp, given)
+
+    def grad_of(self, op: Operation, label: str, vjp: Vjp, given: Mapping[int, SSAValue]) -> None:
+        assert vjp.backward is not None
+        gradients = [given[i] for i in vjp.cotangents]
+        body = Block()
+        arguments: list[SSAValue] = gradients
+        if len(gradients) > 1:  # one of them may be undefined where the body runs
+            ops = list[Operation]()
+            values = [op.results[i] for i in vjp.cotangents]
+            filled = [MaterializeOp.of(g, _size(v, ops), type=g.type) for v, g in zip(values, gradients, strict=True)]
+            body.add_ops([*ops, *filled])
+            arguments = [m.results[0] for m in filled]
+        arguments = [*arguments, *(op.operands[i] for i in vjp.operands), *(op.results[i] for i in vjp.results)]
+        copies, returned = copy_body(vjp.backward, arguments, op)
+        body.add_ops([*copies, YieldOp.of(returned)])
+        self.add_grad_of(op, label, gradients, body, [op.operands[i] for i in vjp.gradients])
+
+    def add_grad_of(
+        self, op: Operation, label: str, gradients: Sequence[SSAValue], body: Block, values: Sequence[SSAValue]
+    ) -> None:
+        grad_of = GradOfOp.of(label, gradients, Region(body))
+        grad_of.location = op.location
+        self.reverse.add_op(grad_of)
+        for value, result in zip(values, grad_of.results, strict=True):
+            result._name = f"d_{value._name}" if value._name else None
+            self.accumulate(value, result)
+
+    def backward_of_gradient(self, op: Operation, gradient: SSAValue, label: str) -> None:
+        """The ops of gradients are linear: the sum passes its gradient on, what was summed over is expanded."""
+        values = [value for value in op.operands if value in self.activity.active]
+        body = Block()
+        yielded: list[SSAValue] = [gradient] * len(values)
+        assert isinstance(op, PositionalCall)
+        if isinstance(op, SumToSizeOp) and sizes(values[0].type) != sizes(gradient.type):  # type: ignore[arg-type]
+            expand = op_class("torch.aten.expand_as.default")
+            assert expand is not None and issubclass(expand, TorchOp)
+            call = expand.build_call([gradient, values[0]], {}, [values[0].type])
+            body.add_op(call)
+            clone = _clone(call.results[0], contiguous_type(values[0].type))
+            body.add_op(clone)
+            yielded = [clone.results[0]]
+        body.add_op(YieldOp.of(yielded))
+        self.add_grad_of(op, label, [gradient], body, values)
+
+    # what df takes from f
+
+    def remove_unused(self) -> None:
+        """Removes the ops whose results nothing reads, and with them the gradients that they were."""
+        for op in reversed(list(self.reverse.ops)):
+            if op.results and all(result.first_use is None for result in op.results):
+                gone = set(op.results)
+                self.gradients = {value: g for value, g in self.gradients.items() if g not in gone}
+                self.reverse.erase_op(op)
+
+    def primals(self) -> Iterator[tuple[Operation, int, SSAValue]]:
+        """(op, index, value) for each operand in the reverse block that is a value of f."""
+        for op in self.reverse.walk():
+            for index, value in enumerate(op.operands):
+                if owner_block(value) is self.block:
+                    yield op, index, value
+
+    def keep_sizes_only(self) -> None:
+        """Moves to f what asks df for the size of a value that df needs for nothing else."""
+        readers = dict[SSAValue, list[Operation]]()
+        for op, _, value in self.primals():
+            readers.setdefault(value, []).append(op)
+        for value, ops in readers.items():
+            if all(op.name in _SIZES for op in ops):
+                for op in ops:
+                    op.detach()
+                    if isinstance(value, BlockArgument):
+                        self.block.insert_op_before(op, self.block.first_op)  # type: ignore[arg-type]
+                    else:
+                        assert isinstance(value.owner, Operation)
+                        self.block.insert_op_after(op, value.owner)
+
+    def capture(self, outputs: list[SSAValue], input_vjps: list[int]) -> tuple[list[int], list[int], dict[SSAValue, SSAValue]]:
+        """Makes what df reads of f its arguments; ``outputs`` and ``input_vjps`` grow by the temporaries."""
+        order = {value: i for i, value in enumerate(_defined(self.block))}
+        read = sorted({value for _, _, value in self.primals()}, key=order.__getitem__)
+        moved = dict[SSAValue, SSAValue]()
+        inputs, from_outputs = list[BlockArgument](), list[int]()
+        for value in read:
+            if isinstance(value.owner, Operation) and is_constant(value.owner):
+                copy = copy_op(value.owner, {})
+                self.reverse.insert_op_before(copy, self.reverse.first_op)  # type: ignore[arg-type]
+                moved[value] = copy.results[0]
+            elif value in outputs:
+                from_outputs.append(outputs.index(value))
+            elif isinstance(value, BlockArgument):
+                inputs.append(value)
+            else:
+                from_outputs.append(len(outputs))
+                outputs.append(value)
+                if value in self.gradients:
+                    input_vjps.append(len(outputs) - 1)
+                    self.add_vjp(value)
+        for value in (*inputs, *(outputs[i] for i in from_outputs)):
+            argument = self.reverse.insert_arg(value.type, len(self.reverse.args))
+            argument._name = value._name
+            moved[value] = argument
+        return [value.index for value in inputs], from_outputs, moved
+
+    def add_vjp(self, value: SSAValue) -> None:
+        """The gradient of a temporary output comes from outside too."""
+        gradient, argument = self.gradients[value], self.argument(value)
+        users = [use for use in gradient.uses]
+        *ops, total = self.sum(argument, gradient)
+        assert isinstance(gradient.owner, Operation)
+        self.reverse.insert_ops_after([*ops, total], gradient.owner)
+        for use in users:
+            use.operation.operands[use.index] = total.results[0]
+        self.gradients[value] = total.results[0]
+
+    def redirect(self, moved: Mapping[SSAValue, SSAValue]) -> None:
+        for op, index, value in list(self.primals()):
+            op.operands[index] = moved[value]
+
+    # the functions
+
+    def extend(self, outputs: Sequence[SSAValue]) -> None:
+        """f returns ``outputs``. It runs on tensors without gradients: what it said of them no longer holds."""
+        last = self.block.last_op
+        assert last is not None
+        last.operands = outputs
+        self.function.properties["function_type"] = FunctionType.from_lists(
+            [argument.type for argument in self.block.args], [value.type for value in outputs]
+        )
+        self.function.properties.pop("res_attrs", None)
+        self.function.properties.pop("arg_attrs", None)
+        for op in self.function.walk():
+            op.attributes.pop(REQUIRES_GRAD, None)
+
+    def finish(
+        self, real: int, input_vjps: list[int], captured_inputs: list[int], captured_outputs: list[int], returned: list[int]
+    ) -> GradientAttr:
+        last = self.reverse.last_op
+        assert last is not None
+        type = FunctionType.from_lists([argument.type for argument in self.reverse.args], last.operand_types)
+        name = fresh_symbol(self.module, f"{self.function.sym_name.data}_df")
+        df = FuncOp(name, type, Region(self.reverse), "private")
+        df.location = self.function.location
+        self.module.body.block.insert_op_after(df, self.function)
+        return GradientAttr.of(name, real, input_vjps, captured_inputs, captured_outputs, returned)
+
+
+def _defined(block: Block) -> Iterator[SSAValue]:
+    yield from block.args
+    for op in block.ops:
+        yield from op.results
+
+
+def _size(value: SSAValue, ops: list[Operation]) -> list[Tree]:
+    """The size of ``value`` as arguments of a call; sizes that are no numbers are asked of it by ops added to ``ops``."""
+    assert isinstance(value.type, TensorType)
+    found = list[Tree]()
+    for dim, size in enumerate(sizes(value.type)):
+        if isinstance(size, str):
+            query = op_class("torch.aten.sym_size.int")
+            assert query is not None and issubclass(query, TorchOp)
+            ops.append(op := query.build_call([value, int_attr(dim)], {}, [IntType(str_attr(size))]))
+            found.append(op.results[0])
+        else:
+            found.append(int_attr(size))
+    return found
+
+
+def _contiguous(gradient: SSAValue, ops: list[Operation]) -> SSAValue:
+    """``gradient`` in row-major order, made by an op that is added to ``ops`` where it has another."""
+    type = contiguous_type(gradient.type)
+    if gradient.type == type:
+        return gradient
+    clone = _clone(gradient, type)
+    body = Block([clone, YieldOp.of(clone.results)])
+    ops.append(grad_of := GradOfOp.of("contiguous", [gradient], Region(body)))
+    grad_of.results[0]._name = gradient._name
+    return grad_of.results[0]
+
+
+def _clone(value: SSAValue, type: Attribute) -> Operation:
+    clone = op_class("torch.aten.clone.default")
+    assert clone is not None and issubclass(clone, TorchOp)
+    contiguous = enum_attr("contiguous_format")
+    assert isinstance(contiguous, MemoryFormatAttr)
+    return clone.build_call([value], {"memory_format": contiguous}, [type])

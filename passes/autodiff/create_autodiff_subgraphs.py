@@ -1,0 +1,275 @@
+"""create-autodiff-subgraphs: gather differentiable ops into functions that are differentiated as a whole.
+
+Assumes:    the torch level, one result a value (lower-simple-tuples). What needs a gradient is said by ``fx.requires_grad`` on
+            arguments and ``requires_grad`` on ops; what is not said may need one.
+Guarantees: each slice holds at least ``threshold`` ops that PyTorch can differentiate, constants not counted, of which one
+            needs a gradient; it is a private function called by ``autodiff.subgraph``. A slice grows from a consumer to its
+            producers, the last first, where that makes no cycle with what stays outside. It moves past no write, and past no
+            other op with a side effect; random ops draw in the order in which they stood. No two outputs of a slice may
+            share memory, nor an output with an input: of two, the later is peeled off with all that depends on it. Branches
+            of ``scf.if`` are searched by themselves. Operands become arguments once, constants are copied in, what only the
+            slice uses is not returned.
+Keeps:      ops that write, calls, asserts, collectives, ops that PyTorch cannot differentiate at these types or whose size
+            depends on data; functions that are slices or derivatives already. Views may lie in a slice, which TorchScript
+            forbids: as outputs they are peeled off.
+Cost:       one PyTorch trace for each different op, which differentiate uses again; a bit set of ancestors for each op.
+
+Before:
+  func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %i: tensor<2xi64>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %a = torch.aten.mul.Tensor(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %b = torch.aten.sigmoid.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
+    %n = fx.call_function @operator.neg(%b) : (tensor<4xf32>) -> tensor<4xf32>
+    %c = torch.aten.tanh.default(%n) : (tensor<4xf32>) -> tensor<4xf32>
+    func.return %c, %a : tensor<4xf32>, tensor<4xf32>
+  }
+
+After:
+  func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %i: tensor<2xi64>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %a, %b = autodiff.subgraph @subgraph(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %n = fx.call_function @operator.neg(%b) : (tensor<4xf32>) -> tensor<4xf32>
+    %c = torch.aten.tanh.default(%n) : (tensor<4xf32>) -> tensor<4xf32>
+    func.return %c, %a : tensor<4xf32>, tensor<4xf32>
+  }
+  func.func private @subgraph(%x: tensor<4xf32> {fx.requires_grad}, %y: tensor<4xf32> {fx.requires_grad})
+      -> (tensor<4xf32>, tensor<4xf32>) {
+    %a = torch.aten.mul.Tensor(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %b = torch.aten.sigmoid.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
+    func.return %a, %b : tensor<4xf32>, tensor<4xf32>
+  }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TupleType, UnitAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.autodiff import AddOp, SubgraphOp, ZeroOp, gradient_type, is_differentiable
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import has_side_effect, is_random, writes
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.values import bool_attr
+from fxc.passes._constants import is_constant
+from fxc.passes._escape import is_mutable
+from fxc.passes._memory import Memory, is_isolated
+from fxc.passes._statistics import count
+from fxc.passes.autodiff._functions import copy_op, fresh_symbol
+from fxc.passes.autodiff._requires_grad import ARGUMENT, REQUIRES_GRAD, requires_grad
+from fxc.passes.autodiff._slices import Slices
+
+
+@dataclass(frozen=True)
+class CreateAutodiffSubgraphsPass(ModulePass):
+    name = "create-autodiff-subgraphs"
+
+    threshold: int = 2
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
+            taken = _names_of_slices(module)
+            for function in [inner for inner in module.body.block.ops if isinstance(inner, FuncOp)]:
+                if function.sym_name.data not in taken and len(function.body.blocks) == 1:
+                    _Function(module, ctx, function, self.threshold).run()
+
+
+def _names_of_slices(module: ModuleOp) -> set[str]:
+    found = set[str]()
+    for op in module.walk():
+        if isinstance(op, SubgraphOp):
+            found.add(op.callee.root_reference.data)
+            if op.gradient is not None:
+                found.add(op.gradient.df.root_reference.data)
+    return found
+
+
+class _Function:
+    def __init__(self, module: ModuleOp, context: FxcContext, function: FuncOp, threshold: int) -> None:
+        self.module, self.semantics, self.function, self.threshold = module, context.semantics, function, threshold
+        self.active, self.mergeable = set[SSAValue](), set[Operation]()
+        self.memory = Memory(function)
+
+    def run(self) -> None:
+        block = self.function.body.block
+        self.active.update(argument for argument in block.args if requires_grad(argument))
+        self.classify(block)
+        for inside in list(self.blocks(block)):
+            for work in list(_work_blocks(inside)):
+                self.slice(inside, work)
+
+    def blocks(self, block: Block) -> Iterator[Block]:
+        """``block`` and those of regions in it that see their surroundings."""
+        yield block
+        for op in block.ops:
+            if op.regions and not is_isolated(op):
+                for region in op.regions:
+                    for inner in region.blocks:
+                        yield from self.blocks(inner)
+
+    # which ops
+
+    def classify(self, block: Block) -> None:
+        for op in block.ops:
+            if op.regions and not is_isolated(op):
+                for region in op.regions:
+                    for inner in region.blocks:
+                        self.classify(inner)
+                self.active.update(result for result in op.results if requires_grad(result))
+            elif not self.differentiable(op) and any(value in self.active for value in op.operands):
+                self.active.update(result for result in op.results if requires_grad(result))
+
+    def differentiable(self, op: Operation) -> bool:
+        """Whether ``op`` may lie in a slice, or is a constant; notes its results that need a gradient."""
+        if is_constant(op) or isinstance(op, ZeroOp):
+            return True
+        if isinstance(op, AddOp):
+            self.mergeable.add(op)
+            return False  # the gradients that it adds may need gradients themselves
+        if not isinstance(op, (TorchOp, HigherOrderOp)) or _is_barrier(op) or "y" in getattr(op, "FLAGS", ""):
+            return False
+        if not op.results or any(isinstance(result.type, TupleType) for result in op.results):
+            return False
+        needs = [value in self.active for value in op.operands]
+        cotangents = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+        try:
+            vjp = self.semantics.vjp(op, needs, cotangents) if any(needs) and cotangents else None
+        except VerifyException:
+            return False
+        self.mergeable.add(op)
+        if vjp is not None and (vjp.gradients or vjp.forward is not None):
+            reached = range(len(op.results)) if vjp.forward is not None else vjp.cotangents
+            self.active.update(op.results[i] for i in reached if requires_grad(op.results[i]))
+        return True
+
+    # slices
+
+    def slice(self, block: Block, work: list[Operation]) -> None:
+        work = [op for op in work if not is_constant(op)]
+        if sum(op in self.mergeable for op in work) < self.threshold:
+            return
+        slices = Slices(work, {op for op in work if op in self.mergeable}, self.is_active)
+        found = [self.peeled(members) for members in slices.groups()]
+        found = [members for members in found if len(members) >= self.threshold and any(map(self.is_active, members))]
+        if found:
+            self.reorder(block, work, slices, found)
+
+    def is_active(self, op: Operation) -> bool:
+        return any(result in self.active for result in op.results)
+
+    def peeled(self, members: list[Operation]) -> list[Operation]:
+        """``members`` without those that would return one memory twice, or that of an input, and what depends on them."""
+        while True:
+            inside, inputs = set(members), _inputs(members)
+            outputs = _outputs(members, inside)
+            wrong = next((value for i, value in enumerate(outputs) if self.shares(value, [*inputs, *outputs[:i]])), None)
+            if wrong is None:
+                return members
+            gone = {wrong.owner}
+            for op in members:
+                if any(value.owner in gone for value in op.operands):
+                    gone.add(op)
+            members = [op for op in members if op not in gone]
+
+    def shares(self, value: SSAValue, others: list[SSAValue]) -> bool:
+        return any(self.memory.may_alias(value, other) for other in others if _holds_memory(other)) and _holds_memory(value)
+
+    def reorder(self, block: Block, work: list[Operation], slices: Slices, found: list[list[Operation]]) -> None:
+        """Puts the ops of ``work`` in an order in which each slice is in one piece, and then makes it one op."""
+        anchor = work[-1].next_op
+        order = slices.order(found)
+        for piece in order:
+            for op in piece:
+                op.detach()
+        for piece in order:
+            ops = piece if len(piece) == 1 and not any(members is piece for members in found) else [self.outlined(piece)]
+            if anchor is None:
+                block.add_ops(ops)
+            else:
+                block.insert_ops_before(ops, anchor)
+
+    def outlined(self, members: list[Operation]) -> SubgraphOp:
+        """The call of a new function that holds ``members``, which are detached."""
+        inside, inputs = set(members), _inputs(members)
+        outputs = _outputs(members, inside)
+        name = fresh_symbol(self.module, "subgraph")
+        call = SubgraphOp.of(name, inputs, [value.type for value in outputs])
+        call.location = members[0].location
+        if not all(value in self.active for value in outputs):
+            call.attributes[REQUIRES_GRAD] = ArrayAttr([bool_attr(value in self.active) for value in outputs])
+        for old, new in zip(outputs, call.results, strict=True):
+            new._name = old._name
+            old.replace_uses_with_if(new, lambda use: use.operation not in inside)
+            self.memory.replaced(old, new)
+            if old in self.active:
+                self.active.add(new)
+        marks = [DictionaryAttr({ARGUMENT: UnitAttr()} if value in self.active else {}) for value in inputs]
+        body = self.body(members, inputs, outputs)
+        type = FunctionType.from_lists([value.type for value in inputs], [value.type for value in outputs])
+        function = FuncOp(name, type, Region(body), "private", arg_attrs=ArrayAttr(marks))
+        function.location = call.location
+        self.module.body.block.add_op(function)
+        count("subgraphs made")
+        return call
+
+    def body(self, members: list[Operation], inputs: list[SSAValue], outputs: list[SSAValue]) -> Block:
+        body = Block(arg_types=[value.type for value in inputs])
+        moved: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
+        for value, argument in zip(inputs, body.args, strict=True):
+            argument._name = value._name
+        for op in members:
+            for index, value in enumerate(op.operands):
+                if value not in moved and isinstance(value.owner, Operation) and is_constant(value.owner):
+                    body.add_op(copy_op(value.owner, moved))
+                if value in moved:
+                    op.operands[index] = moved[value]
+            body.add_op(op)
+        body.add_op(ReturnOp(*outputs))
+        return body
+
+
+def _work_blocks(block: Block) -> Iterator[list[Operation]]:
+    """The runs of ops between those past which nothing may move."""
+    run = list[Operation]()
+    for op in block.ops:
+        if _is_barrier(op):
+            yield run
+            run = []
+        else:
+            run.append(op)
+    yield run
+
+
+def _is_barrier(op: Operation) -> bool:
+    if op.has_trait(IsTerminator) or writes(op) != []:
+        return True
+    inside = [op, *(inner for region in op.regions for inner in region.walk() if not inner.has_trait(IsTerminator))]
+    return any(writes(inner) != [] or (has_side_effect(inner) and not _only_draws(inner)) for inner in inside)
+
+
+def _only_draws(op: Operation) -> bool:
+    """Whether a draw is the only side effect of ``op``; those of the ops in its regions are asked of them."""
+    return is_random(op) or bool(op.regions)
+
+
+def _inputs(members: list[Operation]) -> list[SSAValue]:
+    """What ``members`` read from outside, once each, constants apart."""
+    made = {result for op in members for result in op.results}
+    read = dict.fromkeys(value for op in members for value in op.operands if value not in made)
+    return [value for value in read if not (isinstance(value.owner, Operation) and is_constant(value.owner))]
+
+
+def _outputs(members: list[Operation], inside: set[Operation]) -> list[SSAValue]:
+    """The results of ``members`` that others read."""
+    results = (result for op in members for result in op.results)
+    return [result for result in results if any(use.operation not in inside for use in result.uses)]
+
+
+def _holds_memory(value: SSAValue) -> bool:
+    return is_mutable(value.type)

@@ -1,0 +1,91 @@
+"""inline-autodiff-subgraphs: put small differentiable subgraphs back, for eager's autograd.
+
+Assumes:    verified IR, nothing more.
+Guarantees: a subgraph whose function has fewer than ``threshold`` ops, constants and nested ones counted, is replaced by
+            these ops; its derivative is dropped with it. Outputs that are there for the derivative alone vanish.
+Keeps:      subgraphs with an op that PyTorch's autograd cannot run: of another dialect than ``torch`` and ``fx``, in nested
+            regions too. Functions that nothing calls any more (symbol-dce), ops whose results are not used (dce).
+Cost:       one walk.
+
+Before:
+  func.func private @f(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+    %t = torch.aten.exp.default(%x) : (tensor<2xf32>) -> tensor<2xf32>
+    %u = torch.aten.tanh.default(%t) : (tensor<2xf32>) -> tensor<2xf32>
+    func.return %u, %t : tensor<2xf32>, tensor<2xf32>
+  }
+  func.func private @df(%g: tensor<2xf32>, %t: tensor<2xf32>) -> tensor<2xf32> {
+    func.return %g : tensor<2xf32>
+  }
+  func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    %u = autodiff.subgraph @f(%x) {gradient = #autodiff.gradient<@df, real_outputs = 1, input_vjps = [0], captured_inputs = [],
+                                   captured_outputs = [1], output_vjps = [0]>} : (tensor<2xf32>) -> tensor<2xf32>
+    func.return %u : tensor<2xf32>
+  }
+
+After:
+  func.func private @f(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+    %t = torch.aten.exp.default(%x) : (tensor<2xf32>) -> tensor<2xf32>
+    %u = torch.aten.tanh.default(%t) : (tensor<2xf32>) -> tensor<2xf32>
+    func.return %u, %t : tensor<2xf32>, tensor<2xf32>
+  }
+  func.func private @df(%g: tensor<2xf32>, %t: tensor<2xf32>) -> tensor<2xf32> {
+    func.return %g : tensor<2xf32>
+  }
+  func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    %t = torch.aten.exp.default(%x) : (tensor<2xf32>) -> tensor<2xf32>
+    %u = torch.aten.tanh.default(%t) : (tensor<2xf32>) -> tensor<2xf32>
+    func.return %u : tensor<2xf32>
+  }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
+
+from fxc.dialects.autodiff import SubgraphOp
+from fxc.passes._statistics import count
+from fxc.passes.autodiff._functions import copy_ops
+
+
+@dataclass(frozen=True)
+class InlineAutodiffSubgraphsPass(ModulePass):
+    name = "inline-autodiff-subgraphs"
+
+    threshold: int = 5
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for subgraph in [inner for inner in op.walk() if isinstance(inner, SubgraphOp)]:
+            function = subgraph.function()
+            if function is not None and self.may_inline(function):
+                _inline(subgraph, function)
+                count("subgraphs inlined")
+            else:
+                count("subgraphs kept")
+
+    def may_inline(self, function: FuncOp) -> bool:
+        if len(function.body.blocks) != 1 or not isinstance(function.body.block.last_op, ReturnOp):
+            return False
+        ops = [inner for inner in function.body.walk() if not inner.has_trait(IsTerminator)]
+        return len(ops) < self.threshold and all(map(_runs_under_autograd, ops))
+
+
+def _runs_under_autograd(op: Operation) -> bool:
+    return op.name.startswith(("torch.", "fx."))
+
+
+def _inline(op: SubgraphOp, function: FuncOp) -> None:
+    copies, returned = copy_ops(function, op.operands)
+    Rewriter.insert_op(copies, InsertPoint.before(op))
+    for result, value in zip(op.results, returned, strict=False):
+        name = value._name
+        result.replace_all_uses_with(value)
+        value._name = name
+    Rewriter.erase_op(op)

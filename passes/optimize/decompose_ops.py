@@ -1,0 +1,143 @@
+"""decompose-ops: operators that hide a matrix product, or pointwise work, in what they are made of.
+
+Assumes:    the torch level without packed tuples (``lower-simple-tuples``); ``functionalize`` where norms run in training.
+Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they are ``mm``, and ``add`` for a bias. On other
+            devices than the CPU, which has fast kernels for them, ``layer_norm``, ``batch_norm`` and ``group_norm`` are
+            statistics and pointwise operators; with ``cpu = true`` everywhere. The parts are those of PyTorch's own
+            decomposition. Types of results do not change. Running it again changes nothing.
+Keeps:      ``addmm`` with other factors, with factors that are values, in half precision, where ``mm`` would round once
+            more, and with a bias whose strides the sum would take over. Norms that update their statistics in place. An
+            operator whose parts would write or draw, as ``linear`` of one vector, give another type, strides included, or
+            hand an operand back.
+            Sums are added up in another order, so results may differ in the last bits.
+Cost:       a PyTorch trace for each operator but ``addmm``: 3 to 30 ms. Run ``simplify`` afterwards.
+
+Before:
+    func.func @main(%b: tensor<4xf32>, %x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
+      %y = torch.aten.addmm.default(%b, %x, %w) : (tensor<4xf32>, tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+      fx.output(%y) : (tensor<2x4xf32>) -> ()
+    }
+After:
+    func.func @main(%b: tensor<4xf32>, %x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
+      %m = torch.aten.mm.default(%x, %w) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+      %y = torch.aten.add.Tensor(%b, %m) : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      fx.output(%y) : (tensor<2x4xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import is_pure
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.types import device, strides
+from fxc.passes._matching import dtype, number, rank, torch_op
+from fxc.passes._statistics import count
+from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
+
+_ADDMM = "aten.addmm.default"
+_PRODUCTS = frozenset(["aten.linear.default"])
+_NORMS = frozenset(
+    {
+        "aten.layer_norm.default", "aten.native_layer_norm.default", "aten.group_norm.default",
+        "aten.native_group_norm.default", "aten.batch_norm.default", "aten.native_batch_norm.default",
+        "aten._native_batch_norm_legit.default", "aten._native_batch_norm_legit.no_stats",
+        "aten._native_batch_norm_legit_no_training.default", "aten._native_batch_norm_legit_functional.default",
+        "aten.cudnn_batch_norm.default", "aten.miopen_batch_norm.default",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DecomposeOpsPass(ModulePass):
+    name = "decompose-ops"
+
+    cpu: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        pending = [inner for inner in op.walk() if isinstance(inner, TorchOp)]
+        while pending:
+            inner = pending.pop()
+            if inner.operator == _ADDMM:
+                _split_addmm(inner)
+            elif inner.operator in _PRODUCTS or (inner.operator in _NORMS and (self.cpu or _off_cpu(inner))):
+                pending += _decompose(ctx, inner)
+
+
+def _off_cpu(op: TorchOp) -> bool:
+    return all(device(v.type) != "cpu" for v in op.operands if isinstance(v.type, TensorType))
+
+
+def _split_addmm(op: TorchOp) -> None:
+    """addmm(b, x, y) -> b + mm(x, y)"""
+    bound = op.bound()
+    bias, result = bound["self"], op.results[0]
+    if not all(isinstance(operand.type, TensorType) for operand in op.operands) or not isinstance(bias, SSAValue):
+        return
+    if any(number(bound[name]) != 1 for name in ("beta", "alpha") if name in bound):
+        return
+    if dtype(result.type) in ("float16", "bfloat16") or strides(result.type) is not None:  # type: ignore[arg-type]
+        return
+    if dtype(bias.type) != dtype(result.type):
+        return
+    if rank(bias) == 2 and strides(bias.type) is not None:  # type: ignore[arg-type]
+        return
+    product = torch_op("aten.mm.default").build_call([bound["mat1"], bound["mat2"]], {}, [result.type], location=op.location)
+    total = torch_op("aten.add.Tensor").build_call([bias, product.results[0]], {}, [result.type], location=op.location)
+    _put_in_place(op, [product, total], [(result, total.results[0])])
+
+
+def _decompose(ctx: FxcContext, op: TorchOp) -> list[TorchOp]:
+    """Put the parts of ``op`` in its place; returns them."""
+    if op.is_packed or not is_pure(op):
+        return []
+    function = ctx.semantics.decompose(op)
+    if function is None:
+        return []
+    holder = ModuleOp([function])
+    LowerSimpleTuplesPass().apply(ctx, holder)
+    [function] = [inner for inner in holder.body.block.ops if isinstance(inner, FuncOp)]
+    *parts, last = function.body.block.ops
+    returned = list(last.operands)
+    read = [(old, new) for old, new in zip(op.results, returned, strict=True) if old.first_use is not None]
+    if any(new.type != old.type or isinstance(new, BlockArgument) for old, new in read):
+        return []
+    for argument, operand in zip(function.body.block.args, dict.fromkeys(op.operands), strict=True):
+        argument.replace_all_uses_with(operand)
+    Rewriter.erase_op(last)
+    for part in parts:
+        part.detach()
+        part.location = op.location
+    _put_in_place(op, parts, read)
+    return [part for part in _swept(parts) if isinstance(part, TorchOp)]
+
+
+def _put_in_place(op: TorchOp, parts: Sequence[Operation], read: Sequence[tuple[SSAValue, SSAValue]]) -> None:
+    Rewriter.insert_op(parts, InsertPoint.before(op))
+    for old, new in read:
+        new._name = old._name
+        old.replace_all_uses_with(new)
+    Rewriter.erase_op(op)
+    count(op.operator)
+
+
+def _swept(parts: Sequence[Operation]) -> list[Operation]:
+    """``parts`` without those that compute what nothing reads."""
+    kept = list[Operation]()
+    for part in reversed(parts):
+        if any(result.first_use is not None for result in part.results) or not is_pure(part):
+            kept.append(part)
+        else:
+            Rewriter.erase_op(part)
+    return kept

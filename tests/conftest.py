@@ -1,0 +1,19 @@
+"""Profiles of hypothesis: ``default``, and ``--hypothesis-profile=long`` to look for longer."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, Phase, settings
+
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
+
+for profile, examples in (("default", 50), ("long", 2000)):
+    settings.register_profile(
+        profile,
+        max_examples=examples,
+        deadline=None,
+        phases=PHASES,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        database=None,
+    )
+settings.load_profile("default")
