@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -549,3 +550,50 @@ def test_sizes_that_are_not_known_before_the_program_runs() -> None:
         wanted = torch.autograd.grad(values, [x, y], given)
         found = backward(module, gradient, [x, y], forward(module, [x, y], name), given)
         torch.testing.assert_close((found[0], found[1]), wanted)
+
+
+def program(draw: random.Random) -> str:
+    """A random program over tensors of one shape: what has derivatives, what is no torch op, what draws, and views."""
+    type = "tensor<2x2xf64>"
+    values, lines = ["x", "y"], list[str]()
+    for i in range(draw.randrange(4, 14)):
+        a, b = draw.choice(values[-4:]), draw.choice(values)
+        call = draw.choice(
+            [
+                f"torch.aten.sin.default(%{a}) : ({type}) -> {type}",
+                f"torch.aten.tanh.default(%{a}) : ({type}) -> {type}",
+                f"torch.aten.mul.Tensor(%{a}, %{b}) : ({type}, {type}) -> {type}",
+                f"torch.aten.add.Tensor(%{a}, %{b}) : ({type}, {type}) -> {type}",
+                f"fx.call_function @operator.neg(%{a}) : ({type}) -> {type}",
+                f"torch.aten.dropout.default(%{a}, 0.5, true) : ({type}) -> {type}",
+                f"torch.aten.view.default(%{a}, [2, 2]) : ({type}) -> {type}",
+                f"torch.aten.detach.default(%{a}) : ({type}) -> {type}",
+                f"torch.aten.rand_like.default(%{a}) : ({type}) -> {type}",
+            ]
+        )
+        lines.append(f"  %v{i} = {call}\n")
+        values.append(f"v{i}")
+    returned = [values[-1], *(value for value in values[2:-1] if draw.random() < 0.2)]
+    types, names = ", ".join([type] * len(returned)), ", ".join(f"%{value}" for value in returned)
+    return f"func.func @main(%x: {type}, %y: {type}) -> ({types}) {{\n{''.join(lines)}  func.return {names} : {types}\n}}\n"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs_in_slices(seed: int) -> None:
+    """Slices keep values, draws and gradients, at any threshold."""
+    draw = random.Random(seed)
+    text = program(draw)
+    before = parse_module(CONTEXT, text)
+    after = run(parse_module(CONTEXT, text), "create-autodiff-subgraphs", threshold=draw.randrange(1, 4))
+    run(after, "differentiate", *draw.choice([(), ("inline-autodiff-subgraphs",), DERIVED]))
+    inputs = (t(2, 2), t(2, 2, seed=1))
+    found = list[tuple[Any, Any]]()
+    for runtime in (Interpreter(functions(before)), Runtime(functions(after))):
+        torch.manual_seed(seed)
+        values = runtime.call(runtime.functions["main"], inputs)
+        weighted = [(value * (i + 1)).sum() for i, value in enumerate(values) if value.requires_grad]
+        gradients = torch.autograd.grad(weighted, inputs, allow_unused=True) if weighted else (None, None)
+        zeros = map(torch.zeros_like, inputs)
+        found.append((values, [z if g is None else g for g, z in zip(gradients, zeros, strict=True)]))
+    torch.testing.assert_close(*[values for values, _ in found])
+    torch.testing.assert_close(*[gradients for _, gradients in found])

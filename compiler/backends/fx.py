@@ -14,7 +14,7 @@ from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.utils._pytree import TreeSpec, tree_unflatten
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TensorType, TupleType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from fxc.backends.derivatives import Derivative
 from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, SubgraphOp, ZeroOp
@@ -149,6 +149,7 @@ class _Body:
         self.env = dict[SSAValue, Any]()
         self.placeholders = set[str]()
         self.constants = 0
+        self.regions = dict[str, Region]()
 
     def run(self) -> None:
         for op in self.block.ops:
@@ -256,9 +257,8 @@ class _Body:
     def higher_order(self, op: HigherOrderOp) -> None:
         nodes = dict[str, Node]()
         for name, region in zip(op.region_names(), op.regions, strict=True):
-            if not hasattr(self.root, name):
-                _set_module(self.root, name, self.region(region.block, name))
-            nodes[name] = self.create("get_attr", name, (), {}, name, region_location(op.location, name))
+            target = self.region_target(name, region)
+            nodes[name] = self.create("get_attr", target, (), {}, target, region_location(op.location, name))
         args, kwargs = op.trees()
 
         def leaf(value: SSAValue | Attribute) -> Any:
@@ -269,6 +269,19 @@ class _Body:
         target = resolve_higher_order(op.operator.removeprefix("higher_order."))
         packed = len(op.results) == 1 and _is_packed(op)
         self.call(op, "call_function", target, python, keywords, packed)
+
+    def region_target(self, name: str, region: Region) -> str:
+        """The submodule of a region: under its own name, unless another region has that; equal regions share one."""
+        target, i = name, 0
+        while hasattr(self.root, target):
+            known = self.regions.get(target)
+            if known is not None and known.is_structurally_equivalent(region):
+                return target
+            i += 1
+            target = f"{name}_{i}"
+        self.regions[target] = region
+        _set_module(self.root, target, self.region(region.block, name))
+        return target
 
     def region(self, block: Block, name: str) -> GraphModule:
         body = _Body(self.exporter, torch.nn.Module(), f"{self.prefix}{name}.", block)

@@ -34,6 +34,7 @@ from fxc.passes._statistics import count
 from fxc.passes.autodiff._functions import copy_body, copy_op, declare, fresh_symbol, owner_block, unpack
 from fxc.passes.autodiff._requires_grad import REQUIRES_GRAD, requires_grad
 
+_ATTEMPTS = 4
 _SIZES = frozenset(["torch.aten.sym_size.int", "torch.aten.sym_numel.default", "torch.aten.sym_stride.int"])
 
 
@@ -118,21 +119,38 @@ class ReverseDerivative:
         last = self.block.last_op
         assert last is not None
         outputs = list(last.operands)
-        real = len(outputs)
+        real, temporaries = len(outputs), self.build(outputs)
         input_vjps = [i for i, value in enumerate(outputs) if value in self.activity.active]
-        for index in input_vjps:
-            self.accumulate(outputs[index], self.argument(outputs[index]))
-        for op in reversed(list(self.block.ops)[:-1]):
-            self.backward(op)
-        returned = [arg for arg in self.block.args if arg in self.gradients]
-        results = [self.gradients[arg] for arg in returned]
-        self.reverse.add_op(ReturnOp(*results))
-        self.remove_unused()
         self.keep_sizes_only()
-        captured_inputs, captured_outputs, moved = self.capture(outputs, input_vjps)
+        captured_inputs, captured_outputs, moved = self.capture(outputs)
+        input_vjps += [outputs.index(value, real) for value in temporaries]
         self.redirect(moved)
         self.extend(outputs)
-        return self.finish(real, input_vjps, captured_inputs, captured_outputs, [arg.index for arg in returned])
+        returned = [arg.index for arg in self.block.args if arg in self.gradients]
+        return self.finish(real, input_vjps, captured_inputs, captured_outputs, returned)
+
+    def build(self, outputs: Sequence[SSAValue]) -> list[SSAValue]:
+        """Make the reverse block; returns the temporaries that have a gradient.
+
+        Which they are is known when it is there, but their gradients come from outside, and what is done with a gradient
+        depends on the layout of the whole sum. So it is made again, from the temporaries too.
+        """
+        temporaries = list[SSAValue]()
+        for _ in range(_ATTEMPTS):
+            self.reverse, self.gradients = Block(), {}
+            for value in (*(value for value in outputs if value in self.activity.active), *temporaries):
+                self.accumulate(value, self.argument(value))
+            for op in reversed(list(self.block.ops)[:-1]):
+                self.backward(op)
+            self.reverse.add_op(ReturnOp(*(self.gradients[arg] for arg in self.block.args if arg in self.gradients)))
+            self.remove_unused()
+            known = {*outputs, *self.block.args}
+            found = [value for value in self.read() if value not in known and value in self.gradients]
+            if found == temporaries:
+                return temporaries
+            temporaries = found
+            self.reverse.erase()
+        raise VerifyException(f"what the derivative of @{self.function.sym_name.data} saves does not settle")
 
     # the reverse block
 
@@ -235,58 +253,51 @@ class ReverseDerivative:
                 if owner_block(value) is self.block:
                     yield op, index, value
 
+    def readers(self) -> dict[SSAValue, list[Operation]]:
+        """Each value of f that df reads, and the ops that read it."""
+        found = dict[SSAValue, list[Operation]]()
+        for op, _, value in self.primals():
+            found.setdefault(value, []).append(op)
+        return found
+
+    def read(self) -> list[SSAValue]:
+        """The values of f that df reads for more than their sizes, inputs first, then in the order of the program."""
+        order = {value: i for i, value in enumerate(_defined(self.block))}
+        read = [value for value, ops in self.readers().items() if not _reads_sizes(ops) and not _is_constant(value)]
+        return sorted(read, key=order.__getitem__)
+
     def keep_sizes_only(self) -> None:
         """Moves to f what asks df for the size of a value that df needs for nothing else."""
-        readers = dict[SSAValue, list[Operation]]()
-        for op, _, value in self.primals():
-            readers.setdefault(value, []).append(op)
-        for value, ops in readers.items():
-            if all(op.name in _SIZES for op in ops):
-                for op in ops:
-                    op.detach()
-                    if isinstance(value, BlockArgument):
-                        self.block.insert_op_before(op, self.block.first_op)  # type: ignore[arg-type]
-                    else:
-                        assert isinstance(value.owner, Operation)
-                        self.block.insert_op_after(op, value.owner)
+        for value, ops in self.readers().items():
+            for op in ops if _reads_sizes(ops) else ():
+                op.detach()
+                if isinstance(value, BlockArgument):
+                    self.block.insert_op_before(op, self.block.first_op)  # type: ignore[arg-type]
+                else:
+                    assert isinstance(value.owner, Operation)
+                    self.block.insert_op_after(op, value.owner)
 
-    def capture(self, outputs: list[SSAValue], input_vjps: list[int]) -> tuple[list[int], list[int], dict[SSAValue, SSAValue]]:
-        """Makes what df reads of f its arguments; ``outputs`` and ``input_vjps`` grow by the temporaries."""
-        order = {value: i for i, value in enumerate(_defined(self.block))}
-        read = sorted({value for _, _, value in self.primals()}, key=order.__getitem__)
+    def capture(self, outputs: list[SSAValue]) -> tuple[list[int], list[int], dict[SSAValue, SSAValue]]:
+        """Makes what df reads of f its arguments, constants copies; ``outputs`` grows by the temporaries."""
         moved = dict[SSAValue, SSAValue]()
-        inputs, from_outputs = list[BlockArgument](), list[int]()
-        for value in read:
-            if isinstance(value.owner, Operation) and is_constant(value.owner):
+        for value in self.readers():
+            if isinstance(value.owner, Operation) and _is_constant(value):
                 copy = copy_op(value.owner, {})
                 self.reverse.insert_op_before(copy, self.reverse.first_op)  # type: ignore[arg-type]
                 moved[value] = copy.results[0]
-            elif value in outputs:
-                from_outputs.append(outputs.index(value))
-            elif isinstance(value, BlockArgument):
+        inputs, from_outputs = list[BlockArgument](), list[int]()
+        for value in self.read():
+            if isinstance(value, BlockArgument) and value not in outputs:
                 inputs.append(value)
-            else:
-                from_outputs.append(len(outputs))
+                continue
+            if value not in outputs:
                 outputs.append(value)
-                if value in self.gradients:
-                    input_vjps.append(len(outputs) - 1)
-                    self.add_vjp(value)
+            from_outputs.append(outputs.index(value))
         for value in (*inputs, *(outputs[i] for i in from_outputs)):
             argument = self.reverse.insert_arg(value.type, len(self.reverse.args))
             argument._name = value._name
             moved[value] = argument
         return [value.index for value in inputs], from_outputs, moved
-
-    def add_vjp(self, value: SSAValue) -> None:
-        """The gradient of a temporary output comes from outside too."""
-        gradient, argument = self.gradients[value], self.argument(value)
-        users = [use for use in gradient.uses]
-        *ops, total = self.sum(argument, gradient)
-        assert isinstance(gradient.owner, Operation)
-        self.reverse.insert_ops_after([*ops, total], gradient.owner)
-        for use in users:
-            use.operation.operands[use.index] = total.results[0]
-        self.gradients[value] = total.results[0]
 
     def redirect(self, moved: Mapping[SSAValue, SSAValue]) -> None:
         for op, index, value in list(self.primals()):
@@ -339,6 +350,14 @@ def _size(value: SSAValue, ops: list[Operation]) -> list[Tree]:
         else:
             found.append(int_attr(size))
     return found
+
+
+def _reads_sizes(ops: Sequence[Operation]) -> bool:
+    return all(op.name in _SIZES for op in ops)
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, Operation) and is_constant(value.owner)
 
 
 def _contiguous(gradient: SSAValue, ops: list[Operation]) -> SSAValue:

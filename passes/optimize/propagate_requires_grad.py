@@ -3,11 +3,11 @@
 Assumes:    verified IR with types that are up to date (``propagate-shapes``); best after ``inline``.
 Guarantees: ``requires_grad = [true, false]`` on an op has a bool for each of its results: false where PyTorch gives a result
             that does not require grad, for arguments of the function that require grad where they say ``fx.requires_grad``;
-            where none says so, its parameters do. True where it may. What an op does is PyTorch's own answer: ``detach``, comparisons, integers, operators without
-            a derivative, and those that have one for some operands only. A ``cond`` is what either region is, a ``while_loop``
-            what any of its runs is, and a region under ``wrap_with_set_grad_enabled(false, ...)`` requires none. Private
-            functions take what any call passes. A tensor that is written with what requires grad does so everywhere. Old
-            attributes are replaced.
+            where none says so, its parameters do. True where it may. What an op does is PyTorch's own answer: ``detach``,
+            comparisons, integers, operators without a derivative, and those that have one for some operands only. A ``cond``
+            is what either region is, a ``while_loop`` what any of its runs is, and what a region computes under
+            ``wrap_with_set_grad_enabled(false, ...)`` requires none. Private functions take what any call passes. A tensor
+            that is written with what requires grad does so everywhere. Old attributes are replaced.
 Keeps:      ops of which nothing is known have no attribute, which counts as true: captured Python calls, unknown higher-order
             operators, and operators that have an argument ``requires_grad``. Where PyTorch cannot tell, what a float or
             complex result computes from what requires grad does too.
