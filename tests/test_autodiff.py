@@ -157,6 +157,11 @@ def bn(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, train: bool) -> torch.
     return F.batch_norm(x, None if train else mean, None if train else var, w, b, train)
 
 
+def projected(x: torch.Tensor) -> torch.Tensor:
+    q, k, v = x.view(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4)
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 5, 8)
+
+
 CASES: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     "diamond": (lambda x: torch.exp(x) * torch.sin(x) + x, (t(2, 3),)),
     "broadcast": (lambda x, y: x * y + y, (t(2, 3), t(3))),
@@ -199,6 +204,10 @@ CASES: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     "attention": (
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
         (t(1, 2, 4, 8), t(1, 2, 4, 8, seed=1), t(1, 2, 4, 8, seed=2)),
+    ),
+    "attention of one projection": (
+        lambda x, w: projected(F.linear(x, w)),
+        (t(2, 5, 8), t(24, 8)),
     ),
     "cross entropy": (lambda x, i: F.cross_entropy(x, i, label_smoothing=0.1), (t(4, 3), ints(0, 2, 1, 1))),
     "losses": (lambda x, y: F.mse_loss(x, y) + F.huber_loss(x, y) + F.l1_loss(x, y), (t(3), t(3, seed=1))),

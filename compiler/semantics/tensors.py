@@ -251,7 +251,9 @@ class FakeWorld:
                     hint = min(2 * hint + 7 + 2 * len(self._symbols), number.get("max", sys.maxsize))
                 from torch._dynamo.source import ConstantSource  # imports Dynamo, which static shapes need not pay for
 
-                symbol = self.shape_env.create_symbol(hint, ConstantSource(name), DimDynamic.DYNAMIC, None)
+                symbol = self.shape_env.create_symbol(
+                    hint, ConstantSource(name), DimDynamic.DYNAMIC, None, do_not_specialize_zero_one=hint < 2
+                )
                 value = self.shape_env.create_symintnode(symbol, hint=hint)
                 if isinstance(value, torch.SymInt):
                     low, high = number.get("min", 2), number.get("max")

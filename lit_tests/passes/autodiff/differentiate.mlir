@@ -6,10 +6,10 @@
 // CHECK:         func.return %c, %a, %b
 // CHECK-LABEL: func.func private @diamond_df(%d_c: {{.*}}, %d_a: {{.*}}, %d_b: {{.*}}, %x: {{.*}}, %a: {{.*}}, %b: {{.*}})
 // CHECK-NEXT:    %d_a_1, %d_b_1 = autodiff.grad_of "aten.mul.Tensor"(%d_c) ({
-// CHECK:         %0 = autodiff.add(%d_b, %d_b_1)
-// CHECK-NEXT:    %1 = autodiff.add(%d_a, %d_a_1)
-// CHECK-NEXT:    %d_x = autodiff.grad_of "aten.sin.default"(%0) ({
-// CHECK:         %d_x_1 = autodiff.grad_of "aten.exp.default"(%1) ({
+// CHECK:         %0 = autodiff.add(%d_a, %d_a_1)
+// CHECK-NEXT:    %1 = autodiff.add(%d_b, %d_b_1)
+// CHECK-NEXT:    %d_x = autodiff.grad_of "aten.sin.default"(%1) ({
+// CHECK:         %d_x_1 = autodiff.grad_of "aten.exp.default"(%0) ({
 // CHECK:         %2 = autodiff.add(%d_x, %d_x_1)
 // CHECK-NEXT:    func.return %2
 // CHECK-LABEL: func.func @main
@@ -168,4 +168,24 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   %b = autodiff.subgraph @shared(%a) : (tensor<2xf32>) -> tensor<2xf32>
   %c = func.call @shared(%b) : (tensor<2xf32>) -> tensor<2xf32>
   func.return %c : tensor<2xf32>
+}
+
+// -----
+
+/// A gradient that is summed in another layout than it was first made in: what is done with it is done with the sum.
+// CHECK-LABEL: func.func private @layouts_df
+// CHECK:         autodiff.grad_of "aten.t.default"(%{{[0-9]+}}) ({
+// CHECK-NEXT:      {{.*}} = torch.aten.t.default(%{{[0-9]+}}) : (tensor<2x3xf32>) -> tensor<3x2xf32, #torch.meta<strides = [1, 3]>>
+func.func private @layouts(%x: tensor<3x2xf32>, %w: tensor<3x4xf32>) -> tensor<2x4xf32> {
+  %e = torch.aten.exp.default(%x) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  %v = torch.aten.t.default(%e) : (tensor<3x2xf32>) -> tensor<2x3xf32, #torch.meta<strides = [1, 2]>>
+  %c = torch.aten.clone.default(%v, memory_format = torch.contiguous_format) : (tensor<2x3xf32, #torch.meta<strides = [1, 2]>>) -> tensor<2x3xf32>
+  %s = torch.aten.sum.default(%c) : (tensor<2x3xf32>) -> tensor<f32>
+  %m = torch.aten.mm.default(%v, %w) : (tensor<2x3xf32, #torch.meta<strides = [1, 2]>>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %r = torch.aten.mul.Tensor(%m, %s) : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  func.return %r : tensor<2x4xf32>
+}
+func.func @main(%x: tensor<3x2xf32>, %w: tensor<3x4xf32>) {
+  %y = autodiff.subgraph @layouts(%x, %w) : (tensor<3x2xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  fx.output((%y,)) : (tensor<2x4xf32>) -> ()
 }
