@@ -19,7 +19,7 @@ test: $(READY)
 
 # All of PyTorch's operator samples instead of the fraction that `make test` runs.
 test-opinfo: $(READY)
-	$(BIN)/python tests/opinfo/suite.py
+	$(BIN)/python -m tests.opinfo.suite
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -386,7 +386,9 @@ class CallReader:
             return int_attr(value) if isinstance(value, int) else float_attr(value)
         type = parser.parse_type()
         if isinstance(type, AnyFloat):
-            return FloatAttr(_float_of_bits(value, type) if number.text.startswith("0x") else value, type)
+            if isinstance(value, int) and number.text.startswith("0x"):
+                return FloatAttr(_float_of_bits(value, type), type)
+            return FloatAttr(value, type)
         if isinstance(type, (IntegerType, IndexType)) and isinstance(value, int):
             return IntegerAttr(value, type)
         parser.raise_error(f"a number cannot have the type {type}", number.span)

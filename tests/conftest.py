@@ -1,4 +1,4 @@
-"""Profiles of hypothesis: ``default``, and ``--hypothesis-profile=long`` to look for longer."""
+"""Profiles of hypothesis: ``default``, the same examples every time, and ``--hypothesis-profile=long`` to look for new ones."""
 
 from __future__ import annotations
 
@@ -15,5 +15,6 @@ for profile, examples in (("default", 50), ("long", 2000)):
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
         database=None,
+        derandomize=profile == "default",
     )
 settings.load_profile("default")

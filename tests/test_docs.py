@@ -1,8 +1,8 @@
 """Every fenced example in README.md and docs/ runs.
 
-In a document, in order: ``python`` blocks run in one namespace, a ``text`` block after one is what it printed; ``mlir NAME`` blocks are
-written to the working directory and must parse; ``console`` blocks are commands (``$ fxc-opt ...``) with what they print; ``sh`` blocks
-may only name make targets that exist. A fence of any other kind is prose.
+In a document, in order: ``python`` blocks run in one namespace, a ``text`` block after one is what it printed; ``mlir NAME``
+blocks are written to the working directory and must parse; ``console`` blocks are commands (``$ fxc-opt ...``) with what they
+print; ``sh`` blocks may only name make targets that exist. A fence of any other kind is prose.
 """
 
 from __future__ import annotations

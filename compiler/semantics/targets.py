@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.fx._symbolic_trace import _assert_is_none
 from torch.overrides import get_overridable_functions
 
 from fxc.dialects.effects import IN_PLACE_OPERATORS
@@ -282,7 +283,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
     for name in _CREATION:
         if (function := getattr(torch, name, None)) is not None:
             table[f"torch.{name}"] = function
-    table["torch.fx._symbolic_trace._assert_is_none"] = torch.fx._symbolic_trace._assert_is_none
+    table["torch.fx._symbolic_trace._assert_is_none"] = _assert_is_none
     overridable = {id(function) for functions in get_overridable_functions().values() for function in functions}
     for prefix, namespace in _NAMESPACES.items():
         for name in dir(namespace):
