@@ -134,8 +134,16 @@ def _state_facts(module: ModuleOp) -> dict[str, tuple[str, bool]]:
     for attrs in attributes:
         kind, name = attrs.get("fx.kind"), attrs.get("fx.name")
         if isinstance(kind, StringAttr) and kind.data in STATE_KINDS and isinstance(name, StringAttr):
-            facts.setdefault(name.data, (kind.data, not marked or "fx.requires_grad" in attrs))
+            learns = "fx.frozen" not in attrs and (not marked or "fx.requires_grad" in attrs)
+            facts.setdefault(name.data, (kind.data, learns))
     return facts
+
+
+def is_frozen(tensor: torch.Tensor | None) -> bool:
+    """Whether ``tensor`` is a parameter that does not learn; its argument is marked ``fx.frozen``."""
+    import torch
+
+    return isinstance(tensor, torch.nn.Parameter) and tensor.dtype.is_floating_point and not tensor.requires_grad
 
 
 STATE_KINDS = frozenset({"parameter", "buffer", "constant"})
@@ -179,7 +187,9 @@ def load_state(path: Path, names: Iterable[str]) -> dict[str, torch.Tensor]:
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
-            aliases, views = json.loads(metadata.get("aliases", "{}")), json.loads(metadata.get("complex", "{}"))
+            aliases, views = (json.loads(metadata.get(key, "{}")) for key in ("aliases", "complex"))
+            if not isinstance(aliases, dict) or not isinstance(views, dict):
+                raise ValueError("its list of shared tensors is damaged")
             stored = set(file.keys())
             for name in names:
                 source = aliases.get(name, name)

@@ -358,3 +358,13 @@ def test_interpreter_can_be_subclassed() -> None:
     assert "torch.aten.layer_norm.default" in seen and "fx.call_module" in seen
     with pytest.raises(InputError):
         Log(program).run(torch.zeros(1))
+
+
+@pytest.mark.parametrize("route", ["export", "make_fx", "dynamo", "symbolic_trace"])
+def test_a_frozen_parameter_stays_frozen(route: str, tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    model[0].weight.requires_grad_(False)
+    program = fxc.run_passes(fxc.capture(model, (torch.randn(2, 3),), route=route), "lower-to-torch")
+    program.save(tmp_path / "model.mlir")
+    loaded = dict(fxc.to_fx(fxc.Program.load(tmp_path / "model.mlir")).named_parameters())
+    assert {name: p.requires_grad for name, p in loaded.items()} == {n: p.requires_grad for n, p in model.named_parameters()}

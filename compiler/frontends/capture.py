@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.dialects.values import str_attr
 from fxc.errors import CaptureError, FxcError
 from fxc.frontends.fx import import_fx
 from fxc.frontends.resign import resign
-from fxc.program import Program
+from fxc.program import Program, is_frozen
 from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.semantics.trace import first_line
 
@@ -222,7 +222,8 @@ def _name_state(program: Program, inputs: Sequence[Any], state: Mapping[str, tor
         name = names.get(id(value))
         if name is not None:
             kind = "parameter" if id(value) in parameters else "buffer"
-            known = DictionaryAttr({**known.data, "fx.kind": str_attr(kind), "fx.name": str_attr(name)})
+            frozen = {"fx.frozen": UnitAttr()} if is_frozen(value) else {}
+            known = DictionaryAttr({**known.data, "fx.kind": str_attr(kind), "fx.name": str_attr(name), **frozen})
             program.state[name] = value
         attributes.append(known)
     function.properties["arg_attrs"] = ArrayAttr(attributes)

@@ -20,7 +20,7 @@ from fxc.dialects.torch_ops import make_op_class
 from fxc.dialects.types import SYMBOLS
 from fxc.dialects.values import encode, int_attr, str_attr
 from fxc.errors import CaptureError
-from fxc.program import Program
+from fxc.program import Program, is_frozen
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.semantics.tensors import symbols_of
@@ -65,7 +65,6 @@ class _ModuleImporter(GraphImporter):
     def exported(self, program: ExportedProgram) -> Program:
         signature = program.graph_signature
         specs = {spec.arg.name: spec for spec in signature.input_specs if hasattr(spec.arg, "name")}
-        function = self.function(program.graph_module, program.graph, specs)
         for spec in signature.input_specs:
             if _KINDS.get(spec.kind.name, "input") != "input" and spec.target is not None:
                 value = program.state_dict.get(spec.target)
@@ -75,6 +74,7 @@ class _ModuleImporter(GraphImporter):
                         f"the exported program holds {spec.target!r}, which is no tensor but a {type(value).__name__}"
                     )
                 self.state[spec.target] = value
+        function = self.function(program.graph_module, program.graph, specs)
         self.mark_mutations(function, program)
         spec_in, spec_out = program.call_spec.in_spec, program.call_spec.out_spec
         if spec_in is not None and spec_out is not None:
@@ -121,6 +121,8 @@ class _ModuleImporter(GraphImporter):
             attributes["fx.kind"] = str_attr(kind)
             if spec.target is not None:
                 attributes["fx.name"] = str_attr(spec.target)
+                if is_frozen(self.state.get(spec.target)):
+                    attributes["fx.frozen"] = UnitAttr()
             if spec.persistent is False:
                 attributes["fx.non_persistent"] = UnitAttr()
         if node.args:

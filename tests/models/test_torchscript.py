@@ -38,7 +38,9 @@ def test_training(name: str) -> None:
     total(actual).backward()
     total(expected).backward()
     for (where, ours), theirs in zip(model.named_parameters(), eager.parameters(), strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-4, msg=lambda text, where=where: f"{where}: {text}")
+        torch.testing.assert_close(
+            ours.grad, theirs.grad, rtol=1e-3, atol=1e-4, msg=lambda text, where=where: f"{where}: {text}"
+        )
     for ours, theirs in zip(model.buffers(), eager.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs)
 
