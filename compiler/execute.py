@@ -103,7 +103,7 @@ def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, se
 
     from fxc.semantics.interpret import error_of
 
-    run = _Run(program)
+    run = BoundProgram(program)
     values = run.bind(inputs)
     if seed is not None:
         torch.manual_seed(seed)
@@ -118,10 +118,10 @@ def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, se
     written = {name: value for name, value in zip(names, values, strict=True) if run.is_written(value)} | run.written_state()
     if lifted:
         return Outcome(returned, written)
-    return _finish(program.main, returned, names, written)
+    return outcome_of(program.main, returned, names, written)
 
 
-class _Run:
+class BoundProgram:
     """The state of one execution: copies of tensors that share memory where the originals do."""
 
     def __init__(self, program: Program) -> None:
@@ -209,7 +209,7 @@ class _Run:
         return build_module(path, self.modules, self.tensors, self.tensor, self.program.live)
 
 
-def _finish(function: FuncOp, returned: Any, names: Sequence[str], written: Mapping[str, Any]) -> Outcome:
+def outcome_of(function: FuncOp, returned: Any, names: Sequence[str], written: Mapping[str, Any]) -> Outcome:
     """Takes the new values of arguments out of what was returned, and nests the rest as the model did."""
     from torch.utils._pytree import tree_unflatten
 

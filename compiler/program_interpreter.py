@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fxc.execute import _finish, _Run, arguments
+from fxc.execute import BoundProgram, arguments, outcome_of
 from fxc.program import Program
 from fxc.semantics.interpret import Interpreter as ReferenceInterpreter
 from fxc.signature import signature_of
@@ -18,15 +18,15 @@ class Interpreter(ReferenceInterpreter):
     """
 
     def __init__(self, program: Program) -> None:
-        super().__init__(_Run(program).interpreter.functions, live=program.live)
+        super().__init__(BoundProgram(program).interpreter.functions, live=program.live)
         self.program = program
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """What the program returns, nested as in the captured model, which the inputs are, too. InputError for wrong ones."""
-        binding = _Run(self.program)
+        binding = BoundProgram(self.program)
         self.tensor, self.submodule = binding.tensor, binding.submodule
         signature = signature_of(self.program)
         signature.check(args, kwargs)
         values = binding.bind(signature.leaves(args, kwargs) or ())
         returned = self.call(self.program.main, values)
-        return _finish(self.program.main, returned, [a.name for a in arguments(self.program)], {}).value
+        return outcome_of(self.program.main, returned, [a.name for a in arguments(self.program)], {}).value

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     ComplexType,
+    IndexType,
     IntegerAttr,
     IntegerType,
     Signedness,
@@ -289,6 +290,14 @@ def layout(type: TensorType) -> str:
 def tuple_type(types: Sequence[Attribute]) -> TupleType:
     """The packed result of a call that returns several values; Python lists and tuples alike."""
     return TupleType(ArrayAttr(list(types)))  # type: ignore[arg-type]
+
+
+_IMMUTABLE = (IntType, FloatType, BoolType, NoneValueType, IntegerType, IndexType)
+
+
+def is_mutable(type: Attribute) -> bool:
+    """Whether a value of ``type`` may hold memory that an op can write."""
+    return not isinstance(type, _IMMUTABLE)
 
 
 SYMBOLS = "torch.symbols"

@@ -16,8 +16,8 @@ from fxc.dialects.effects import is_pure
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
+from fxc.dialects.types import is_mutable
 from fxc.passes._constants import is_host_constant, is_uninitialized
-from fxc.passes._escape import is_mutable
 from fxc.passes._memory import Memory, is_isolated
 from fxc.passes._shape_queries import answer
 

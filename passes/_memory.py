@@ -18,7 +18,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator
 from fxc.dialects.effects import aliases, is_view, writes
 from fxc.dialects.fx import GetAttrOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.passes._escape import is_mutable
+from fxc.dialects.types import is_mutable
 from fxc.passes._tuples import selected_index
 
 Set: TypeAlias = "SSAValue | str"

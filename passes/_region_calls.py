@@ -126,11 +126,3 @@ def inline_region(op: HigherOrderOp, region: Region) -> Operation | None:
         if before is None and around.first_op is following
         else (around.first_op if before is None else before.next_op)
     )
-
-
-def _erase_with_readers(op: Operation) -> None:
-    """Erase ``op`` and the selections from its packed result, which nothing reads any more."""
-    for result in op.results:
-        for use in list(result.uses):
-            _erase_with_readers(use.operation)
-    Rewriter.erase_op(op)

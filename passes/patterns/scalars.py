@@ -6,7 +6,7 @@ from xdsl.traits import IsTerminator
 
 from fxc.dialects.call import CallOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.passes._escape import is_mutable
+from fxc.dialects.types import is_mutable
 from fxc.passes._rewriting import Pattern, PatternRewriter
 
 

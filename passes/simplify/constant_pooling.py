@@ -39,8 +39,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.types import is_mutable
 from fxc.passes._constants import is_constant
-from fxc.passes._escape import is_mutable
 from fxc.passes._memory import Memory, is_isolated, scopes
 from fxc.passes._statistics import count
 

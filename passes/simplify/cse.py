@@ -41,7 +41,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.effects import is_pure, reads_memory
-from fxc.passes._escape import is_mutable
+from fxc.dialects.types import is_mutable
 from fxc.passes._memory import Memory, Set, is_isolated, is_same_memory, scopes
 from fxc.passes._statistics import count
 
