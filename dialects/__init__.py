@@ -25,4 +25,9 @@ def all_dialects() -> dict[str, Callable[[], Dialect]]:
 
         return Autodiff
 
-    return {"fx": fx, "torch": torch, "autodiff": autodiff}
+    def fusion() -> Dialect:
+        from fxc.dialects.fusion import Fusion
+
+        return Fusion
+
+    return {"fx": fx, "torch": torch, "autodiff": autodiff, "fusion": fusion}

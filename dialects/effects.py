@@ -186,9 +186,16 @@ def reshapes(op: Operation) -> list[SSAValue]:
 
 
 def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
-    """(result index, operand) pairs that may share memory, as the schema says; all pairs where nothing is known."""
+    """(result index, operand) pairs that may share memory, as the schema says; all pairs where nothing is known.
+
+    Of a ``fusion.group`` the second is a value that its body reads.
+    """
+    from fxc.dialects.fusion import GroupOp
     from fxc.dialects.torch_ops.base import TorchOp
 
+    if isinstance(op, GroupOp):
+        yield from ((i, source) for i, value in enumerate(op.yielded()) for source in _sources(value, op))
+        return
     if not isinstance(op, TorchOp):
         if not _returns_fresh(op):
             yield from ((i, operand) for i in range(len(op.results)) for operand in op.operands)
@@ -204,6 +211,16 @@ def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
             tied = argument.alias and (argument.alias in sets or "*" in sets)
             if (tied or (not declared and argument in undeclared)) and argument.name in bound:
                 yield from ((i, leaf) for leaf in leaves(bound[argument.name]) if isinstance(leaf, SSAValue))
+
+
+def _sources(value: SSAValue, group: Operation) -> Iterator[SSAValue]:
+    """The values around ``group`` whose memory a value of its body may share."""
+    if not isinstance(value.owner, Operation) or value.owner.parent_op() is not group:
+        yield value
+        return
+    for index, operand in aliases(value.owner):
+        if value.owner.results[index] is value:
+            yield from _sources(operand, group)
 
 
 def is_view(op: Operation) -> bool:

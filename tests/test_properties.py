@@ -597,9 +597,6 @@ def is_idempotent(name: str) -> bool:
 
 REFUSED = (
     "might be aliasing the input",  # operands of a cond that share memory
-    "mutating a non-functional tensor",  # a constant that is written
-    "isFunctionalTensor(tensor) INTERNAL ASSERT",  # a dropout of a constant
-    "cannot mutate tensors with frozen storage",  # what dropout gives, written
 )
 """What functionalize may say: it does not know these programs yet."""
 

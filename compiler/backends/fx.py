@@ -19,6 +19,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region
 from fxc.backends.derivatives import Derivative
 from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, SubgraphOp, ZeroOp
 from fxc.dialects.effects import aliases
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.fusion import YieldOp as GroupYieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
@@ -152,7 +154,10 @@ class _Body:
         self.regions = dict[str, Region]()
 
     def run(self) -> None:
-        for op in self.block.ops:
+        self.ops(self.block)
+
+    def ops(self, block: Block) -> None:
+        for op in block.ops:
             try:
                 self.op(op)
             except FxcError as error:
@@ -199,6 +204,11 @@ class _Body:
                 self.differentiable(op, gradient)
             case ZeroOp():
                 self.env[op.result] = None
+            case GroupOp():
+                self.ops(op.body.block)
+                self.env.update((new, self.env[old]) for new, old in zip(op.results, op.yielded(), strict=True))
+            case GroupYieldOp():
+                pass
             case func.CallOp() | SubgraphOp():
                 self.function_call(op)
             case OutputOp():

@@ -226,4 +226,5 @@ def _name_state(program: Program, inputs: Sequence[Any], state: Mapping[str, tor
             known = DictionaryAttr({**known.data, "fx.kind": str_attr(kind), "fx.name": str_attr(name), **frozen})
             program.state[name] = value
         attributes.append(known)
-    function.properties["arg_attrs"] = ArrayAttr(attributes)
+    if attributes:
+        function.properties["arg_attrs"] = ArrayAttr(attributes)

@@ -110,7 +110,7 @@ class _ModuleImporter(GraphImporter):
         terminator = block.last_op
         assert terminator is not None
         type = FunctionType.from_lists([arg.type for arg in block.args], terminator.operand_types)
-        return FuncOp("main", type, Region(block), arg_attrs=ArrayAttr(attributes))
+        return FuncOp("main", type, Region(block), arg_attrs=ArrayAttr(attributes) if attributes else None)
 
     def argument_attributes(self, node: Node, spec: Any) -> DictionaryAttr:
         attributes: dict[str, Attribute] = {"fx.kind": str_attr("input"), "fx.name": str_attr(str(node.target))}

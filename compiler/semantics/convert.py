@@ -337,7 +337,8 @@ class _Converter:
         given = len(block.args) - len(self.state.leaves)
         known = list(function.arg_attrs) if function.arg_attrs is not None else [DictionaryAttr({})] * given
         known += self.state.argument_attributes()
-        function.properties["arg_attrs"] = ArrayAttr(known)
+        if any(attributes.data for attributes in known):
+            function.properties["arg_attrs"] = ArrayAttr(known)
         terminator = block.last_op
         assert terminator is not None
         function.properties["function_type"] = FunctionType.from_lists([a.type for a in block.args], terminator.operand_types)

@@ -2,62 +2,129 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode, dispatch_functionalize
-from torch.utils._pytree import TreeSpec, tree_flatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from fxc.dialects.effects import writes
 from fxc.dialects.fx import OutputOp
+from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.types import SYMBOLS
 from fxc.dialects.values import int_attr
+from fxc.errors import CaptureError
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.nesting import OUTPUTS, nesting_attr
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
+from fxc.semantics.values import constant_value
 
 
 def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
     """Rewrites ``function`` without mutation, in place.
 
     An argument that was written comes back as an extra result in front, marked ``fx.mutates = <argument index>``. Calls are
-    inlined on the way. A function without mutation is left as it is.
+    inlined on the way. A function without mutation is left as it is. CaptureError where a branch of a higher-order operator
+    writes to an operand, which PyTorch's operators forbid.
     """
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
     if not _mutates(function, functions):
         return
     symbols = module.attributes.get(SYMBOLS)
-    world = FakeWorld(symbols if isinstance(symbols, DictionaryAttr) else None)
-    interpreter = Interpreter(functions)
-    block = function.body.block
-    already = _already_returned(function)
-    written, specs = list[int](), list[TreeSpec]()
+    tracer = _Tracer(_Interpreter(functions), symbols if isinstance(symbols, DictionaryAttr) else None)
+    for op in reversed(list(function.walk())):
+        if isinstance(op, HigherOrderOp):
+            for region in op.regions:
+                _functionalize_region(op, region, tracer)
+    name = f"@{function.sym_name.data}"
+    new, written, spec = tracer.without_writes(function.body.block, name, _already_returned(function))
+    _replace(function, new, written, spec)
 
-    def run(*args: Any) -> list[Any]:
-        outputs, spec = tree_flatten(interpreter.call(function, args))
-        specs[:] = [spec]
-        written[:] = [
-            i
-            for i, arg in enumerate(args)
-            if i not in already and isinstance(arg, FunctionalTensor) and torch._functionalize_has_data_mutation(arg.elem)  # type: ignore[attr-defined]
-        ]
-        return [*(args[i] for i in written), *outputs]
 
-    mode = FunctionalTensorMode(pre_dispatch=True, export=True)
-    fakes = [world.fake(argument.type) for argument in block.args]
-    graph = trace(dispatch_functionalize(run, mode), fakes, world, f"@{function.sym_name.data}")
-    graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _draws(node))
-    importer = GraphImporter(world.type_of, constants_inline=True)
-    new = importer.block(graph, list(graph.graph.nodes), "", None)
-    for old_argument, new_argument in zip(block.args, new.args, strict=True):
-        new_argument._name, new_argument.location = old_argument._name, old_argument.location
-    _replace(function, new, written, specs[0])
+class _Interpreter(Interpreter):
+    """Constants are tensors of the graph, which it may write to, not of the process; made before anything is traced."""
+
+    def __init__(self, functions: Mapping[str, func.FuncOp]) -> None:
+        super().__init__(functions)
+        found = (op for function in functions.values() for op in function.walk() if isinstance(op, ConstantOp))
+        self.constants = {op: constant_value(op) for op in found if isinstance(op.value, TensorLiteralAttr)}
+
+    def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
+        if isinstance(op, ConstantOp) and op in self.constants:
+            return [torch.ops.aten.lift_fresh_copy.default(self.constants[op])]
+        return super().op(op, env)
+
+
+class _Tracer:
+    """Traces blocks under PyTorch's functionalization."""
+
+    def __init__(self, interpreter: _Interpreter, symbols: DictionaryAttr | None) -> None:
+        self.interpreter, self.symbols = interpreter, symbols
+
+    def without_writes(self, block: Block, what: str, already: set[int]) -> tuple[Block, list[int], TreeSpec]:
+        """The block that returns (the new values of the arguments that ``block`` writes, what it returns), flat; the indices
+        of those arguments, ``already`` apart; and how what it returns is nested."""
+        world = FakeWorld(self.symbols)
+        written, specs = list[int](), list[TreeSpec]()
+
+        def run(*args: Any) -> list[Any]:
+            outputs, spec = tree_flatten(self.interpreter.block(block, args))
+            specs[:] = [spec]
+            written[:] = [i for i, arg in enumerate(args) if i not in already and _is_written(arg)]
+            return [*(args[i] for i in written), *outputs]
+
+        fakes = [world.fake(argument.type) for argument in block.args]
+        graph = self.graph(run, fakes, world, what)
+        graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _draws(node))
+        importer = GraphImporter(world.type_of, constants_inline=True)
+        new = importer.block(graph, list(graph.graph.nodes), "", None)
+        for old_argument, new_argument in zip(block.args, new.args, strict=True):
+            new_argument._name, new_argument.location = old_argument._name, old_argument.location
+        return new, written, specs[0]
+
+    def graph(self, run: Callable[..., Any], fakes: list[Any], world: FakeWorld, what: str) -> torch.fx.GraphModule:
+        """Composite operators stay whole, unless one's result is written: PyTorch takes such a result for a possible view."""
+        try:
+            mode = FunctionalTensorMode(pre_dispatch=True, export=True)
+            return trace(dispatch_functionalize(run, mode), fakes, world, what)
+        except CaptureError as error:
+            if "frozen storage" not in error.message:
+                raise
+            mode = FunctionalTensorMode(pre_dispatch=True, export=False)
+            return trace(dispatch_functionalize(run, mode), fakes, world, what)
+
+
+def _is_written(arg: Any) -> bool:
+    return isinstance(arg, FunctionalTensor) and torch._functionalize_has_data_mutation(arg.elem)  # type: ignore[attr-defined]
+
+
+def _functionalize_region(op: HigherOrderOp, region: Region, tracer: _Tracer) -> None:
+    block = region.block
+    if not any(isinstance(inner, (TorchOp, HigherOrderOp)) and writes(inner) != [] for inner in block.ops):
+        return
+    new, written, spec = tracer.without_writes(block, op.name, set())
+    if written:
+        names = ", ".join(f"%{block.args[i]._name or i}" for i in written)
+        raise CaptureError(
+            f"a region of {op.operator} writes to its argument {names}, which PyTorch's operator forbids",
+            op=op_text(op),
+            hint="compute a new tensor there and return it",
+        )
+    output = new.last_op
+    assert isinstance(output, OutputOp)
+    nested = tree_unflatten(list(output.trees()[0][0]), spec)
+    new.insert_op_before(OutputOp.build_call([nested], {}, [], location=output.location), output)
+    new.erase_op(output)
+    region.detach_block(block)
+    region.add_block(new)
 
 
 def _mutates(function: func.FuncOp, functions: dict[str, func.FuncOp]) -> bool:

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import TensorType, TupleType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
-from fxc.dialects import types
+from fxc.dialects import fusion, types
 from fxc.dialects.autodiff import (
     AddOp,
     AnyNonzeroOp,
@@ -85,7 +85,7 @@ class Interpreter:
         for op in block.ops:
             if isinstance(op, OutputOp):
                 return self.python(op.trees()[0], env)[0]
-            if isinstance(op, (func.ReturnOp, scf.YieldOp, YieldOp)):
+            if isinstance(op, (func.ReturnOp, scf.YieldOp, YieldOp, fusion.YieldOp)):
                 return [env[value] for value in op.operands]
             try:
                 results = self.op(op, env)
@@ -135,6 +135,8 @@ class Interpreter:
             case GradOfOp():
                 if all(env[gradient] is None for gradient in op.operands):
                     return [None] * len(op.results)
+                return self.block(op.body.block, (), _mutable(env))
+            case fusion.GroupOp():
                 return self.block(op.body.block, (), _mutable(env))
             case AnyNonzeroOp() | AddOp() | SumToSizeOp() | MaterializeOp():
                 return [_gradient(op, self.python(op.trees()[0], env))]

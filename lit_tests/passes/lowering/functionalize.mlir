@@ -70,3 +70,48 @@ func.func @nested(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = torch.aten.relu_.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(({"y" = %y}, none)) : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// A constant that is written is a tensor of the graph.
+// CHECK-LABEL: func.func @constant
+// CHECK: torch.constant([1.0]) : tensor<1xf32>
+// CHECK: torch.aten.add.Tensor
+func.func @constant(%x: tensor<1xf32>) -> tensor<1xf32> {
+  %c = torch.constant([1.0]) : tensor<1xf32>
+  %e = torch.aten.add_.Tensor(%c, %x) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  func.return %e : tensor<1xf32>
+}
+
+// -----
+
+/// The result of a composite operator may be written.
+// CHECK-LABEL: func.func @composite
+// CHECK: torch.aten.native_dropout.default
+// CHECK: torch.aten.add.Tensor
+func.func @composite(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  %d = torch.aten.dropout.default(%x, 0.5, true) : (tensor<3xf32>) -> tensor<3xf32>
+  %e = torch.aten.add_.Tensor(%d, %y) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  func.return %e : tensor<3xf32>
+}
+
+// -----
+
+/// A write to a value of a branch stays in the branch.
+// CHECK-LABEL: func.func @branch
+// CHECK: torch.higher_order.cond
+// CHECK: torch.aten.relu.default
+// CHECK-NOT: relu_
+func.func @branch(%p: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
+  %r = torch.higher_order.cond(%p, @then, @else, (%x,)) ({
+  ^bb0(%a: tensor<2xf32>):
+    %b = torch.aten.exp.default(%a) : (tensor<2xf32>) -> tensor<2xf32>
+    %c = torch.aten.relu_.default(%b) : (tensor<2xf32>) -> tensor<2xf32>
+    fx.output((%b,)) : (tensor<2xf32>) -> ()
+  }, {
+  ^bb0(%a: tensor<2xf32>):
+    %n = torch.aten.neg.default(%a) : (tensor<2xf32>) -> tensor<2xf32>
+    fx.output((%n,)) : (tensor<2xf32>) -> ()
+  }) : (tensor<i1>, tensor<2xf32>) -> (tensor<2xf32>)
+  func.return %r : tensor<2xf32>
+}

@@ -1,0 +1,96 @@
+"""The ``fusion`` dialect: ops of a program that may be computed in one piece, by one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.ir import Dialect, Region, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, region_def, traits_def, var_operand_def, var_result_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, RecursiveMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.syntax import parse_type, type_text
+
+
+@irdl_op_definition
+class GroupOp(IRDLOperation):
+    """``%u = fusion.group ({ %t = ...; fusion.yield %t : tensor<2xf32> }) -> tensor<2xf32>``.
+
+    Does what its body does. The body reads values of its surroundings, and yields values that it makes.
+    """
+
+    name = "fusion.group"
+    values = var_result_def()
+    body = region_def("single_block")
+    traits = traits_def(RecursiveMemoryEffect())
+
+    @classmethod
+    def of(cls, body: Region) -> GroupOp:
+        last = body.block.last_op
+        assert last is not None
+        return cls.create(result_types=last.operand_types, regions=[body])
+
+    def yielded(self) -> Sequence[SSAValue]:
+        """The values of the body that are the results."""
+        last = self.body.block.last_op
+        assert isinstance(last, YieldOp)
+        return last.operands
+
+    def inputs(self) -> list[SSAValue]:
+        """What the body reads of its surroundings, once each."""
+        made = set[SSAValue]()
+        for op in self.body.walk():
+            made.update(op.results, *(block.args for region in op.regions for block in region.blocks))
+        return [value for value in dict.fromkeys(_reads(self.body)) if value not in made]
+
+    def verify_(self) -> None:
+        last = self.body.block.last_op
+        if self.body.block.args:
+            raise VerifyException("fusion.group: the body takes no arguments, it reads the values around it")
+        if not isinstance(last, YieldOp) or last.operand_types != self.result_types:
+            raise VerifyException("fusion.group: the body must end in a fusion.yield of the result types")
+        made = {result for op in self.body.block.ops for result in op.results}
+        if not made.issuperset(last.operands):
+            raise VerifyException("fusion.group: the body yields values that it makes, not those around it")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        with printer.in_parens():
+            printer.print_region(self.body)
+        printer.print_op_attributes(self.attributes)
+        results = ", ".join(map(type_text, self.result_types))
+        printer.print_string(" -> " + (results if len(self.results) == 1 else f"({results})"))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GroupOp:
+        with parser.in_parens():
+            body = parser.parse_region()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation("->")
+        types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
+        results = [parse_type(parser)] if types is None else types
+        return cls.create(result_types=results, attributes=attributes, regions=[body])
+
+
+def _reads(body: Region) -> Iterator[SSAValue]:
+    for op in body.walk():
+        yield from op.operands
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """``fusion.yield %p, %q : tensor<2xf32>, tensor<3xf32>``: what the body of ``fusion.group`` gives."""
+
+    name = "fusion.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+    @classmethod
+    def of(cls, values: Sequence[SSAValue]) -> YieldOp:
+        return cls.create(operands=values)
+
+
+Fusion = Dialect("fusion", [GroupOp, YieldOp], [])

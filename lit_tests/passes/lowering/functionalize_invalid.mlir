@@ -1,0 +1,17 @@
+// RUN: fxc-opt %s --split-input-file --verify-diagnostics --pass-pipeline=functionalize
+
+/// PyTorch's operators forbid a branch to write to what it is given.
+func.func @operand(%p: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error@+1 {{a region of higher_order.cond writes to its argument %a}}
+  %r = torch.higher_order.cond(%p, @then, @else, (%x,)) ({
+  ^bb0(%a: tensor<2xf32>):
+    %b = torch.aten.add_.Tensor(%a, 1) : (tensor<2xf32>) -> tensor<2xf32>
+    %c = torch.aten.clone.default(%a) : (tensor<2xf32>) -> tensor<2xf32>
+    fx.output((%c,)) : (tensor<2xf32>) -> ()
+  }, {
+  ^bb0(%a: tensor<2xf32>):
+    %n = torch.aten.neg.default(%a) : (tensor<2xf32>) -> tensor<2xf32>
+    fx.output((%n,)) : (tensor<2xf32>) -> ()
+  }) : (tensor<i1>, tensor<2xf32>) -> (tensor<2xf32>)
+  func.return %r : tensor<2xf32>
+}
