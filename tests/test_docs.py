@@ -48,6 +48,12 @@ def test_examples(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             check_make_targets(body)
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
 def check_console(body: str) -> None:
     from fxc.tools import fxc, fxc_opt
 
