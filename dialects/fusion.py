@@ -8,7 +8,7 @@ from xdsl.ir import Dialect, Region, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, region_def, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, RecursiveMemoryEffect
+from xdsl.traits import HasParent, IsTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.syntax import parse_type, type_text
@@ -85,7 +85,7 @@ class YieldOp(IRDLOperation):
 
     name = "fusion.yield"
     values = var_operand_def()
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), HasParent(GroupOp))
     assembly_format = "attr-dict ($values^ `:` type($values))?"
 
     @classmethod
