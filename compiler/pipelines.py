@@ -58,6 +58,7 @@ TORCHSCRIPT: tuple[Spec, ...] = (
     PassSpec("decompose-ops"),
     PassSpec("lower-simple-tuples"),
     PassSpec("batch-mm"),
+    PassSpec("fuse"),
     PassSpec("dce"),
 )
 """A torch-level graph that needs no gradients, as TorchScript's graph executor optimised it."""
