@@ -12,10 +12,10 @@ SHELL := /bin/bash
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-# Every test: pytest over tests/ and lit_tests/, then lit itself over the command-line tests.
+# Every test: pytest over tests/ and lit_tests/, then lit itself, a process a line, as users of mlir-opt run it.
 test: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
-	$(BIN)/lit -q lit_tests/tools
+	$(BIN)/lit -q lit_tests
 
 # All of PyTorch's operator samples instead of the fraction that `make test` runs.
 test-opinfo: $(READY)
