@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from fxc.errors import FxcError, InputError, ParseError, PipelineError, nearest
+from fxc.errors import FxcError, InputError, PipelineError, nearest
 from fxc.pass_registry import PassRegistry
 from fxc.pipelines import NAMED
 from fxc.print_ir import PrintIR
@@ -22,6 +22,7 @@ from fxc.statistics import Statistics
 from fxc.timing import Timer
 from fxc.tools.click_groups import GroupedCommand, GroupedOption
 from fxc.tools.emitters import EMITTERS, EmitOptions
+from fxc.tools.ir_files import read_text
 from fxc.tools.list_passes import listing
 from fxc.tools.opt_driver import DriverOptions, drive
 from fxc.tools.tables import print_statistics, print_timing
@@ -142,7 +143,7 @@ def _run(arguments: dict[str, Any]) -> int:
     timer, statistics = Timer(), Statistics()
     print_ir = _print_ir(arguments, registry)
     watchers = (statistics, print_ir) if arguments["statistics"] else (print_ir,)
-    outcome = drive(_driver_options(arguments, registry), _read(arguments["file"]), timer, watchers)
+    outcome = drive(_driver_options(arguments, registry), read_text(arguments["file"]), timer, watchers)
     if outcome.output is not None:
         _write(arguments["output"], outcome.output)
     for error in outcome.errors:
@@ -192,15 +193,6 @@ def _print_ir(arguments: dict[str, Any], registry: PassRegistry) -> PrintIR:
         debuginfo=arguments["print_debuginfo"],
         generic=arguments["print_op_generic"],
     )
-
-
-def _read(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ParseError(f"{file} is not UTF-8 text: {error}") from error
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}") from error
 
 
 def _write(file: str | None, text: str) -> None:
