@@ -21,6 +21,7 @@ from fxc.instrumentation import Instrumentation
 from fxc.options import Options
 from fxc.pass_registry import PassRegistry
 from fxc.pipeline import Step, parse_pipeline
+from fxc.pipelines import AOT, INFERENCE, TRAINING
 from fxc.print_ir import PrintIR
 from fxc.program import Program
 from fxc.runner import RunOptions, run_pipeline
@@ -49,10 +50,8 @@ def run_passes(
     finds a pass that changes the numbers.
     """
     result = program.copy()
-    registry = PassRegistry()
-    for extra in passes:
-        registry = registry.with_file(Path(extra)) if isinstance(extra, (str, Path)) else registry.with_pass(extra)
-    run_pipeline_on(result, pipeline, options or Options.from_env(), registry)
+    chosen = options or Options.from_env()
+    run_pipeline_on(result, pipeline, replace(chosen, passes=(*chosen.passes, *passes)))
     return result
 
 
@@ -96,18 +95,18 @@ class _PlanMaker:
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExecutionPlan:
         import torch
 
+        # a cache has other plans for calls under no_grad
+        training = self.training and (not self.options.recompile or torch.is_grad_enabled())
         times, start = dict[str, float](), perf_counter()
         with _in_modes(self.model, self.modes):
             program = capture(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes)
         signature = with_constants(signature_of(program), args, kwargs)
         times["capture"] = (perf_counter() - start) * 1e3
-        timer = run_pipeline_on(program, self.options.pipeline, self.options)
+        timer = run_pipeline_on(program, self.options.pipeline or (TRAINING if training else INFERENCE), self.options)
         times |= {name: span.wall * 1e3 for name, span in timer.root.children.items()}
         start = perf_counter()
         module = to_fx(program)
         times["export"] = (perf_counter() - start) * 1e3
-        # a cache has other plans for calls under no_grad
-        training = self.training and (not self.options.recompile or torch.is_grad_enabled())
         return ExecutionPlan(program, module, signature, training, times)
 
 
@@ -132,7 +131,7 @@ def _in_modes(model: Any, modes: Mapping[str, bool]) -> Iterator[None]:
 def compile_graph(graph: GraphModule, options: Options) -> GraphModule:
     """An FX graph after the pipeline that ``options`` name: what the torch.compile backend does to each graph."""
     program = import_fx(graph)
-    run_pipeline_on(program, options.pipeline, options)
+    run_pipeline_on(program, options.pipeline or AOT, options)
     return to_fx(program)
 
 
@@ -147,8 +146,11 @@ def run_options(options: Options | Mapping[str, Any] | None) -> Options:
     return replace(Options.from_env(), **(options or {}))
 
 
-def run_pipeline_on(program: Program, pipeline: str, options: Options, registry: PassRegistry | None = None) -> Timer:
+def run_pipeline_on(program: Program, pipeline: str, options: Options) -> Timer:
     """Runs pipeline text over ``program`` in place, watched as ``options`` say; gives the times of its passes."""
+    registry = PassRegistry()
+    for extra in options.passes:
+        registry = registry.with_file(Path(extra)) if isinstance(extra, (str, Path)) else registry.with_pass(extra)
     steps: tuple[Step, ...] = tuple(parse_pipeline(pipeline, registry))
     timer = Timer()
     watchers = list[Instrumentation]()

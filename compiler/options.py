@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from xdsl.passes import ModulePass
 
 from fxc.errors import FxcError
 
@@ -13,20 +16,23 @@ from fxc.errors import FxcError
 class Options:
     """How ``fxc.compile`` and ``torch.compile(backend="fxc")`` compile. ``FXC_<NAME>`` in the environment sets a default.
 
-    ``pipeline``: pass pipeline text, as ``fxc-opt --pass-pipeline`` takes it. ``verify_each``: verify the IR after every pass.
+    ``pipeline``: pass pipeline text, as ``fxc-opt --pass-pipeline`` takes it; without it, what ``fxc/pipelines.py`` says for
+    inference, training and torch.compile. ``verify_each``: verify the IR after every pass.
     ``check_numerics``: run the module before and after every pass on seeded inputs, and stop at the first pass that changes the
     numbers. ``print_ir``: write the IR to stderr after every pass that changed it. ``timing``: write a table of pass times to
     stderr. ``recompile``: what ``fxc.compile`` gives captures the model again for inputs that fit no plan, instead of refusing
-    them, and holds the ``cache_size`` plans used last.
+    them, and holds the ``cache_size`` plans used last. ``passes``: passes of your own that the pipeline names: classes, or Python
+    files with one pass each.
     """
 
-    pipeline: str = "lower-to-torch,simplify"
+    pipeline: str | None = None
     verify_each: bool = True
     check_numerics: bool = False
     print_ir: bool = False
     timing: bool = False
     recompile: bool = False
     cache_size: int = 16
+    passes: tuple[type[ModulePass] | str | Path, ...] = ()
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] = os.environ) -> Options:
@@ -34,7 +40,7 @@ class Options:
         found: dict[str, str | bool | int] = {}
         for field in fields(cls):
             text = environment.get(f"FXC_{field.name.upper()}")
-            if text is None:
+            if text is None or field.name == "passes":
                 continue
             if field.type == "bool":
                 if text.lower() not in _BOOLEANS:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.passes import ModulePass
 
 from fxc.errors import PipelineError, nearest
+from fxc.named_pipeline import NamedPipeline
 from fxc.pass_options import make_pass, spec_of
 from fxc.pass_registry import PassRegistry
 from fxc.pipeline_text import AnchorSpec, PassSpec, Spec, parse, to_text
@@ -34,25 +35,23 @@ Step = ModulePass | Anchored | Stage
 Pipeline = tuple[Step, ...]
 
 
-def parse_pipeline(text: str, registry: PassRegistry | None = None, named: Mapping[str, tuple[Spec, ...]] = NAMED) -> Pipeline:
+def parse_pipeline(text: str, registry: PassRegistry | None = None, named: Mapping[str, NamedPipeline] = NAMED) -> Pipeline:
     """The pipeline that ``text`` names. Imports the files of the passes in it, and no others."""
     return resolve(parse(text), registry or PassRegistry(), named)
 
 
-def resolve(specs: Sequence[Spec], registry: PassRegistry, named: Mapping[str, tuple[Spec, ...]] = NAMED) -> Pipeline:
+def resolve(specs: Sequence[Spec], registry: PassRegistry, named: Mapping[str, NamedPipeline] = NAMED) -> Pipeline:
     """Look each name up and make the passes."""
     return tuple(_resolve_one(spec, registry, named) for spec in specs)
 
 
-def _resolve_one(spec: Spec, registry: PassRegistry, named: Mapping[str, tuple[Spec, ...]]) -> Step:
+def _resolve_one(spec: Spec, registry: PassRegistry, named: Mapping[str, NamedPipeline]) -> Step:
     if isinstance(spec, AnchorSpec):
         if "." not in spec.op_name:
             raise PipelineError(f"{spec.op_name}(...) does not name an op", hint="nest as in func.func(cse,dce)")
         return Anchored(spec.op_name, resolve(spec.items, registry, named))
     if spec.name in named:
-        if spec.options:
-            raise PipelineError(f"pipeline {spec.name} takes no options", hint="write its passes out to set theirs")
-        return Stage(spec.name, resolve(named[spec.name], registry, named))
+        return Stage(spec.name, resolve(named[spec.name].specs(spec.name, spec.options), registry, named))
     if spec.name not in registry:
         names = [*registry.names(), *named]
         raise PipelineError(

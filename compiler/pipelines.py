@@ -1,8 +1,8 @@
 """The named pipelines: the compiler on one page.
 
 Data only: naming a pass here imports nothing. A name is usable wherever a pass is, as in
-``fxc-opt --pass-pipeline=simplify`` or ``builtin.module(inline,simplify)``; ``fxc-opt --list-passes`` prints them all.
-A pass with options is written ``PassSpec.of("dce", max_rounds=2)``.
+``fxc-opt --pass-pipeline=simplify`` or ``builtin.module(inline,torchscript{gradients=false})``; ``fxc-opt --list-passes``
+prints them all. A pass with options is written ``PassSpec.of("dce", max_rounds=2)``.
 """
 
 from __future__ import annotations
@@ -10,38 +10,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from fxc.pipeline_text import PassSpec, Spec
+from fxc.named_pipeline import NamedPipeline, Slot
+from fxc.pipeline_text import PassSpec
 
-SIMPLIFY: tuple[Spec, ...] = (
+SIMPLIFY = NamedPipeline((
     PassSpec("canonicalize"),
     PassSpec("cse"),
     PassSpec("constant-propagation"),
     PassSpec("constant-pooling"),
     PassSpec("dce"),
-)
+))  # fmt: skip
 """Same level in and out: smaller and in one form."""
 
-LOWER_TO_TORCH: tuple[Spec, ...] = (
+LOWER_TO_TORCH = NamedPipeline((
     PassSpec("convert-fx-to-torch"),
     PassSpec("inline"),
     PassSpec("symbol-dce"),
     PassSpec("functionalize"),
     PassSpec("lower-simple-tuples"),
-)
+))  # fmt: skip
 """From the graph as captured (fx) to operators on values (torch), without mutation: one op a result, no calls."""
 
-_TORCHSCRIPT_OPTIMISE: tuple[Spec, ...] = (
-    PassSpec("inline"),
-    PassSpec("lower-grad-of"),
-    PassSpec("specialize-autograd-zero"),
-    PassSpec("lower-simple-tuples"),
-    PassSpec("constant-pooling"),
-    PassSpec("remove-expands"),
-    PassSpec("canonicalize-ops"),
-    PassSpec("dce"),
-    PassSpec("constant-propagation"),
-    PassSpec("propagate-shapes"),
-    PassSpec("propagate-requires-grad"),
+_OPTIMISE = (
     PassSpec("dce"),
     PassSpec("cse"),
     PassSpec("peephole"),
@@ -51,30 +41,61 @@ _TORCHSCRIPT_OPTIMISE: tuple[Spec, ...] = (
     PassSpec("cse"),
     PassSpec("check-inplace"),
 )
-"""What TorchScript's executor did to every graph, in its order; passes that come again do so there, after others made work."""
+"""TorchScript's ``runOptimization``: for any graph, whether it is differentiated or not."""
 
-TORCHSCRIPT: tuple[Spec, ...] = (
-    *_TORCHSCRIPT_OPTIMISE,
-    PassSpec("decompose-ops"),
-    PassSpec("lower-simple-tuples"),
-    PassSpec("batch-mm"),
-    PassSpec("fuse"),
-    PassSpec("dce"),
-)
-"""A torch-level graph that needs no gradients, as TorchScript's graph executor optimised it."""
+TORCHSCRIPT = NamedPipeline(
+    (
+        PassSpec("inline"),
+        PassSpec("lower-grad-of"),
+        PassSpec("specialize-autograd-zero"),
+        PassSpec("lower-simple-tuples"),
+        PassSpec("constant-pooling"),
+        PassSpec("remove-expands"),
+        PassSpec("canonicalize-ops"),
+        PassSpec("dce"),
+        PassSpec("constant-propagation"),
+        PassSpec("propagate-shapes"),
+        PassSpec("propagate-requires-grad"),
+        *_OPTIMISE,
+        # where a gradient is needed: functions with their derivatives, and these made simple as well
+        PassSpec("create-autodiff-subgraphs"),
+        PassSpec("differentiate"),
+        PassSpec("propagate-shapes"),
+        *_OPTIMISE,
+        PassSpec("inline-autodiff-subgraphs"),
+        PassSpec("symbol-dce"),
+        # what autograd does not look into: the functions just made, and all that needs no gradient
+        Slot("pre"),
+        PassSpec("decompose-ops"),
+        PassSpec("lower-simple-tuples"),
+        PassSpec("batch-mm"),
+        PassSpec("fuse"),
+        Slot("post"),
+        PassSpec("dce"),
+    ),
+    options=MappingProxyType({
+        "gradients": ("propagate-requires-grad", "gradients"),
+        "subgraph-threshold": ("create-autodiff-subgraphs", "threshold"),
+        "inline-threshold": ("inline-autodiff-subgraphs", "threshold"),
+    }),
+)  # fmt: skip
+"""A torch-level graph as TorchScript's graph executor optimised it. Passes that come again do so after others made work.
 
-TORCHSCRIPT_TRAINING: tuple[Spec, ...] = (
-    *_TORCHSCRIPT_OPTIMISE,
-    PassSpec("create-autodiff-subgraphs"),
-    PassSpec("differentiate"),
-    PassSpec("inline-autodiff-subgraphs"),
-    PassSpec("dce"),
-)
-"""One that needs them: differentiable subgraphs with their gradients, the rest left to autograd."""
+``gradients=false``: no gradient is needed, as under ``torch.no_grad``. ``pre`` and ``post``: your passes around the part that
+autograd does not look into.
+"""
 
-NAMED: Mapping[str, tuple[Spec, ...]] = MappingProxyType({
+NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
     "simplify": SIMPLIFY,
     "lower-to-torch": LOWER_TO_TORCH,
     "torchscript": TORCHSCRIPT,
-    "torchscript-training": TORCHSCRIPT_TRAINING,
 })  # fmt: skip
+
+INFERENCE = "lower-to-torch,canonicalize,torchscript{gradients=false}"
+"""What ``fxc.compile`` runs on a captured graph."""
+
+TRAINING = "lower-to-torch,canonicalize,torchscript"
+"""What ``fxc.compile(training=True)`` runs."""
+
+AOT = "lower-to-torch,simplify"
+"""What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward: gradients are taken already."""

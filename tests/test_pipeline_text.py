@@ -12,9 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from fxc.errors import PipelineError
+from fxc.named_pipeline import NamedPipeline, Slot
 from fxc.pass_registry import PassRegistry
 from fxc.pipeline import Anchored, Stage, parse_pipeline, pipeline_text
-from fxc.pipeline_text import PassSpec, parse, to_text
+from fxc.pipeline_text import AnchorSpec, PassSpec, parse, to_text
 from fxc.pipelines import NAMED
 
 
@@ -127,7 +128,10 @@ def test_errors(text: str, message: str) -> None:
 
 
 def test_named_pipelines_nest_and_print_written_out() -> None:
-    named = {"inner": (PassSpec("try"), PassSpec.of("needs", path="a b")), "outer": (PassSpec("inner"), PassSpec("try"))}
+    named = {
+        "inner": NamedPipeline((PassSpec("try"), PassSpec.of("needs", path="a b"))),
+        "outer": NamedPipeline((PassSpec("inner"), PassSpec("try"))),
+    }
     pipeline = parse_pipeline("outer,func.func(inner)", REGISTRY, named)
     inner = Stage("inner", (TryPass(), NeedsPass("a b")))
     assert pipeline == (Stage("outer", (inner, TryPass())), Anchored("func.func", (inner,)))
@@ -136,10 +140,46 @@ def test_named_pipelines_nest_and_print_written_out() -> None:
     )  # fmt: skip
 
 
+WITH_OPTIONS = {
+    "flow": NamedPipeline(
+        (PassSpec.of("try", loud=True), Slot("middle"), AnchorSpec("func.func", (PassSpec("try"),)), Slot("last")),
+        options={"rounds": ("try", "max-rounds")},
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("flow", "try{loud=true},func.func(try)"),
+        ("flow{rounds=3}", "try{loud=true max-rounds=3},func.func(try{max-rounds=3})"),
+        ("flow{middle=try,try}", "try{loud=true},try,try,func.func(try)"),
+        ('flow{last="try{scale=2.0},needs{path=x}" rounds=2}', "try{loud=true max-rounds=2},func.func(try{max-rounds=2}),"
+         "try{scale=2.0},needs{path=x}"),
+    ],
+)  # fmt: skip
+def test_options_and_slots_of_a_pipeline(text: str, written: str) -> None:
+    pipeline = parse_pipeline(text, REGISTRY, WITH_OPTIONS)
+    expected = parse_pipeline(written, REGISTRY)
+    assert pipeline_text(pipeline) == pipeline_text(expected)
+
+
+def test_an_option_that_a_pipeline_does_not_have() -> None:
+    with pytest.raises(PipelineError, match="pipeline flow has no option round; it accepts: rounds, middle, last") as caught:
+        parse_pipeline("flow{round=3}", REGISTRY, WITH_OPTIONS)
+    assert "rounds" in str(caught.value.hint)
+    with pytest.raises(PipelineError, match="option max-rounds of pass try is int, got many"):
+        parse_pipeline("flow{rounds=many}", REGISTRY, WITH_OPTIONS)
+
+
 def test_shipped_pipelines_are_well_formed_and_shadow_no_pass() -> None:
-    for name, specs in NAMED.items():
+    for name, pipeline in NAMED.items():
+        specs = pipeline.specs(name)
         assert parse(to_text(specs)) == specs
         assert name not in PassRegistry()
+        for owner, option in pipeline.options.values():
+            field = PassRegistry().get(owner).__dataclass_fields__.get(option.replace("-", "_"))
+            assert field is not None, f"{owner} has no option {option}"
 
 
 def test_two_passes_of_one_name_are_refused() -> None:

@@ -127,8 +127,9 @@ def compile_command(
     from fxc.options import Options
     from fxc.pipeline import parse_pipeline
     from fxc.pipeline_text import parse, to_text
+    from fxc.pipelines import INFERENCE, TRAINING
 
-    specs = parse(Options.from_env().pipeline if pipeline is None else pipeline)
+    specs = parse(pipeline or Options.from_env().pipeline or (TRAINING if train else INFERENCE))
     parse_pipeline(to_text(specs))  # a wrong name is found before the model is captured
     program = capture_source(source, route, dynamic_shapes, train)
     folder = Path(output)

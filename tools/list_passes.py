@@ -9,7 +9,6 @@ from xdsl.passes import ModulePass
 
 from fxc.pass_options import option_help
 from fxc.pass_registry import PassRegistry
-from fxc.pipeline_text import to_text
 from fxc.pipelines import NAMED
 
 
@@ -21,7 +20,9 @@ def listing(registry: PassRegistry) -> str:
         lines.append(f"  {name}".ljust(34) + f"  {_summary(cls)}".rstrip())
         lines += [f"      {option}" for option in option_help(cls)]
     lines += ["", "Pipelines:"]
-    lines += [f"  {name}".ljust(34) + f"  {to_text(specs)}" for name, specs in NAMED.items()]
+    for name, pipeline in NAMED.items():
+        lines.append(f"  {name}".ljust(34) + f"  {pipeline}")
+        lines += [f"      {option}" for option in pipeline.option_names()]
     return "\n".join(lines)
 
 

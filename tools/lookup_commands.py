@@ -32,11 +32,12 @@ def pass_help(name: str) -> str:
     """The contract of a pass, its options, and its example. InputError with the nearest names where there is none."""
     from fxc.pass_options import option_help
     from fxc.pass_registry import PassRegistry
-    from fxc.pipeline_text import to_text
     from fxc.pipelines import NAMED
 
     if name in NAMED:
-        return f"{name}: a pipeline of {len(NAMED[name])} passes\n\n  {to_text(NAMED[name])}"
+        pipeline = NAMED[name]
+        options = "\n".join(f"    {option}" for option in pipeline.option_names() or ["none"])
+        return f"{name}: a pipeline of {len(pipeline)} passes\n\n  {pipeline}\n\nOptions:\n{options}"
     registry = PassRegistry()
     if name not in registry:
         raise InputError(f"there is no pass {name}", hint=nearest(name, pass_names()) or "fxc passes lists them")

@@ -20,10 +20,10 @@ func.func @f() {
 // PASS:    error: there is no pass or pipeline mark-func
 // PASS-NEXT: hint: did you mean mark-funcs
 // SYNTAX:  error: malformed pipeline: expected the name of a pass or of an op at column 12, found the end
-// NAMED:   error: pipeline simplify takes no options
+// NAMED:   error: pipeline simplify has no option x; it takes none
 // NO-FILE: error: no pass can be loaded from {{.*}}none.py: there is no such file
 // LIST:      Passes:
 // LIST:      mark-funcs {{ +}}note on each function
 // LIST-NEXT: label: str = seen
 // LIST:      Pipelines:
-// LIST:      simplify {{ +}}builtin.module(canonicalize,cse,
+// LIST:      simplify {{ +}}canonicalize,cse,

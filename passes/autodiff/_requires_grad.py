@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
@@ -16,6 +16,11 @@ REQUIRES_GRAD = "requires_grad"
 
 ARGUMENT = "fx.requires_grad"
 """The unit attribute of a function's argument that needs a gradient. Where none has it, inputs and parameters may need one."""
+
+FROZEN = "fx.frozen"
+"""The unit attribute of a parameter that does not learn."""
+
+_INPUT, _PARAMETER = StringAttr("input"), StringAttr("parameter")
 
 
 def requires_grad(value: SSAValue) -> bool:
@@ -38,8 +43,12 @@ def marked(function: FuncOp) -> list[bool]:
     attributes = argument_attributes(function)
     if any(ARGUMENT in found.data for found in attributes):
         return [ARGUMENT in found.data for found in attributes]
-    kinds = [found.data.get("fx.kind") for found in attributes]
-    return [getattr(kind, "data", "input") in ("input", "parameter") for kind in kinds]
+    return [_may_learn(found) for found in attributes]
+
+
+def _may_learn(attributes: DictionaryAttr) -> bool:
+    kind = attributes.data.get("fx.kind", _INPUT)
+    return FROZEN not in attributes.data and kind in (_INPUT, _PARAMETER)
 
 
 def argument_attributes(function: FuncOp) -> Sequence[DictionaryAttr]:

@@ -54,6 +54,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.autodiff import DEFINED, UNDEFINED, AddOp, AnyNonzeroOp, MaterializeOp, SubgraphOp, SumToSizeOp, ZeroOp
+from fxc.dialects.fusion import GroupOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp, op_class
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import device, dtype_name
@@ -110,7 +111,7 @@ class _Specialization:
         match op:
             case ZeroOp():
                 self.states[op.result] = _State.UNDEFINED
-            case TorchOp() | HigherOrderOp() | ConstantOp() | SubgraphOp():
+            case TorchOp() | HigherOrderOp() | ConstantOp() | SubgraphOp() | GroupOp():
                 self.states.update((result, _State.DEFINED) for result in op.results)
             case AddOp():
                 self.add(op, here)

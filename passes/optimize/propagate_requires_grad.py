@@ -38,7 +38,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, TupleType, i1
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, TupleType, i1
 from xdsl.dialects.func import CallOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -57,8 +57,8 @@ from fxc.passes._call_graph import functions_of
 from fxc.passes._matching import is_complex, is_floating
 from fxc.passes._memory import Memory, is_isolated
 from fxc.passes._region_calls import region_argument, region_inputs, region_outputs
+from fxc.passes.autodiff._requires_grad import REQUIRES_GRAD, marked
 
-REQUIRES_GRAD, MARK = "requires_grad", "fx.requires_grad"
 _SET_GRAD = "higher_order.wrap_with_set_grad_enabled"
 _SWITCHES = ("torch._C._set_grad_enabled", "torch.set_grad_enabled")
 
@@ -67,10 +67,12 @@ _SWITCHES = ("torch._C._set_grad_enabled", "torch.set_grad_enabled")
 class PropagateRequiresGradPass(ModulePass):
     name = "propagate-requires-grad"
 
+    gradients: bool = True
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
-            _Gradients(ctx, module).run()
+            _Gradients(ctx, module).run(self.gradients)
 
 
 class _Gradients:
@@ -84,12 +86,10 @@ class _Gradients:
         self.memories = dict[Operation, Memory | None]()
         self.grown, self.enabled = True, True
 
-    def run(self) -> None:
-        for function in self.functions.values():
-            facts = [fact.data for fact in function.arg_attrs or () if isinstance(fact, DictionaryAttr)]
-            marked = any(MARK in fact for fact in facts)
-            flags = [MARK in fact or (not marked and fact.get("fx.kind") == StringAttr("parameter")) for fact in facts]
-            self.flag(function.args if facts else (), flags)
+    def run(self, gradients: bool) -> None:
+        for function in self.functions.values() if gradients else ():
+            if function.sym_visibility != StringAttr("private"):
+                self.flag(function.args, marked(function))
         while self.grown:
             self.grown = False
             for function in self.functions.values():

@@ -1,0 +1,1 @@
+../../compiler/named_pipeline.py
