@@ -28,6 +28,7 @@ from fxc.runner import RunOptions, run_pipeline
 from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled
 from fxc.signature import signature_of, with_constants
+from fxc.specialization import mark_gradients
 from fxc.timing import Timer
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class _PlanMaker:
         with _in_modes(self.model, self.modes):
             program = capture(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes)
         signature = with_constants(signature_of(program), args, kwargs)
+        if training:
+            mark_gradients(program, signature, args, kwargs)
         times["capture"] = (perf_counter() - start) * 1e3
         timer = run_pipeline_on(program, self.options.pipeline or (TRAINING if training else INFERENCE), self.options)
         times |= {name: span.wall * 1e3 for name, span in timer.root.children.items()}

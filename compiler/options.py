@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
-
-from xdsl.passes import ModulePass
+from typing import Any
 
 from fxc.errors import FxcError
 
@@ -21,8 +19,8 @@ class Options:
     ``check_numerics``: run the module before and after every pass on seeded inputs, and stop at the first pass that changes the
     numbers. ``print_ir``: write the IR to stderr after every pass that changed it. ``timing``: write a table of pass times to
     stderr. ``recompile``: what ``fxc.compile`` gives captures the model again for inputs that fit no plan, instead of refusing
-    them, and holds the ``cache_size`` plans used last. ``passes``: passes of your own that the pipeline names: classes, or Python
-    files with one pass each.
+    them, and holds the ``cache_size`` plans used last. ``passes``: passes of your own that the pipeline names: classes, or
+    Python files with one pass each.
     """
 
     pipeline: str | None = None
@@ -32,7 +30,7 @@ class Options:
     timing: bool = False
     recompile: bool = False
     cache_size: int = 16
-    passes: tuple[type[ModulePass] | str | Path, ...] = ()
+    passes: tuple[Any, ...] = ()
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] = os.environ) -> Options:

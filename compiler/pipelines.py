@@ -69,6 +69,7 @@ TORCHSCRIPT = NamedPipeline(
         PassSpec("decompose-ops"),
         PassSpec("lower-simple-tuples"),
         PassSpec("batch-mm"),
+        PassSpec("propagate-requires-grad"),
         PassSpec("fuse"),
         Slot("post"),
         PassSpec("dce"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,23 @@ def test_print_ir_and_timing(capsys: pytest.CaptureFixture[str]) -> None:
     fxc.compile(lambda a: torch.relu(a) * 1, (x(),), options={"print_ir": True, "timing": True})
     captured = capsys.readouterr()
     assert "IR Dump After canonicalize" in captured.err and "canonicalize" in captured.err and not captured.out
+
+
+def test_passes_of_the_users_own_in_the_slots_of_the_pipeline() -> None:
+    seen = list[str]()
+
+    @dataclass(frozen=True)
+    class CountSines(ModulePass):
+        name = "count-sines"
+        where: str = ""
+
+        def apply(self, ctx: Context, op: ModuleOp) -> None:
+            seen.append(f"{self.where} {sum(inner.name == 'torch.aten.sin.default' for inner in op.walk())}")
+
+    pipeline = 'lower-to-torch,torchscript{pre="count-sines{where=before}" post="count-sines{where=after},dce"}'
+    compiled = fxc.compile(lambda a: a.sin() + a.sin(), (x(),), options={"pipeline": pipeline, "passes": (CountSines,)})
+    assert seen == ["before 1", "after 1"]
+    torch.testing.assert_close(compiled(x()), 2 * x().sin())
 
 
 # torch.compile

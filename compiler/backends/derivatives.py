@@ -13,10 +13,11 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
 from fxc.dialects.autodiff import DEFINED, UNDEFINED, SubgraphOp
-from fxc.passes import load
+from fxc.pipeline import parse_pipeline
 from fxc.program import Program
+from fxc.runner import RunOptions, run_pipeline
 
-_PASSES = ("lower-grad-of", "specialize-autograd-zero", "canonicalize", "cse", "dce")
+_PIPELINE = "torchscript{gradients=false}"
 _specializing = RLock()
 """Held while a graph is made: the passes ask PyTorch, whose tracing changes classes of the whole process."""
 
@@ -59,9 +60,7 @@ class Derivative(torch.nn.Module):
         module = ModuleOp([op.clone() for op in source.module.ops if not isinstance(op, FuncOp)])
         module.attributes.update(source.module.attributes)
         module.body.block.add_ops(functions)
-        for name in _PASSES:
-            load(name)().apply(source.context, module)
-        module.verify()
+        run_pipeline(source.context, module, parse_pipeline(_PIPELINE), RunOptions(verify_each=False))
         return Program(module, source.state, source.live, source.context)
 
 

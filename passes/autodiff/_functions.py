@@ -9,6 +9,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import SymbolOpInterface
 
+from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.syntax import copy_names
 from fxc.dialects.torch_ops import OperatorDeclOp
 from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
@@ -25,6 +26,17 @@ def fresh_symbol(module: ModuleOp, base: str) -> str:
         i += 1
         name = f"{base}_{i}"
     return name
+
+
+def differentiated_functions(module: ModuleOp) -> set[str]:
+    """The names of functions that an ``autodiff.subgraph`` calls, and of their derivatives."""
+    found = set[str]()
+    for op in module.walk():
+        if isinstance(op, SubgraphOp):
+            found.add(op.callee.root_reference.data)
+            if op.gradient is not None:
+                found.add(op.gradient.df.root_reference.data)
+    return found
 
 
 def copy_op(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:

@@ -40,7 +40,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -53,14 +53,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.autodiff import AddOp, SubgraphOp, ZeroOp, gradient_type, is_differentiable
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import has_side_effect, is_random, writes
+from fxc.dialects.effects import aliases, has_side_effect, is_random, writes
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.types import is_mutable
 from fxc.dialects.values import bool_attr
 from fxc.passes._constants import is_constant
 from fxc.passes._memory import Memory, is_isolated
 from fxc.passes._statistics import count
-from fxc.passes.autodiff._functions import copy_op, fresh_symbol
+from fxc.passes.autodiff._functions import copy_op, differentiated_functions, fresh_symbol
 from fxc.passes.autodiff._requires_grad import ARGUMENT, REQUIRES_GRAD, requires_grad
 from fxc.passes.autodiff._slices import Slices
 
@@ -74,27 +74,18 @@ class CreateAutodiffSubgraphsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
-            taken = _names_of_slices(module)
+            taken = differentiated_functions(module)
             for function in [inner for inner in module.body.block.ops if isinstance(inner, FuncOp)]:
                 if function.sym_name.data not in taken and len(function.body.blocks) == 1:
                     _Function(module, ctx, function, self.threshold).run()
 
 
-def _names_of_slices(module: ModuleOp) -> set[str]:
-    found = set[str]()
-    for op in module.walk():
-        if isinstance(op, SubgraphOp):
-            found.add(op.callee.root_reference.data)
-            if op.gradient is not None:
-                found.add(op.gradient.df.root_reference.data)
-    return found
-
-
 class _Function:
     def __init__(self, module: ModuleOp, context: FxcContext, function: FuncOp, threshold: int) -> None:
         self.module, self.semantics, self.function, self.threshold = module, context.semantics, function, threshold
+        self.shared = dict[object, Sequence[tuple[int, int]] | None]()
         self.active, self.mergeable = set[SSAValue](), set[Operation]()
-        self.memory = Memory(function)
+        self.memory = Memory(function, self.aliases)
 
     def run(self) -> None:
         block = self.function.body.block
@@ -147,6 +138,19 @@ class _Function:
             reached = range(len(op.results)) if vjp.forward is not None else vjp.cotangents
             self.active.update(op.results[i] for i in reached if requires_grad(op.results[i]))
         return True
+
+    def aliases(self, op: Operation) -> Iterable[tuple[int, SSAValue]]:
+        """As ``effects.aliases``; of an operator whose schema does not tell, the operands that PyTorch makes views of."""
+        if not isinstance(op, TorchOp) or "c" not in op.FLAGS or any(result.alias for result in op.SCHEMA.returns):
+            return aliases(op)
+        key = (op.name, frozenset(op.properties.items()), op.operand_types)
+        if key not in self.shared:
+            try:
+                self.shared[key] = self.semantics.aliases(op)
+            except VerifyException:
+                self.shared[key] = None
+        shared = self.shared[key]
+        return aliases(op) if shared is None else [(i, op.operands[j]) for i, j in shared]
 
     # slices
 

@@ -2,8 +2,7 @@
 
 Assumes:    verified IR, nothing more.
 Guarantees: a subgraph whose function has fewer than ``threshold`` ops, constants and nested ones counted, is replaced by
-            these ops; its derivative is dropped with it. Outputs that are there for the derivative alone vanish. The ops of one
-            with a derivative say ``requires_grad``: autograd must see each of them.
+            these ops; its derivative is dropped with it. Outputs that are there for the derivative alone vanish.
 Keeps:      subgraphs with an op that PyTorch's autograd cannot run: of another dialect than ``torch`` and ``fx``, in nested
             regions too. Functions that nothing calls any more (symbol-dce), ops whose results are not used (dce).
 Cost:       one walk.
@@ -33,8 +32,8 @@ After:
     func.return %g : tensor<2xf32>
   }
   func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-    %t = torch.aten.exp.default(%x) {requires_grad = [true]} : (tensor<2xf32>) -> tensor<2xf32>
-    %u = torch.aten.tanh.default(%t) {requires_grad = [true]} : (tensor<2xf32>) -> tensor<2xf32>
+    %t = torch.aten.exp.default(%x) : (tensor<2xf32>) -> tensor<2xf32>
+    %u = torch.aten.tanh.default(%t) : (tensor<2xf32>) -> tensor<2xf32>
     func.return %u : tensor<2xf32>
   }
 """
@@ -44,18 +43,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.autodiff import SubgraphOp, is_differentiable
-from fxc.dialects.values import bool_attr
+from fxc.dialects.autodiff import SubgraphOp
 from fxc.passes._statistics import count
 from fxc.passes.autodiff._functions import copy_ops
-from fxc.passes.autodiff._requires_grad import REQUIRES_GRAD
 
 
 @dataclass(frozen=True)
@@ -86,9 +83,6 @@ def _runs_under_autograd(op: Operation) -> bool:
 
 def _inline(op: SubgraphOp, function: FuncOp) -> None:
     copies, returned = copy_ops(function, op.operands)
-    if op.gradient is not None:
-        for copy in copies:
-            copy.attributes[REQUIRES_GRAD] = ArrayAttr([bool_attr(is_differentiable(result.type)) for result in copy.results])
     Rewriter.insert_op(copies, InsertPoint.before(op))
     for result, value in zip(op.results, returned, strict=False):
         name = value._name

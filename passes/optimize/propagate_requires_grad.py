@@ -3,12 +3,14 @@
 Assumes:    verified IR with types that are up to date (``propagate-shapes``); best after ``inline``.
 Guarantees: ``requires_grad = [true, false]`` on an op has a bool for each of its results: false where PyTorch gives a result
             that does not require grad, for arguments of the function that require grad where they say ``fx.requires_grad``;
-            where none says so, its parameters do. True where it may. What an op does is PyTorch's own answer: ``detach``,
-            comparisons, integers, operators without a derivative, and those that have one for some operands only. A ``cond``
-            is what either region is, a ``while_loop`` what any of its runs is, and what a region computes under
+            where none says so, its inputs and parameters may. With ``gradients=false``, as under ``torch.no_grad``, none
+            does. True where it may. What an op does is PyTorch's own answer: ``detach``, comparisons, integers, operators
+            without a derivative, and those that have one for some operands only. A ``cond`` is what either region is, a
+            ``while_loop`` what any of its runs is, and what a region computes under
             ``wrap_with_set_grad_enabled(false, ...)`` requires none. Private functions take what any call passes. A tensor
             that is written with what requires grad does so everywhere. Old attributes are replaced.
-Keeps:      ops of which nothing is known have no attribute, which counts as true: captured Python calls, unknown higher-order
+Keeps:      functions of an ``autodiff.subgraph``, into which autograd does not look: no op in them has the attribute. Elsewhere
+            ops of which nothing is known have no attribute, which counts as true: captured Python calls, unknown higher-order
             operators, and operators that have an argument ``requires_grad``. Where PyTorch cannot tell, what a float or
             complex result computes from what requires grad does too.
 Cost:       one walk, more for loops and writes; PyTorch runs each different call once: 0.4 ms.
@@ -57,6 +59,7 @@ from fxc.passes._call_graph import functions_of
 from fxc.passes._matching import is_complex, is_floating
 from fxc.passes._memory import Memory, is_isolated
 from fxc.passes._region_calls import region_argument, region_inputs, region_outputs
+from fxc.passes.autodiff._functions import differentiated_functions
 from fxc.passes.autodiff._requires_grad import REQUIRES_GRAD, marked
 
 _SET_GRAD = "higher_order.wrap_with_set_grad_enabled"
@@ -79,7 +82,8 @@ class _Gradients:
     """The values that may require grad: the set only grows, until a walk adds nothing."""
 
     def __init__(self, context: FxcContext, module: ModuleOp) -> None:
-        self.context, self.functions = context, functions_of(module)
+        self.context, differentiated = context, differentiated_functions(module)
+        self.functions = {name: function for name, function in functions_of(module).items() if name not in differentiated}
         self.flagged = set[SSAValue]()
         self.unknown = set[Operation]()
         self.answers = dict[tuple[object, ...], Sequence[bool] | None]()
