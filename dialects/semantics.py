@@ -67,6 +67,10 @@ class Semantics(Protocol):
         """Which results of ``op`` require grad, where these operands do. CannotInfer where that cannot be told."""
         ...
 
+    def aliases(self, op: Operation) -> Sequence[tuple[int, int]]:
+        """The pairs (result, operand) of ``op`` that share memory at its operand types. CannotInfer where it cannot be told."""
+        ...
+
     def evaluate(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> Sequence[Attribute] | None:
         """The values of ``op``'s results at constant operand values, or None where the call raises, or where a result is no
         plain tensor or host value, or has more than ``max_elements`` elements. Never allocates a larger result."""
@@ -86,8 +90,13 @@ class Semantics(Protocol):
         """Rewrites ``function`` without mutation: written inputs come back as extra results with a recorded copy-back."""
         ...
 
-    def vjp(self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute]) -> Vjp:
+    def vjp(
+        self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], *, twice: bool = False
+    ) -> Vjp:
         """The backward of ``op`` for the operands that ``needs`` marks, given gradients of these types of its results.
+
+        ``twice``: the backward that PyTorch takes where it is to be differentiated again. Of some operators the other one reads
+        what was computed from operands as if it were constant, or is one operator without a derivative.
 
         Traced from PyTorch's autograd at the operand types. VerifyException where PyTorch cannot differentiate the call.
         """

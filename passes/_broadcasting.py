@@ -9,11 +9,9 @@ from xdsl.ir import SSAValue
 
 from fxc.dialects.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import takes_equal_shapes
 from fxc.dialects.types import Dim, sizes
 from fxc.passes._matching import dtype, rank
-
-NO_BROADCAST = frozenset(["aten.gelu_backward.default"])
-"""Pointwise operators of which some kernel takes equal shapes only, though the table has the flag ``p`` for them."""
 
 
 def broadcasts(op: TorchOp) -> bool:
@@ -21,7 +19,7 @@ def broadcasts(op: TorchOp) -> bool:
 
     The flag ``p`` of the operator table says so for ATen; the operators of ``prims`` that have it take equal shapes.
     """
-    if "p" not in op.FLAGS or "r" in op.FLAGS or op.operator in NO_BROADCAST or not op.operator.startswith("aten."):
+    if "p" not in op.FLAGS or "r" in op.FLAGS or takes_equal_shapes(op) or not op.operator.startswith("aten."):
         return False
     return not any(aliases(op))
 

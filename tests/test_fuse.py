@@ -67,6 +67,72 @@ def outcome(function: FuncOp) -> tuple[list[bytes], list[int]]:
     return [tensor.numpy().tobytes() for tensor in tensors], [places.index(place) for place in places]
 
 
+def sized_program(seed: int) -> str:
+    """Exact pointwise ops on 4x6 tensors and smaller ones that broadcast, cut along a dimension, joined, asked for sizes."""
+    choose, lines = random.Random(seed), list[str]()
+    shapes = {"%x": (4, 6), "%y": (6,), "%z": (4, 1), "%w": (4, 6), "%s": ()}
+    numbers = list[str]()
+
+    def type_of(name: str) -> str:
+        return f"tensor<{''.join(f'{size}x' for size in shapes[name])}f32>"
+
+    for i in range(choose.randrange(4, 14)):
+        full = [name for name, shape in shapes.items() if shape == (4, 6)]
+        a, b, name = choose.choice(full[-3:]), choose.choice(list(shapes)), f"%v{i}"
+        kind = choose.choice(["unary", "binary", "binary", "cut", "cut", "size", "sum"])
+        if kind == "unary":
+            lines.append(f"{name} = torch.aten.{choose.choice(['neg', 'abs'])}.default({a}) : ({type_of(a)}) -> {type_of(a)}")
+            shapes[name] = (4, 6)
+        elif kind == "binary":
+            operator = choose.choice(["add", "mul", "sub"])
+            lines.append(f"{name} = torch.aten.{operator}.Tensor({a}, {b}) : ({type_of(a)}, {type_of(b)}) -> {type_of(a)}")
+            shapes[name] = (4, 6)
+        elif kind == "sum":
+            lines.append(f"{name} = torch.aten.cumsum.default({a}, 0) : ({type_of(a)}) -> {type_of(a)}")
+            shapes[name] = (4, 6)
+        elif kind == "size":
+            lines.append(f"{name} = torch.aten.sym_size.int({a}, {choose.randrange(2)}) : ({type_of(a)}) -> !torch.int")
+            numbers.append(name)
+        else:
+            dim = choose.randrange(2)
+            half, step = ("2x6", "") if dim == 0 else ("4x3", ", #torch.meta<strides = [6, 1]>")
+            piece, result = f"tensor<{half}xf32{step}>", f"tensor<{half}xf32>"
+            cut = choose.choice(["chunk.default", "tensor_split.sections"])
+            lines.append(f"{name}p, {name}q = torch.aten.{cut}({a}, 2, {dim}) : ({type_of(a)}) -> ({piece}, {piece})")
+            lines.append(f"{name}m = torch.aten.mul.Tensor({name}p, {name}q) : ({piece}, {piece}) -> {result}")
+            lines.append(f"{name}n = torch.aten.abs.default({name}m) : ({result}) -> {result}")
+            lines.append(
+                f"{name} = torch.aten.cat.default([{name}m, {name}n], {dim}) : ({result}, {result}) -> {type_of('%x')}"
+            )
+            shapes[name] = (4, 6)
+    returned = [name for name in shapes if name.startswith("%v")][-2:] or ["%x"]
+    types = [*map(type_of, returned), *["!torch.int"] * len(numbers)]
+    lines.append(f"fx.output(({', '.join([*returned, *numbers])},)) : ({', '.join(types)}) -> ()")
+    arguments = ", ".join(f"{name}: {type_of(name)}" for name in ("%x", "%y", "%z", "%w", "%s"))
+    return f"func.func @main({arguments}) {{\n" + "\n".join(lines) + "\n}"
+
+
+@pytest.mark.parametrize("start", range(0, 90, 30))
+def test_pieces_and_sizes(start: int) -> None:
+    torch.manual_seed(start)
+    arguments = [torch.randn(4, 6), torch.randn(6), torch.randn(4, 1), torch.randn(4, 6), torch.tensor(0.5)]
+    moved = 0
+    for seed in range(start, start + 30):
+        module = parse_module(CONTEXT, text := sized_program(seed))
+        [function] = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+        expected = Interpreter({}).call(function, arguments)
+        load("fuse")().apply(CONTEXT, module)
+        verify(module)
+        once = print_module(module)
+        for a, b in zip(Interpreter({}).call(function, arguments), expected, strict=True):
+            same = a.numpy().tobytes() == b.numpy().tobytes() and a.stride() == b.stride() if torch.is_tensor(a) else a == b
+            assert same, f"program {seed}:\n{text}\nbecame\n{once}"
+        load("fuse")().apply(CONTEXT, module)
+        assert print_module(module) == once
+        moved += once.count("chunk.default") + once.count("sections") > text.count("chunk.default") + text.count("sections")
+    assert moved
+
+
 @pytest.mark.parametrize("start", range(0, 120, 30))
 def test_the_same_numbers_and_the_same_memory(start: int) -> None:
     made = 0

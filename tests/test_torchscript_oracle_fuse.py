@@ -67,6 +67,10 @@ AGREE = {
     "a piece outside": graph(
         f"%z: {F8}", CHUNK, binary("mul", "m", "p", "q"), unary("tanh", "n", "m"), output("%n, %p", F4, F4)
     ),
+    "chunk between": graph(
+        f"%z: {F8}", unary("neg", "u", "z", F8), CHUNK.replace("%z", "%u"), binary("mul", "m", "p", "q"), output("%m", F4)
+    ),
+    "equal": graph(XY, NEG, unary("neg", "b", "x"), binary("mul", "c", "a", "b"), output("%c", F4)),
     "write": graph(
         XY, NEG, f"%w = torch.aten.zero_.default(%x) : ({F4}) -> {F4}", binary("mul", "c", "a", "x"), output("%c, %w", F4, F4)
     ),
@@ -74,21 +78,24 @@ AGREE = {
     "as many as fit": sums(120),
 }  # fmt: skip
 
+BROADCAST = graph(
+    f"%z: {F8}, %x: tensor<1xf32>", f"%u = torch.aten.mul.Tensor(%z, %x) : ({F8}, tensor<1xf32>) -> {F8}",
+    CHUNK.replace("%z", "%u"), binary("mul", "m", "p", "q"), output("%m", F4),
+)  # fmt: skip
+
 DIFFER = {
+    "chunk of a broadcast": BROADCAST,
     "other operators": graph(XY, unary("square", "a", "x"), unary("sinc", "b", "a"), output("%b", F4)),
     "write to another": graph(
         XY, NEG, f"%w = torch.aten.zero_.default(%y) : ({F4}) -> {F4}", EXP, output("%b, %w", F4, F4)
-    ),
-    "chunk between": graph(
-        f"%z: {F8}", unary("neg", "u", "z", F8), CHUNK.replace("%z", "%u"), binary("mul", "m", "p", "q"), output("%m", F4)
     ),
     "different shapes": graph(
         f"%x: {F4}, %z: {F8}", NEG, unary("exp", "b", "z", F8),
         f"%c = torch.aten.cat.default([%a, %b]) : ({F4}, {F8}) -> tensor<12xf32>", output("%c", "tensor<12xf32>"),
     ),
 }  # fmt: skip
-"""We fuse every pointwise operator, move past no write, move no chunk, and fuse a concatenation of equal shapes only, as one
-kernel has one shape: TorchScript finds that out when the kernel runs."""
+"""We fuse every pointwise operator, move past no write, cut no operand that is broadcast, and fuse a concatenation of equal
+shapes only, as one kernel has one shape: TorchScript finds that out when the kernel runs."""
 
 Grouping = list[list[str]]
 """The names of the ops of each group, sorted; first those outside of groups."""
@@ -118,7 +125,7 @@ def theirs(module: ModuleOp) -> Grouping:
     C._jit_pass_canonicalize_graph_fuser_ops(parsed)
     C._jit_pass_fuse(parsed, False)  # type: ignore[attr-defined]
     names = {"FusedConcat": "cat", "ConstantChunk": "chunk"}
-    skipped = r"(?:aten|prim)::(?!Constant\b|ListConstruct|ListUnpack|FusionGroup)(\w+)"
+    skipped = r"(?:aten|prim)::(?!Constant\b|ListConstruct|ListUnpack|FusionGroup|broadcast_tensors)(\w+)"
     outside, *groups = str(parsed).split("\nwith ")
     found = [sorted(str(names.get(name, name)) for name in re.findall(skipped, text)) for text in (outside, *groups)]
     return [found[0], *sorted(found[1:])]
@@ -149,3 +156,33 @@ def test_a_limit_of_values() -> None:
     """TorchScript adds up the inputs and outputs of what it merges, and we count those of the result."""
     assert sorted(map(len, ours(parse_module(CONTEXT, sums(140))))) == [0, 13, 126]
     assert sorted(map(len, theirs(parse_module(CONTEXT, sums(140))))) == [0, 16, 123]
+
+
+def test_a_chunk_of_a_broadcast() -> None:
+    """TorchScript, which knows no shapes, broadcasts all operands and cuts them; we pass whole what is broadcast. Its
+    ``broadcast_tensors`` are not counted."""
+    assert theirs(parse_module(CONTEXT, BROADCAST)) == [[], ["chunk", "chunk", "mul", "mul", "mul"]]
+    assert ours(parse_module(CONTEXT, BROADCAST)) == [[], ["chunk", "mul", "mul", "mul"]]
+
+
+def test_sizes_keep_no_result() -> None:
+    """TorchScript's size queries ask the inputs too, and the group has one result."""
+    text = "graph(%x : F, %y : F):\n  %a : F = aten::mul(%x, %y)\n  %b : F = aten::sigmoid(%a)\n  %s : int[] = aten::size(%a)\n"
+    parsed = C.parse_ir(f"{text}  return (%b, %s)\n".replace(": F", ": Float(4, strides=[1], requires_grad=0, device=cpu)"))
+    C._jit_pass_fuse(parsed, False)  # type: ignore[attr-defined]
+    assert "BroadcastSizes" in str(parsed) and re.search(r"aten::size\(%x\)", str(parsed))
+    assert len([node for node in parsed.nodes() if node.kind() == "prim::FusionGroup" for _ in node.outputs()]) == 1
+    size = "%s = torch.aten.sym_size.int(%a, 0) : (tensor<4xf32>) -> !torch.int"
+    module = parse_module(
+        CONTEXT,
+        graph(
+            XY,
+            binary("mul", "a", "x", "y"),
+            unary("sigmoid", "b", "a"),
+            size,
+            "fx.output((%b, %s)) : (tensor<4xf32>, !torch.int) -> ()",
+        ),
+    )
+    run_pipeline(CONTEXT, module, parse_pipeline("fuse,dce"))
+    [group] = [op for op in module.walk() if isinstance(op, GroupOp)]
+    assert len(group.results) == 1

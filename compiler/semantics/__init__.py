@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
 from fxc.dialects.types import SYMBOLS
 from fxc.errors import CaptureError, FxcError
+from fxc.semantics.call_key import call_key
 from fxc.semantics.convert import convert
 from fxc.semantics.decompose import decompose
 from fxc.semantics.differentiate import Differentiator
@@ -36,12 +37,16 @@ class TorchSemantics:
         self._interpreter = Interpreter({})
         self._differentiator = Differentiator(self._interpreter)
         self._inference = TypeInference()
+        self._decompositions = dict[Hashable, FuncOp | None]()
 
     def infer(self, op: Operation) -> Sequence[Attribute]:
         return self._inference.infer(op, symbols_around(op))
 
     def requires_grad(self, op: Operation, operands: Sequence[bool]) -> Sequence[bool]:
         return self._inference.requires_grad(op, operands, symbols_around(op))
+
+    def aliases(self, op: Operation) -> Sequence[tuple[int, int]]:
+        return self._inference.aliases(op, symbols_around(op))
 
     def evaluate(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> Sequence[Attribute] | None:
         if not self._fits(op, operands, max_elements):
@@ -70,7 +75,12 @@ class TorchSemantics:
 
     def decompose(self, op: Operation) -> FuncOp | None:
         assert isinstance(op, TorchOp)
-        return decompose(op, FakeWorld(symbols_around(op)), self._interpreter)
+        symbols = symbols_around(op)
+        key = call_key(op, symbols)
+        if key not in self._decompositions:
+            self._decompositions[key] = decompose(op, FakeWorld(symbols), self._interpreter)
+        found = self._decompositions[key]
+        return None if found is None else found.clone()
 
     def convert_fx_to_torch(self, module: ModuleOp, function: FuncOp) -> None:
         convert(module, function, self.live)
@@ -78,8 +88,8 @@ class TorchSemantics:
     def functionalize(self, module: ModuleOp, function: FuncOp) -> None:
         functionalize(module, function)
 
-    def vjp(self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute]) -> Vjp:
-        return self._differentiator.vjp(op, needs, cotangents, symbols_around(op))
+    def vjp(self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], *, twice: bool = False) -> Vjp:
+        return self._differentiator.vjp(op, needs, cotangents, symbols_around(op), twice)
 
     def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:
         return self._differentiator.jvp(op, needs, symbols_around(op))

@@ -27,6 +27,8 @@ from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.types import BoolType, FloatType
 from fxc.errors import FxcError
+from fxc.semantics.call_key import call_key
+from fxc.semantics.functional_rules import FUNCTIONAL, Rules
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.tensors import FakeWorld
@@ -44,20 +46,27 @@ class Differentiator:
         self._jvps = dict[Any, Jvp]()
 
     def vjp(
-        self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], symbols: DictionaryAttr | None
+        self,
+        op: Operation,
+        needs: Sequence[bool],
+        cotangents: Mapping[int, Attribute],
+        symbols: DictionaryAttr | None,
+        twice: bool = False,
     ) -> Vjp:
-        key = (_key(op, symbols), tuple(needs), tuple(cotangents.items()))
+        key = (call_key(op, symbols), tuple(needs), tuple(cotangents.items()), twice)
         if key not in self._vjps:
-            self._vjps[key] = _explained(op, lambda: self._trace_vjp(op, needs, cotangents, FakeWorld(symbols)))
+            self._vjps[key] = _explained(op, lambda: self._trace_vjp(op, needs, cotangents, FakeWorld(symbols), twice))
         return self._vjps[key]
 
     def jvp(self, op: Operation, needs: Sequence[bool], symbols: DictionaryAttr | None) -> Jvp:
-        key = (_key(op, symbols), tuple(needs))
+        key = (call_key(op, symbols), tuple(needs))
         if key not in self._jvps:
             self._jvps[key] = _explained(op, lambda: self._trace_jvp(op, needs, FakeWorld(symbols)))
         return self._jvps[key]
 
-    def _trace_vjp(self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], world: FakeWorld) -> Vjp:
+    def _trace_vjp(
+        self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], world: FakeWorld, twice: bool
+    ) -> Vjp:
         operands = _distinct(op)
         wanted = [i for i, value in enumerate(operands) if _needed(op, needs, value)]
         names, used = list[str](), list[int]()
@@ -65,6 +74,8 @@ class Differentiator:
         def run(*values: Any) -> tuple[list[Any], list[Any]]:
             own = [v.detach().requires_grad_() if i in wanted else v for i, v in enumerate(values[: len(operands)])]
             given = dict(zip(cotangents, values[len(operands) :], strict=True))
+            if twice:
+                given = {i: value.detach().requires_grad_() for i, value in given.items()}
             with torch.enable_grad():
                 results = tree_leaves(list(self.interpreter.op(op, dict(zip(operands, own, strict=True)))))
                 names[:] = [node.name for node in _traced_graph().nodes]
@@ -72,15 +83,14 @@ class Differentiator:
                 gradients: Sequence[Any] = [None] * len(wanted)
                 if used:
                     outputs = [results[i] for i in used]
-                    gradients = torch.autograd.grad(
-                        outputs, [own[i] for i in wanted], [given[i] for i in used], allow_unused=True
-                    )
+                    inputs, grads = [own[i] for i in wanted], [given[i] for i in used]
+                    gradients = torch.autograd.grad(outputs, inputs, grads, allow_unused=True, create_graph=twice)
             return results, list(gradients)
 
         fakes = [world.fake(value.type) for value in operands] + [world.fake(type) for type in cotangents.values()]
         joint = _joint(run, fakes, world)
         if any(map(_is_mutable, joint.graph.nodes)):  # autograd writes to tensors that it has just made
-            joint = _joint(dispatch_functionalize(run, FunctionalTensorMode()), fakes, world)
+            joint = _joint(dispatch_functionalize(run, FunctionalTensorMode()), fakes, world, FUNCTIONAL)
         if not used:
             return Vjp(None, None, (), (), (), (), ())
         return _Split(op, operands, joint, set(names), world).vjp(list(cotangents), used, wanted)
@@ -107,7 +117,7 @@ class Differentiator:
         fakes = [world.fake(value.type) for value in operands] + [world.fake(operands[i].type) for i in wanted]
         graph = _joint(run, fakes, world)
         if any(map(_is_mutable, graph.graph.nodes)):
-            graph = _joint(torch.func.functionalize(run), fakes, world)
+            graph = _joint(torch.func.functionalize(run), fakes, world, FUNCTIONAL)
         nodes = list(graph.graph.nodes)
         graph = _extract(graph, [node for node in nodes if node.op == "placeholder"], nodes[-1].args[0])
         function, declarations = _function(graph, world)
@@ -201,18 +211,6 @@ def _needed(op: Operation, needs: Sequence[bool], value: SSAValue) -> bool:
     return needed and is_differentiable(value.type)
 
 
-def _key(op: Operation, symbols: DictionaryAttr | None) -> Any:
-    order = _distinct(op)
-    return (
-        op.name,
-        tuple(sorted(op.properties.items())),
-        tuple((order.index(value), value.type) for value in op.operands),
-        tuple(result.type for result in op.results),
-        tuple(map(str, op.regions)),
-        symbols,
-    )
-
-
 def _explained(op: Operation, trace: Callable[[], Any]) -> Any:
     """What ``trace`` gives; VerifyException where PyTorch cannot differentiate the op."""
     for value in op.operands:
@@ -228,11 +226,11 @@ def _explained(op: Operation, trace: Callable[[], Any]) -> Any:
         raise VerifyException(f"{op_text(op, 80)} cannot be differentiated: {first_line(error)}") from error
 
 
-def _joint(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld) -> GraphModule:
+def _joint(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rules: Rules | None = None) -> GraphModule:
     mode = "symbolic" if world.is_symbolic else "fake"
     with warnings.catch_warnings(), world.mode:
         warnings.simplefilter("ignore")
-        return make_fx(run, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes)
+        return make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes)
 
 
 def _traced_graph() -> Graph:

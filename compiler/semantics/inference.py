@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import DictionaryAttr, TupleType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
@@ -65,6 +66,21 @@ class TypeInference:
         except Exception as error:
             raise CannotInfer(f"whether {op.name} has a derivative cannot be told: {error}") from error
         return [_requires_grad(result) for result in results]
+
+    def aliases(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[tuple[int, int]]:
+        """The pairs (result, operand) that share memory. CannotInfer where that hangs on the hint of a symbol."""
+        world = self._fresh(symbols)
+        try:
+            with _quiet(), world.mode, torch.no_grad():
+                operands = [world.fake(value.type) for value in op.operands]
+                results = self._interpreter.op(op, dict(zip(op.operands, operands, strict=True)))
+                memory = [_memory(value) for value in operands]
+                shared = [(i, j) for i, r in enumerate(results) for j, m in enumerate(memory) if m & _memory(r)]
+        except Exception as error:
+            raise CannotInfer(f"whether {op.name} returns a view cannot be told: {error}") from error
+        if world.shape_env.guards:
+            raise CannotInfer(f"whether {op.name} returns a view hangs on sizes that are not known")
+        return shared
 
     def _fresh(self, symbols: DictionaryAttr | None) -> FakeWorld:
         """A world without guards: the last one where the op left it so."""
@@ -122,6 +138,11 @@ def _agreed(op: Operation, a: Attribute, b: Attribute) -> Attribute:
     if type(a) is type(b) and isinstance(a, (IntType, FloatType, BoolType)):
         return type(a)(str_attr(""))
     raise CannotInfer(f"the result types of {op.name} hang on sizes or numbers that are not known")
+
+
+def _memory(value: Any) -> set[int]:
+    """The addresses of the storages of the tensors in ``value``."""
+    return {leaf.untyped_storage()._cdata for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)}
 
 
 def _with_grad(value: Any, flag: bool) -> Any:

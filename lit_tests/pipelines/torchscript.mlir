@@ -2,7 +2,7 @@
 // RUN: fxc-opt %s --pass-pipeline='torchscript{gradients=false}' | filecheck %s --check-prefix=PLAIN
 // RUN: fxc-opt %s --pass-pipeline='torchscript{inline-threshold=20}' | filecheck %s --check-prefix=INLINE
 // RUN: fxc-opt %s --pass-pipeline='torchscript{subgraph-threshold=9}' | filecheck %s --check-prefix=FEW
-// RUN: fxc-opt %s --pass-pipeline='torchscript{gradients=false post="cse,dce{max-rounds=1}"}' | filecheck %s --check-prefix=PLAIN
+// RUN: fxc-opt %s --pass-pipeline='torchscript{gradients=false post="cse,func.func(dce)"}' | filecheck %s --check-prefix=PLAIN
 // RUN: fxc-opt %s --pass-pipeline=torchscript --print-ir-after-all -o %t 2>&1 | filecheck %s --check-prefix=STAGES
 
 /// What needs a gradient becomes a function with its derivative; both are simplified, and the function is fused.

@@ -12,7 +12,7 @@ Guarantees: each slice holds at least ``threshold`` ops that PyTorch can differe
 Keeps:      ops that write, calls, asserts, collectives, ops that PyTorch cannot differentiate at these types or whose size
             depends on data; functions that are slices or derivatives already. Views may lie in a slice, which TorchScript
             forbids: as outputs they are peeled off.
-Cost:       one PyTorch trace for each different op, which differentiate uses again; a bit set of ancestors for each op.
+Cost:       one PyTorch trace for each different op, which differentiate uses again; else near linear, as ``fuse``.
 
 Before:
   func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %i: tensor<2xi64>) -> (tensor<4xf32>, tensor<4xf32>) {
@@ -59,10 +59,11 @@ from fxc.dialects.types import is_mutable
 from fxc.dialects.values import bool_attr
 from fxc.passes._constants import is_constant
 from fxc.passes._memory import Memory, is_isolated
+from fxc.passes._slices import Slices
 from fxc.passes._statistics import count
-from fxc.passes.autodiff._functions import copy_op, differentiated_functions, fresh_symbol
+from fxc.passes.autodiff._functions import copy_op, differentiated_functions, fresh_symbol, unpack
 from fxc.passes.autodiff._requires_grad import ARGUMENT, REQUIRES_GRAD, requires_grad
-from fxc.passes.autodiff._slices import Slices
+from fxc.passes.autodiff._reverse import Activity
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,9 @@ class CreateAutodiffSubgraphsPass(ModulePass):
 
 class _Function:
     def __init__(self, module: ModuleOp, context: FxcContext, function: FuncOp, threshold: int) -> None:
-        self.module, self.semantics, self.function, self.threshold = module, context.semantics, function, threshold
-        self.shared = dict[object, Sequence[tuple[int, int]] | None]()
+        self.module, self.context, self.semantics = module, context, context.semantics
+        self.function, self.threshold = function, threshold
+        self.views = dict[object, Sequence[tuple[int, int]] | None]()
         self.active, self.mergeable = set[SSAValue](), set[Operation]()
         self.memory = Memory(function, self.aliases)
 
@@ -129,8 +131,11 @@ class _Function:
             return False
         needs = [value in self.active for value in op.operands]
         cotangents = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+        asked = any(needs) and any(requires_grad(op.results[i]) for i in cotangents)  # asking costs a trace
         try:
-            vjp = self.semantics.vjp(op, needs, cotangents) if any(needs) and cotangents else None
+            vjp = self.semantics.vjp(op, needs, cotangents) if asked else None
+            if vjp is not None and vjp.forward is not None:
+                self.check_parts(op, vjp.forward)
         except VerifyException:
             return False
         self.mergeable.add(op)
@@ -139,17 +144,28 @@ class _Function:
             self.active.update(op.results[i] for i in reached if requires_grad(op.results[i]))
         return True
 
+    def check_parts(self, op: Operation, forward: FuncOp) -> None:
+        """VerifyException where ``forward`` cannot stand for ``op``: a part of it cannot be differentiated."""
+        function = forward.clone()
+        module = ModuleOp([function], attributes=dict(self.module.attributes))
+        unpack(function)
+        Activity(module, self.context, function, [value in self.active for value in dict.fromkeys(op.operands)]).split()
+        last = function.body.block.last_op
+        if last is None or last.operand_types != op.result_types:
+            raise VerifyException(f"{op.name} has other types under autograd")
+
     def aliases(self, op: Operation) -> Iterable[tuple[int, SSAValue]]:
         """As ``effects.aliases``; of an operator whose schema does not tell, the operands that PyTorch makes views of."""
-        if not isinstance(op, TorchOp) or "c" not in op.FLAGS or any(result.alias for result in op.SCHEMA.returns):
+        untold = isinstance(op, TorchOp) and "c" in op.FLAGS and not any(result.alias for result in op.SCHEMA.returns)
+        if not untold and not isinstance(op, HigherOrderOp):
             return aliases(op)
-        key = (op.name, frozenset(op.properties.items()), op.operand_types)
-        if key not in self.shared:
+        key = (op.name, frozenset(op.properties.items()), op.operand_types, *map(str, op.regions))
+        if key not in self.views:
             try:
-                self.shared[key] = self.semantics.aliases(op)
+                self.views[key] = self.semantics.aliases(op)
             except VerifyException:
-                self.shared[key] = None
-        shared = self.shared[key]
+                self.views[key] = None
+        shared = self.views[key]
         return aliases(op) if shared is None else [(i, op.operands[j]) for i, j in shared]
 
     # slices
@@ -171,8 +187,7 @@ class _Function:
         """``members`` without those that would return one memory twice, or that of an input, and what depends on them."""
         while True:
             inside, inputs = set(members), _inputs(members)
-            outputs = _outputs(members, inside)
-            wrong = next((value for i, value in enumerate(outputs) if self.shares(value, [*inputs, *outputs[:i]])), None)
+            wrong = self.shared(_outputs(members, inside), inputs)
             if wrong is None:
                 return members
             gone = {wrong.owner}
@@ -181,8 +196,14 @@ class _Function:
                     gone.add(op)
             members = [op for op in members if op not in gone]
 
-    def shares(self, value: SSAValue, others: list[SSAValue]) -> bool:
-        return any(self.memory.may_alias(value, other) for other in others if _holds_memory(other)) and _holds_memory(value)
+    def shared(self, outputs: list[SSAValue], inputs: list[SSAValue]) -> SSAValue | None:
+        """The first of ``outputs`` that may share memory with an input, or with an output before it."""
+        taken = {self.memory.set_of(value) for value in inputs if _holds_memory(value)}
+        for value in filter(_holds_memory, outputs):
+            if (memory := self.memory.set_of(value)) in taken:
+                return value
+            taken.add(memory)
+        return None
 
     def reorder(self, block: Block, work: list[Operation], slices: Slices, found: list[list[Operation]]) -> None:
         """Puts the ops of ``work`` in an order in which each slice is in one piece, and then makes it one op."""

@@ -38,9 +38,11 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from fxc.dialects.effects import UNDECLARED_VIEWS
 from fxc.dialects.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
+from fxc.dialects.torch_ops.traits import SPLITS
 from fxc.dialects.types import device, sizes
 from fxc.dialects.values import Tree, float_attr, int_attr
 from fxc.passes._constants import constant_of
@@ -48,7 +50,9 @@ from fxc.passes._matching import dtype, integer, integers, rank, torch_op
 from fxc.passes._rewriting import Pattern, PatternRewriter, apply_patterns, dispatch_table
 from fxc.passes._statistics import count
 
-_PIECES = frozenset(["torch.aten.chunk.default", "torch.aten.split.Tensor", "torch.aten.split.sizes"])
+_RESPELLED = ("chunks", "split_size")
+"""The arguments of those that become ``split_with_sizes``."""
+
 _INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -92,6 +96,8 @@ def _number(value: SSAValue) -> Attribute | None:
 
 def _with_sizes(op: TorchOp) -> None:
     """Put ``split_with_sizes`` in the place of an op that gives one result a piece."""
+    if op.operator in UNDECLARED_VIEWS:
+        return
     tensor, dim = op.operands[0], integer(op.argument("dim")) if op.argument("dim") is not None else 0
     if op.is_packed or dim is None or not isinstance(tensor.type, TensorType) or not (count_ := rank(tensor)):
         return
@@ -132,5 +138,9 @@ class CanonicalizeOpsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         apply_patterns(op, dispatch_table([NumberOperand()]))
         for inner in list(op.walk()):
-            if inner.name in _PIECES and isinstance(inner, TorchOp):
+            if (
+                isinstance(inner, TorchOp)
+                and SPLITS.get(inner.operator) in _RESPELLED
+                and inner.operator not in UNDECLARED_VIEWS
+            ):
                 _with_sizes(inner)

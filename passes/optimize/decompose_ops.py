@@ -27,35 +27,22 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import is_pure
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_norm
 from fxc.dialects.types import device, strides
+from fxc.passes._decomposition import decompose, put_in_place
 from fxc.passes._matching import dtype, number, rank, torch_op
-from fxc.passes._statistics import count
-from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
 
 _ADDMM = "aten.addmm.default"
 _PRODUCTS = frozenset(["aten.linear.default"])
-_NORMS = frozenset(
-    {
-        "aten.layer_norm.default", "aten.native_layer_norm.default", "aten.group_norm.default",
-        "aten.native_group_norm.default", "aten.batch_norm.default", "aten.native_batch_norm.default",
-        "aten._native_batch_norm_legit.default", "aten._native_batch_norm_legit.no_stats",
-        "aten._native_batch_norm_legit_no_training.default", "aten._native_batch_norm_legit_functional.default",
-        "aten.cudnn_batch_norm.default", "aten.miopen_batch_norm.default",
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,8 +58,8 @@ class DecomposeOpsPass(ModulePass):
             inner = pending.pop()
             if inner.operator == _ADDMM:
                 _split_addmm(inner)
-            elif inner.operator in _PRODUCTS or (inner.operator in _NORMS and (self.cpu or _off_cpu(inner))):
-                pending += _decompose(ctx, inner)
+            elif inner.operator in _PRODUCTS or (is_norm(inner) and (self.cpu or _off_cpu(inner))):
+                pending += decompose(ctx, inner)
 
 
 def _off_cpu(op: TorchOp) -> bool:
@@ -95,49 +82,4 @@ def _split_addmm(op: TorchOp) -> None:
         return
     product = torch_op("aten.mm.default").build_call([bound["mat1"], bound["mat2"]], {}, [result.type], location=op.location)
     total = torch_op("aten.add.Tensor").build_call([bias, product.results[0]], {}, [result.type], location=op.location)
-    _put_in_place(op, [product, total], [(result, total.results[0])])
-
-
-def _decompose(ctx: FxcContext, op: TorchOp) -> list[TorchOp]:
-    """Put the parts of ``op`` in its place; returns them."""
-    if op.is_packed or not is_pure(op):
-        return []
-    function = ctx.semantics.decompose(op)
-    if function is None:
-        return []
-    holder = ModuleOp([function])
-    LowerSimpleTuplesPass().apply(ctx, holder)
-    [function] = [inner for inner in holder.body.block.ops if isinstance(inner, FuncOp)]
-    *parts, last = function.body.block.ops
-    returned = list(last.operands)
-    read = [(old, new) for old, new in zip(op.results, returned, strict=True) if old.first_use is not None]
-    if any(new.type != old.type or isinstance(new, BlockArgument) for old, new in read):
-        return []
-    for argument, operand in zip(function.body.block.args, dict.fromkeys(op.operands), strict=True):
-        argument.replace_all_uses_with(operand)
-    Rewriter.erase_op(last)
-    for part in parts:
-        part.detach()
-        part.location = op.location
-    _put_in_place(op, parts, read)
-    return [part for part in _swept(parts) if isinstance(part, TorchOp)]
-
-
-def _put_in_place(op: TorchOp, parts: Sequence[Operation], read: Sequence[tuple[SSAValue, SSAValue]]) -> None:
-    Rewriter.insert_op(parts, InsertPoint.before(op))
-    for old, new in read:
-        new._name = old._name
-        old.replace_all_uses_with(new)
-    Rewriter.erase_op(op)
-    count(op.operator)
-
-
-def _swept(parts: Sequence[Operation]) -> list[Operation]:
-    """``parts`` without those that compute what nothing reads."""
-    kept = list[Operation]()
-    for part in reversed(parts):
-        if any(result.first_use is not None for result in part.results) or not is_pure(part):
-            kept.append(part)
-        else:
-            Rewriter.erase_op(part)
-    return kept
+    put_in_place(op, [product, total], [(result, total.results[0])])

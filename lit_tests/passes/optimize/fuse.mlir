@@ -358,11 +358,12 @@ func.func @chunk_uneven(%x: tensor<5xf32>) {
 
 // -----
 
-/// One chunk for each tensor that is cut.
+/// A second chunk of a tensor is the first.
 // CHECK-LABEL: func.func @chunk_twice
-// CHECK-NEXT:    %r, %s = torch.aten.chunk.default(%x, 2)
 // CHECK-NEXT:    %o = fusion.group ({
 // CHECK-NEXT:      %p, %q = torch.aten.chunk.default(%x, 2)
+// CHECK-NEXT:      %m = torch.aten.mul.Tensor(%p, %q)
+// CHECK-NEXT:      %n = torch.aten.add.Tensor(%p, %q)
 func.func @chunk_twice(%x: tensor<8xf32>) {
   %p, %q = torch.aten.chunk.default(%x, 2) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   %r, %s = torch.aten.chunk.default(%x, 2) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
@@ -374,18 +375,335 @@ func.func @chunk_twice(%x: tensor<8xf32>) {
 
 // -----
 
-/// A chunk between ops stays between two groups.
+/// A chunk between ops moves up: no op stands between two groups.
 // CHECK-LABEL: func.func @chunk_between
+// CHECK-NEXT:    %m = fusion.group ({
+// CHECK-NEXT:      %0, %1 = torch.aten.chunk.default(%x, 2, 0)
+// CHECK-NEXT:      %2 = torch.aten.neg.default(%0)
+// CHECK-NEXT:      %3 = torch.aten.neg.default(%1)
+// CHECK-NEXT:      %4, %5 = torch.aten.chunk.default(%y, 2, 0)
+// CHECK-NEXT:      %p = torch.aten.add.Tensor(%2, %4)
+// CHECK-NEXT:      %q = torch.aten.add.Tensor(%3, %5)
+// CHECK-NEXT:      %m_1 = torch.aten.mul.Tensor(%p, %q)
+func.func @chunk_between(%x: tensor<8xf32>, %y: tensor<8xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %b = torch.aten.add.Tensor(%a, %y) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %p, %q = torch.aten.chunk.default(%b, 2) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %m = torch.aten.mul.Tensor(%p, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%m,)) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// The other spellings of it: pieces of one length.
+// CHECK-LABEL: func.func @chunk_spellings
+// CHECK-NEXT:    %m = fusion.group ({
+// CHECK-NEXT:      %0, %1 = torch.aten.tensor_split.sections(%x, 2, 0)
+// CHECK-NEXT:      %p = torch.aten.neg
+// CHECK-NEXT:      %q = torch.aten.neg
+// CHECK-NEXT:      %m_1 = torch.aten.mul
+// CHECK-NEXT:      fusion.yield
+// CHECK-NEXT:    }) -> tensor<4xf32>
+// CHECK-NEXT:    %n = fusion.group ({
+// CHECK-NEXT:      %2, %3 = torch.aten.split_with_sizes.default(%x, [4, 4], 0)
+func.func @chunk_spellings(%x: tensor<8xf32>) {
+  %b = torch.aten.neg.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %p, %q = torch.aten.tensor_split.sections(%b, 2) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %m = torch.aten.mul.Tensor(%p, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.exp.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %u, %v = torch.aten.split_with_sizes.default(%c, [4, 4]) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %n = torch.aten.mul.Tensor(%u, %v) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%m, %n)) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// What is broadcast along the cut is passed whole; of the rest, its own dimension is cut.
+// CHECK-LABEL: func.func @chunk_broadcast
+// CHECK-NEXT:    %m = fusion.group ({
+// CHECK-NEXT:      %0, %1 = torch.aten.chunk.default(%x, 2, 1)
+// CHECK-NEXT:      %2, %3 = torch.aten.chunk.default(%y, 2, 0)
+// CHECK:           torch.aten.add.Tensor(%{{.*}}, %z) : (tensor<4x2xf32>, tensor<4x1xf32>) -> tensor<4x2xf32>
+// CHECK:           %p = torch.aten.add.Tensor(%{{.*}}, %s) : (tensor<4x2xf32>, tensor<f64>) -> tensor<4x2xf32>
+func.func @chunk_broadcast(%x: tensor<4x4xf32>, %y: tensor<4xf32>, %z: tensor<4x1xf32>, %s: tensor<f64>) {
+  %a = torch.aten.mul.Tensor(%x, %y) : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+  %c = torch.aten.add.Tensor(%a, %z) : (tensor<4x4xf32>, tensor<4x1xf32>) -> tensor<4x4xf32>
+  %b = torch.aten.add.Tensor(%c, %s) : (tensor<4x4xf32>, tensor<f64>) -> tensor<4x4xf32>
+  %p, %q = torch.aten.chunk.default(%b, 2, -1) : (tensor<4x4xf32>) -> (tensor<4x2xf32, #torch.meta<strides = [4, 1]>>, tensor<4x2xf32, #torch.meta<strides = [4, 1]>>)
+  %m = torch.aten.mul.Tensor(%p, %q) : (tensor<4x2xf32, #torch.meta<strides = [4, 1]>>, tensor<4x2xf32, #torch.meta<strides = [4, 1]>>) -> tensor<4x2xf32>
+  fx.output((%m,)) : (tensor<4x2xf32>) -> ()
+}
+
+// -----
+
+/// Not where something else reads what is cut.
+// CHECK-LABEL: func.func @chunk_source_read
 // CHECK-NEXT:    %b = fusion.group ({
-// CHECK:              %n = fusion.group ({
+// CHECK:         %n = fusion.group ({
 // CHECK-NEXT:      %p, %q = torch.aten.chunk.default(%b, 2)
-func.func @chunk_between(%x: tensor<8xf32>) {
+func.func @chunk_source_read(%x: tensor<8xf32>) {
   %a = torch.aten.neg.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
   %b = torch.aten.exp.default(%a) : (tensor<8xf32>) -> tensor<8xf32>
   %p, %q = torch.aten.chunk.default(%b, 2) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   %m = torch.aten.mul.Tensor(%p, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %n = torch.aten.tanh.default(%m) : (tensor<4xf32>) -> tensor<4xf32>
-  fx.output((%n,)) : (tensor<4xf32>) -> ()
+  fx.output((%n, %b)) : (tensor<4xf32>, tensor<8xf32>) -> ()
+}
+
+// -----
+
+/// Nor where something else reads a piece.
+// CHECK-LABEL: func.func @chunk_piece_read
+// CHECK-NEXT:    %b = torch.aten.neg.default(%x)
+// CHECK-NEXT:    %p, %q = torch.aten.chunk.default(%b, 2)
+// CHECK-NEXT:    %n = fusion.group ({
+func.func @chunk_piece_read(%x: tensor<8xf32>) {
+  %b = torch.aten.neg.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %p, %q = torch.aten.chunk.default(%b, 2) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %m = torch.aten.mul.Tensor(%p, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %n = torch.aten.tanh.default(%m) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%n, %p)) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Nor where two ops that are in no group together read the pieces.
+// CHECK-LABEL: func.func @chunk_two_readers
+// CHECK-NOT:     fusion
+// CHECK:         fx.output
+func.func @chunk_two_readers(%x: tensor<8xf32>) {
+  %b = torch.aten.neg.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %p, %q = torch.aten.chunk.default(%b, 2) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %m = torch.aten.tanh.default(%p) : (tensor<4xf32>) -> tensor<4xf32>
+  %n = torch.aten.exp.default(%q) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%m, %n)) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Nor past a write of what the op reads.
+// CHECK-LABEL: func.func @chunk_write
+// CHECK-NOT:     fusion
+// CHECK:         fx.output
+func.func @chunk_write(%x: tensor<8xf32>) {
+  %b = torch.aten.neg.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %w = torch.aten.zero_.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %p, %q = torch.aten.chunk.default(%b, 2) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %m = torch.aten.mul.Tensor(%p, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%m, %w)) : (tensor<4xf32>, tensor<8xf32>) -> ()
+}
+
+// -----
+
+/// Nor into uneven pieces.
+// CHECK-LABEL: func.func @chunk_motion_uneven
+// CHECK-NEXT:    %b = torch.aten.neg
+// CHECK-NEXT:    %p, %q = torch.aten.chunk.default(%b, 2)
+func.func @chunk_motion_uneven(%x: tensor<5xf32>) {
+  %b = torch.aten.neg.default(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %p, %q = torch.aten.chunk.default(%b, 2) : (tensor<5xf32>) -> (tensor<3xf32>, tensor<2xf32>)
+  %m = torch.aten.exp.default(%p) : (tensor<3xf32>) -> tensor<3xf32>
+  %n = torch.aten.exp.default(%q) : (tensor<2xf32>) -> tensor<2xf32>
+  fx.output((%m, %n)) : (tensor<3xf32>, tensor<2xf32>) -> ()
+}
+
+// -----
+
+/// Nor where the type of an operand does not say whether it is broadcast along the cut.
+// CHECK-LABEL: func.func @chunk_unknown
+// CHECK-NEXT:    %b = torch.aten.mul
+// CHECK-NEXT:    %p, %q = torch.aten.chunk.default(%b, 2)
+// CHECK-NEXT:    %m = torch.aten.mul
+func.func @chunk_unknown(%x: tensor<8xf32>, %y: tensor<?xf32>) {
+  %b = torch.aten.mul.Tensor(%x, %y) : (tensor<8xf32>, tensor<?xf32>) -> tensor<8xf32>
+  %p, %q = torch.aten.chunk.default(%b, 2) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %m = torch.aten.mul.Tensor(%p, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%m,)) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// A size query of what is cut is no reader.
+// CHECK-LABEL: func.func @chunk_size
+// CHECK-NEXT:    %k = torch.constant(8)
+// CHECK-NEXT:    %m = fusion.group ({
+// CHECK-NEXT:      %0, %1 = torch.aten.chunk.default(%x, 2, 0)
+func.func @chunk_size(%x: tensor<8xf32>) {
+  %b = torch.aten.neg.default(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %k = torch.aten.sym_size.int(%b, 0) : (tensor<8xf32>) -> !torch.int
+  %p, %q = torch.aten.chunk.default(%b, 2) : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %m = torch.aten.mul.Tensor(%p, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%m, %k)) : (tensor<4xf32>, !torch.int) -> ()
+}
+
+// -----
+
+/// What only size queries read is no result: they ask an input, before the group, or are constants.
+// CHECK-LABEL: func.func @sizes
+// CHECK-NEXT:    %l = torch.constant(4)
+// CHECK-NEXT:    %k = torch.aten.sym_size.int(%x, 0)
+// CHECK-NEXT:    %b = fusion.group ({
+// CHECK:           fusion.yield %b_1 :
+// CHECK:         %d = fusion.group ({
+// CHECK:           fusion.yield %d_1 :
+func.func @sizes(%x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>, %y: tensor<4xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %b = torch.aten.exp.default(%a) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %k = torch.aten.sym_size.int(%a, 0) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> !torch.int<"s0">
+  %c = torch.aten.neg.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.exp.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %l = torch.aten.size.int(%c, 0) : (tensor<4xf32>) -> !torch.int
+  fx.output((%b, %d, %k, %l)) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>, tensor<4xf32>, !torch.int<"s0">, !torch.int) -> ()
+}
+
+// -----
+
+/// Each size is asked of the operand that has it.
+// CHECK-LABEL: func.func @sizes_broadcast
+// CHECK-NEXT:    %r = torch.constant(2)
+// CHECK-NEXT:    %u = torch.aten.sym_size.int(%x, 0)
+// CHECK-NEXT:    %v = torch.aten.sym_size.int(%y, 0)
+// CHECK-NEXT:    %b = fusion.group ({
+// CHECK:           fusion.yield %b_1 :
+func.func @sizes_broadcast(%x: tensor<?x1xf32, #torch.meta<sizes = ["s0", 1]>>, %y: tensor<?xf32, #torch.meta<sizes = ["s1"]>>) {
+  %a = torch.aten.mul.Tensor(%x, %y) : (tensor<?x1xf32, #torch.meta<sizes = ["s0", 1]>>, tensor<?xf32, #torch.meta<sizes = ["s1"]>>) -> tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
+  %b = torch.aten.neg.default(%a) : (tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) -> tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
+  %u, %v = torch.aten.size.default(%a) : (tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) -> (!torch.int<"s0">, !torch.int<"s1">)
+  %r = torch.aten.dim.default(%a) : (tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) -> !torch.int
+  fx.output((%b, %u, %v, %r)) : (tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>, !torch.int<"s0">, !torch.int<"s1">, !torch.int) -> ()
+}
+
+// -----
+
+/// Not where no type says whose size it is: either may be broadcast.
+// CHECK-LABEL: func.func @sizes_unknown
+// CHECK-NEXT:    %a, %b = fusion.group ({
+// CHECK:         %k = torch.aten.sym_size.int(%a, 0)
+func.func @sizes_unknown(%x: tensor<?xf32>, %y: tensor<?xf32>) {
+  %a = torch.aten.mul.Tensor(%x, %y) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+  %b = torch.aten.neg.default(%a) : (tensor<?xf32>) -> tensor<?xf32>
+  %k = torch.aten.sym_size.int(%a, 0) : (tensor<?xf32>) -> !torch.int
+  fx.output((%b, %k)) : (tensor<?xf32>, !torch.int) -> ()
+}
+
+// -----
+
+/// An output that others read keeps its queries; strides are not sizes.
+// CHECK-LABEL: func.func @sizes_read
+// CHECK-NEXT:    %a, %b, %c = fusion.group ({
+// CHECK:         %k = torch.aten.sym_size.int(%a, 0)
+// CHECK-NEXT:    %l = torch.aten.sym_stride.int(%b, 0)
+func.func @sizes_read(%x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>) {
+  %a = torch.aten.neg.default(%x) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %b = torch.aten.exp.default(%a) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %c = torch.aten.tanh.default(%b) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %k = torch.aten.sym_size.int(%a, 0) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> !torch.int<"s0">
+  %l = torch.aten.sym_stride.int(%b, 0) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> !torch.int
+  fx.output((%a, %c, %k, %l)) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>, tensor<?xf32, #torch.meta<sizes = ["s0"]>>, !torch.int<"s0">, !torch.int) -> ()
+}
+
+// -----
+
+/// An input may be resized after the group: it is asked before.
+// CHECK-LABEL: func.func @sizes_resized
+// CHECK-NEXT:    %k = torch.aten.sym_size.int(%x, 0)
+// CHECK-NEXT:    %b = fusion.group ({
+// CHECK:         torch.aten.resize_.default
+func.func @sizes_resized(%x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>) {
+  %a = torch.aten.neg.default(%x) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %b = torch.aten.exp.default(%a) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %w = torch.aten.resize_.default(%x, [2]) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<2xf32>
+  %k = torch.aten.sym_size.int(%a, 0) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> !torch.int<"s0">
+  fx.output((%b, %k)) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>, !torch.int<"s0">) -> ()
+}
+
+// -----
+
+/// What was needed for its size only is gone, and a lone op is left.
+// CHECK-LABEL: func.func @sizes_only
+// CHECK-NEXT:    %a = torch.aten.neg.default(%x)
+// CHECK-NEXT:    %k = torch.aten.sym_size.int(%a, 0)
+// CHECK-NEXT:    fx.output
+func.func @sizes_only(%x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>) {
+  %a = torch.aten.neg.default(%x) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %b = torch.aten.exp.default(%a) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %k = torch.aten.sym_size.int(%b, 0) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> !torch.int<"s0">
+  fx.output((%a, %k)) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>, !torch.int<"s0">) -> ()
+}
+
+// -----
+
+/// Equal ops in a group are one.
+// CHECK-LABEL: func.func @equal
+// CHECK-NEXT:    %c = fusion.group ({
+// CHECK-NEXT:      %a = torch.aten.neg.default(%x)
+// CHECK-NEXT:      %c_1 = torch.aten.mul.Tensor(%a, %a)
+func.func @equal(%x: tensor<4xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.mul.Tensor(%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%c,)) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Not two that others read: one of them may be written. Nor -0.0 and 0.0.
+// CHECK-LABEL: func.func @equal_read
+// CHECK-NEXT:    %a, %b, %c = fusion.group ({
+// CHECK-NEXT:      %a_1 = torch.aten.neg
+// CHECK-NEXT:      %b_1 = torch.aten.neg
+// CHECK:         %f = fusion.group ({
+// CHECK-NEXT:      %d = torch.aten.add.Scalar(%x, 0.0)
+// CHECK-NEXT:      %e = torch.aten.add.Scalar(%x, -0.0)
+func.func @equal_read(%x: tensor<4xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.mul.Tensor(%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.add.Scalar(%x, 0.0) : (tensor<4xf32>) -> tensor<4xf32>
+  %e = torch.aten.add.Scalar(%x, -0.0) : (tensor<4xf32>) -> tensor<4xf32>
+  %f = torch.aten.mul.Tensor(%d, %e) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%a, %b, %c, %f)) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Autograd sees no op in a group: those that need a gradient stay.
+// CHECK-LABEL: func.func @gradient
+// CHECK-NOT:     fusion
+// CHECK:         fx.output
+func.func @gradient(%x: tensor<4xf32>) {
+  %a = torch.aten.neg.default(%x) {requires_grad = [true]} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.exp.default(%a) {requires_grad = [true]} : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%b,)) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Those that need none are free.
+// CHECK-LABEL: func.func @no_gradient
+// CHECK-NEXT:    %b = fusion.group ({
+func.func @no_gradient(%x: tensor<4xf32>) {
+  %a = torch.aten.neg.default(%x) {requires_grad = [false]} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.exp.default(%a) {requires_grad = [false]} : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%b,)) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Nor a concatenation or a chunk that needs one.
+// CHECK-LABEL: func.func @gradient_cat
+// CHECK-NEXT:    %a = torch.aten.neg
+// CHECK-NEXT:    %c = torch.aten.cat
+// CHECK-NEXT:    %p, %q = torch.aten.chunk.default(%z, 2)
+// CHECK-NEXT:    %n = fusion.group ({
+// CHECK-NEXT:      %m = torch.aten.mul
+func.func @gradient_cat(%x: tensor<4xf32>, %z: tensor<8xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.cat.default([%a, %x]) {requires_grad = [true]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+  %p, %q = torch.aten.chunk.default(%z, 2) {requires_grad = [true, true]} : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %m = torch.aten.mul.Tensor(%p, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %n = torch.aten.tanh.default(%m) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%c, %n)) : (tensor<8xf32>, tensor<4xf32>) -> ()
 }
 
 // -----

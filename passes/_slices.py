@@ -1,4 +1,4 @@
-"""Growing slices: sets of ops that can be run in one piece, as sets of bits."""
+"""Growing slices: sets of ops that can be run in one piece."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.effects import is_random
+from fxc.passes._contraction import Contraction
 
 
 def reads(op: Operation) -> Iterator[SSAValue]:
@@ -26,15 +27,8 @@ class Slices:
         self.index = {op: i for i, op in enumerate(ops)}
         self.producers = [self._producers(i) for i in range(len(ops))]
         self.waits_for = self._with_draws()
-        self.before = [0] * len(ops)
-        self.after = [0] * len(ops)
-        for i, found in enumerate(self.waits_for):
-            for j in found:
-                self.before[i] |= self.before[j] | 1 << j
-        for i in range(len(ops)):
-            for j in _bits(self.before[i]):
-                self.after[j] |= 1 << i
-        self.slice_of = dict[int, int]()
+        self.graph = Contraction(self.waits_for)
+        self.taken = set[int]()
 
     def _producers(self, i: int) -> list[int]:
         owners = (self.index.get(value.owner) for value in reads(self.ops[i]) if isinstance(value.owner, Operation))
@@ -53,40 +47,46 @@ class Slices:
     def groups(self) -> list[list[Operation]]:
         """The slices, each in the order of its ops."""
         for i in reversed(range(len(self.ops))):
-            if i not in self.slice_of and self.ops[i] in self.mergeable and self.is_start(self.ops[i]):
-                self._set(1 << i)
+            if i not in self.taken and self.ops[i] in self.mergeable and self.is_start(self.ops[i]):
                 self._grow(i)
-        masks = dict.fromkeys(self.slice_of[i] for i in sorted(self.slice_of))
-        return [[self.ops[i] for i in _bits(mask)] for mask in masks]
+        return self._found()
 
-    def _set(self, mask: int) -> None:
-        for i in _bits(mask):
-            self.slice_of[i] = mask
+    def _found(self) -> list[list[Operation]]:
+        found = dict[int, list[Operation]]()
+        for i in sorted(self.taken):
+            found.setdefault(self.graph.find(i), []).append(self.ops[i])
+        return list(found.values())
 
     def _grow(self, start: int) -> None:
-        """Take in producers, the last first, until none can be."""
-        grown = True
+        """Take in producers, the last first, until none can be. Who was refused is asked again after others came in."""
+        self.taken.add(start)
+        pending, refused, grown = list[int](), list[int](), True
+        self._push(self.graph.members(start), pending)
         while grown:
-            grown, mask = False, self.slice_of[start]
-            producers = {j for i in _bits(mask) for j in self.producers[i] if not mask >> j & 1}
-            for j in sorted(producers, reverse=True):
-                mask = self.slice_of[start]
-                if not mask >> j & 1 and self.ops[j] in self.mergeable and self._merge(mask | self.slice_of.get(j, 1 << j)):
+            grown = False
+            while pending:
+                j = -heapq.heappop(pending)
+                if self.graph.find(j) == self.graph.find(start):
+                    continue
+                members = list(self.graph.members(j))
+                if self._merge(j, start):
                     grown = True
+                    self._push(members, pending)
+                elif j not in refused:
+                    refused.append(j)
+            pending, refused = [-j for j in sorted(refused, reverse=True)], []
 
-    def _merge(self, mask: int) -> bool:
-        """Make the ops of ``mask`` one slice, where it is legal."""
-        before = after = 0
-        for i in _bits(mask):
-            before |= self.before[i]
-            after |= self.after[i]
-        if before & after & ~mask:
+    def _push(self, members: Sequence[int], pending: list[int]) -> None:
+        for i in members:
+            for j in self.producers[i]:
+                if self.ops[j] in self.mergeable:
+                    heapq.heappush(pending, -j)
+
+    def _merge(self, producer: int, consumer: int) -> bool:
+        """Make the slices of two ops one, where it is legal."""
+        if not self.graph.merge(producer, consumer):
             return False
-        for i in _bits(before | mask):
-            self.after[i] |= after | mask
-        for i in _bits(after | mask):
-            self.before[i] |= before | mask
-        self._set(mask)
+        self.taken.add(producer)
         return True
 
     def order(self, slices: Sequence[list[Operation]]) -> list[list[Operation]]:
@@ -113,10 +113,3 @@ class Slices:
                     heapq.heappush(ready, (first[consumer], consumer))
         assert sum(map(len, ordered)) == len(self.ops), "slices that depend on each other"
         return ordered
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
