@@ -30,4 +30,14 @@ def all_dialects() -> dict[str, Callable[[], Dialect]]:
 
         return Fusion
 
-    return {"fx": fx, "torch": torch, "autodiff": autodiff, "fusion": fusion}
+    def tile() -> Dialect:
+        from fxc.dialects.tile import Tile
+
+        return Tile
+
+    def target() -> Dialect:
+        from fxc.dialects.target import Target
+
+        return Target
+
+    return {"fx": fx, "torch": torch, "autodiff": autodiff, "fusion": fusion, "tile": tile, "target": target}

@@ -7,6 +7,7 @@ a schema does not state. A call whose callee is unknown is assumed to do anythin
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import func
@@ -72,6 +73,12 @@ FRESH_COMPOSITES = frozenset(
     }
 )  # fmt: skip
 """Composite operators of ``aten`` that always allocate what they return; of others that cannot be told (``dropout``)."""
+
+KERNEL_READS = frozenset({"tile.load", "tile.gather"})
+"""Ops in kernels that do nothing but read, through a pointer."""
+
+KERNEL_WRITES = frozenset({"tile.store", "tile.scatter", "tile.atomic_add"})
+"""Ops in kernels that write, through the pointer that is their second operand."""
 
 PURE_FUNCTIONS = frozenset(
     {"getattr", "len", "int", "float", "bool", "min", "max", "abs", "sum", "round", "pow", "range", "slice"}
@@ -142,6 +149,8 @@ def writes(op: Operation) -> list[SSAValue] | None:
 
     if isinstance(op, TorchOp):
         return _schema_writes(op)
+    if op.name in KERNEL_WRITES:
+        return [op.operands[1]]
     return [] if is_pure(op) or _regions_write_nothing(op) else None
 
 
@@ -156,7 +165,9 @@ def _regions_write_nothing(op: Operation) -> bool:
 
 
 def _schema_writes(op: TorchOp) -> list[SSAValue]:
-    bound = op.bound() if op.SCHEMA.mutates or op.operator in HIDDEN_WRITES else {}
+    if not op.SCHEMA.mutates and op.operator not in HIDDEN_WRITES:
+        return []
+    bound = op.bound()
     written = [
         leaf
         for argument in op.SCHEMA.arguments
@@ -171,6 +182,22 @@ def _schema_writes(op: TorchOp) -> list[SSAValue]:
         if bound.get(flag) != bool_attr(False):
             written += [bound[name] for name in names if isinstance(bound.get(name), SSAValue)]
     return written
+
+
+@cache
+def leaves_memory_alone(cls: type[Operation]) -> bool:
+    """Whether no call of ``cls``, whatever it passes, writes memory or returns what it was given: true of most operators.
+
+    ``writes`` and ``aliases`` say the same of each call, after a longer look.
+    """
+    from fxc.dialects.torch_ops.base import TorchOp
+
+    if not issubclass(cls, TorchOp):
+        return False
+    operator, schema = cls.name.removeprefix("torch."), cls.SCHEMA
+    if schema.mutates or any(r.alias for r in schema.returns) or operator in HIDDEN_WRITES or operator in UNDECLARED_VIEWS:
+        return False
+    return "c" not in cls.FLAGS or _is_fresh_composite(operator)
 
 
 def reshapes(op: Operation) -> list[SSAValue]:
@@ -237,7 +264,7 @@ def _undeclared_aliases(op: TorchOp) -> Sequence[Argument]:
     schema = op.SCHEMA
     if op.operator in UNDECLARED_VIEWS:
         return schema.arguments[:1]
-    if "c" not in op.FLAGS or op.operator.removeprefix("aten.").removesuffix(".default") in FRESH_COMPOSITES:
+    if "c" not in op.FLAGS or _is_fresh_composite(op.operator):
         return ()
     if is_random(op):  # what was drawn lies in memory of its own
         return ()
@@ -246,17 +273,23 @@ def _undeclared_aliases(op: TorchOp) -> Sequence[Argument]:
     return tuple(argument for argument in schema.arguments if argument.is_tensor)
 
 
+def _is_fresh_composite(operator: str) -> bool:
+    return operator.removeprefix("aten.").removesuffix(".default") in FRESH_COMPOSITES
+
+
 def _returns_fresh(op: Operation) -> bool:
-    return op.has_trait(Pure) and not op.operands
+    return (op.has_trait(Pure) and not op.operands) or op.name.startswith("tile.")  # no op gives a pointer; launches allocate
 
 
 def has_side_effect(op: Operation) -> bool:
     """Whether ``op`` must run though nothing reads its results, writes to memory apart."""
-    from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
-    from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
+    from fxc.dialects.torch_ops.base import TorchOp
 
     if isinstance(op, TorchOp):
         return op.operator in SIDE_EFFECTS or op.operator.split(".")[0] in EFFECTFUL_NAMESPACES or is_random(op)
+    from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
+    from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp
+
     if isinstance(op, HigherOrderOp) or (op.regions and op.has_trait(RecursiveMemoryEffect)):
         return any(
             has_side_effect(inner) or writes(inner) != []
@@ -269,6 +302,8 @@ def has_side_effect(op: Operation) -> bool:
         return False
     if op.name == "autodiff.subgraph":
         return _callee_has_effect(op)
+    if op.name in KERNEL_READS:
+        return False
     if isinstance(op, CallFunctionOp):
         return not _is_pure_function(op.call_target() or "")
     if isinstance(op, (CallMethodOp, CallModuleOp, OutputOp, ModuleDeclOp, TensorDeclOp, OperatorDeclOp, func.CallOp)):
@@ -312,4 +347,5 @@ def reads_memory(op: Operation) -> bool:
 
     from fxc.dialects.types import ValueType
 
-    return any(isinstance(operand.type, (TensorType, TupleType, ValueType)) for operand in op.operands)
+    reads = any(isinstance(operand.type, (TensorType, TupleType, ValueType)) for operand in op.operands)
+    return reads or op.name in KERNEL_READS

@@ -1,7 +1,7 @@
 """Text in, text out: the printer and parser that keep FX names, non-ASCII strings and locations exact.
 
 xDSL's own printer strips a trailing ``_1`` from a name and can print one name twice; its parser turns non-ASCII strings
-into bytes. Both are mended here, for every dialect alike.
+into bytes, and reads the bits of a float in ``dense<0xFF800000>`` as its value. All are mended here, for every dialect alike.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import AttrParser, Parser
 from xdsl.parser.generic_parser import ParserState
@@ -75,8 +75,21 @@ class FxcPrinter(Printer):
             self._next_valid_name_id[-1] = 0
 
 
+class _DenseElement(AttrParser._TensorLiteralElement):
+    """A number in ``dense<...>``. Hexadecimal digits are the bits of a float, as printing gives them for infinities and NaN."""
+
+    def to_type(self, parser: AttrParser, type: Any) -> Any:
+        if not isinstance(type, AnyFloat) or not isinstance(self.value, int) or self.span.text[:2].lower() != "0x":
+            return super().to_type(parser, type)
+        if self.value.bit_length() > 8 * type.compile_time_size:
+            parser.raise_error(f"{self.span.text} has more bits than {type}", self.span)
+        return next(iter(type.iter_unpack(self.value.to_bytes(type.compile_time_size, "little"))))
+
+
 class FxcParser(Parser):
     """Keeps the written name of every value, decodes UTF-8 strings, and reads cached tensor types by one regex."""
+
+    _TensorLiteralElement = _DenseElement
 
     def __init__(self, ctx: Context, input: str, name: str = "<string>") -> None:
         super().__init__(ctx, "", name)

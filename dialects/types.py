@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import get_args
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     ArrayAttr,
     ComplexType,
     IndexType,
@@ -20,6 +22,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     TupleType,
+    VectorType,
     bf16,
     f4E2M1FN,
     f8E4M3FN,
@@ -292,12 +295,17 @@ def tuple_type(types: Sequence[Attribute]) -> TupleType:
     return TupleType(ArrayAttr(list(types)))  # type: ignore[arg-type]
 
 
-_IMMUTABLE = (IntType, FloatType, BoolType, NoneValueType, IntegerType, IndexType)
+_IMMUTABLE = (IntType, FloatType, BoolType, NoneValueType, IntegerType, IndexType, VectorType, *get_args(AnyFloat))
 
 
 def is_mutable(type: Attribute) -> bool:
     """Whether a value of ``type`` may hold memory that an op can write."""
-    return not isinstance(type, _IMMUTABLE)
+    return not _is_immutable(type.__class__)
+
+
+@cache
+def _is_immutable(cls: type[Attribute]) -> bool:
+    return issubclass(cls, _IMMUTABLE)
 
 
 SYMBOLS = "torch.symbols"

@@ -10,8 +10,10 @@ from torch.utils._pytree import tree_map
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.fx import CallMethodOp
+from fxc.dialects.tile import LaunchOp
 from fxc.dialects.values import Tree
 from fxc.semantics.interpret import Interpreter
+from fxc.semantics.tile_interpreter import launch
 
 _WIDE = {
     **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
@@ -36,6 +38,9 @@ class Float64Interpreter(Interpreter):
 
     def python(self, trees: Sequence[Tree], env: Mapping[SSAValue, Any]) -> list[Any]:
         return widened(super().python(trees, env))
+
+    def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
+        return launch(op, operands, wide=True)
 
     def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
         if isinstance(op, CallMethodOp) and (method := _METHODS.get(op.call_target() or "")) is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.utils._pytree import tree_leaves
-from xdsl.dialects import func, scf
+from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import TensorType, TupleType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
@@ -30,11 +30,14 @@ from fxc.dialects.autodiff import (
 )
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
 from fxc.dialects.syntax import op_text
+from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import ValueType
 from fxc.dialects.values import FunctionAttr, RegionAttr, Tree
 from fxc.errors import FxcError, InputError, TargetError
+from fxc.semantics import autograd_functions, linalg_interpreter
+from fxc.semantics.scalar_ops import scalar_op
 from fxc.semantics.targets import (
     check_attribute,
     check_method,
@@ -42,6 +45,7 @@ from fxc.semantics.targets import (
     resolve_higher_order,
     resolve_operator,
 )
+from fxc.semantics.tile_interpreter import launch, result_layouts
 from fxc.semantics.values import constant_value, python_of, torch_dtype, value_of
 
 Watch = Callable[[Operation, Sequence[Any]], None]
@@ -138,12 +142,24 @@ class Interpreter:
                 return self.block(op.body.block, (), _mutable(env))
             case fusion.GroupOp():
                 return self.block(op.body.block, (), _mutable(env))
+            case LaunchOp():
+                return self.launch(op, [env[value] for value in op.operands])
             case AnyNonzeroOp() | AddOp() | SumToSizeOp() | MaterializeOp():
                 return [_gradient(op, self.python(op.trees()[0], env))]
             case ZeroOp():
                 return [None]
+            case _ if isinstance(op, linalg_interpreter.OPS):
+                return [linalg_interpreter.run(op, [env[value] for value in op.operands])]
+            case arith.ConstantOp():
+                return [scalar_op(op, [])]
             case _:
                 raise InputError(f"the interpreter cannot run {op.name}", hint="it runs the fx and torch levels")
+
+    def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
+        """What a kernel computes; where the operands are not real tensors, new ones of the result types."""
+        if _is_concrete(list(operands)):
+            return launch(op, operands)
+        return [layout.new() for layout in result_layouts(op)]
 
     def python(self, trees: Sequence[Tree], env: Mapping[SSAValue, Any]) -> list[Any]:
         def leaf(value: SSAValue | Attribute) -> Any:
@@ -216,6 +232,9 @@ class Interpreter:
         def concrete(value: Any) -> Any:
             return callables[id(value)] if isinstance(value, Region) else value
 
+        if name == autograd_functions.NAME:
+            forward, backward, *inputs = map(concrete, args)
+            return autograd_functions.apply(forward, backward, inputs, kwargs)
         target = resolve_higher_order(name)
         return target(*map(concrete, args), **{key: concrete(value) for key, value in kwargs.items()})
 

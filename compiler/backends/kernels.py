@@ -1,0 +1,43 @@
+"""Runs kernels of the ``tile`` dialect: by a backend that compiles them for the target, else by the reference interpreter.
+
+A backend is a module with ``launch_runner(op, target)``. It returns a function that takes what the launch takes and gives a
+list of its results, new tensors as their types say; or None where it does not compile this kernel for these tensors. Without
+a target the interpreter runs: slow, and every access of memory is checked.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
+from fxc.dialects.tile import LaunchOp
+from fxc.semantics.tile_interpreter import launch
+
+Runner = Callable[..., list[Any]]
+
+BACKENDS: Mapping[type, str] = MappingProxyType({CpuAttr: "fxc.backends.cpu", GpuAttr: "fxc.backends.triton"})
+"""The module that compiles kernels for a kind of target."""
+
+
+def launch_runner(op: LaunchOp, target: TargetAttr | None) -> Runner:
+    """What runs ``op`` on ``target``: the reference interpreter, where no target is given or no backend compiles it."""
+    name = BACKENDS.get(type(target))
+    compiles = getattr(importlib.import_module(name), "launch_runner", None) if name is not None else None
+    compiled = compiles(op, target) if compiles is not None else None
+    return compiled or (lambda *operands: launch(op, operands))
+
+
+class KernelLaunch(torch.nn.Module):
+    """A ``tile.launch`` as a node of a graph: takes its operands, gives a list of new tensors."""
+
+    def __init__(self, op: LaunchOp, target: TargetAttr | None) -> None:
+        super().__init__()
+        self.run = launch_runner(op, target)
+
+    def forward(self, *operands: Any) -> list[Any]:
+        return self.run(*operands)

@@ -1,0 +1,207 @@
+"""The reference interpreter of kernels: all programs of a grid at once, each access of memory checked.
+
+``tile_rules.py`` has what each op does. A value is a tensor with one axis more than the block has: programs, or 1 where all
+programs have the same. Programs that do not take part (their loop is over, the branch is another's) compute along; what they
+would carry or store is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, TensorType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from fxc.dialects import tile, types
+from fxc.dialects.tile.kernel import INIT, KernelOp, LaunchOp
+from fxc.dialects.tile.types import PtrType, element_of, shape_of
+from fxc.errors import FxcError
+from fxc.semantics.tile_memory import Buffer, kernel_error
+from fxc.semantics.tile_ops import BINARY, CASTS
+from fxc.semantics.tile_rules import RULES
+from fxc.semantics.values import torch_dtype
+
+Tensor = torch.Tensor
+
+_LANES = 1 << 22
+"""So many lanes of the largest block are held at once: larger grids run in parts."""
+
+
+def run_kernel(kernel: KernelOp, arguments: Sequence[Tensor | float], *, wide: bool = False) -> None:
+    """Runs ``kernel``: a tensor for each pointer, a number for each scalar, as the kernel orders them.
+
+    What is written is written in place. ``wide`` computes floats in float64; then the tensors are float64, too. Raises
+    KernelError for an access that is out of bounds, reads what nothing wrote, or that another program disturbs.
+    """
+    Launch(kernel, arguments, wide).run()
+
+
+def launch(op: LaunchOp, operands: Sequence[Any], *, wide: bool = False) -> list[Tensor]:
+    """The results of ``op``. KernelError as ``run_kernel``, and where an element of a result was not written."""
+    kernel = kernel_of(op)
+    inputs = len(kernel.inputs())
+    tensors = [layout.laid_out(x) for layout, x in zip(operand_layouts(op), operands[:inputs], strict=True)]
+    results = [layout.new(wide=wide) for layout in result_layouts(op)]
+    run = Launch(kernel, [*tensors, *results, *operands[inputs:]], wide)
+    run.run()
+    for argument, result in zip(kernel.outputs(), results, strict=True):
+        written = run.buffers[argument].written
+        if result.numel() and not written.as_strided(result.shape, result.stride()).all():
+            raise kernel_error(f"the kernel leaves elements of %{_name(argument)} unwritten", op)
+    return results
+
+
+def kernel_of(op: LaunchOp) -> KernelOp:
+    """The kernel that ``op`` launches; KernelError where there is none."""
+    if (kernel := op.kernel()) is None:
+        raise kernel_error(f"there is no kernel @{op.callee.root_reference.data}", op)
+    return kernel
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A tensor as its type says it is; ``init`` is what each element of a new one is."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    init: float | None = None
+
+    def new(self, *, wide: bool = False) -> Tensor:
+        """A new tensor; with floats in float64, if ``wide``."""
+        dtype = torch.float64 if wide and self.dtype.is_floating_point else self.dtype
+        made = torch.empty_strided(self.sizes, self.strides, dtype=dtype, device=self.device)
+        return made if self.init is None else made.fill_(self.init)
+
+    def laid_out(self, tensor: Tensor) -> Tensor:
+        """``tensor``, or a copy of it with these strides."""
+        if tensor.stride() == self.strides:
+            return tensor
+        return torch.empty_strided(self.sizes, self.strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+def operand_layouts(op: LaunchOp) -> list[Layout]:
+    """The layout of each tensor that ``op`` takes."""
+    return [_layout(value.type, op) for value in op.operands[: len(kernel_of(op).inputs())]]
+
+
+def result_layouts(op: LaunchOp) -> list[Layout]:
+    """The layout of each tensor that ``op`` gives."""
+    kernel = kernel_of(op)
+    initial = [kernel.argument_attributes(argument).get(INIT) for argument in kernel.outputs()]
+    numbers = [init.value.data if isinstance(init, (IntegerAttr, FloatAttr)) else None for init in initial]
+    return [_layout(type, op, number) for type, number in zip(op.result_types, numbers, strict=True)]
+
+
+def _layout(type: Attribute, op: LaunchOp, init: float | None = None) -> Layout:
+    assert isinstance(type, TensorType)
+    sizes = [size for size in types.sizes(type) if isinstance(size, int)]
+    strides = [s for s in types.strides(type) or types.contiguous_strides(sizes) if isinstance(s, int)]
+    if len(sizes) != len(type.get_shape()) or len(strides) != len(sizes):
+        raise kernel_error("a kernel runs on tensors of static sizes", op)
+    return Layout(tuple(sizes), tuple(strides), torch_dtype(type.element_type), torch.device(types.device(type)), init)
+
+
+def _name(argument: BlockArgument) -> str:
+    return argument._name or str(argument.index)
+
+
+class Launch:
+    """One run of a kernel: its buffers, and the numbers of its scalars."""
+
+    def __init__(self, kernel: KernelOp, arguments: Sequence[Tensor | float], wide: bool) -> None:
+        self.kernel, self.wide = kernel, wide
+        self.buffers = dict[SSAValue, Buffer]()
+        self.scalars = dict[SSAValue, Tensor]()
+        self.copies = list[tuple[Tensor, Tensor]]()
+        parameters = kernel.body.block.args
+        if len(arguments) != len(parameters):
+            raise kernel_error(f"the kernel takes {len(parameters)} arguments, but got {len(arguments)}", kernel)
+        for parameter, value in zip(parameters, arguments, strict=True):
+            if isinstance(parameter.type, PtrType):
+                self.buffers[parameter] = self.buffer(parameter, parameter.type, value)
+            else:
+                self.scalars[parameter] = torch.tensor([value], dtype=self.dtype(parameter.type))
+
+    def dtype(self, element: Attribute) -> torch.dtype:
+        found = torch.int64 if isinstance(element, IndexType) else torch_dtype(element)
+        return torch.float64 if self.wide and found.is_floating_point else found
+
+    def buffer(self, parameter: BlockArgument, type: PtrType, value: Any) -> Buffer:
+        kernel = self.kernel
+        if not isinstance(value, Tensor) or value.dtype != self.dtype(type.pointee):
+            given = value.dtype if isinstance(value, Tensor) else value
+            raise kernel_error(f"%{_name(parameter)} points to {type.pointee}, but got {given}", kernel)
+        extent = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+        extent = extent if value.numel() else 0
+        limit = kernel.elements(parameter)
+        if limit is not None and limit > extent:
+            raise kernel_error(f"%{_name(parameter)} points to {limit} elements, but the tensor has {extent}", kernel)
+        flat = value.detach().as_strided((extent if limit is None else limit,), (1,))
+        data = flat.cpu()
+        if data.device != flat.device:
+            self.copies.append((flat, data))
+        access = kernel.access(parameter)
+        initialized = access != "write" or INIT in kernel.argument_attributes(parameter)
+        data = data.view(torch.int8) if data.dtype == torch.uint8 else data
+        return Buffer(_name(parameter), data, access=access, initialized=initialized, parallel=prod(kernel.programs) > 1)
+
+    def run(self) -> None:
+        count = prod(self.kernel.programs)
+        largest = max([prod(shape_of(result.type)) for op in self.kernel.walk() for result in op.results], default=1)
+        step = max(_LANES // largest, 1)
+        with torch.no_grad():
+            for start in range(0, count, step):
+                Programs(self, torch.arange(start, min(start + step, count))).run()
+        for target, data in self.copies:
+            target.copy_(data)
+
+
+class Programs:
+    """Some programs of a launch, run in step. ``active`` says which of them take part; None for all."""
+
+    def __init__(self, launch: Launch, programs: Tensor) -> None:
+        self.launch, self.programs = launch, programs
+        self.active: Tensor | None = None
+        self.env = dict[SSAValue, Tensor](launch.scalars)
+
+    def run(self) -> None:
+        self.block(self.launch.kernel.body.block)
+
+    def block(self, block: Block) -> list[Tensor]:
+        """What the terminator of ``block`` yields."""
+        for op in block.ops:
+            if isinstance(op, (tile.ReturnOp, scf.YieldOp)):
+                return self.values(op)
+            try:
+                results = self.op(op)
+            except FxcError:
+                raise
+            except Exception as error:
+                raise kernel_error(f"{type(error).__name__}: {error}", op) from error
+            self.env.update(zip(op.results, results, strict=True))
+        return []
+
+    def values(self, op: Operation) -> list[Tensor]:
+        return [self.env[value] for value in op.operands]
+
+    def op(self, op: Operation) -> Sequence[Tensor]:
+        rule = RULES.get(type(op))
+        if rule is not None:
+            return rule(self, op)
+        if op.name in BINARY:
+            return [BINARY[op.name](*self.values(op))]
+        if op.name.removeprefix("arith.") in CASTS:
+            dtype = self.launch.dtype(element_of(op.results[0].type))
+            return [CASTS[op.name.removeprefix("arith.")](self.env[op.operands[0]], dtype)]
+        raise kernel_error(f"the interpreter cannot run {op.name} in a kernel", op)
+
+    def expanded(self, value: Tensor) -> Tensor:
+        """``value`` with a row for each program."""
+        return value.expand(len(self.programs), *value.shape[1:])

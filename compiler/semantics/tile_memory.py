@@ -1,0 +1,101 @@
+"""What a pointer of a kernel points to, with a record of who read and wrote each element."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import torch
+from xdsl.ir import Operation
+
+from fxc.dialects.diagnostics import place_of
+from fxc.dialects.syntax import op_text
+from fxc.errors import KernelError
+
+_NOBODY, _SEVERAL = -1, -2
+
+
+def kernel_error(message: str, op: Operation) -> KernelError:
+    return KernelError(message, op=op_text(op), place=place_of(op))
+
+
+class Buffer:
+    """The elements behind one pointer.
+
+    ``data`` is flat, and holds what is loaded and stored; ``written`` says which elements have a value. ``parallel``: there are
+    several programs. Every access is checked; KernelError names the element and the op.
+    """
+
+    def __init__(self, name: str, data: torch.Tensor, *, access: str, initialized: bool, parallel: bool) -> None:
+        self.name, self.data, self.access, self._is_parallel = name, data, access, parallel
+        size = data.numel()
+        self.written = torch.full((size,), initialized)
+        self.writer = torch.full((size if access != "read" else 0,), _NOBODY)
+        self.reader = torch.full((size if access != "read" else 0,), _NOBODY)
+
+    def read(self, offsets: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, op: Operation) -> torch.Tensor:
+        """The elements of this number; anything where ``mask`` is false. All have one shape, programs along the first axis."""
+        chosen, who = self._chosen(offsets, mask, programs, "read", op)
+        self._check(~self.written[chosen], chosen, "element {} is read, but nothing wrote it", op)
+        if self.access != "read":
+            writer = self.writer[chosen]
+            racy = ((writer != who) & (writer != _NOBODY)) if self._is_parallel else torch.zeros_like(who, dtype=torch.bool)
+            self._check(racy, chosen, "one program reads element {}, another writes it", op)
+            self._record(self.reader, chosen, who)
+        result = torch.zeros(offsets.shape, dtype=self.data.dtype)
+        result[mask] = self.data[chosen]
+        return result
+
+    def write(
+        self, offsets: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, op: Operation
+    ) -> None:
+        """Set the elements of this number where ``mask`` is true."""
+        chosen, who = self._chosen(offsets, mask, programs, "written", op)
+        place = torch.arange(chosen.numel())
+        last = torch.empty(self.data.numel(), dtype=torch.int64)
+        last[chosen] = place
+        twice = last[chosen] != place
+        self._check(twice & (who == who[last[chosen]]), chosen, "two lanes of a program write element {}", op)
+        self._check(twice, chosen, "two programs write element {}", op)
+        self._claim(chosen, who, op)
+        self.writer[chosen] = who
+        self.written[chosen] = True
+        self.data[chosen] = values[mask]
+
+    def add(
+        self, offsets: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, op: Operation
+    ) -> None:
+        """Add to the elements of this number where ``mask`` is true; several lanes and programs may add to one."""
+        chosen, who = self._chosen(offsets, mask, programs, "added to", op)
+        self._check(~self.written[chosen], chosen, "element {} is added to, but nothing wrote it", op)
+        self._claim(chosen, who, op, atomic=True)
+        self.writer[chosen] = torch.where(self.writer[chosen] == who, who, _SEVERAL)
+        self.data.index_put_((chosen,), values[mask], accumulate=True)
+
+    def _chosen(
+        self, offsets: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, verb: str, op: Operation
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        chosen, who = offsets[mask], programs[mask]
+        outside = (chosen < 0) | (chosen >= self.data.numel())
+        self._check(outside, chosen, f"element {{}} is {verb}, but there are {self.data.numel()}", op)
+        return chosen, who
+
+    def _claim(self, chosen: torch.Tensor, who: torch.Tensor, op: Operation, *, atomic: bool = False) -> None:
+        """Refuse what another program writes or reads."""
+        if not self._is_parallel:
+            return
+        writer, reader = self.writer[chosen], self.reader[chosen]
+        other = (writer != who) & (writer != _NOBODY) & ~(torch.tensor(atomic) & (writer == _SEVERAL))
+        self._check(other, chosen, "two programs write element {}", op)
+        self._check((reader != who) & (reader != _NOBODY), chosen, "one program reads element {}, another writes it", op)
+
+    def _record(self, table: torch.Tensor, chosen: torch.Tensor, who: torch.Tensor) -> None:
+        before = table[chosen]
+        table[chosen] = torch.where((before == _NOBODY) | (before == who), who, _SEVERAL)
+        table[chosen[table[chosen] != who]] = _SEVERAL
+
+    def _check(self, wrong: torch.Tensor, chosen: torch.Tensor, message: str, op: Operation) -> None:
+        if wrong.any():
+            self._fail(message.format(int(chosen[wrong][0])), op)
+
+    def _fail(self, message: str, op: Operation) -> NoReturn:
+        raise kernel_error(f"%{self.name}: {message}", op)

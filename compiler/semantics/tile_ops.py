@@ -1,0 +1,320 @@
+"""What the ops of ``arith`` and ``math`` compute in kernels, on torch tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+import torch
+
+Tensor = torch.Tensor
+Function = Callable[..., Tensor]
+
+
+def logical(integers: Function, booleans: Function) -> Function:
+    """``integers``, and what that means on one bit."""
+    return lambda a, b: booleans(a, b) if a.dtype == torch.bool else integers(a, b)
+
+
+def unsigned(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Function:
+    """A function of integers without a sign."""
+
+    def run(a: Tensor, b: Tensor) -> Tensor:
+        a, b = (x.to(torch.uint8) if x.dtype == torch.bool else x for x in torch.broadcast_tensors(a, b))
+        kind = np.dtype(f"uint{8 * a.element_size()}")
+        result = function(a.contiguous().numpy().view(kind), b.contiguous().numpy().view(kind))
+        return torch.from_numpy(
+            np.ascontiguousarray(result if result.dtype == bool else result.view(kind.str.replace("u", "i")))
+        )
+
+    return run
+
+
+def of_bits(function: Function) -> Function:
+    """A function of integers for which one bit is 0 or 1."""
+    return lambda a, b: function(a.to(torch.int8), b.to(torch.int8)).bool() if a.dtype == torch.bool else function(a, b)
+
+
+def signed(x: Tensor) -> Tensor:
+    """A bit as the number of one bit with a sign: true is -1."""
+    return -x.to(torch.int8) if x.dtype == torch.bool else x
+
+
+def magnitude(x: Tensor) -> Tensor:
+    """An integer without its sign, as int64; of 64 bits, as it is."""
+    bits = 8 * x.element_size()
+    return x.to(torch.int64) if x.dtype == torch.bool or bits == 64 else x.to(torch.int64) & ((1 << bits) - 1)
+
+
+def divided(function: Function) -> Function:
+    """A division that gives 0 where the divisor is 0: kernels leave that open, and must not trap."""
+    return lambda a, b: torch.where(b == 0, torch.zeros_like(b), function(a, torch.where(b == 0, torch.ones_like(b), b)))
+
+
+def _shifted(function: Function, fill: Function) -> Function:
+    def run(a: Tensor, b: Tensor) -> Tensor:
+        bits = 8 * a.element_size()
+        wide = (b < 0) | (b >= bits)
+        return torch.where(wide, fill(a), function(a, torch.where(wide, torch.zeros_like(b), b)))
+
+    return run
+
+
+def _logical_shift(a: Tensor, b: Tensor) -> Tensor:
+    bits = 8 * a.element_size()
+    kept = torch.bitwise_right_shift(a, b)
+    ones = torch.where(b == 0, -1, torch.bitwise_left_shift(torch.ones_like(a), torch.where(b == 0, 0, bits - b)) - 1)
+    return kept & ones.to(a.dtype)
+
+
+def _away_from_zero(x: Tensor) -> Tensor:
+    whole = x.trunc()
+    return torch.where((x - whole).abs() >= 0.5, whole + torch.copysign(torch.ones_like(x), x), whole)
+
+
+def _fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    return (a.double() * b.double() + c.double()).to(a.dtype)
+
+
+def narrowed(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """A float with fewer digits, rounded once. PyTorch goes from float64 to 16 bits by way of float32, and rounds twice."""
+    if x.dtype != torch.float64 or dtype not in (torch.float16, torch.bfloat16):
+        return x.to(dtype)
+    single = x.float()
+    odd = single.view(torch.int32)
+    odd = torch.where(single.double().abs() > x.abs(), odd - 1, odd) | (single.double() != x).int()
+    return torch.where(x.isfinite() & single.isfinite(), odd.view(torch.float32), single).to(dtype)
+
+
+def _wide_unsigned_float(x: Tensor, dtype: torch.dtype) -> Tensor:
+    if x.dtype != torch.int64:
+        return narrowed(magnitude(x).double(), dtype)
+    return narrowed(torch.from_numpy(x.contiguous().numpy().view(np.uint64).astype(np.float64)), dtype)
+
+
+def truncated(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return (x & 1).bool() if dtype == torch.bool else x.to(dtype)
+
+
+def _to_unsigned(x: Tensor, dtype: torch.dtype) -> Tensor:
+    if dtype != torch.int64:
+        return truncated(x.to(torch.int64), dtype)
+    return torch.where(x >= 2.0**63, (x.double() - 2.0**64).to(torch.int64), x.to(torch.int64))
+
+
+CASTS: Mapping[str, Callable[[Tensor, torch.dtype], Tensor]] = MappingProxyType(
+    {
+        "extf": lambda x, dtype: x.to(dtype),
+        "truncf": narrowed,
+        "sitofp": lambda x, dtype: narrowed(signed(x).double(), dtype) if dtype.itemsize < 4 else signed(x).to(dtype),
+        "uitofp": _wide_unsigned_float,
+        "fptosi": lambda x, dtype: truncated(x.to(torch.int64), dtype),
+        "fptoui": _to_unsigned,
+        "extsi": lambda x, dtype: signed(x).to(dtype),
+        "extui": lambda x, dtype: magnitude(x).to(dtype),
+        "trunci": truncated,
+        "index_cast": lambda x, dtype: truncated(signed(x).to(torch.int64), dtype),
+    }
+)
+"""Casts by the name of the op in ``arith``."""
+
+BINARY: Mapping[str, Function] = MappingProxyType(
+    {
+        "arith.addf": torch.add,
+        "arith.subf": torch.sub,
+        "arith.mulf": torch.mul,
+        "arith.divf": torch.true_divide,
+        "arith.negf": torch.neg,
+        "arith.maximumf": torch.maximum,
+        "arith.minimumf": torch.minimum,
+        "arith.maxnumf": torch.fmax,
+        "arith.minnumf": torch.fmin,
+        "arith.addi": logical(torch.add, torch.bitwise_xor),
+        "arith.subi": logical(torch.sub, torch.bitwise_xor),
+        "arith.muli": logical(torch.mul, torch.bitwise_and),
+        "arith.divsi": of_bits(divided(lambda a, b: torch.div(a, b, rounding_mode="trunc"))),
+        "arith.floordivsi": of_bits(divided(lambda a, b: torch.div(a, b, rounding_mode="floor"))),
+        "arith.ceildivsi": of_bits(divided(lambda a, b: -torch.div(-a, b, rounding_mode="floor"))),
+        "arith.remsi": of_bits(divided(torch.fmod)),
+        "arith.divui": divided(unsigned(np.floor_divide)),
+        "arith.remui": divided(unsigned(np.remainder)),
+        "arith.andi": torch.bitwise_and,
+        "arith.ori": torch.bitwise_or,
+        "arith.xori": torch.bitwise_xor,
+        "arith.shli": _shifted(torch.bitwise_left_shift, torch.zeros_like),
+        "arith.shrsi": _shifted(torch.bitwise_right_shift, lambda a: torch.where(a < 0, -1, 0).to(a.dtype)),
+        "arith.shrui": _shifted(_logical_shift, torch.zeros_like),
+        "arith.maxsi": logical(torch.maximum, torch.bitwise_and),
+        "arith.minsi": logical(torch.minimum, torch.bitwise_or),
+        "arith.maxui": logical(unsigned(np.maximum), torch.bitwise_or),
+        "arith.minui": logical(unsigned(np.minimum), torch.bitwise_and),
+        "math.absf": torch.abs,
+        "math.absi": torch.abs,
+        "math.acos": torch.acos,
+        "math.acosh": torch.acosh,
+        "math.asin": torch.asin,
+        "math.asinh": torch.asinh,
+        "math.atan": torch.atan,
+        "math.atanh": torch.atanh,
+        "math.atan2": torch.atan2,
+        "math.cbrt": lambda x: torch.from_numpy(np.cbrt(x.double().numpy())).to(x.dtype),
+        "math.ceil": torch.ceil,
+        "math.copysign": torch.copysign,
+        "math.cos": torch.cos,
+        "math.cosh": torch.cosh,
+        "math.erf": torch.erf,
+        "math.exp": torch.exp,
+        "math.exp2": torch.exp2,
+        "math.expm1": torch.expm1,
+        "math.floor": torch.floor,
+        "math.fma": _fma,
+        "math.fpowi": lambda x, n: torch.pow(x, n.to(x.dtype)),
+        "math.log": torch.log,
+        "math.log10": torch.log10,
+        "math.log1p": torch.log1p,
+        "math.log2": torch.log2,
+        "math.powf": torch.pow,
+        "math.round": _away_from_zero,
+        "math.roundeven": torch.round,
+        "math.rsqrt": torch.rsqrt,
+        "math.sin": torch.sin,
+        "math.sinh": torch.sinh,
+        "math.sqrt": torch.sqrt,
+        "math.tan": torch.tan,
+        "math.tanh": torch.tanh,
+        "math.trunc": torch.trunc,
+    }
+)
+"""Ops that have nothing but operands."""
+
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {
+        "erfc": torch.erfc,
+        "erfinv": torch.erfinv,
+        "lgamma": torch.lgamma,
+        "digamma": torch.digamma,
+        "fmod": torch.fmod,
+        "hypot": torch.hypot,
+        "nextafter": torch.nextafter,
+    }
+)
+"""The functions of ``tile.math``."""
+
+INTEGER_COMPARISONS: tuple[Function, ...] = (
+    torch.eq,
+    torch.ne,
+    lambda a, b: torch.lt(signed(a), signed(b)),
+    lambda a, b: torch.le(signed(a), signed(b)),
+    lambda a, b: torch.gt(signed(a), signed(b)),
+    lambda a, b: torch.ge(signed(a), signed(b)),
+    unsigned(np.less),
+    unsigned(np.less_equal),
+    unsigned(np.greater),
+    unsigned(np.greater_equal),
+)
+"""By the predicate of ``arith.cmpi``."""
+
+
+def _unordered(a: Tensor, b: Tensor) -> Tensor:
+    return a.isnan() | b.isnan()
+
+
+def _or_unordered(function: Function) -> Function:
+    return lambda a, b: function(a, b) | _unordered(a, b)
+
+
+FLOAT_COMPARISONS: tuple[Function, ...] = (
+    lambda a, b: torch.zeros_like(torch.eq(a, b)),
+    torch.eq,
+    torch.gt,
+    torch.ge,
+    torch.lt,
+    torch.le,
+    lambda a, b: torch.ne(a, b) & ~_unordered(a, b),
+    lambda a, b: ~_unordered(a, b),
+    _or_unordered(torch.eq),
+    _or_unordered(torch.gt),
+    _or_unordered(torch.ge),
+    _or_unordered(torch.lt),
+    _or_unordered(torch.le),
+    torch.ne,
+    _unordered,
+    lambda a, b: torch.ones_like(torch.eq(a, b)),
+)
+"""By the predicate of ``arith.cmpf``."""
+
+
+def _folded(function: Function) -> Callable[[Tensor], Tensor]:
+    """Combine along the last axis, lane by lane."""
+
+    def run(x: Tensor) -> Tensor:
+        result = x[..., 0]
+        for lane in x.unbind(-1)[1:]:
+            result = function(result, lane)
+        return result
+
+    return run
+
+
+def _scanned(function: Function) -> Callable[[Tensor], Tensor]:
+    def run(x: Tensor) -> Tensor:
+        lanes = [x[..., 0]]
+        for lane in x.unbind(-1)[1:]:
+            lanes.append(function(lanes[-1], lane))
+        return torch.stack(lanes, -1)
+
+    return run
+
+
+_COMBINE: Mapping[str, Function] = MappingProxyType(
+    {
+        "add": logical(torch.add, torch.bitwise_xor),
+        "mul": logical(torch.mul, torch.bitwise_and),
+        "max": logical(torch.maximum, torch.bitwise_and),
+        "min": logical(torch.minimum, torch.bitwise_or),
+        "and": torch.bitwise_and,
+        "or": torch.bitwise_or,
+        "xor": torch.bitwise_xor,
+    }
+)
+
+_REDUCE: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {
+        "add": lambda x: x.sum(-1, dtype=x.dtype),
+        "mul": lambda x: x.prod(-1, dtype=x.dtype),
+        "max": lambda x: x.amax(-1),
+        "min": lambda x: x.amin(-1),
+    }
+)
+
+_SCAN: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {
+        "add": lambda x: x.cumsum(-1, dtype=x.dtype),
+        "mul": lambda x: x.cumprod(-1, dtype=x.dtype),
+        "max": lambda x: x.cummax(-1).values,
+        "min": lambda x: x.cummin(-1).values,
+    }
+)
+
+
+def reduction(kind: str, x: Tensor) -> Tensor:
+    """The numbers along the last axis, combined."""
+    fast = _REDUCE.get(kind) if x.dtype != torch.bool else None
+    return (fast or _folded(_COMBINE[kind]))(x)
+
+
+def scan(kind: str, x: Tensor) -> Tensor:
+    """Each number along the last axis, combined with those before it."""
+    fast = _SCAN.get(kind) if x.dtype != torch.bool else None
+    return (fast or _scanned(_COMBINE[kind]))(x)
+
+
+def best(kind: str, values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest or smallest number along the last axis, and the lowest index that stands beside it. A NaN is both."""
+    found = reduction(kind, values)
+    same = values == found.unsqueeze(-1)
+    if values.is_floating_point():
+        same |= values.isnan() & found.isnan().unsqueeze(-1)
+    highest = torch.iinfo(indices.dtype).max
+    return found, torch.where(same, indices, highest).amin(-1)

@@ -1,0 +1,144 @@
+"""What passes must know of the machine that kernels are made for: an attribute of the module, and presets by name.
+
+``builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512, threads = 2>} { ... }``. What is left out has the
+default of the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.values import int_attr, str_attr, string_text
+
+ATTRIBUTE = "fxc.target"
+"""The module attribute that holds the target."""
+
+
+def _attribute(value: int | str) -> Attribute:
+    return int_attr(value) if isinstance(value, int) else str_attr(value)
+
+
+class _TargetAttr(ParametrizedAttribute):
+    """``#target.cpu<threads = 2, features = "+avx2">``: integers and strings by name."""
+
+    DEFAULTS: ClassVar[Mapping[str, int | str]] = {}
+
+    @classmethod
+    def of(cls, **fields: int | str):
+        """The target with these fields, others as by default."""
+        if unknown := fields.keys() - cls.DEFAULTS.keys():
+            raise ValueError(f"#{cls.name} has no {', '.join(sorted(unknown))}, but {', '.join(cls.DEFAULTS)}")
+        return cls(*map(_attribute, (cls.DEFAULTS | fields).values()))  # type: ignore[operator]
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        fields = dict(cls.DEFAULTS)
+        found = set[str]()
+
+        def field() -> None:
+            name = parser.parse_identifier()
+            if name not in fields or name in found:
+                parser.raise_error(f"expected one of {', '.join(fields)}, each once; got {name}")
+            found.add(name)
+            parser.parse_punctuation("=")
+            text = isinstance(fields[name], str)
+            fields[name] = parser.parse_str_literal() if text else parser.parse_integer(allow_boolean=False)
+
+        parser.parse_optional_comma_separated_list(parser.Delimiter.ANGLE, field)
+        return [_attribute(value) for value in fields.values()]
+
+    def print_parameters(self, printer: Printer) -> None:
+        parts = list[str]()
+        for (name, default), value in zip(self.DEFAULTS.items(), self.parameters, strict=True):
+            if value != _attribute(default):
+                text = string_text(value.data) if isinstance(value, StringAttr) else str(value.value.data)  # type: ignore[attr-defined]
+                parts.append(f"{name} = {text}")
+        printer.print_string(f"<{', '.join(parts)}>" if parts else "")
+
+    def verify(self) -> None:
+        for name, value in zip(self.DEFAULTS, self.parameters, strict=True):
+            if isinstance(value, IntegerAttr) and value.value.data < 1:
+                raise VerifyException(f"#{self.name}: {name} must be positive, not {value.value.data}")
+
+
+@irdl_attr_definition
+class CpuAttr(_TargetAttr):
+    """Cores with vector registers. ``features`` as LLVM spells them; caches in bytes: of one core, ``l3`` shared."""
+
+    name = "target.cpu"
+    vector_bits: IntegerAttr
+    threads: IntegerAttr
+    l1: IntegerAttr
+    l2: IntegerAttr
+    l3: IntegerAttr
+    cpu: StringAttr
+    features: StringAttr
+    DEFAULTS: ClassVar = MappingProxyType(
+        {"vector_bits": 128, "threads": 1, "l1": 32 << 10, "l2": 1 << 20, "l3": 16 << 20, "cpu": "", "features": ""}
+    )
+
+    def lanes(self, bits: int = 32) -> int:
+        """How many elements of this many bits fit a vector register."""
+        return max(self.vector_bits.value.data // bits, 1)
+
+
+@irdl_attr_definition
+class GpuAttr(_TargetAttr):
+    """``warp`` threads run in step; of one of ``multiprocessors``, ``shared`` bytes and ``registers`` that a block may have."""
+
+    name = "target.gpu"
+    arch: StringAttr
+    warp: IntegerAttr
+    multiprocessors: IntegerAttr
+    shared: IntegerAttr
+    registers: IntegerAttr
+    max_threads: IntegerAttr
+    DEFAULTS: ClassVar = MappingProxyType(
+        {"arch": "sm_80", "warp": 32, "multiprocessors": 108, "shared": 163 << 10, "registers": 65536, "max_threads": 1024}
+    )
+
+
+TargetAttr: TypeAlias = CpuAttr | GpuAttr
+
+PRESETS: Mapping[str, TargetAttr] = MappingProxyType(
+    {
+        "cpu": CpuAttr.of(),
+        "cpu:avx2": CpuAttr.of(vector_bits=256, cpu="haswell", features="+avx2,+fma,+f16c"),
+        "cpu:avx512": CpuAttr.of(
+            vector_bits=512, cpu="skylake-avx512", features="+avx512f,+avx512bw,+avx512dq,+avx512vl,+fma,+f16c"
+        ),
+        "cuda:sm_80": GpuAttr.of(),
+        "cuda:sm_90": GpuAttr.of(arch="sm_90", multiprocessors=132, shared=227 << 10),
+        "rocm:gfx942": GpuAttr.of(arch="gfx942", warp=64, multiprocessors=304, shared=64 << 10),
+    }
+)
+"""Machines by name. ``cpu`` is what any 64-bit processor can run; ``cuda`` and ``rocm`` name the largest part of their kind."""
+
+
+def preset(name: str) -> TargetAttr:
+    """The machine called ``name``; ValueError, which lists the names, where there is none."""
+    if name not in PRESETS:
+        raise ValueError(f"there is no target {name!r}, but {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def target_of(module: ModuleOp) -> TargetAttr | None:
+    """The target that ``module`` names; None where it names none."""
+    found = module.attributes.get(ATTRIBUTE)
+    return found if isinstance(found, (CpuAttr, GpuAttr)) else None
+
+
+def set_target(module: ModuleOp, target: TargetAttr) -> None:
+    module.attributes[ATTRIBUTE] = target
+
+
+Target = Dialect("target", [], [CpuAttr, GpuAttr])

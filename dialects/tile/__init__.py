@@ -1,0 +1,97 @@
+"""The ``tile`` dialect: kernels as programs on blocks, between tensors and what a CPU or GPU runs.
+
+A ``tile.kernel`` is a symbol; each of its programs loads blocks (static builtin vectors) through pointers, computes with
+``arith``, ``math``, ``scf.for`` and ``scf.if``, and stores blocks. ``tile.launch`` runs it on tensors.
+
+What xDSL's ``arith`` and ``math`` have on scalars only, or not at all, is here: ``tile.compare`` (with the predicates of
+``cmpi`` and ``cmpf``), ``tile.select``, ``tile.cast`` (``sitofp``, ``uitofp``, ``fptosi``, ``fptoui``, ``extsi``, ``extui``,
+``trunci``) and ``tile.math`` (``erfc``, ...). All take scalars, too.
+
+Floats are IEEE's: nothing is reordered but within ``tile.reduce``, ``tile.scan`` and ``tile.atomic_add``; functions of
+``math`` are within 2 ulp; ``maximumf`` and ``minimumf`` give NaN where an operand is one, ``maxnumf`` and ``minnumf`` the
+other operand. ``divsi`` truncates, ``floordivsi`` floors; by 0 they give any number, and do not trap. ``fptosi`` of what does
+not fit gives any number. ``index`` has 64
+bits.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from fxc.dialects.tile.blocks import (
+    BroadcastOp,
+    CastOp,
+    CompareOp,
+    IotaOp,
+    MaskOp,
+    MathOp,
+    RandomOp,
+    ReshapeOp,
+    SelectOp,
+    SplatOp,
+    TransposeOp,
+)
+from fxc.dialects.tile.combine import ReduceIndexOp, ReduceOp, ScanOp
+from fxc.dialects.tile.kernel import KernelOp, LaunchOp, ProgramIdOp, ReturnOp
+from fxc.dialects.tile.memory import AtomicAddOp, GatherOp, LoadOp, ScatterOp, StoreOp
+from fxc.dialects.tile.schedule import ScheduleAttr
+from fxc.dialects.tile.types import PtrType
+
+Tile = Dialect(
+    "tile",
+    [
+        KernelOp,
+        ReturnOp,
+        LaunchOp,
+        ProgramIdOp,
+        IotaOp,
+        MaskOp,
+        SplatOp,
+        BroadcastOp,
+        ReshapeOp,
+        TransposeOp,
+        SelectOp,
+        CompareOp,
+        CastOp,
+        MathOp,
+        ReduceOp,
+        ReduceIndexOp,
+        ScanOp,
+        RandomOp,
+        LoadOp,
+        GatherOp,
+        StoreOp,
+        ScatterOp,
+        AtomicAddOp,
+    ],
+    [PtrType, ScheduleAttr],
+)
+
+__all__ = [
+    "AtomicAddOp",
+    "BroadcastOp",
+    "CastOp",
+    "CompareOp",
+    "GatherOp",
+    "IotaOp",
+    "KernelOp",
+    "LaunchOp",
+    "LoadOp",
+    "MaskOp",
+    "MathOp",
+    "ProgramIdOp",
+    "PtrType",
+    "RandomOp",
+    "ReduceIndexOp",
+    "ReduceOp",
+    "ReshapeOp",
+    "ReturnOp",
+    "ScanOp",
+    "ScatterOp",
+    "ScheduleAttr",
+    "SelectOp",
+    "SplatOp",
+    "StoreOp",
+    "Tile",
+    "TransposeOp",
+]

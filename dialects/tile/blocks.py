@@ -1,0 +1,453 @@
+"""Ops that make blocks out of numbers and blocks: no memory, no effects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar
+
+from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, StringAttr, i1, i32, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def, var_operand_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.tile.types import (
+    TileOp,
+    block_type,
+    check_block,
+    check_dims,
+    check_type,
+    choices,
+    element_of,
+    integers,
+    is_float,
+    print_operands,
+    print_types,
+    shape_of,
+    with_element,
+)
+
+CASTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "sitofp": ("integer", "float"),
+        "uitofp": ("integer", "float"),
+        "fptosi": ("float", "integer"),
+        "fptoui": ("float", "integer"),
+        "extsi": ("integer", "wider integer"),
+        "extui": ("integer", "wider integer"),
+        "trunci": ("integer", "narrower integer"),
+    }
+)
+"""What ``tile.cast`` does, each as the op of ``arith`` that has its name: what it takes, and what it gives."""
+
+FUNCTIONS: Mapping[str, int] = MappingProxyType(
+    {"erfc": 1, "erfinv": 1, "lgamma": 1, "digamma": 1, "fmod": 2, "hypot": 2, "nextafter": 2}
+)
+"""Functions of floats that ``math`` lacks, and how many arguments they take. ``fmod`` is C's: its result has the sign of x."""
+
+
+@irdl_op_definition
+class IotaOp(TileOp):
+    """``%i = tile.iota {dim = 0} : vector<16xi64>``: each lane's place along a dimension."""
+
+    name = "tile.iota"
+    dim = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+    FIELDS: ClassVar = ("dim",)
+
+    @classmethod
+    def of(cls, shape: Sequence[int], dim: int) -> IotaOp:
+        return cls.create(properties={"dim": IntegerAttr(dim, i64)}, result_types=[block_type(i64, shape)])
+
+    def verify_(self) -> None:
+        check_block("tile.iota: the result", self.result.type)
+        check_type("tile.iota: the result", self.result.type, with_element(self.result.type, i64))
+        check_dims([self.dim.value.data], len(shape_of(self.result.type)))
+
+    def print(self, printer: Printer) -> None:
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, [self.result.type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IotaOp:
+        properties, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        return cls.create(properties=properties, attributes=attributes, result_types=[parser.parse_type()])
+
+
+@irdl_op_definition
+class MaskOp(TileOp):
+    """``%m = tile.mask %start, %stop {dim = 0} : vector<16xi1>``: lane l along the dimension says whether start + l < stop."""
+
+    name = "tile.mask"
+    start = operand_def(IndexType)
+    stop = operand_def(IndexType)
+    dim = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+    FIELDS: ClassVar = ("dim",)
+
+    @classmethod
+    def of(cls, start: SSAValue, stop: SSAValue, shape: Sequence[int], dim: int = 0) -> MaskOp:
+        properties = {"dim": IntegerAttr(dim, i64)}
+        return cls.create(operands=[start, stop], properties=properties, result_types=[block_type(i1, shape)])
+
+    def verify_(self) -> None:
+        check_block("tile.mask: the result", self.result.type)
+        check_type("tile.mask: the result", self.result.type, with_element(self.result.type, i1))
+        check_dims([self.dim.value.data], len(shape_of(self.result.type)))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_operands(printer, self.operands)
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, [self.result.type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MaskOp:
+        values = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        properties, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        operands = parser.resolve_operands(values, [IndexType()] * len(values), parser.pos)
+        return cls.create(operands=operands, properties=properties, attributes=attributes, result_types=[type])
+
+
+class _Shaped(TileOp):
+    """``name %v {...} : vector<8x1xf32> to vector<8x32xf32>``: the same numbers in another shape or type."""
+
+    value = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.value)
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, [self.value.type])
+        printer.print_string(" to ")
+        print_types(printer, [self.result.type])
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        value = parser.parse_unresolved_operand()
+        properties, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        source = parser.parse_type()
+        parser.parse_keyword("to")
+        operands = [parser.resolve_operand(value, source)]
+        return cls.create(operands=operands, properties=properties, attributes=attributes, result_types=[parser.parse_type()])
+
+    def check_elements(self) -> None:
+        check_block(f"{self.name}: the operand", self.value.type)
+        check_block(f"{self.name}: the result", self.result.type)
+        check_type(f"{self.name}: the result", self.result.type, with_element(self.result.type, element_of(self.value.type)))
+
+
+@irdl_op_definition
+class SplatOp(_Shaped):
+    """``%v = tile.splat %s : f32 to vector<8x32xf32>``: a number in every lane."""
+
+    name = "tile.splat"
+
+    @classmethod
+    def of(cls, value: SSAValue, shape: Sequence[int]) -> SplatOp:
+        return cls.create(operands=[value], result_types=[block_type(value.type, shape)])
+
+    def verify_(self) -> None:
+        self.check_elements()
+        if shape_of(self.value.type) or not shape_of(self.result.type):
+            raise VerifyException(f"tile.splat: from a number to a block, not from {self.value.type} to {self.result.type}")
+
+
+@irdl_op_definition
+class BroadcastOp(_Shaped):
+    """``%b = tile.broadcast %v {dims = [1]} : vector<8x1xf32> to vector<8x32xf32>``: dimensions of size 1, stretched."""
+
+    name = "tile.broadcast"
+    dims = prop_def(DenseArrayBase.constr(i64))
+    FIELDS: ClassVar = ("dims",)
+
+    @classmethod
+    def of(cls, value: SSAValue, shape: Sequence[int]) -> BroadcastOp:
+        old = shape_of(value.type)
+        dims = [dim for dim, (a, b) in enumerate(zip(old, shape, strict=True)) if a != b]
+        type = block_type(element_of(value.type), shape)
+        return cls.create(operands=[value], properties={"dims": integers(dims)}, result_types=[type])
+
+    def verify_(self) -> None:
+        self.check_elements()
+        old, new, dims = shape_of(self.value.type), shape_of(self.result.type), list(self.dims.get_values())
+        check_dims(dims, len(old))
+        if len(old) != len(new) or any(
+            a != 1 if dim in dims else a != b for dim, (a, b) in enumerate(zip(old, new, strict=True))
+        ):
+            raise VerifyException(f"tile.broadcast: {self.value.type} does not stretch to {self.result.type} along {dims}")
+
+
+@irdl_op_definition
+class ReshapeOp(_Shaped):
+    """``%r = tile.reshape %v : vector<8xf32> to vector<8x1xf32>``: dimensions of size 1 added or dropped."""
+
+    name = "tile.reshape"
+
+    @classmethod
+    def of(cls, value: SSAValue, shape: Sequence[int]) -> ReshapeOp:
+        return cls.create(operands=[value], result_types=[block_type(element_of(value.type), shape)])
+
+    def verify_(self) -> None:
+        self.check_elements()
+        old, new = ([size for size in shape_of(type) if size != 1] for type in (self.value.type, self.result.type))
+        if old != new:
+            raise VerifyException(f"tile.reshape: {self.value.type} and {self.result.type} differ in more than sizes of 1")
+
+
+@irdl_op_definition
+class TransposeOp(_Shaped):
+    """``%t = tile.transpose %v {permutation = [1, 0]} : vector<8x32xf32> to vector<32x8xf32>``: result's dimension i is
+    dimension ``permutation[i]`` of the operand."""
+
+    name = "tile.transpose"
+    permutation = prop_def(DenseArrayBase.constr(i64))
+    FIELDS: ClassVar = ("permutation",)
+
+    @classmethod
+    def of(cls, value: SSAValue, permutation: Sequence[int]) -> TransposeOp:
+        shape = shape_of(value.type)
+        type = block_type(element_of(value.type), [shape[dim] for dim in permutation])
+        return cls.create(operands=[value], properties={"permutation": integers(permutation)}, result_types=[type])
+
+    def verify_(self) -> None:
+        self.check_elements()
+        old, order = shape_of(self.value.type), list(self.permutation.get_values())
+        if sorted(order) != list(range(len(old))) or shape_of(self.result.type) != tuple(old[dim] for dim in order):
+            raise VerifyException(f"tile.transpose: {self.value.type} permuted by {order} is not {self.result.type}")
+
+
+@irdl_op_definition
+class CastOp(TileOp):
+    """``%f = tile.cast "sitofp" %i : vector<16xi64> to vector<16xf32>``: the op of ``arith`` of that name, on blocks too."""
+
+    name = "tile.cast"
+    kind = prop_def(StringAttr)
+    value = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, kind: str, value: SSAValue, element: Attribute) -> CastOp:
+        type = with_element(value.type, element)
+        return cls.create(operands=[value], properties={"kind": StringAttr(kind)}, result_types=[type])
+
+    def verify_(self) -> None:
+        old, new, kind = self.value.type, self.result.type, self.kind.data
+        check_block("tile.cast: the operand", old)
+        check_block("tile.cast: the result", new)
+        if kind not in CASTS:
+            raise VerifyException(f'tile.cast: there is no "{kind}", but {choices(CASTS)}')
+        takes, gives = CASTS[kind]
+        fits = is_float(old) == (takes == "float") and is_float(new) == (gives == "float")
+        a, b = element_of(old), element_of(new)
+        if fits and isinstance(a, IntegerType) and isinstance(b, IntegerType):
+            fits = a.width.data < b.width.data if gives == "wider integer" else a.width.data > b.width.data
+        if not fits or shape_of(old) != shape_of(new) or isinstance(a, IndexType) or isinstance(b, IndexType):
+            raise VerifyException(f'tile.cast: "{kind}" is from {takes} to {gives}, not from {old} to {new}')
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f' "{self.kind.data}" ')
+        printer.print_ssa_value(self.value)
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, [self.value.type])
+        printer.print_string(" to ")
+        print_types(printer, [self.result.type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CastOp:
+        kind = StringAttr(parser.parse_str_literal())
+        value = parser.parse_unresolved_operand()
+        _, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        operands = [parser.resolve_operand(value, parser.parse_type())]
+        parser.parse_keyword("to")
+        return cls.create(
+            operands=operands, properties={"kind": kind}, attributes=attributes, result_types=[parser.parse_type()]
+        )
+
+
+@irdl_op_definition
+class SelectOp(TileOp):
+    """``%r = tile.select %c, %a, %b : vector<16xf32>``: in each lane a's number where c is true, else b's."""
+
+    name = "tile.select"
+    condition = operand_def()
+    true_value = operand_def()
+    false_value = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, condition: SSAValue, true_value: SSAValue, false_value: SSAValue) -> SelectOp:
+        return cls.create(operands=[condition, true_value, false_value], result_types=[true_value.type])
+
+    def verify_(self) -> None:
+        type = self.result.type
+        check_block("tile.select: the result", type)
+        check_type("tile.select: the condition", self.condition.type, with_element(type, i1))
+        check_type("tile.select: the value where it is true", self.true_value.type, type)
+        check_type("tile.select: the value where it is false", self.false_value.type, type)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_operands(printer, self.operands)
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, [self.result.type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SelectOp:
+        values = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        _, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        operands = parser.resolve_operands(values, [with_element(type, i1), type, type], parser.pos)
+        return cls.create(operands=operands, attributes=attributes, result_types=[type])
+
+
+@irdl_op_definition
+class CompareOp(TileOp):
+    """``%c = tile.compare "slt" %a, %b : vector<16xi64>``: ``vector<16xi1>``, by a predicate of ``arith.cmpi`` or ``cmpf``."""
+
+    name = "tile.compare"
+    kind = prop_def(StringAttr)
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, kind: str, lhs: SSAValue, rhs: SSAValue) -> CompareOp:
+        return cls.create(operands=[lhs, rhs], properties={"kind": StringAttr(kind)}, result_types=[with_element(lhs.type, i1)])
+
+    def verify_(self) -> None:
+        type, kind = self.lhs.type, self.kind.data
+        check_block("tile.compare: the operand", type)
+        check_type("tile.compare: the second operand", self.rhs.type, type)
+        check_type("tile.compare: the result", self.result.type, with_element(type, i1))
+        kinds = CMPF_COMPARISON_OPERATIONS if is_float(type) else CMPI_COMPARISON_OPERATIONS
+        if kind not in kinds:
+            raise VerifyException(f'tile.compare: there is no "{kind}" for {type}, but {choices(kinds)}')
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f' "{self.kind.data}" ')
+        print_operands(printer, self.operands)
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, [self.lhs.type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CompareOp:
+        kind = StringAttr(parser.parse_str_literal())
+        values = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        _, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        operands = parser.resolve_operands(values, [type, type], parser.pos)
+        results = [with_element(type, i1)]
+        return cls.create(operands=operands, properties={"kind": kind}, attributes=attributes, result_types=results)
+
+
+@irdl_op_definition
+class MathOp(TileOp):
+    """``%r = tile.math "fmod" %a, %b : vector<16xf32>``: a function of floats that the ``math`` dialect lacks."""
+
+    name = "tile.math"
+    kind = prop_def(StringAttr)
+    values = var_operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, kind: str, *values: SSAValue) -> MathOp:
+        return cls.create(operands=values, properties={"kind": StringAttr(kind)}, result_types=[values[0].type])
+
+    def verify_(self) -> None:
+        type, kind = self.result.type, self.kind.data
+        if kind not in FUNCTIONS:
+            raise VerifyException(f'tile.math: there is no "{kind}", but {choices(FUNCTIONS)}')
+        if len(self.values) != FUNCTIONS[kind]:
+            raise VerifyException(f'tile.math: "{kind}" takes {FUNCTIONS[kind]} arguments, but got {len(self.values)}')
+        check_block("tile.math: the result", type)
+        if not is_float(type):
+            raise VerifyException(f"tile.math: a function of floats, not of {type}")
+        for value in self.values:
+            check_type("tile.math: the argument", value.type, type)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f' "{self.kind.data}" ')
+        print_operands(printer, self.operands)
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, [self.result.type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MathOp:
+        kind = StringAttr(parser.parse_str_literal())
+        values = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        _, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        operands = parser.resolve_operands(values, [type] * len(values), parser.pos)
+        return cls.create(operands=operands, properties={"kind": kind}, attributes=attributes, result_types=[type])
+
+
+@irdl_op_definition
+class RandomOp(TileOp):
+    """``%r = tile.random %seed, %offsets : vector<16xi64> -> vector<16xi32>``: 32 random bits a lane, by Philox 4x32-10.
+
+    The key is the seed (i64, low word first); a lane's bits are word ``offset % 4`` of the counter ``offset / 4`` (64 bits, low
+    word first, the upper two words zero). The same seed and offset always give the same bits. Offsets are not negative.
+    """
+
+    name = "tile.random"
+    seed = operand_def(i64)
+    offsets = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, seed: SSAValue, offsets: SSAValue) -> RandomOp:
+        return cls.create(operands=[seed, offsets], result_types=[with_element(offsets.type, i32)])
+
+    def verify_(self) -> None:
+        check_block("tile.random: the offsets", self.offsets.type)
+        check_type("tile.random: the offsets", self.offsets.type, with_element(self.offsets.type, i64))
+        check_type("tile.random: the result", self.result.type, with_element(self.offsets.type, i32))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_operands(printer, self.operands)
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, [self.offsets.type])
+        printer.print_string(" -> ")
+        print_types(printer, [self.result.type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RandomOp:
+        seed = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        offsets = parser.parse_unresolved_operand()
+        _, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        operands = [parser.resolve_operand(seed, i64), parser.resolve_operand(offsets, parser.parse_type())]
+        parser.parse_punctuation("->")
+        return cls.create(operands=operands, attributes=attributes, result_types=[parser.parse_type()])

@@ -1,0 +1,309 @@
+"""Kernels, and their launch on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
+from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface, SymbolTable
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.syntax import parse_type
+from fxc.dialects.tile.types import PtrType, TileOp, integers, is_number, print_operands, print_types, shape_of
+from fxc.dialects.types import FloatType, IntType, contiguous_strides, sizes, strides
+
+ACCESS = "tile.access"
+ELEMENTS = "tile.elements"
+INIT = "tile.init"
+DIVISIBLE = "tile.divisible"
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """``tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}) attributes {grid = array<i64: 128>} { ...; tile.return }``.
+
+    A program that runs once for each point of ``grid`` (one to three axes), in any order and in parallel. Arguments: pointers
+    that are read, then pointers that are written, then scalars. Attributes of a pointer:
+
+    ``tile.access``    "read", "write" or "readwrite"; needed
+    ``tile.elements``  how many elements may be addressed, from the pointer on
+    ``tile.init``      the number that every element is before the kernel runs; what is "readwrite" needs one at a launch
+    ``tile.divisible`` a number that the address, in bytes, is a multiple of
+    """
+
+    name = "tile.kernel"
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    grid = prop_def(DenseArrayBase.constr(i64))
+    arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        grid: Sequence[int],
+        body: Region,
+        arguments: Sequence[Mapping[str, Attribute]] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> KernelOp:
+        """``arguments``: the attributes of each argument of ``body``; ``attributes``: those of the kernel."""
+        properties: dict[str, Attribute] = {
+            "sym_name": StringAttr(name),
+            "function_type": FunctionType.from_lists([argument.type for argument in body.block.args], []),
+            "grid": integers(grid),
+        }
+        if any(arguments):
+            properties["arg_attrs"] = ArrayAttr([DictionaryAttr(dict(each)) for each in arguments])
+        return cls.create(properties=properties, attributes=dict(attributes or {}), regions=[body])
+
+    @property
+    def programs(self) -> tuple[int, ...]:
+        """How many programs there are along each axis."""
+        return tuple(self.grid.get_values())
+
+    def argument_attributes(self, argument: BlockArgument) -> Mapping[str, Attribute]:
+        return self.arg_attrs.data[argument.index].data if self.arg_attrs is not None else {}
+
+    def access(self, argument: BlockArgument) -> str:
+        """ "read", "write" or "readwrite"."""
+        found = self.argument_attributes(argument).get(ACCESS)
+        return found.data if isinstance(found, StringAttr) else ""
+
+    def elements(self, argument: BlockArgument) -> int | None:
+        """How many elements may be addressed; None where the kernel does not say."""
+        found = self.argument_attributes(argument).get(ELEMENTS)
+        return found.value.data if isinstance(found, IntegerAttr) else None
+
+    def inputs(self) -> list[BlockArgument]:
+        """The pointers that are only read."""
+        return [argument for argument in self.body.block.args if self.access(argument) == "read"]
+
+    def outputs(self) -> list[BlockArgument]:
+        """The pointers that are written."""
+        return [argument for argument in self.body.block.args if self.access(argument) in ("write", "readwrite")]
+
+    def scalars(self) -> list[BlockArgument]:
+        return [argument for argument in self.body.block.args if not isinstance(argument.type, PtrType)]
+
+    def verify_(self) -> None:
+        block = self.body.block
+        if tuple(self.function_type.inputs.data) != block.arg_types or self.function_type.outputs.data:
+            raise VerifyException("tile.kernel: the function type must be that of the body's arguments, without results")
+        if not 1 <= len(self.programs) <= 3 or any(count < 0 for count in self.programs):
+            raise VerifyException(f"tile.kernel: grid {list(self.programs)} must have one to three sizes, none negative")
+        if self.arg_attrs is not None and len(self.arg_attrs) != len(block.args):
+            raise VerifyException("tile.kernel: there must be attributes for each argument, or none")
+        if not isinstance(block.last_op, ReturnOp):
+            raise VerifyException("tile.kernel: the body must end in tile.return")
+        self._verify_arguments()
+
+    def _verify_arguments(self) -> None:
+        order = list[int]()
+        for argument in self.body.block.args:
+            if isinstance(argument.type, PtrType):
+                access = self.access(argument)
+                if access not in ("read", "write", "readwrite"):
+                    message = f'{ACCESS} of argument {argument.index} must be "read", "write" or "readwrite", not "{access}"'
+                    raise VerifyException(f"tile.kernel: {message}")
+                order.append(0 if access == "read" else 1)
+            elif shape_of(argument.type) or not is_number(argument.type):
+                message = f"argument {argument.index} is a pointer or a number, not {argument.type}"
+                raise VerifyException(f"tile.kernel: {message}")
+            else:
+                order.append(2)
+        if order != sorted(order):
+            raise VerifyException("tile.kernel: arguments must be pointers that are read, pointers that are written, scalars")
+
+    def print(self, printer: Printer) -> None:
+        attributes = {"grid": self.grid, **self.attributes}
+        print_func_op_like(
+            printer, self.sym_name, self.function_type, self.body, attributes, arg_attrs=self.arg_attrs, reserved_attr_names=()
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> KernelOp:
+        position = parser.pos
+        outer, parser.ssa_values = parser.ssa_values, {}  # the names in a kernel may repeat those around it
+        try:
+            parsed = parse_func_op_like(parser, reserved_attr_names=("sym_name", "function_type", "arg_attrs"))
+        finally:
+            parser.ssa_values = outer
+        name, inputs, outputs, body, extra, arg_attrs, _ = parsed
+        attributes = dict(extra.data) if extra is not None else {}
+        if not isinstance(grid := attributes.pop("grid", None), DenseArrayBase):
+            parser.raise_error("tile.kernel needs attributes {grid = array<i64: ...>}", position)
+        properties: dict[str, Attribute] = {
+            "sym_name": StringAttr(name),
+            "function_type": FunctionType.from_lists(inputs, outputs),
+            "grid": grid,
+        }
+        if arg_attrs is not None:
+            properties["arg_attrs"] = arg_attrs
+        return cls.create(properties=properties, attributes=attributes, regions=[body])
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """``tile.return``: ends a kernel."""
+
+    name = "tile.return"
+    traits = traits_def(IsTerminator(), HasParent(KernelOp), Pure())
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class ProgramIdOp(TileOp):
+    """``%i = tile.program_id {axis = 0} : index``: the place of this program along an axis of the grid."""
+
+    name = "tile.program_id"
+    axis = prop_def(IntegerAttr)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    FIELDS: ClassVar = ("axis",)
+
+    @classmethod
+    def of(cls, axis: int) -> ProgramIdOp:
+        return cls.create(properties={"axis": IntegerAttr(axis, i64)}, result_types=[IndexType()])
+
+    def verify_(self) -> None:
+        kernel = self.parent_op()
+        while kernel is not None and not isinstance(kernel, KernelOp):
+            kernel = kernel.parent_op()
+        if kernel is None:
+            raise VerifyException("tile.program_id must stand in a tile.kernel")
+        if not 0 <= self.axis.value.data < len(kernel.programs):
+            raise VerifyException(f"tile.program_id: the grid has no axis {self.axis.value.data}")
+
+    def print(self, printer: Printer) -> None:
+        self.print_fields(printer)
+        printer.print_string(" : index")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ProgramIdOp:
+        properties, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        return cls.create(properties=properties, attributes=attributes, result_types=[parser.parse_type()])
+
+
+@irdl_op_definition
+class LaunchOp(IRDLOperation):
+    """``%y = tile.launch @k(%x, %n) : (tensor<4xf32>, !torch.int) -> tensor<4xf32>``: run a kernel on tensors.
+
+    Operands: a tensor for each pointer that is read, then a number for each scalar. Each has exactly the sizes and strides of
+    its type. Results: a new tensor for each pointer that is written, as its type says. No operand is written.
+    """
+
+    name = "tile.launch"
+    callee = prop_def(SymbolRefAttr)
+    inputs = var_operand_def()
+    outputs = var_result_def()
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, name: str, operands: Sequence[SSAValue], result_types: Sequence[Attribute]) -> LaunchOp:
+        return cls.create(properties={"callee": SymbolRefAttr(name)}, operands=operands, result_types=result_types)
+
+    def kernel(self) -> KernelOp | None:
+        """The kernel, as found in the symbol table around; None where there is none."""
+        table: Operation | None = self.parent_op()
+        while table is not None and not table.has_trait(SymbolTable):
+            table = table.parent_op()
+        found = SymbolTable.lookup_symbol(table, self.callee) if table is not None else None
+        return found if isinstance(found, KernelOp) else None
+
+    def verify_(self) -> None:
+        kernel = self.kernel()
+        if kernel is None:
+            if self.parent_op() is None:
+                return
+            raise VerifyException(f"tile.launch: @{self.callee.root_reference.data} is not a tile.kernel")
+        expected = [len(kernel.inputs()) + len(kernel.scalars()), len(kernel.outputs())]
+        if [len(self.operands), len(self.results)] != expected:
+            raise VerifyException(
+                f"tile.launch: the kernel takes {expected[0]} operands and gives {expected[1]} results, "
+                f"but there are {len(self.operands)} and {len(self.results)}"
+            )
+        values = [*self.operands[: len(kernel.inputs())], *self.results]
+        for argument, value in zip([*kernel.inputs(), *kernel.outputs()], values, strict=True):
+            _check_tensor(argument, value, kernel.elements(argument))
+        for argument, value in zip(kernel.scalars(), self.operands[len(kernel.inputs()) :], strict=True):
+            if not isinstance(value.type, (IntType, FloatType)) and value.type != argument.type:
+                raise VerifyException(f"tile.launch: argument {argument.index} is a number, not {value.type}")
+        for argument in kernel.outputs():
+            if kernel.access(argument) == "readwrite" and INIT not in kernel.argument_attributes(argument):
+                raise VerifyException(f"tile.launch: argument {argument.index} is readwrite, and {INIT} says not what it holds")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" @{self.callee.root_reference.data}(")
+        print_operands(printer, self.operands)
+        printer.print_string(")")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : (")
+        print_types(printer, self.operand_types)
+        printer.print_string(") -> ")
+        single = len(self.results) == 1
+        printer.print_string("" if single else "(")
+        print_types(printer, self.result_types)
+        printer.print_string("" if single else ")")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LaunchOp:
+        callee = SymbolRefAttr(parser.parse_symbol_name())
+        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        position = parser.pos
+        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
+        parser.parse_punctuation("->")
+        results = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
+        return cls.create(
+            operands=parser.resolve_operands(operands, types, position),
+            properties={"callee": callee},
+            attributes=attributes,
+            result_types=[parse_type(parser)] if results is None else results,
+        )
+
+
+def _check_tensor(argument: BlockArgument, value: SSAValue, elements: int | None) -> None:
+    """Refuse what is no tensor of the pointer's elements, or has too few of them."""
+    assert isinstance(argument.type, PtrType)
+    if not isinstance(value.type, TensorType) or value.type.element_type != argument.type.pointee:
+        expected = f"a tensor of {argument.type.pointee}"
+        raise VerifyException(f"tile.launch: for argument {argument.index}, expected {expected}, not {value.type}")
+    steps = strides(value.type) or contiguous_strides(value.type.get_shape())
+    dims = list(zip(sizes(value.type), steps, strict=True))
+    if elements is None or not all(isinstance(number, int) for pair in dims for number in pair):
+        return
+    extent = 1 + sum((int(size) - 1) * int(step) for size, step in dims) if all(size for size, _ in dims) else 0
+    if extent < elements:
+        found = f"argument {argument.index} addresses {elements} elements, but there are {extent} in {value.type}"
+        raise VerifyException(f"tile.launch: {found}")

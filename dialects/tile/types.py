@@ -1,0 +1,176 @@
+"""Pointers, blocks, and the text that ops of the ``tile`` dialect share.
+
+A *block* is a static builtin vector, ``vector<8x32xf32>``; where a shape is empty, the block is the scalar itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    UnitAttr,
+    VectorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation, irdl_attr_definition
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.syntax import type_text
+
+POINTEES = (f16, bf16, f32, f64, i1, i8, i16, i32, i64, IntegerType(8, Signedness.UNSIGNED))
+"""What a pointer may point to. An ``i1`` lies in a byte of its own; blocks of ``ui8`` elements are of ``i8``, as in arith."""
+
+FLOATS = (f16, bf16, f32, f64)
+
+
+@irdl_attr_definition
+class PtrType(ParametrizedAttribute, TypeAttribute):
+    """``!tile.ptr<f32>``: the address of the first of a number of elements."""
+
+    name = "tile.ptr"
+    pointee: Attribute
+
+    def verify(self) -> None:
+        if self.pointee not in POINTEES:
+            raise VerifyException(f"!tile.ptr points to one of {', '.join(map(str, POINTEES))}, not to {self.pointee}")
+
+    @property
+    def value_type(self) -> Attribute:
+        """The element type of what is loaded and stored."""
+        return i8 if isinstance(self.pointee, IntegerType) and self.pointee.width.data == 8 else self.pointee
+
+
+def block_type(element: Attribute, shape: Sequence[int]) -> Attribute:
+    """The block of this element type and shape: a vector, or the element type itself where the shape is empty."""
+    return VectorType(element, shape) if shape else element  # type: ignore[arg-type]
+
+
+def shape_of(type: Attribute) -> tuple[int, ...]:
+    """The shape of a block; empty for a scalar."""
+    return type.get_shape() if isinstance(type, VectorType) else ()
+
+
+def element_of(type: Attribute) -> Attribute:
+    """The element type of a block; a scalar's own type."""
+    return type.element_type if isinstance(type, VectorType) else type
+
+
+def with_element(type: Attribute, element: Attribute) -> Attribute:
+    """The block of ``type``'s shape with another element type."""
+    return block_type(element, shape_of(type))
+
+
+def check_type(what: str, type: Attribute, expected: Attribute) -> None:
+    if type != expected:
+        raise VerifyException(f"{what} has type {type}, expected {expected}")
+
+
+def check_block(what: str, type: Attribute) -> None:
+    """Refuse what is no block of numbers."""
+    element = element_of(type)
+    if isinstance(type, VectorType) and (type.get_num_scalable_dims() or not all(size > 0 for size in type.get_shape())):
+        raise VerifyException(f"{what} has type {type}, expected a static vector without empty dimensions")
+    if not is_number(element) or (isinstance(element, IndexType) and shape_of(type)):
+        raise VerifyException(f"{what} has type {type}, expected a number or a vector of numbers")
+
+
+def is_number(type: Attribute) -> bool:
+    """Whether ``type`` is that of a number that kernels compute with."""
+    signless = isinstance(type, IntegerType) and type.signedness.data == Signedness.SIGNLESS
+    return signless or type in FLOATS or isinstance(type, IndexType)
+
+
+def check_dims(dims: Sequence[int], rank: int) -> None:
+    """Refuse dimensions that a block of ``rank`` has not, or that are not in ascending order, each once."""
+    if any(not 0 <= dim < rank for dim in dims) or list(dims) != sorted(set(dims)):
+        raise VerifyException(f"dims {list(dims)} must be ascending dimensions of a block of rank {rank}")
+
+
+def is_float(type: Attribute) -> bool:
+    return element_of(type) in FLOATS
+
+
+class TileOp(IRDLOperation):
+    """An op with the text ``name operands {field = 1, fields = [0, 1]} : types``."""
+
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    """Properties that stand in braces: integers and lists of integers."""
+
+    def print_fields(self, printer: Printer) -> None:
+        texts = {name: _field_text(self.properties[name]) for name in self.FIELDS}
+        if not texts and not self.attributes:
+            return
+        printer.print_string(" {")
+        printer.print_list(texts.items(), lambda item: printer.print_string(f"{item[0]} = {item[1]}"))
+        if texts and self.attributes:
+            printer.print_string(", ")
+        printer.print_list(self.attributes.items(), lambda item: _print_attribute(printer, *item))
+        printer.print_string("}")
+
+    @classmethod
+    def parse_fields(cls, parser: Parser) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
+        """Properties and attributes."""
+        attributes = parser.parse_optional_attr_dict()
+        properties = dict[str, Attribute]()
+        for name in cls.FIELDS:
+            if name not in attributes:
+                parser.raise_error(f"{cls.name} needs {{{name} = ...}}")
+            properties[name] = _field_value(attributes.pop(name))
+        return properties, attributes
+
+
+def print_operands(printer: Printer, values: Sequence[SSAValue]) -> None:
+    printer.print_list(values, printer.print_ssa_value)
+
+
+def print_types(printer: Printer, types: Sequence[Attribute]) -> None:
+    printer.print_string(", ".join(map(type_text, types)))
+
+
+def parse_types(parser: Parser) -> list[Attribute]:
+    return parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+
+
+def integers(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
+    return DenseArrayBase.from_list(i64, values)
+
+
+def choices(names: Sequence[str] | Mapping[str, object]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _field_text(value: Attribute) -> str:
+    if isinstance(value, DenseArrayBase):
+        return f"[{', '.join(map(str, value.get_values()))}]"
+    return str(value.value.data) if isinstance(value, IntegerAttr) else str(value)
+
+
+def _field_value(value: Attribute) -> Attribute:
+    if isinstance(value, ArrayAttr) and all(isinstance(item, IntegerAttr) for item in value.data):
+        return integers([item.value.data for item in value.data])  # type: ignore[attr-defined]
+    return value
+
+
+def _print_attribute(printer: Printer, name: str, value: Attribute) -> None:
+    printer.print_string(name)
+    if not isinstance(value, UnitAttr):
+        printer.print_string(" = ")
+        printer.print_attribute(value)
