@@ -5,16 +5,15 @@ What the program writes, it writes to copies: neither its own tensors nor the ca
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
-from fxc.dialects.fx import ModuleDeclOp, OutputOp, TensorDeclOp
+from fxc.dialects.fx import OutputOp, TensorDeclOp
 from fxc.dialects.types import SYMBOLS, ValueType
 from fxc.errors import FxcError, InputError, WeightsError
 from fxc.program import STATE_KINDS, Program
@@ -115,7 +114,7 @@ def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, se
     except Exception as error:
         raise error_of(error) from error
     names = [argument.name for argument in arguments(program)]
-    written = {name: value for name, value in zip(names, values, strict=True) if run.is_written(value)} | run.written_state()
+    written = run.written(names, values, inputs)
     if lifted:
         return Outcome(returned, written)
     return outcome_of(program.main, returned, names, written)
@@ -125,116 +124,56 @@ class BoundProgram:
     """The state of one execution: copies of tensors that share memory where the originals do."""
 
     def __init__(self, program: Program) -> None:
-        from fxc.semantics.interpret import Interpreter
+        from fxc.semantics.binding import Binding
 
         self.program = program
-        self.storages = dict[int, Any]()
-        self.copies = dict[int, Any]()
-        self.originals: dict[int, torch.Tensor] = {}
-        self.built: dict[str, torch.nn.Module] = {}
-        self.modules = {op.path: op for op in program.module.ops if isinstance(op, ModuleDeclOp)}
-        self.tensors = {op.sym.data: op for op in program.module.ops if isinstance(op, TensorDeclOp)}
-        functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
-        self.interpreter = Interpreter(functions, tensor=self.tensor, submodule=self.submodule, live=program.live)
+        self.binding = Binding(program.module, program.state, program.live, _no_value)
+        self.interpreter = self.binding.interpreter()
 
     def bind(self, inputs: Sequence[Any]) -> list[Any]:
         """A value an argument: copies of the state and of ``inputs``."""
-        from fxc.signature import signature_of
-
-        replace(signature_of(self.program), nesting=None).check(inputs, {})
-        given = iter(inputs)
-        return [self.tensor(a.name) if a.is_state else self.copy(next(given)) for a in arguments(self.program)]
-
-    def tensor(self, name: str) -> Any:
-        if name not in self.program.state:
-            raise WeightsError(
-                f"the program has no value for the tensor {name!r}", hint="load the weights file that belongs to it"
-            )
-        return self.copy(self.program.state[name])
-
-    def copy(self, value: Any) -> Any:
         import torch
         from torch.utils._pytree import tree_map_only
 
-        return tree_map_only(torch.Tensor, self.copy_tensor, value)
+        from fxc.signature import signature_of
 
-    def copy_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        replace(signature_of(self.program), nesting=None).check(inputs, {})
+        given, binding = iter(tree_map_only(torch.Tensor, self.binding.copy, list(inputs))), self.binding
+        return [binding.tensor(a.name) if a.is_state else next(given) for a in arguments(self.program)]
+
+    def written(self, names: Sequence[str], values: Sequence[Any], inputs: Sequence[Any]) -> dict[str, torch.Tensor]:
+        """The copies that differ from what they are copies of. Some kernels write without telling autograd's counter."""
         import torch
+        from torch.utils._pytree import tree_leaves
 
-        if id(tensor) not in self.copies:
-            self.copies[id(tensor)] = made = self._copied(tensor)
-            if isinstance(tensor, torch.nn.Parameter):
-                self.copies[id(tensor)] = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
-            self.originals[id(self.copies[id(tensor)])] = tensor
-        return self.copies[id(tensor)]
+        originals = [
+            *self.program.state.values(),
+            *(leaf for leaf in tree_leaves(list(inputs)) if isinstance(leaf, torch.Tensor)),
+        ]
+        copies = {id(self.binding.copies[id(t)]): t for t in originals if id(t) in self.binding.copies}
+        found = dict(zip(names, values, strict=True))
+        found |= {n: self.binding.copies[id(t)] for n, t in self.program.state.items() if id(t) in self.binding.copies}
+        return {n: v for n, v in found.items() if id(v) in copies and not _same_bytes(copies[id(v)], v)}
 
-    def is_written(self, value: Any) -> bool:
-        """Whether ``value``, a copy, was written since it was made. Some kernels write without telling autograd's counter."""
-        original = self.originals.get(id(value))
-        return original is not None and not _same_bytes(original, value)
 
-    def written_state(self) -> dict[str, torch.Tensor]:
-        """Tensors of the state that were written in place, as a module in train mode writes its statistics."""
-        copies = {name: self.copies[id(t)] for name, t in self.program.state.items() if id(t) in self.copies}
-        return {name: value for name, value in copies.items() if self.is_written(value)}
-
-    def _copied(self, tensor: torch.Tensor) -> torch.Tensor:
-        import torch
-
-        plain = tensor.detach()
-        if tensor.layout is not torch.strided or type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_quantized:
-            return plain.clone()
-        storage = plain.untyped_storage()
-        key = storage._cdata
-        if key not in self.storages:
-            self.storages[key] = storage.clone()
-        empty = torch.empty(0, dtype=plain.dtype, device=plain.device)
-        with torch.no_grad():
-            return empty.set_(self.storages[key], plain.storage_offset(), plain.shape, plain.stride())
-
-    def submodule(self, path: str) -> torch.nn.Module:
-        if path not in self.built:
-            self.built[path] = self.build(path)
-        return self.built[path]
-
-    def build(self, path: str) -> torch.nn.Module:
-        import torch
-
-        from fxc.semantics.modules import build_module
-
-        live = self.program.live.get(path)
-        if isinstance(live, torch.nn.Module):
-            state = {id(t): self.copy_tensor(t) for t in (*live.parameters(), *live.buffers())}
-            return copy.deepcopy(live, state)
-        return build_module(path, self.modules, self.tensors, self.tensor, self.program.live)
+def _no_value(name: str, type: Attribute | None) -> Any:
+    raise WeightsError(f"the program has no value for the tensor {name!r}", hint="load the weights file that belongs to it")
 
 
 def outcome_of(function: FuncOp, returned: Any, names: Sequence[str], written: Mapping[str, Any]) -> Outcome:
     """Takes the new values of arguments out of what was returned, and nests the rest as the model did."""
     from torch.utils._pytree import tree_unflatten
 
+    from fxc.semantics.binding import without_new_values
     from fxc.semantics.nesting import OUTPUTS, spec_of
 
-    terminator = function.body.block.last_op
-    marks = [attrs.data.get("fx.mutates") for attrs in function.res_attrs or ()]
+    value, new = without_new_values(function, returned)
     nesting = function.attributes.get(OUTPUTS)
-    if isinstance(terminator, OutputOp):
-        elements = terminator.trees()[0][0]
-        if not any(marks) and nesting is None:
-            return Outcome(returned, dict(written))
-    else:
-        elements = list(terminator.operands) if terminator is not None else []
-        if len(elements) == 1 and not any(marks) and nesting is None:
-            return Outcome(returned[0], dict(written))
-    new, kept, index = dict(written), list[Any](), 0
-    for element, value in zip(elements, returned, strict=True):
-        target = marks[index] if isinstance(element, SSAValue) and index < len(marks) else None
-        index += isinstance(element, SSAValue)
-        if isinstance(target, IntegerAttr):
-            new[names[target.value.data]] = value
-        else:
-            kept.append(value)
-    return Outcome(tuple(kept) if nesting is None else tree_unflatten(kept, spec_of(nesting)), new)
+    if nesting is not None:
+        value = tree_unflatten(list(value), spec_of(nesting))
+    elif not new and not isinstance(function.body.block.last_op, OutputOp):
+        value = value[0] if len(value) == 1 else tuple(value)
+    return Outcome(value, dict(written) | {names[index]: tensor for index, tensor in new.items()})
 
 
 def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -23,10 +23,10 @@ class Interpreter(ReferenceInterpreter):
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """What the program returns, nested as in the captured model, which the inputs are, too. InputError for wrong ones."""
-        binding = BoundProgram(self.program)
-        self.tensor, self.submodule = binding.tensor, binding.submodule
+        bound = BoundProgram(self.program)
+        self.tensor, self.submodule = bound.binding.tensor, bound.binding.submodule
         signature = signature_of(self.program)
         signature.check(args, kwargs)
-        values = binding.bind(signature.leaves(args, kwargs) or ())
+        values = bound.bind(signature.leaves(args, kwargs) or ())
         returned = self.call(self.program.main, values)
         return outcome_of(self.program.main, returned, [a.name for a in arguments(self.program)], {}).value

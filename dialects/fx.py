@@ -18,8 +18,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.call import Arguments, CallOp, CallReader, CallWriter
+from fxc.dialects.call import CallOp
 from fxc.dialects.call_lines import Layout
+from fxc.dialects.call_text import Arguments, CallReader, CallWriter
 from fxc.dialects.effects import CallEffects
 from fxc.dialects.nesting import NestingAttr
 from fxc.dialects.syntax import type_text

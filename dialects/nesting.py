@@ -9,7 +9,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
-from fxc.dialects.call import CallReader, CallWriter, Template
+from fxc.dialects.call_text import CallReader, CallWriter, Template
 from fxc.dialects.values import SSA, SSAAttr
 
 

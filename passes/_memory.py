@@ -8,14 +8,14 @@ ops counts the writes as it walks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
-from fxc.dialects.effects import aliases, is_view, writes
+from fxc.dialects.effects import aliases, is_view, leaves_memory_alone, writes
 from fxc.dialects.fx import GetAttrOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import is_mutable
@@ -44,10 +44,24 @@ def scopes(root: Operation) -> Iterator[Operation]:
                 yield from scopes(op)
 
 
-class Memory:
-    """The alias sets of ``scope``, as the IR was when this was made, and as ``add`` and ``replaced`` say it changed."""
+def writes_anything(scope: Operation) -> bool:
+    """Whether any op of ``scope`` may write: where none does, many a question needs no ``Memory``, which costs more to make."""
+    return any(
+        writes_anything(op) if op.regions and not is_isolated(op) else not op.has_trait(IsTerminator) and writes(op) != []
+        for block in _blocks(scope)
+        for op in block.ops
+        if not leaves_memory_alone(type(op))
+    )
 
-    def __init__(self, scope: Operation) -> None:
+
+class Memory:
+    """The alias sets of ``scope``, as the IR was when this was made, and as ``add`` and ``replaced`` say it changed.
+
+    ``pairs``: the results and operands of an op that may share memory, for a caller that knows more than schemas say.
+    """
+
+    def __init__(self, scope: Operation, pairs: Callable[[Operation], Iterable[tuple[int, SSAValue]]] = aliases) -> None:
+        self._pairs = pairs
         self._parent = dict[Set, Set]()
         self._writes = dict[Operation, set[Set]]()
         self._written, self._output, self._lasting = set[Set](), set[Set](), set[Set]([_OUTSIDE])
@@ -81,10 +95,6 @@ class Memory:
     def is_returned(self, value: SSAValue) -> bool:
         """Whether the scope returns ``value`` itself."""
         return value in self._returned
-
-    @property
-    def has_writes(self) -> bool:
-        return bool(self._writes)
 
     def writes_of(self, op: Operation) -> set[Set]:
         """The sets that ``op``, or an op in its regions, may write."""
@@ -126,6 +136,8 @@ class Memory:
         """Add the ops of ``block``; the values they write, where that is known."""
         written = set[Set]()
         for op in block.ops:
+            if leaves_memory_alone(type(op)):
+                continue
             if op.regions and not is_isolated(op):
                 written |= self._walk_regions(op, unknown)
                 continue
@@ -165,7 +177,7 @@ class Memory:
         if isinstance(op, GetAttrOp) or op.successors:
             self._outside([*op.results, *op.operands])
             return
-        for index, operand in aliases(op):
+        for index, operand in self._pairs(op):
             result = op.results[index]
             if is_mutable(result.type) and is_mutable(operand.type):
                 self._union(result, operand)

@@ -1,28 +1,15 @@
 """The docstring of a pass file is its contract: it has every section, and its example runs."""
 
-import re
-import sys
 from pathlib import Path
 
 import pytest
 
 from fxc.dialects.syntax import print_module
-from fxc.passes import available, load
+from fxc.passes import available
 from fxc.testing import parse, run_pass, same_ir
+from tests.pass_contracts import SECTIONS, contract, sections
 
 ROOT = Path(__file__).parent.parent
-SECTIONS = ("Assumes", "Guarantees", "Keeps", "Cost", "Before", "After")
-_SECTION = re.compile(rf"^({'|'.join(SECTIONS)}):", re.MULTILINE)
-
-
-def contract(name: str) -> str:
-    return sys.modules[load(name).__module__].__doc__ or ""
-
-
-def sections(text: str) -> dict[str, str]:
-    """Section -> its text, for the sections that ``text`` has, in its order."""
-    parts = _SECTION.split(text)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 @pytest.mark.parametrize("name", available())

@@ -20,6 +20,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.types import SYMBOLS
 from fxc.dialects.values import int_attr
 from fxc.errors import CaptureError
+from fxc.semantics.functional_rules import FUNCTIONAL
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.nesting import OUTPUTS, nesting_attr
@@ -94,12 +95,12 @@ class _Tracer:
         """Composite operators stay whole, unless one's result is written: PyTorch takes such a result for a possible view."""
         try:
             mode = FunctionalTensorMode(pre_dispatch=True, export=True)
-            return trace(dispatch_functionalize(run, mode), fakes, world, what)
+            return trace(dispatch_functionalize(run, mode), fakes, world, what, FUNCTIONAL)
         except CaptureError as error:
             if "frozen storage" not in error.message:
                 raise
             mode = FunctionalTensorMode(pre_dispatch=True, export=False)
-            return trace(dispatch_functionalize(run, mode), fakes, world, what)
+            return trace(dispatch_functionalize(run, mode), fakes, world, what, FUNCTIONAL)
 
 
 def _is_written(arg: Any) -> bool:

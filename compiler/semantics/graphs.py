@@ -42,6 +42,7 @@ class GraphImporter:
         self.symbolic = list[Any]()
         self.absent = set[str]()
         self.region_places = dict[str, Attribute]()
+        self.operator_classes = dict[torch._ops.OpOverload, type[TorchOp]]()
 
     def block(self, owner: GraphModule, nodes: Sequence[Node], prefix: str, args: Sequence[Any] | None) -> Block:
         """The block of a graph: placeholders as arguments, ``fx.output`` at the end."""
@@ -132,16 +133,23 @@ class GraphImporter:
         )
 
     def operator_class(self, target: torch._ops.OpOverload) -> type[TorchOp]:
-        """The op class of an operator; what the table lacks or has otherwise is declared in the module."""
-        name, row = operator_name(target), (flags_of(target), schema_text(target._schema))
-        if table().get(name, ("", ""))[1] == row[1]:
+        """The op class of an operator, looked up once."""
+        if target not in self.operator_classes:
+            self.operator_classes[target] = self._find_operator_class(target)
+        return self.operator_classes[target]
+
+    def _find_operator_class(self, target: torch._ops.OpOverload) -> type[TorchOp]:
+        """What the table lacks or has otherwise is declared in the module."""
+        name, signature = operator_name(target), schema_text(target._schema)
+        if table().get(name, ("", ""))[1] == signature:
             cls = op_class(f"torch.{name}")
             assert cls is not None and issubclass(cls, TorchOp)
             return cls
+        flags = flags_of(target)
         self.operators[name] = OperatorDeclOp.create(
-            properties={"sym": StringAttr(name), "signature": StringAttr(row[1]), "flags": StringAttr(row[0])}
+            properties={"sym": StringAttr(name), "signature": StringAttr(signature), "flags": StringAttr(flags)}
         )
-        return make_op_class(name, *row)
+        return make_op_class(name, flags, signature)
 
     def region(self, owner: GraphModule, name: str, prefix: str) -> Region:
         module = _attribute(owner, name)

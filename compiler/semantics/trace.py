@@ -12,11 +12,15 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
 from fxc.errors import CaptureError, FxcError
+from fxc.semantics.functional_rules import Rules
 from fxc.semantics.tensors import FakeWorld
 
 
-def trace(run: Callable[..., Any], inputs: Sequence[Any], world: FakeWorld, what: str) -> GraphModule:
+def trace(
+    run: Callable[..., Any], inputs: Sequence[Any], world: FakeWorld, what: str, rules: Rules | None = None
+) -> GraphModule:
     """The graph of ``run(*inputs)``: pre-dispatch ATen, one placeholder an input. ``what`` names the call in errors.
+    ``rules``: what is traced in the place of some operators.
 
     CaptureError where PyTorch cannot trace it, with the way out for control flow that depends on data.
     """
@@ -24,7 +28,7 @@ def trace(run: Callable[..., Any], inputs: Sequence[Any], world: FakeWorld, what
     try:
         with warnings.catch_warnings(), preserve_node_meta(), world.mode:
             warnings.simplefilter("ignore")
-            return make_fx(run, tracing_mode=mode, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
+            return make_fx(run, rules, tracing_mode=mode, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
     except FxcError:
         raise
     except Exception as error:

@@ -10,8 +10,9 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.core import OpTraits
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.call import Arguments, CallOp
+from fxc.dialects.call import CallOp
 from fxc.dialects.call_lines import Layout
+from fxc.dialects.call_text import Arguments
 from fxc.dialects.effects import CallEffects
 from fxc.dialects.torch_ops.schema import Schema
 from fxc.dialects.types import NoneValueType, ValueType

@@ -15,7 +15,7 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.call import CallReader, CallWriter
+from fxc.dialects.call_text import CallReader, CallWriter
 from fxc.dialects.syntax import type_text
 from fxc.dialects.types import dtype_name
 from fxc.dialects.values import NoneValueAttr, scalar_attr, scalar_of, string_text

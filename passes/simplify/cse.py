@@ -9,7 +9,8 @@ Keeps:      random ops and ops with effects. Reads of memory that something writ
             one of them. Commuted operands, which are not the same. Float constants that differ in a bit; 1, 1.0 and true.
             A region that sees nothing of its surroundings, as those of ``torch.higher_order``, is searched by itself, and
             ops with regions are not merged.
-Cost:       two walks: one for memory, one with a dictionary look-up an op.
+Cost:       two walks, for writes and with a dictionary look-up an op; one for memory where something writes, or where
+            ops are equal.
 
 Before:
     func.func @main(%x: tensor<4xf32>) {
@@ -31,6 +32,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -42,7 +44,7 @@ from xdsl.traits import IsTerminator
 
 from fxc.dialects.effects import is_pure, reads_memory
 from fxc.dialects.types import is_mutable
-from fxc.passes._memory import Memory, Set, is_isolated, is_same_memory, scopes
+from fxc.passes._memory import Memory, Set, is_isolated, is_same_memory, scopes, writes_anything
 from fxc.passes._statistics import count
 
 _Seen: TypeAlias = dict[Hashable, Operation]
@@ -83,8 +85,13 @@ class _Search:
 
     def __init__(self, scope: Operation, numbers: _Numbers) -> None:
         self.scope, self.numbers = scope, numbers
-        self.memory = Memory(scope)
+        self.has_writes = writes_anything(scope)
         self.writes = Counter[Set]()
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Who shares memory with whom: made when it is first asked for, then kept up."""
+        return Memory(self.scope)
 
     def run(self) -> None:
         self.regions(self.scope, [])
@@ -99,14 +106,17 @@ class _Search:
         op = block.first_op
         while op is not None:
             following = op.next_op
-            if self.memory.has_writes:
-                self.writes.update(self.memory.writes_of(op))
+            self.count_writes(op)
             if not op.regions:
                 self.visit(op, visible)
             elif not is_isolated(op):
                 self.regions(op, visible)
-                self.writes.update(self.memory.writes_of(op))
+                self.count_writes(op)
             op = following
+
+    def count_writes(self, op: Operation) -> None:
+        if self.has_writes:
+            self.writes.update(self.memory.writes_of(op))
 
     def visit(self, op: Operation, visible: list[_Seen]) -> None:
         if not op.results or not is_pure(op) or op.has_trait(IsTerminator):
@@ -118,7 +128,8 @@ class _Search:
                     name = new._name
                     old.replace_all_uses_with(new)
                     new._name = name
-                    self.memory.replaced(old, new)
+                    if is_mutable(new.type):
+                        self.memory.replaced(old, new)
                 Rewriter.erase_op(op)
                 count("ops merged")
                 return
@@ -133,16 +144,17 @@ class _Search:
             numbers.of_all(op.attributes) if op.attributes else (),
             tuple([numbers.of(result.type) for result in op.results]),
         )
-        if not self.memory.has_writes or not reads_memory(op):
+        if not self.has_writes or not reads_memory(op):
             return key
         return key, tuple([self.writes[self.memory.set_of(operand)] for operand in op._operands])
 
     def can_merge(self, earlier: Operation, later: Operation) -> bool:
         """Whether it makes no difference that the results of two equal ops are one."""
-        memory, same_memory = self.memory, is_same_memory(later)
+        same_memory = is_same_memory(later)
         for a, b in zip(earlier.results, later.results, strict=True):
             if not is_mutable(a.type):
                 continue
+            memory = self.memory
             if memory.is_returned(a) and memory.is_returned(b):
                 return False
             if same_memory:

@@ -7,7 +7,7 @@ Guarantees: every op that is left has an effect, or writes memory that comes fro
             nothing.
 Keeps:      asserts, prints, collectives, calls whose callee is unknown; random ops, as dropping one would change what the
             next one draws; arguments and declarations that nothing uses; carried values of loops.
-Cost:       two walks: one for memory, one backwards.
+Cost:       three walks: for writes, for what is needed, and backwards; one for memory where something writes.
 
 Before:
     func.func @main(%x: tensor<4xf32>) {
@@ -41,7 +41,7 @@ from xdsl.traits import IsTerminator, RecursiveMemoryEffect
 
 from fxc.dialects.effects import has_side_effect
 from fxc.dialects.torch_ops.higher_order import HigherOrderOp
-from fxc.passes._memory import Memory, Set, is_isolated, scopes
+from fxc.passes._memory import Memory, Set, is_isolated, scopes, writes_anything
 from fxc.passes._results import drop_results, returned_tree
 from fxc.passes._statistics import count
 
@@ -62,7 +62,8 @@ class _Live:
     """Marks what is needed, from effects and terminators backwards."""
 
     def __init__(self, scope: Operation) -> None:
-        self.scope, self.memory = scope, Memory(scope)
+        self.scope = scope
+        self.memory = Memory(scope) if writes_anything(scope) else None
         self.ops, self.values = set[Operation](), set[SSAValue]()
         self.sets = set[Set]()
         self.pending = list[SSAValue]()
@@ -84,6 +85,8 @@ class _Live:
 
     def writes_outside(self, op: Operation) -> bool:
         """Notes what ``op`` writes; whether it writes memory that outlives the scope."""
+        if self.memory is None:
+            return False
         written = self.memory.writes_of(op)
         for memory in written:
             self.writers.setdefault(memory, []).append(op)
@@ -122,10 +125,14 @@ class _Live:
                     self.pending += [b.last_op.operands[value.index] for r in owner.regions for b in r.blocks if b.last_op]  # type: ignore[attr-defined]
             elif (around := owner.parent_op()) is not None and around is not self.scope:
                 self.mark(around)
-            if self.writers and (memory := self.memory.set_of(value)) not in self.sets:
-                self.sets.add(memory)
-                for writer in self.writers.get(memory, ()):
-                    self.mark(writer)
+            if self.memory is not None:
+                self.mark_writers(self.memory.set_of(value))
+
+    def mark_writers(self, memory: Set) -> None:
+        if memory not in self.sets:
+            self.sets.add(memory)
+            for writer in self.writers.get(memory, ()):
+                self.mark(writer)
 
 
 def _sweep(regions: Iterable[Region], live: _Live) -> None:

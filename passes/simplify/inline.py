@@ -3,7 +3,7 @@
 Assumes:    verified IR, nothing more.
 Guarantees: no call is left of a function with a one-block body, recursive and ``no_inline`` ones apart. Callees are inlined
             into before they are inlined, so a chain of calls is gone in one run. Inlined ops lie at ``callsite(body at call)``
-            and keep their names.
+            and keep their names. Running it again changes nothing.
 Keeps:      functions that call themselves, directly or through others, and all calls of them; declarations; functions and
             calls marked ``no_inline``; calls whose result types are not those of what the body returns. A function that
             nothing calls any more stays for ``symbol-dce``. A function that ends in ``fx.output`` returns the values in

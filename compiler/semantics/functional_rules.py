@@ -1,0 +1,64 @@
+"""What functionalization puts in place of mutation is not always the same: in draws, layouts and derivatives it may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Rules = dict[torch._ops.OpOverload, Callable[..., Any]]
+"""Operator -> what make_fx traces in its place; where that gives NotImplemented, the operator itself."""
+
+
+def _as_memory_lies(x: torch.Tensor, run: Callable[[list[int]], torch.Tensor]) -> torch.Tensor:
+    """What ``run`` gives for the dimensions of ``x`` from the outermost in memory to the innermost, with these put back."""
+    order = sorted(range(x.dim()), key=lambda i: (-x.stride(i), -x.shape[i]))
+    return run(order).permute([order.index(i) for i in range(len(order))])
+
+
+def _bernoulli(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> Any:
+    """``bernoulli`` fills its result in row-major order, the ``bernoulli_`` that it stands for as memory lies."""
+    if x.is_contiguous():
+        return NotImplemented
+    draw = torch.ops.aten.bernoulli.p
+    return _as_memory_lies(x, lambda order: draw(x.permute(order).contiguous(), p, generator=generator))
+
+
+def _copy(x: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
+    """``copy`` has no derivative, unlike the ``copy_`` that it stands for."""
+    filled = source.to(x.dtype).expand(x.shape)
+    return _as_memory_lies(x, lambda order: filled.permute(order).clone(memory_format=torch.contiguous_format))
+
+
+def _scatter(operator: torch._ops.OpOverload) -> Callable[..., Any]:
+    """The derivatives of ``operator`` are for tensors of one dtype, unlike those of the write that it stands for."""
+
+    def scatter(x: torch.Tensor, source: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return NotImplemented if x.dtype == source.dtype else operator(x, source.to(x.dtype), *args, **kwargs)
+
+    return scatter
+
+
+def _slice_scatter(x: torch.Tensor, source: torch.Tensor, dim: int = 0, *args: Any, **kwargs: Any) -> Any:
+    """``slice_scatter`` of complex tensors has no derivative, unlike the write to a slice that it stands for."""
+    if not x.is_complex():
+        return _scatter(torch.ops.aten.slice_scatter.default)(x, source, dim, *args, **kwargs)
+    parts = (torch.view_as_real(value.to(x.dtype).resolve_conj()) for value in (x, source))
+    return torch.view_as_complex(torch.ops.aten.slice_scatter.default(*parts, dim % x.dim(), *args, **kwargs))
+
+
+FUNCTIONAL: Rules = {
+    torch.ops.aten.bernoulli.p: _bernoulli,
+    torch.ops.aten.copy.default: _copy,
+    torch.ops.aten.slice_scatter.default: _slice_scatter,
+    **{
+        operator: _scatter(operator)
+        for operator in (
+            torch.ops.aten.select_scatter.default,
+            torch.ops.aten.diagonal_scatter.default,
+            torch.ops.aten.as_strided_scatter.default,
+        )
+    },
+}
+"""What must stand for operators that functionalization has put in place of mutation."""
