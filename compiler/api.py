@@ -25,6 +25,7 @@ from fxc.pipelines import AOT, INFERENCE, TRAINING
 from fxc.print_ir import PrintIR
 from fxc.program import Program
 from fxc.runner import RunOptions, run_pipeline
+from fxc.runtime import autocast
 from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled
 from fxc.signature import signature_of, with_constants
@@ -70,9 +71,10 @@ def compile(
     The callable takes what ``model`` takes, of the dtypes, devices and sizes of the example (``dynamic_shapes``, as
     torch.export has it, frees sizes), and returns what it returns. Parameters stay the model's own: training the model
     trains the callable.
-    ``training``: whether results carry gradients. The model's train or eval mode is baked in as it is now. Raises CaptureError
-    where the model cannot be captured; calling raises InputError for inputs that do not fit, or captures again for them where
-    ``options`` have ``recompile``.
+    ``training``: whether results carry gradients. The model's train or eval mode is baked in as it is now, and so are the casts
+    of the torch.autocast that this is called in; calls are to be made in the same one. Raises CaptureError where the model
+    cannot be captured; calling raises InputError for inputs that do not fit, or captures again for them where ``options`` have
+    ``recompile``.
     """
     chosen = run_options(options)
     maker = _PlanMaker(model, training, dynamic_shapes, chosen, _modes(model))
@@ -95,9 +97,17 @@ class _PlanMaker:
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExecutionPlan:
         import torch
+        from torch.utils._pytree import tree_map_only
 
         # a cache has other plans for calls under no_grad
         training = self.training and (not self.options.recompile or torch.is_grad_enabled())
+        if not (training and torch.is_inference_mode_enabled()):
+            return self._make(args, kwargs, training)
+        with torch.inference_mode(False):  # what is made there cannot train elsewhere
+            args, kwargs = tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
+            return self._make(args, kwargs, training)
+
+    def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> ExecutionPlan:
         times, start = dict[str, float](), perf_counter()
         with _in_modes(self.model, self.modes):
             program = capture(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes)
@@ -105,11 +115,12 @@ class _PlanMaker:
         if training:
             mark_gradients(program, signature, args, kwargs)
         times["capture"] = (perf_counter() - start) * 1e3
-        timer = run_pipeline_on(program, self.options.pipeline or (TRAINING if training else INFERENCE), self.options)
-        times |= {name: span.wall * 1e3 for name, span in timer.root.children.items()}
-        start = perf_counter()
-        module = to_fx(program)
-        times["export"] = (perf_counter() - start) * 1e3
+        with autocast.off():  # passes ask PyTorch what operators mean
+            timer = run_pipeline_on(program, self.options.pipeline or (TRAINING if training else INFERENCE), self.options)
+            times |= {name: span.wall * 1e3 for name, span in timer.root.children.items()}
+            start = perf_counter()
+            module = to_fx(program)
+            times["export"] = (perf_counter() - start) * 1e3
         return ExecutionPlan(program, module, signature, training, times)
 
 

@@ -26,6 +26,7 @@ LOWER_TO_TORCH = NamedPipeline((
     PassSpec("convert-fx-to-torch"),
     PassSpec("inline"),
     PassSpec("symbol-dce"),
+    PassSpec("lower-autocast"),
     PassSpec("functionalize"),
     PassSpec("lower-simple-tuples"),
 ))  # fmt: skip

@@ -33,7 +33,7 @@ from fxc.semantics.nesting import INPUTS, spec_of
 if TYPE_CHECKING:
     import torch
 
-FORMAT, VERSION = "fxc-plan", 1
+FORMAT, VERSION = "fxc-plan", 2
 _MANIFEST, _PROGRAM, _WEIGHTS = "manifest.json", "program.mlir", "weights.safetensors"
 _MAX_MANIFEST = 64 << 20
 _AGAIN = "compile the model again and save the plan"
@@ -155,6 +155,7 @@ def _manifest(contents: Contents, files: Mapping[str, Any], state: Mapping[str, 
             "inputs": [_input_json(spec) for spec in signature.inputs],
             "nesting": None if nesting is None else str(nesting),
             "bounds": {name: list(bounds) for name, bounds in signature.bounds.items()},
+            "autocast": [list(entry) for entry in signature.autocast],
         },
         "state": {name: _tensor_json(tensor) for name, tensor in state.items()},
     }
@@ -281,7 +282,8 @@ def _signature(path: Path, manifest: Mapping[str, Any], program: Program) -> Sig
     try:
         inputs = tuple(_input(entry) for entry in _field(facts, "inputs", list))
         bounds = {name: (int(low), None if high is None else int(high)) for name, (low, high) in facts["bounds"].items()}
-        return Signature(inputs, None if nesting is None else spec_of(nesting), bounds)
+        autocast = tuple((str(kind), str(dtype)) for kind, dtype in facts["autocast"])
+        return Signature(inputs, None if nesting is None else spec_of(nesting), bounds, autocast)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise PlanFileError(f"{path} has a signature that cannot be read: {error}", hint=_AGAIN) from error
 

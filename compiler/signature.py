@@ -11,6 +11,7 @@ from xdsl.ir import Attribute
 from fxc.dialects import types
 from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, dtype_name
 from fxc.program import STATE_KINDS, Program
+from fxc.runtime import autocast
 from fxc.runtime.signature import ANY, OtherInput, Signature, TensorInput
 from fxc.semantics.nesting import INPUTS, spec_of
 
@@ -44,7 +45,8 @@ def signature_of(program: Program) -> Signature:
 
 
 def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
-    """``signature`` with the constants of the example call where the IR does not say what was baked in: strings, None."""
+    """``signature`` with what the IR does not say of the example call: constants (strings, None), and where autocast is on."""
+    signature = replace(signature, autocast=autocast.current())
     leaves = signature.leaves(args, kwargs)
     if leaves is None:
         return signature

@@ -82,6 +82,11 @@ class Semantics(Protocol):
         decomposes it no further, or where a part would write or draw."""
         ...
 
+    def autocast(self, op: Operation, state: Mapping[str, str | None]) -> Mapping[int, str]:
+        """The operands that autocast casts before ``op``, with the dtype, where it is on for the kinds of devices and dtypes of
+        ``state`` (None: PyTorch's default). VerifyException where it does something else to ``op`` than that."""
+        ...
+
     def convert_fx_to_torch(self, module: ModuleOp, function: FuncOp) -> None:
         """Replaces each ``fx`` call in ``function`` by a call of a function of ``torch`` ops, traced at the operand types."""
         ...
@@ -90,9 +95,7 @@ class Semantics(Protocol):
         """Rewrites ``function`` without mutation: written inputs come back as extra results with a recorded copy-back."""
         ...
 
-    def vjp(
-        self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], *, twice: bool = False
-    ) -> Vjp:
+    def vjp(self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], *, twice: bool = False) -> Vjp:
         """The backward of ``op`` for the operands that ``needs`` marks, given gradients of these types of its results.
 
         ``twice``: the backward that PyTorch takes where it is to be differentiated again. Of some operators the other one reads

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 ROOT = Path(__file__).parent.parent / "examples"
-LARGE = {"demo.py"}  # models at their real size
-SCRIPTS = sorted(path for path in (*ROOT.glob("*.py"), ROOT / "custom_pass" / "run.py") if path.name not in LARGE)
+LARGE = {"demo.py"}
+LONG = {"train.py"}  # takes options
+SCRIPTS = sorted(path for path in (*ROOT.glob("*.py"), ROOT / "custom_pass" / "run.py") if path.name not in LARGE | LONG)
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -22,3 +26,22 @@ def test_example(path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
     torch.manual_seed(0)
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("plots", [True, False])
+def test_train(plots: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eager and compiled losses agree; without matplotlib there is a hint in place of the plot."""
+    if plots:
+        pytest.importorskip("matplotlib")
+    else:
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    main = runpy.run_path(str(ROOT / "train.py"))["main"]
+    models = ["gpt2", "convnext"] if plots else ["convnext"]
+    result = CliRunner().invoke(main, ["--steps", "3", "--out", str(tmp_path), *(f"--model={name}" for name in models)])
+    assert result.exit_code == 0, result.output
+    assert ("pip install" in result.output) is not plots
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.png" for name in models if plots}
+    differences = [float(found) for found in re.findall("largest difference: (.*)", result.output)]
+    assert len(differences) == len(models) and max(differences) < 1e-4
+    parts = [int(found) for found in re.findall(", (.*) differentiable subgraphs", result.output)]
+    assert len(parts) == len(models) and min(parts) >= 1

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
+from fxc.errors import InputError
 from fxc.runtime.autograd import DifferentiableSubgraph, Gradient
 
 Tensor = torch.Tensor
@@ -143,8 +144,19 @@ def test_an_integer_output_keeps_its_place() -> None:
 
 def test_an_output_without_a_vjp_carries_no_gradient() -> None:
     part = DifferentiableSubgraph(Gradient(f_two, lambda ds, x: (ds * x.cos(),), 3, (0,), (0,), (), (0,)))
-    s, _, c = part(tensor(4), tensor(4))
+    s, _, c = part(tensor(4), tensor(4, grad=False))
     assert s.requires_grad and not c.requires_grad
+
+
+def test_an_input_without_a_gradient_of_ours_gets_that_of_autograd() -> None:
+    part = DifferentiableSubgraph(Gradient(f_two, lambda ds, x: (ds * x.cos(),), 3, (0,), (0,), (), (0,)))
+    x, y = tensor(4), tensor(4)
+    s, _, c = part(x, y)
+    (s.sum() + c.sum()).backward()
+    torch.testing.assert_close((x.grad, y.grad), (x.cos().detach(), -y.sin().detach()))
+    part = DifferentiableSubgraph(replace(part.gradient, differentiable=False))
+    with pytest.raises(InputError, match="compile again"):
+        part(x, y)
 
 
 def test_frozen_inputs_get_no_gradient() -> None:
@@ -290,8 +302,6 @@ def test_a_backward_that_cannot_be_differentiated_says_so() -> None:
 
 
 def test_a_derivative_of_wrong_arity() -> None:
-    from fxc.errors import InputError
-
     wrong = DifferentiableSubgraph(Gradient(lambda x: (x * 2,), lambda dy: (), 1, (0,), (), (), (0,)))
     with pytest.raises(InputError, match="returned 0 gradients instead of 1"):
         wrong(tensor(2))[0].sum().backward()

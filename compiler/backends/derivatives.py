@@ -8,33 +8,39 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule
+from torch.fx.graph import _BoxedCodeGen
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr, UnitAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
 from fxc.dialects.autodiff import DEFINED, UNDEFINED, SubgraphOp
-from fxc.pipeline import parse_pipeline
+from fxc.passes import load
 from fxc.program import Program
-from fxc.runner import RunOptions, run_pipeline
 
-_PIPELINE = "torchscript{gradients=false}"
+_PASSES = (
+    "lower-grad-of", "specialize-autograd-zero", "canonicalize", "cse", "constant-propagation", "dce",
+    "decompose-ops", "lower-simple-tuples", "batch-mm", "fuse", "dce",
+)  # fmt: skip
 _specializing = RLock()
 """Held while a graph is made: the passes ask PyTorch, whose tracing changes classes of the whole process."""
 
 
 class Derivative(torch.nn.Module):
-    """``df`` of a program as a callable. Its first ``gradients`` arguments may be None: gradients that are known to be zero.
+    """``df`` of a program as a callable of a list of arguments, which it empties, so that each is released after its last use.
+    The first ``gradients`` of them may be None: gradients that are known to be zero.
 
     ``export`` makes a GraphModule of a program. The graph of a new set of gradients is made at the first call with it, and
     becomes a submodule: ``graph_10`` is the one where the first of two gradients is there.
     """
 
+    boxed = True
+
     def __init__(self, program: Program, df: FuncOp, gradients: int, export: Callable[[Program], GraphModule]) -> None:
         super().__init__()
         self.program, self.df, self.gradients, self.export = program, df, gradients, export
 
-    def forward(self, *args: Any) -> Any:
-        return self.graph_for(tuple([arg is not None for arg in args[: self.gradients]]))(*args)
+    def forward(self, args: list[Any]) -> Any:
+        return self.graph_for(tuple([arg is not None for arg in args[: self.gradients]]))(args)
 
     def graph_for(self, there: tuple[bool, ...]) -> torch.nn.Module:
         """The graph for gradients of which those ``there`` are given."""
@@ -42,7 +48,7 @@ class Derivative(torch.nn.Module):
         graph = self._modules.get(name)
         if graph is None:
             with _specializing:
-                graph = self._modules.get(name) or self.export(self.specialized(there))
+                graph = self._modules.get(name) or _boxed(self.export(self.specialized(there)))
                 self.add_module(name, graph)
         return graph
 
@@ -60,8 +66,16 @@ class Derivative(torch.nn.Module):
         module = ModuleOp([op.clone() for op in source.module.ops if not isinstance(op, FuncOp)])
         module.attributes.update(source.module.attributes)
         module.body.block.add_ops(functions)
-        run_pipeline(source.context, module, parse_pipeline(_PIPELINE), RunOptions(verify_each=False))
+        for name in _PASSES:
+            load(name)().apply(source.context, module)
+        module.verify()
         return Program(module, source.state, source.live, source.context)
+
+
+def _boxed(module: GraphModule) -> GraphModule:
+    module.graph.set_codegen(_BoxedCodeGen())
+    module.recompile()
+    return module
 
 
 def _reachable(module: ModuleOp, function: FuncOp) -> list[FuncOp]:

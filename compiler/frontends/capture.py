@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import inspect
 import io
 import logging
@@ -21,6 +23,7 @@ from fxc.errors import CaptureError, FxcError
 from fxc.frontends.fx import import_fx
 from fxc.frontends.resign import resign
 from fxc.program import Program, is_frozen
+from fxc.semantics import autograd_functions
 from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.semantics.trace import first_line
 
@@ -102,7 +105,33 @@ class _FunctionModule(torch.nn.Module):
 
 def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Program:
     module = model if isinstance(model, torch.nn.Module) else _FunctionModule(model)
-    return import_fx(torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False))
+    kinds = [kind for kind in torch._C._autocast_supported_devices() if torch.is_autocast_enabled(kind)]
+    if kinds:  # torch.export records the regions that a model enters, not those that it is called in
+        module = _entering(module, {kind: torch.get_autocast_dtype(kind) for kind in kinds})
+    with _autocast(dict.fromkeys(kinds), enabled=False), autograd_functions.kept():
+        exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    return import_fx(exported)
+
+
+def _entering(module: torch.nn.Module, dtypes: Mapping[str, torch.dtype | None]) -> torch.nn.Module:
+    """``module`` over the same parameters, whose forward enters autocast for these kinds of devices itself."""
+    entering, forward = copy.copy(module), module.forward
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with _autocast(dtypes, enabled=True):
+            return forward(*args, **kwargs)
+
+    entering.forward = run
+    return entering
+
+
+@contextlib.contextmanager
+def _autocast(dtypes: Mapping[str, torch.dtype | None], *, enabled: bool) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for kind, dtype in dtypes.items():
+            stack.enter_context(torch.autocast(kind, dtype, enabled=enabled))
+        yield
 
 
 def _symbolic_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from fxc.errors import InputError
+from fxc.runtime import autocast
 
 Order = tuple[int, ...] | None
 
@@ -19,9 +21,11 @@ class Gradient:
 
     ``f`` takes the inputs and returns a sequence of outputs, or the only one; those from ``real_outputs`` on are there for
     ``df`` alone. ``df`` takes the gradients of the outputs ``input_vjps``, then the inputs ``captured_inputs``, then the
-    outputs ``captured_outputs``, and returns the gradients of the inputs ``output_vjps`` in the same way. A gradient that is
-    known to be zero is None, on both sides. ``differentiable``: whether df consists of operators that autograd can
-    differentiate again. ``orders``: the layout in which df takes each gradient, dimensions from the outermost in memory to the
+    outputs ``captured_outputs``, and returns the gradients of the inputs ``output_vjps`` in the same way; where it has an
+    attribute ``boxed``, it takes them in one list, and empties that. A gradient known to be zero is None, on both sides.
+    ``unreached``: inputs whose gradient is zero whatever comes in. ``differentiable``: whether df consists of operators that
+    autograd can differentiate again; ``twice``: whether what comes of it is the second derivative, asked where one is wanted
+    for the first time. ``orders``: the layout in which df takes each gradient, dimensions from the outermost in memory to the
     innermost, None for row-major; where they are not given, it is the layout of the output.
     """
 
@@ -34,6 +38,8 @@ class Gradient:
     output_vjps: tuple[int, ...]
     differentiable: bool = True
     orders: tuple[Order, ...] | None = None
+    twice: Callable[[], bool] = lambda: True
+    unreached: tuple[int, ...] = ()
 
 
 class DifferentiableSubgraph(torch.nn.Module):
@@ -43,15 +49,30 @@ class DifferentiableSubgraph(torch.nn.Module):
         super().__init__()
         self.gradient = gradient
         self.f, self.df = gradient.f, gradient.df
+        self._wanted = frozenset((*gradient.output_vjps, *gradient.unreached))
 
     def forward(self, *inputs: Any) -> tuple[Any, ...]:
-        """The real outputs of f."""
+        """The real outputs of f. Where df does not serve (an input requires a gradient that it lacks, or derivatives are taken
+        forward, or by torch.func) PyTorch differentiates f itself."""
         gradient = self.gradient
-        if torch.is_grad_enabled() and any(_requires_grad(inputs[i]) for i in gradient.output_vjps):
-            outputs: tuple[Any, ...] = _Subgraph.apply(gradient, *inputs)  # type: ignore[assignment]
+        wants = {i for i, value in enumerate(inputs) if _requires_grad(value)} if torch.is_grad_enabled() else frozenset[int]()
+        if not wants <= self._wanted or _transformed():
+            outputs = self._by_autograd(inputs)
+        elif not wants.isdisjoint(gradient.output_vjps):
+            outputs = _Subgraph.apply(gradient, *inputs)  # type: ignore[assignment]
         else:
             outputs = _sequence(gradient.f(*inputs))
         return outputs[: gradient.real_outputs]
+
+    def _by_autograd(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self.gradient.differentiable:
+            raise InputError(
+                "a subgraph runs in kernels without derivatives, but an input requires a gradient that it was not compiled for,"
+                " or derivatives are taken forward or by torch.func",
+                hint="compile again where it is an input that requires a gradient now",
+            )
+        # copies of what is no leaf of the gradient: running statistics are written back while autograd still holds them
+        return _sequence(self.gradient.f(*[_copied(value) for value in inputs]))
 
 
 class _Subgraph(torch.autograd.Function):
@@ -59,7 +80,8 @@ class _Subgraph(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gradient: Gradient, *inputs: Any) -> tuple[Any, ...]:
-        outputs = _sequence(gradient.f(*inputs))
+        with torch.enable_grad():  # a fused LSTM layer keeps what its backward needs only where gradients are wanted
+            outputs = _sequence(gradient.f(*map(_detached, inputs)))
         ctx.gradient = gradient
         ctx.set_materialize_grads(False)
         carried = set(gradient.input_vjps)
@@ -73,17 +95,24 @@ class _Subgraph(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        if autocast.is_on():  # backward runs as forward did, as with torch.amp.custom_bwd
+            with autocast.off():
+                return _Subgraph.backward(ctx, *grads)
         gradient: Gradient = ctx.gradient
         vjps = [_in_order(grads[i], order) for i, order in zip(gradient.input_vjps, ctx.orders, strict=True)]
         # reading saved_tensors checks that none was written in place since
         pairs = zip(ctx.saved_tensors, ctx.others, strict=True)
         captured = [other if saved is None else saved for saved, other in pairs]
         found: list[torch.Tensor | None] = [None] * len(ctx.needs_input_grad)
-        if gradient.differentiable or not torch.is_grad_enabled():
-            results = _sequence(gradient.df(*vjps, *captured))
+        args = [*vjps, *captured]
+        del vjps, captured
+        ctx.maybe_clear_saved_tensors()  # nothing but args holds them now, unless the graph is retained
+        if not torch.is_grad_enabled() or (gradient.differentiable and gradient.twice()):
+            results = _derived(gradient, args)
         else:
             with torch.no_grad():
-                results = _once(_sequence(gradient.df(*vjps, *captured)))
+                results = _derived(gradient, list(args))
+            results = _Once.apply(results, *args)  # type: ignore[assignment]
         if len(results) != len(gradient.output_vjps):
             raise InputError(f"a derivative returned {len(results)} gradients instead of {len(gradient.output_vjps)}")
         for i, result in zip(gradient.output_vjps, results, strict=True):
@@ -92,12 +121,30 @@ class _Subgraph(torch.autograd.Function):
         return tuple(found)
 
 
+def _derived(gradient: Gradient, args: list[Any]) -> tuple[Any, ...]:
+    """The results of df. One that takes its arguments in a list empties it, so that memory is freed on the way."""
+    return _sequence(gradient.df(args) if getattr(gradient.df, "boxed", False) else gradient.df(*args))
+
+
 def _sequence(returned: Any) -> tuple[Any, ...]:
     return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
 
 
+def _transformed() -> bool:
+    """Whether torch.func or forward differentiation is at work: they see operators, but not into a node of ours."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def _copied(value: Any) -> Any:
+    return value if not isinstance(value, torch.Tensor) or value.requires_grad else value.clone()
+
+
 def _requires_grad(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
 
 
 def memory_order(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
@@ -123,12 +170,17 @@ def _in_order(grad: torch.Tensor | None, order: Order) -> torch.Tensor | None:
     return grad.permute(order).contiguous().permute(inverse)
 
 
-def _once(results: Sequence[Any]) -> list[Any]:
-    """Gradients that raise when they are differentiated."""
-    message = (
-        "fxc: the backward of this subgraph cannot be differentiated again: it runs in kernels without derivatives\n"
-        "  hint: compile without training=True what you need second derivatives of"
-    )
-    fail = torch._C._functions.DelayedError(message, len(results))  # type: ignore[attr-defined]
-    leaves = [r.detach().requires_grad_() if isinstance(r, torch.Tensor) else r for r in results]
-    return list(fail(*leaves))
+class _Once(torch.autograd.Function):
+    """``results`` as a function of all ``sources`` that they were computed from, whose derivative is an error."""
+
+    @staticmethod
+    def forward(ctx: Any, results: tuple[Any, ...], *sources: Any) -> tuple[Any, ...]:
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> None:
+        raise RuntimeError(
+            "fxc: the backward of this subgraph cannot be differentiated again: it runs in kernels without derivatives, or"
+            " PyTorch has another one to be differentiated again\n"
+            "  hint: compile without training=True what you need second derivatives of, or run differentiate{twice=true}"
+        )

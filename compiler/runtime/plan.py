@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from fxc.runtime import autocast
 from fxc.runtime.autograd import DifferentiableSubgraph
 from fxc.runtime.signature import Signature
 
@@ -65,6 +66,9 @@ class Plan:
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The results for inputs that are known to fit."""
+        if autocast.is_on():
+            with autocast.off():
+                return self.run(args, kwargs)
         # forward, not __call__: a plan has no hooks, and GraphModule's wrappers cost more than the whole check
         if self.training or not torch.is_grad_enabled():
             return self.module.forward(*args, **kwargs)

@@ -15,6 +15,7 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_flatten
 
 from fxc.errors import InputError
+from fxc.runtime import autocast
 
 Dim = int | str
 """A number, or an expression in symbols: equal symbols must get equal values within their bounds."""
@@ -53,11 +54,12 @@ class OtherInput:
 
 @dataclass(frozen=True)
 class Signature:
-    """The inputs in order, the nesting (None where they come flat), and the bounds of each symbol."""
+    """The inputs in order, the nesting (None where they come flat), the bounds of each symbol, and where autocast is on."""
 
     inputs: tuple[TensorInput | OtherInput, ...]
     nesting: TreeSpec | None
     bounds: Mapping[str, tuple[int, int | None]]
+    autocast: autocast.Autocast = ()
     _tests: tuple[Any, ...] = field(init=False, repr=False, compare=False)
     _plain: tuple[Any, ...] | None = field(init=False, repr=False, compare=False)
     _nest: Any = field(init=False, repr=False, compare=False)
@@ -92,6 +94,8 @@ class Signature:
 
     def fits_leaves(self, leaves: Sequence[Any]) -> bool:
         """``fits`` for inputs that are flat already."""
+        if (self.autocast or autocast.is_on()) and self.autocast != autocast.current():
+            return False
         if self._plain is not None:
             for value, (dtype, sizes) in zip(leaves, self._plain, strict=True):
                 if (
@@ -148,8 +152,15 @@ class Signature:
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """InputError, naming the argument and what was expected, unless a call with these inputs fits."""
-        if not self.fits(tuple(args), dict(kwargs)):
-            self._explain(self._flat(args, kwargs))
+        if self.fits(tuple(args), dict(kwargs)):
+            return
+        if self.autocast != autocast.current():
+            there, here = autocast.text(self.autocast), autocast.text(autocast.current())
+            raise InputError(
+                f"it was compiled under {there}, but is called under {here}",
+                hint="compile where it is called, enter autocast in the model itself, or use the option recompile",
+            )
+        self._explain(self._flat(args, kwargs))
 
     def _explain(self, leaves: Sequence[Any]) -> None:
         values = dict[str, tuple[int, str]]()

@@ -16,6 +16,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
 from fxc.dialects.types import SYMBOLS
 from fxc.errors import CaptureError, FxcError
+from fxc.semantics.autocast import casts
 from fxc.semantics.call_key import call_key
 from fxc.semantics.convert import convert
 from fxc.semantics.decompose import decompose
@@ -38,6 +39,7 @@ class TorchSemantics:
         self._differentiator = Differentiator(self._interpreter)
         self._inference = TypeInference()
         self._decompositions = dict[Hashable, FuncOp | None]()
+        self._autocasts = dict[Hashable, Mapping[int, str]]()
 
     def infer(self, op: Operation) -> Sequence[Attribute]:
         return self._inference.infer(op, symbols_around(op))
@@ -81,6 +83,13 @@ class TorchSemantics:
             self._decompositions[key] = decompose(op, FakeWorld(symbols), self._interpreter)
         found = self._decompositions[key]
         return None if found is None else found.clone()
+
+    def autocast(self, op: Operation, state: Mapping[str, str | None]) -> Mapping[int, str]:
+        symbols = symbols_around(op)
+        key = call_key(op, symbols), tuple(state.items())
+        if key not in self._autocasts:
+            self._autocasts[key] = casts(op, state, symbols, self._interpreter)
+        return self._autocasts[key]
 
     def convert_fx_to_torch(self, module: ModuleOp, function: FuncOp) -> None:
         convert(module, function, self.live)

@@ -59,7 +59,7 @@ class TypeInference:
         """Which results require grad where these operands do and grad mode is on."""
         world = self._fresh(symbols)
         try:
-            with _quiet(), world.mode, torch.enable_grad():
+            with quiet(), world.mode, torch.enable_grad():
                 fakes = [_with_grad(world.fake(v.type), flag) for v, flag in zip(op.operands, operands, strict=True)]
                 env = dict(zip(op.operands, fakes, strict=True))
                 results = self._interpreter.op(op, env)
@@ -71,7 +71,7 @@ class TypeInference:
         """The pairs (result, operand) that share memory. CannotInfer where that hangs on the hint of a symbol."""
         world = self._fresh(symbols)
         try:
-            with _quiet(), world.mode, torch.no_grad():
+            with quiet(), world.mode, torch.no_grad():
                 operands = [world.fake(value.type) for value in op.operands]
                 results = self._interpreter.op(op, dict(zip(op.operands, operands, strict=True)))
                 memory = [_memory(value) for value in operands]
@@ -93,7 +93,7 @@ class TypeInference:
 
         try:
             env = {operand: world.fake(operand.type) for operand in op.operands}
-            with _quiet(), world.mode, torch.no_grad():
+            with quiet(), world.mode, torch.no_grad():
                 results = self._interpreter.op(op, env)
         except VerifyException:
             raise
@@ -105,7 +105,7 @@ class TypeInference:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the stack traces that PyTorch logs where a fake tensor refuses a call: asking is no error."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before, logger.disabled = logger.disabled, True

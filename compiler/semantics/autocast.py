@@ -1,0 +1,83 @@
+"""The casts that autocast makes before an operator runs, watched on fake tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.semantics.inference import quiet
+from fxc.semantics.interpret import Interpreter
+from fxc.semantics.tensors import FakeWorld
+
+State = Mapping[str, str | None]
+
+
+def casts(op: Operation, state: State, symbols: DictionaryAttr | None, interpreter: Interpreter) -> dict[int, str]:
+    """Operand -> dtype. VerifyException where the call is refused, or where casts do not give what autocast gives."""
+    world = FakeWorld(symbols)
+    with quiet(), torch.no_grad(), world.mode:
+        fakes = {value: world.fake(value.type) for value in dict.fromkeys(op.operands)}
+        operands = [fakes[value] for value in op.operands]
+        try:
+            expected, under = _run(op, operands, state, interpreter)
+            own = _own(op, operands, interpreter) if under else {}
+            found = {i: dtype for i, dtype in under.items() if own.get(i) is not dtype}
+            cast = [value.to(found[i]) if i in found else value for i, value in enumerate(operands)]
+            result, _ = _run(op, cast, {}, interpreter)
+        except VerifyException:
+            raise
+        except Exception as error:
+            raise VerifyException(f"{op.name} cannot run under autocast: {error}") from error
+    if _dtypes(expected) != _dtypes(result):
+        raise VerifyException(f"autocast changes {op.name} in another way than by casts of its operands")
+    return {i: str(dtype).removeprefix("torch.") for i, dtype in sorted(found.items())}
+
+
+def _own(op: Operation, operands: list[Any], interpreter: Interpreter) -> dict[int, torch.dtype]:
+    """The casts that come first where autocast is off; none where ``op`` refuses operands of several types then."""
+    try:
+        return _run(op, operands, {}, interpreter)[1]
+    except RuntimeError:
+        return {}
+
+
+def _run(op: Operation, operands: list[Any], state: State, interpreter: Interpreter) -> tuple[Any, dict[int, torch.dtype]]:
+    """The results of ``op`` where autocast is on for ``state`` alone, and the casts of operands that came before all else."""
+    watch = _FirstCasts(operands)
+    with ExitStack() as stack:
+        for kind in torch._C._autocast_supported_devices():
+            if kind in state or torch.is_autocast_enabled(kind):
+                dtype = None if state.get(kind) is None else getattr(torch, str(state[kind]))
+                stack.enter_context(torch.autocast(kind, dtype=dtype, enabled=kind in state, cache_enabled=False))
+        stack.enter_context(watch)
+        return interpreter.op(op, dict(zip(op.operands, operands, strict=True))), watch.found
+
+
+class _FirstCasts(TorchDispatchMode):
+    def __init__(self, operands: list[Any]) -> None:
+        super().__init__()
+        self.operands, self.found, self.watching = operands, dict[int, torch.dtype](), True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.namespace == "prim":  # queries: which device, which layout
+            return result
+        self.watching = self.watching and func is torch.ops.aten._to_copy.default
+        if not self.watching:
+            return result
+        for i, operand in enumerate(self.operands):
+            if operand is args[0]:
+                self.found[i] = result.dtype
+        return result
+
+
+def _dtypes(values: Any) -> list[Any]:
+    return [value.dtype if isinstance(value, torch.Tensor) else type(value) for value in tree_leaves(list(values))]
