@@ -10,7 +10,8 @@
     ├── WeightsError         missing, damaged or mismatching weights
     ├── PlanFileError        a saved plan that is damaged, no plan, or of another version
     ├── InputError           run-time inputs that do not fit the compiled signature
-    └── NumericsError        a pass changed the numbers
+    ├── NumericsError        a pass changed the numbers
+    └── KernelError          a kernel that a backend cannot print, compile or run
 
 An error prints as one message: what happened, where (op text, FX node, the user's source line), and the way out.
 """
@@ -76,6 +77,10 @@ class InputError(FxcError):
 
 
 class NumericsError(FxcError):
+    pass
+
+
+class KernelError(FxcError):
     pass
 
 

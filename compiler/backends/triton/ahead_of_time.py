@@ -1,0 +1,151 @@
+"""KernelSource -> binary for a named GPU, by Triton, on a machine that need not have one.
+
+Needs ``pip install fxc[triton]``. Results lie on disk under a key of everything that made them; what is not there is
+compiled by several processes at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fxc.backends.triton.kernel_source import KernelSource
+from fxc.backends.triton.resources import Resources
+from fxc.backends.triton.targets import Target
+from fxc.backends.triton.workers import Worker
+from fxc.errors import KernelError
+
+FORMAT = 1
+"""Changes when the meaning of a file in the cache does."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """``fp_fusion`` lets products and sums become one rounding; without it results are those of IEEE's operations.
+
+    ``warps`` and ``stages`` stand for the kernel's own number of warps and Triton's of pipeline stages.
+    """
+
+    fp_fusion: bool = False
+    warps: int | None = None
+    stages: int | None = None
+
+
+DEFAULT = CompileOptions()
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """``binary`` (a cubin or an hsaco) has the function ``symbol``; ``assembly`` is PTX or AMD's."""
+
+    symbol: str
+    target: str
+    binary: bytes
+    assembly: str
+    resources: Resources
+
+
+def compile_kernels(
+    kernels: Sequence[KernelSource],
+    target: str,
+    options: CompileOptions = DEFAULT,
+    *,
+    cache: Path | None = None,
+    workers: int | None = None,
+) -> list[CompiledKernel]:
+    """Compile ``kernels`` for ``target`` ("cuda:sm_90"), in as many processes as there are CPUs, or ``workers``.
+
+    ``cache`` is a folder, by default the user's. Raises KernelError: without Triton, for a target that is none, and for a
+    kernel that Triton refuses, with Triton's words.
+    """
+    jobs = [_Job(kernel, Target.of(target), options) for kernel in kernels]
+    folder = cache_folder() if cache is None else cache
+    version = triton_version()
+    folders = [folder / key_of(job.kernel, target, options, version) for job in jobs]
+    missing = {path: job for path, job in zip(folders, jobs, strict=True) if _load(path, target) is None}
+    if missing:
+        count = min(len(missing), workers or os.cpu_count() or 1)
+        with ThreadPoolExecutor(count) as threads:
+            _compile_all(threads, count, missing)
+    return [_loaded(path, target) for path in folders]
+
+
+def compile_kernel(
+    kernel: KernelSource, target: str, options: CompileOptions = DEFAULT, *, cache: Path | None = None
+) -> CompiledKernel:
+    """One kernel, as ``compile_kernels`` does it."""
+    return compile_kernels([kernel], target, options, cache=cache)[0]
+
+
+def triton_version() -> str:
+    """The version of Triton. Raises KernelError where it is not installed."""
+    try:
+        return importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise KernelError("Triton is not installed", hint="pip install fxc[triton]") from error
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels lie: in the user's folder for caches."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "fxc" / "triton"
+
+
+def key_of(kernel: KernelSource, target: str, options: CompileOptions, version: str) -> str:
+    """A name for everything that a binary depends on."""
+    parts = [FORMAT, kernel.as_json(), target, asdict(options), version, platform.machine()]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Job:
+    kernel: KernelSource
+    target: Target
+    options: CompileOptions
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kernel": self.kernel.as_json(), "target": asdict(self.target), "options": asdict(self.options)}
+
+
+def _compile_all(threads: ThreadPoolExecutor, count: int, missing: dict[Path, _Job]) -> None:
+    """Share the jobs among ``count`` processes, a thread waiting for each; the first that fails ends it all."""
+    items = list(missing.items())
+
+    def work(shift: int) -> None:
+        with Worker() as worker:
+            for path, job in items[shift::count]:
+                answer = worker.ask({**job.as_json(), "folder": str(path)})
+                if "error" in answer:
+                    message = f"Triton cannot compile {job.kernel.name} for {job.target.name}: {answer['error']}"
+                    raise KernelError(message, hint="fxc-opt --emit=triton shows the source")
+
+    for done in [threads.submit(work, shift) for shift in range(count)]:
+        done.result()
+
+
+def _loaded(folder: Path, target: str) -> CompiledKernel:
+    kernel = _load(folder, target)
+    if kernel is None:
+        raise KernelError(f"a compiled kernel was removed while it was to be read: {folder}", hint="try again")
+    return kernel
+
+
+def _load(folder: Path, target: str) -> CompiledKernel | None:
+    """What a worker wrote; None where there is nothing, or a part is missing."""
+    try:
+        facts = json.loads((folder / "kernel.json").read_text(encoding="utf-8"))
+        binary = (folder / "kernel.bin").read_bytes()
+        assembly = (folder / "kernel.s").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+    if hashlib.sha256(binary).hexdigest() != facts["sha256"]:
+        return None
+    return CompiledKernel(facts["symbol"], target, binary, assembly, Resources(**facts["resources"]))

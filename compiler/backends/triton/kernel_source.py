@@ -1,0 +1,48 @@
+"""A printed kernel: its source, and what a launch or a compiler must know beside it. Plain data, for JSON and for workers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a kernel.
+
+    ``type`` is Triton's spelling (``*fp32``, ``i64``). ``access`` ("read", "write", "readwrite") and ``elements``, how many may
+    be addressed, are for pointers; ``divisible`` is a number that the address in bytes, or the size, is a multiple of.
+    """
+
+    name: str
+    type: str
+    access: str = ""
+    elements: int | None = None
+    divisible: int = 1
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.type.startswith("*")
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """``source`` is a Python file that defines the Triton function ``name``, to be launched on ``grid`` programs.
+
+    ``lanes`` is the size of the largest block, ``warps`` how many warps (32 lanes of hardware each) should share a program.
+    """
+
+    name: str
+    source: str
+    arguments: tuple[Argument, ...]
+    grid: tuple[int, ...]
+    lanes: int
+    warps: int
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> KernelSource:
+        arguments = tuple(Argument(**argument) for argument in data["arguments"])
+        return cls(**{**data, "arguments": arguments, "grid": tuple(data["grid"])})

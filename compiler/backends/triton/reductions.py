@@ -1,0 +1,89 @@
+"""Ops that combine the lanes of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xdsl.dialects.builtin import BFloat16Type
+from xdsl.ir import Attribute, Operation
+
+from fxc.backends.triton.spelling import bits, element_type, is_bool, is_float
+from fxc.backends.triton.writer import Writer, refusal
+from fxc.dialects.tile import RandomOp, ReduceIndexOp, ReduceOp, ScanOp
+
+_COMBINE: Mapping[str, str] = MappingProxyType(
+    {
+        "add": "add",
+        "mul": "multiply",
+        "max": "maximum",
+        "min": "minimum",
+        "and": "bit_and",
+        "or": "bit_or",
+        "xor": "bit_xor",
+    }
+)
+"""The helper that combines two lanes."""
+
+
+def combination(writer: Writer, op: Operation) -> str | None:
+    """The expression of the result of ``op``, or of both as a tuple; None where it combines no lanes."""
+    match op:
+        case ReduceOp():
+            return _reduce(writer, op)
+        case ScanOp():
+            return _scan(writer, op)
+        case ReduceIndexOp():
+            return _reduce_index(writer, op)
+        case RandomOp():
+            return f"{writer.helper('random_words')}({writer.typed(op.seed)}, {writer.typed(op.offsets)})"
+    return None
+
+
+def _reduce(writer: Writer, op: ReduceOp) -> str:
+    element, kind = element_type(op.value.type), op.kind.data
+    value, back = _wide(writer, op, op.value, element)
+    dims = [int(dim) for dim in op.dims.get_values()]
+    if not dims:
+        return f"{value}{back}"
+    for dim in reversed(dims):
+        if kind == "add":
+            value = f"tl.sum({value}, axis={dim})"
+        else:
+            value = f"tl.reduce({value}, {dim}, {writer.helper(_COMBINE[kind])})"
+    return f"{value}{back}"
+
+
+def _scan(writer: Writer, op: ScanOp) -> str:
+    element, kind, dim = element_type(op.value.type), op.kind.data, op.dim.value.data
+    value, back = _wide(writer, op, op.value, element)
+    if kind == "add":
+        return f"tl.cumsum({value}, axis={dim}){back}"
+    return f"tl.associative_scan({value}, {dim}, {writer.helper(_COMBINE[kind])}){back}"
+
+
+def _reduce_index(writer: Writer, op: ReduceIndexOp) -> str:
+    element, dims = element_type(op.value.type), [int(dim) for dim in op.dims.get_values()]
+    if is_bool(element):
+        raise refusal(op, "booleans have no order", "cast them to an integer first")
+    better = writer.helper("larger" if op.kind.data == "max" else "smaller")
+    pair = f"({writer.typed(op.value)}, {writer.typed(op.index)})"
+    for dim in reversed(dims):
+        pair = f"tl.reduce({pair}, {dim}, {better})"
+    return pair
+
+
+def _wide(writer: Writer, op: ReduceOp | ScanOp, value, element: Attribute) -> tuple[str, str]:
+    """The operand in a type that Triton combines without changing it, and the cast back."""
+    text, type = writer.typed(value), writer.dtype(element)
+    if is_bool(element):
+        if op.kind.data not in ("and", "or", "xor"):
+            raise refusal(
+                op, f'booleans are combined by "and", "or" and "xor", not by "{op.kind.data}"', "cast them to an integer first"
+            )
+        return f"{text}.to(tl.int32)", " != 0"
+    if isinstance(element, BFloat16Type):
+        return f"{text}.to(tl.float32)", f".to({type})"
+    if not is_float(element) and bits(element) < 32:
+        return f"{text}.to(tl.int32)", f".to({type})"
+    return text, ""
