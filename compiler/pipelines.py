@@ -79,18 +79,28 @@ TORCHSCRIPT = NamedPipeline(
         "gradients": ("propagate-requires-grad", "gradients"),
         "subgraph-threshold": ("create-autodiff-subgraphs", "threshold"),
         "inline-threshold": ("inline-autodiff-subgraphs", "threshold"),
+        "twice": ("differentiate", "twice"),
     }),
 )  # fmt: skip
 """A torch-level graph as TorchScript's graph executor optimised it. Passes that come again do so after others made work.
 
-``gradients=false``: no gradient is needed, as under ``torch.no_grad``. ``pre`` and ``post``: your passes around the part that
+``gradients=false``: no gradient is needed, as under ``torch.no_grad``. ``twice``: derivatives are made to be differentiated
+again, where PyTorch has another backward for that. ``pre`` and ``post``: your passes around the part that
 autograd does not look into.
 """
+
+LOWER_KERNELS = NamedPipeline((
+    PassSpec("convert-fusion-to-linalg"),
+    PassSpec("schedule"),
+    PassSpec("tile"),
+))  # fmt: skip
+"""Groups become kernels for the machine in ``fxc.target``; those that no kernel can compute stay."""
 
 NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
     "simplify": SIMPLIFY,
     "lower-to-torch": LOWER_TO_TORCH,
     "torchscript": TORCHSCRIPT,
+    "lower-kernels": LOWER_KERNELS,
 })  # fmt: skip
 
 INFERENCE = "lower-to-torch,canonicalize,torchscript{gradients=false}"

@@ -6,6 +6,8 @@ Each op becomes the node that it was imported from, or the call that it means; n
 from __future__ import annotations
 
 import operator
+from functools import cache, partial
+from keyword import iskeyword
 from typing import Any
 
 import torch
@@ -17,18 +19,23 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, Tenso
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from fxc.backends.derivatives import Derivative
+from fxc.backends.kernels import KernelLaunch
+from fxc.backends.second_derivatives import gives_second_derivatives
 from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, SubgraphOp, ZeroOp
 from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fusion import YieldOp as GroupYieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
 from fxc.dialects.syntax import op_text
+from fxc.dialects.target import target_of
+from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import NoneValueType, ValueType, sizes, strides
 from fxc.dialects.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.errors import FxcError, InputError, WeightsError
 from fxc.location import module_stack, node_name, region_location, stack_trace
+from fxc.passes.autodiff._reverse import unreached_inputs
 from fxc.program import STATE_KINDS, Program, entry_function
 from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
 from fxc.semantics.modules import build_module
@@ -209,6 +216,8 @@ class _Body:
                 self.env.update((new, self.env[old]) for new, old in zip(op.results, op.yielded(), strict=True))
             case GroupYieldOp():
                 pass
+            case LaunchOp():
+                self.launch(op)
             case func.CallOp() | SubgraphOp():
                 self.function_call(op)
             case OutputOp():
@@ -281,9 +290,9 @@ class _Body:
         self.call(op, "call_function", target, python, keywords, packed)
 
     def region_target(self, name: str, region: Region) -> str:
-        """The submodule of a region: under its own name, unless another region has that; equal regions share one."""
+        """The submodule of a region: under its own name, unless something else has that; equal regions share one."""
         target, i = name, 0
-        while hasattr(self.root, target):
+        while hasattr(self.root, target) or iskeyword(target):
             known = self.regions.get(target)
             if known is not None and known.is_structurally_equivalent(region):
                 return target
@@ -305,10 +314,16 @@ class _Body:
         callee = self.exporter.functions.get(name)
         if callee is None or callee.is_declaration:
             raise InputError(f"@{name} is called, but has no body", hint="define the function or inline it away")
-        if not hasattr(self.root, name):
-            _set_module(self.root, name, self.region(callee.body.block, name))
+        target = self.region_target(name, callee.body)
         single = len(callee.function_type.outputs) == 1  # a subgraph may return more than the op has results
-        self.call(op, "call_module", name, [self.env[v] for v in op.operands], {}, single)
+        operands = [self.saved(v) if isinstance(op, SubgraphOp) else self.env[v] for v in op.operands]
+        self.call(op, "call_module", target, operands, {}, single)
+
+    def saved(self, value: SSAValue) -> Any:
+        """``value`` for autograd to save: the write at the end must not reach it."""
+        node = self.env[value]
+        written = _shares_memory(value, self.exporter.written)
+        return self.graph.call_function(torch.ops.aten.clone.default, (node,)) if written else node
 
     def differentiable(self, op: SubgraphOp, gradient: GradientAttr) -> None:
         """A call of a module that runs f, and df where gradients are asked for."""
@@ -322,13 +337,36 @@ class _Body:
             derivative = Derivative(self.exporter.program, df, len(vjps), to_fx)
             derivative.graph_for(tuple(i < real for i in vjps))  # what a first backward asks for where all results are used
             body, orders = self.region(f.body.block, name), tuple(_order(arg.type) for arg in df.args[: len(vjps)])
-            made = Gradient(body, derivative, real, vjps, captured_inputs, captured_outputs, output_vjps, orders=orders)
+            twice = cache(partial(gives_second_derivatives, self.exporter.program.context.semantics, f, df, gradient))
+            made = Gradient(
+                body,
+                derivative,
+                real,
+                vjps,
+                captured_inputs,
+                captured_outputs,
+                output_vjps,
+                orders=orders,
+                twice=twice,
+                unreached=tuple(unreached_inputs(f)),
+            )
             _set_module(self.root, name, DifferentiableSubgraph(made))
         operands = [self.env[value] for value in op.operands]
         for i in gradient.indices("captured_inputs"):
-            if _shares_memory(op.operands[i], self.exporter.written):  # the write at the end must not reach what is saved
-                operands[i] = self.graph.call_function(torch.ops.aten.clone.default, (operands[i],))
+            operands[i] = self.saved(op.operands[i])
         node = self.create("call_module", name, operands, {}, f.sym_name.data, None)
+        for i, result in enumerate(op.results):
+            if result.uses:
+                self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
+
+    def launch(self, op: LaunchOp) -> None:
+        """A call of a module that runs the kernel, as the best backend for it does."""
+        name = base = op.callee.root_reference.data
+        i = 0
+        while hasattr(self.root, name):
+            name, i = f"{base}_{i}", i + 1
+        _set_module(self.root, name, KernelLaunch(op, target_of(self.exporter.program.module)))
+        node = self.create("call_module", name, [self.env[value] for value in op.operands], {}, base, op.location)
         for i, result in enumerate(op.results):
             if result.uses:
                 self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)

@@ -27,6 +27,7 @@ from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.types import BoolType, FloatType
 from fxc.errors import FxcError
+from fxc.semantics import autograd_functions
 from fxc.semantics.call_key import call_key
 from fxc.semantics.functional_rules import FUNCTIONAL, Rules
 from fxc.semantics.graphs import GraphImporter
@@ -35,6 +36,10 @@ from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import first_line
 
 _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
+
+
+_WRONG = frozenset(["torch.aten.rrelu_with_noise_functional.default"])
+"""Operators whose derivative in PyTorch reads the argument that the operator fills where it is not functional."""
 
 
 class Differentiator:
@@ -150,6 +155,8 @@ class _Split:
             return Vjp(None, None, (), (), (), (), ())
         boundary = self.boundary([g for _, g in found])
         if not self.may_stay(boundary):
+            if self.op.name == f"torch.higher_order.{autograd_functions.NAME}":  # its parts have derivatives of their own
+                raise VerifyException(f"{self.op.name} saves what it neither takes nor gives")
             forward = _extract(self.joint, self.inputs, self.outputs, lambda node: node)
             function, declarations = _function(forward, self.world)
             return Vjp(function, None, (), (), (), (), tuple(declarations))
@@ -213,6 +220,8 @@ def _needed(op: Operation, needs: Sequence[bool], value: SSAValue) -> bool:
 
 def _explained(op: Operation, trace: Callable[[], Any]) -> Any:
     """What ``trace`` gives; VerifyException where PyTorch cannot differentiate the op."""
+    if op.name in _WRONG:
+        raise VerifyException(f"{op.name} cannot be differentiated: its derivative reads noise that was not drawn yet")
     for value in op.operands:
         if isinstance(value.type, (FloatType, BoolType)) and not value.type.expression.data:
             raise VerifyException(f"{op.name} cannot be differentiated at a number that is not known before it runs")

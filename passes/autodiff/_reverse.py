@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, ModuleOp, TensorType, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -34,15 +34,30 @@ from fxc.passes._statistics import count
 from fxc.passes.autodiff._functions import copy_body, copy_op, declare, fresh_symbol, owner_block, unpack
 from fxc.passes.autodiff._requires_grad import REQUIRES_GRAD, requires_grad
 
+TWICE = "autodiff.twice"
+"""The attribute of a derivative that may be differentiated again, whatever it is the derivative of."""
+
+UNREACHED = "autodiff.unreached"
+"""The attribute of a differentiated function that lists inputs whose gradient was asked for, and is zero in any case."""
+
 _ATTEMPTS = 4
 _SIZES = frozenset(["torch.aten.sym_size.int", "torch.aten.sym_numel.default", "torch.aten.sym_stride.int"])
+
+
+def unreached_inputs(function: FuncOp) -> list[int]:
+    """The inputs that UNREACHED lists."""
+    found = function.attributes.get(UNREACHED)
+    return [i.value.data for i in found if isinstance(i, IntegerAttr)] if isinstance(found, ArrayAttr) else []
 
 
 class Activity:
     """Which values of a function carry a gradient. Finding out replaces the ops whose backward needs more than they give."""
 
-    def __init__(self, module: ModuleOp, context: FxcContext, function: FuncOp, needs: Sequence[bool]) -> None:
-        self.module, self.semantics, self.block = module, context.semantics, function.body.block
+    def __init__(
+        self, module: ModuleOp, context: FxcContext, function: FuncOp, needs: Sequence[bool], twice: bool = False
+    ) -> None:
+        self.module, self.semantics, self.block, self.twice = module, context.semantics, function.body.block, twice
+        self.refused = False
         if len(function.body.blocks) != 1 or not isinstance(self.block.last_op, ReturnOp):
             raise VerifyException(
                 f"@{function.sym_name.data} must have one block that ends in func.return to be differentiated"
@@ -66,15 +81,28 @@ class Activity:
         if isinstance(op, (AddOp, MaterializeOp, SumToSizeOp)):
             self.active.add(op.results[0])
             return
-        results = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
-        if not results:
+        if (vjp := self.vjp(op)) is None:
             return
-        vjp = self.semantics.vjp(op, self.needs(op), results)
         declare(self.module, vjp.declarations)
         if vjp.forward is not None:
             self.replace(op, vjp.forward)
         elif vjp.gradients:
             self.active.update(op.results[i] for i in vjp.cotangents if requires_grad(op.results[i]))
+
+    def vjp(self, op: Operation, given: Mapping[int, Attribute] | None = None) -> Vjp | None:
+        """The backward of ``op`` at gradients of the types ``given``, by default one of each result that may have one; None
+        where none may. Where PyTorch cannot trace the one to be differentiated again, the other."""
+        if given is None:
+            given = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+        if not given:
+            return None
+        try:
+            return self.semantics.vjp(op, self.needs(op), given, twice=self.twice)
+        except VerifyException:
+            if not self.twice:
+                raise
+        self.refused = True
+        return self.semantics.vjp(op, self.needs(op), given)
 
     def replace(self, op: Operation, forward: FuncOp) -> None:
         stopped = [not requires_grad(result) for result in op.results]
@@ -106,15 +134,17 @@ def check(op: Operation) -> None:
 
 
 class ReverseDerivative:
-    def __init__(self, module: ModuleOp, context: FxcContext, function: FuncOp, needs: Sequence[bool]) -> None:
-        self.module, self.context, self.function, self.needs = module, context, function, needs
+    def __init__(
+        self, module: ModuleOp, context: FxcContext, function: FuncOp, needs: Sequence[bool], twice: bool = False
+    ) -> None:
+        self.module, self.context, self.function, self.needs, self.twice = module, context, function, needs, twice
         self.semantics, self.block = context.semantics, function.body.block
         self.reverse = Block()
         self.gradients = dict[SSAValue, SSAValue]()
 
     def run(self) -> GradientAttr:
         unpack(self.function)
-        self.activity = Activity(self.module, self.context, self.function, self.needs)
+        self.activity = Activity(self.module, self.context, self.function, self.needs, self.twice)
         self.activity.split()
         last = self.block.last_op
         assert last is not None
@@ -145,12 +175,16 @@ class ReverseDerivative:
             self.reverse.add_op(ReturnOp(*(self.gradients[arg] for arg in self.block.args if arg in self.gradients)))
             self.remove_unused()
             known = {*outputs, *self.block.args}
-            found = [value for value in self.read() if value not in known and value in self.gradients]
+            found = [value for value in self.read() if value not in known and self.may_have_gradient(value)]
             if found == temporaries:
                 return temporaries
             temporaries = found
             self.reverse.erase()
         raise VerifyException(f"what the derivative of @{self.function.sym_name.data} saves does not settle")
+
+    def may_have_gradient(self, temporary: SSAValue) -> bool:
+        """In a second backward, a temporary may have a gradient that it does not have in the first."""
+        return temporary in (self.activity.active if self.twice else self.gradients)
 
     # the reverse block
 
@@ -187,8 +221,8 @@ class ReverseDerivative:
             ops = list[Operation]()
             given = {i: _contiguous(gradient, ops) for i, gradient in given.items()}
             self.reverse.add_ops(ops)
-        vjp = self.semantics.vjp(op, self.activity.needs(op), {i: gradient.type for i, gradient in given.items()})
-        if vjp.backward is None:
+        vjp = self.activity.vjp(op, {i: gradient.type for i, gradient in given.items()})
+        if vjp is None or vjp.backward is None:
             return
         declare(self.module, vjp.declarations)
         self.grad_of(op, label, vjp, given)
@@ -327,6 +361,11 @@ class ReverseDerivative:
         name = fresh_symbol(self.module, f"{self.function.sym_name.data}_df")
         df = FuncOp(name, type, Region(self.reverse), "private")
         df.location = self.function.location
+        if self.twice and not self.activity.refused:
+            df.attributes[TWICE] = UnitAttr()
+        asked = [arg for arg, need in zip(self.block.args, self.needs, strict=True) if need and is_differentiable(arg.type)]
+        if unreached := [arg.index for arg in asked if arg.index not in returned]:
+            self.function.attributes[UNREACHED] = ArrayAttr(map(int_attr, unreached))
         self.module.body.block.insert_op_after(df, self.function)
         return GradientAttr.of(name, real, input_vjps, captured_inputs, captured_outputs, returned)
 

@@ -8,7 +8,9 @@ Guarantees: every subgraph has a ``gradient``. Its df takes the gradients of the
             are replaced in f by what PyTorch runs in their place under autograd. A duplicated output has a gradient for each
             position. A tensor whose size alone is needed is not captured, its size is. Gradients that no input needs are not
             computed. An f that others use too is copied first. ``mode=forward`` makes @f_jvp instead, which takes the inputs
-            and their tangents and returns the outputs and theirs, and names it in ``autodiff.jvp``.
+            and their tangents and returns the outputs and theirs, and names it in ``autodiff.jvp``. ``twice=true``
+            takes the backwards that PyTorch takes where they are differentiated again, which are slower for some operators;
+            df is marked ``autodiff.twice``.
 Keeps:      the order of f's outputs and all of f's inputs. No gradient is summed that may be undefined: ``autodiff.add`` and
             ``autodiff.grad_of`` say where, for lower-grad-of and specialize-autograd-zero.
 Cost:       one PyTorch trace for each different op: 5 to 50 ms; two walks of f.
@@ -80,16 +82,17 @@ class DifferentiatePass(ModulePass):
     name = "differentiate"
 
     mode: Literal["reverse", "forward"] = "reverse"
+    twice: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
-            _Module(module, ctx, self.mode).run()
+            _Module(module, ctx, self.mode, self.twice).run()
 
 
 class _Module:
-    def __init__(self, module: ModuleOp, context: FxcContext, mode: str) -> None:
-        self.module, self.context, self.mode = module, context, mode
+    def __init__(self, module: ModuleOp, context: FxcContext, mode: str, twice: bool) -> None:
+        self.module, self.context, self.mode, self.twice = module, context, mode, twice
         self.done = dict[tuple[FuncOp, tuple[bool, ...]], tuple[str, GradientAttr | SymbolRefAttr]]()
 
     def run(self) -> None:
@@ -124,7 +127,7 @@ class _Module:
             copy.properties["sym_name"] = type(function.sym_name)(fresh_symbol(self.module, function.sym_name.data))
             self.module.body.block.insert_op_after(copy, function)
             function = copy
-        gradient = ReverseDerivative(self.module, self.context, function, needs).run()
+        gradient = ReverseDerivative(self.module, self.context, function, needs, self.twice).run()
         return function.sym_name.data, gradient
 
 

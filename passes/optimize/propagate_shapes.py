@@ -9,6 +9,7 @@ Keeps:      types of public arguments. The type of a result where PyTorch cannot
             a rule for fake tensors, an answer that hangs on the hint of a symbol. What PyTorch refuses at types that did not
             change here (it will raise when it runs); where they did change, the pass fails and names the op. A tensor that is
             resized, or passed as ``out``, and all that may share its memory, have no sizes, the arguments of functions apart.
+            What is in ``autodiff.grad_of``: autograd gave it its types, and the sums of gradients count on them.
 Cost:       one walk, a loop's body once or twice more; PyTorch runs each different call once: 0.3 ms, with symbols 1.2 ms.
 
 Before:
@@ -37,6 +38,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.autodiff import GradOfOp
 from fxc.dialects.context import FxcContext
 from fxc.dialects.diagnostics import OpPassFailedException
 from fxc.dialects.fx import CallFunctionOp, OutputOp
@@ -125,6 +127,8 @@ class _Propagation:
                         callee = self.functions.get(op.callee.string_value())
                         if callee is not None and len(callee.function_type.outputs) == len(op.results):
                             self.set_types(op.results, callee.function_type.outputs.data)
+                    case GradOfOp():
+                        pass
                     case _:
                         for inner in op.regions:
                             self.region(inner)

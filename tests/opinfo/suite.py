@@ -17,7 +17,7 @@ import traceback
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -52,14 +52,22 @@ class Sample:
 
 @dataclass
 class Outcome:
-    """How a sample went. ``stage``: ``ok``, ``untraced``, ``unstable`` (the traced graph differs from run to run), or the step
-    that failed. ``reason``: one line.
-    """
+    """How a sample went. ``stage``: ``ok``, one of LEFT_OUT, or the step that failed. ``reason``: one line."""
 
     sample: str
     stage: str
     reason: str = ""
     detail: str = field(default="", repr=False)
+
+
+LEFT_OUT = {
+    "untraced": "not traced by make_fx",
+    "unstable": "differ from run to run",
+    "undifferentiable": "without gradients in eager",
+}
+"""Stages of samples that say nothing of the compiler."""
+
+Summary = Callable[[Sequence[Outcome]], str]
 
 
 def operators() -> dict[str, Any]:
@@ -75,18 +83,24 @@ def dtypes_of(info: Any) -> list[torch.dtype]:
     return [dtype for dtype in (torch.float32, *chosen) if dtype in supported]
 
 
-def samples_of(info: Any, part: int = 1, whole: int = 1) -> Iterator[Sample]:
-    """The samples of an operator, or part ``part`` of ``whole`` disjoint parts of them: always the same ones."""
-    for dtype in dtypes_of(info):
+def samples_of(
+    info: Any, part: int = 1, whole: int = 1, dtypes: Sequence[torch.dtype] | None = None, requires_grad: bool = False
+) -> Iterator[Sample]:
+    """The samples of an operator, or part ``part`` of ``whole`` disjoint parts of them: always the same ones.
+
+    ``dtypes``: by default those of ``dtypes_of``. ``requires_grad``: tensors that the operator can be differentiated by
+    require grad, and results are made independent of what PyTorch leaves open in them, such as the signs of eigenvectors.
+    """
+    for dtype in dtypes_of(info) if dtypes is None else dtypes:
         torch.manual_seed(zlib.crc32(info.formatted_name.encode()))
-        for i, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=False)):
+        for i, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=requires_grad)):
             name = f"{info.formatted_name}/{str(dtype).removeprefix('torch.')}/{i}"
             if zlib.crc32(name.encode()) % whole == part - 1:
-                yield _sample(info, name, (sample.input, sample.args, sample.kwargs))
+                yield _sample(info, name, sample, requires_grad)
 
 
-def _sample(info: Any, name: str, call: tuple[Any, ...]) -> Sample:
-    leaves, spec = tree_flatten(call)
+def _sample(info: Any, name: str, given: Any, differentiated: bool) -> Sample:
+    leaves, spec = tree_flatten((given.input, given.args, given.kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
     def function(*tensors: torch.Tensor) -> Any:
@@ -94,6 +108,8 @@ def _sample(info: Any, name: str, call: tuple[Any, ...]) -> Sample:
         for place, tensor in zip(places, tensors, strict=True):
             filled[place] = tensor
         input, args, kwargs = tree_unflatten(filled, spec)
+        if differentiated:
+            return given.output_process_fn_grad(info.gradcheck_wrapper(info.op, input, *args, **kwargs))
         return info.op(input, *args, **kwargs)
 
     return Sample(name, function, tuple(leaves[place] for place in places), info.name not in UNINITIALIZED)
@@ -107,7 +123,7 @@ def check(sample: Sample, pipeline: str = PIPELINE, mode: str = "fake") -> Outco
             expected = run(sample.function, sample)
             graph = trace(sample, mode)
         except Exception as error:  # whatever make_fx raises, the sample is not for an FX compiler
-            return _outcome(sample, "untraced", error)
+            return outcome_of(sample, "untraced", error)
         stage = ["import"]
         try:
             actual = run(compiled(graph, pipeline, stage), sample)
@@ -115,7 +131,7 @@ def check(sample: Sample, pipeline: str = PIPELINE, mode: str = "fake") -> Outco
             compare(actual, expected, sample)
         except Exception as error:
             if stage[0] != "compare":
-                return _outcome(sample, stage[0], error)
+                return outcome_of(sample, stage[0], error)
             return compare_with_graph(graph, actual, sample)
     return Outcome(sample.name, "ok")
 
@@ -126,11 +142,11 @@ def compare_with_graph(graph: GraphModule, actual: Any, sample: Sample) -> Outco
     try:
         compare(run(graph, sample), expected, sample)
     except AssertionError as error:
-        return _outcome(sample, "unstable", error)
+        return outcome_of(sample, "unstable", error)
     try:
         compare(actual, expected, sample)
     except AssertionError as error:
-        return _outcome(sample, "compare", error)
+        return outcome_of(sample, "compare", error)
     return Outcome(sample.name, "ok", "as the traced graph")
 
 
@@ -182,8 +198,9 @@ def run(function: Callable[..., Any], sample: Sample) -> Any:
 
 
 def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors with strides kept, so that a sample that writes to its input leaves the next run alone."""
-    return [tensor.detach().clone() for tensor in tensors]
+    """The tensors with strides kept, so that a sample that writes to its input leaves the next run alone. What requires grad
+    is no leaf, which could not be written."""
+    return [tensor.detach().requires_grad_(tensor.requires_grad).clone() for tensor in tensors]
 
 
 def compare(actual: Any, expected: Any, sample: Sample) -> None:
@@ -200,7 +217,8 @@ def compare(actual: Any, expected: Any, sample: Sample) -> None:
             torch.testing.assert_close(a, b, equal_nan=True, check_stride=False)
 
 
-def _outcome(sample: Sample, stage: str, error: Exception) -> Outcome:
+def outcome_of(sample: Sample, stage: str, error: Exception) -> Outcome:
+    """A sample that ``error`` kept from passing."""
     text = (str(error).strip().splitlines() or [""])[0]
     reason = f"{type(error).__name__}: {text}"[:200]
     return Outcome(sample.name, stage, reason, "".join(traceback.format_exception(error))[-6000:])
@@ -208,13 +226,17 @@ def _outcome(sample: Sample, stage: str, error: Exception) -> Outcome:
 
 def check_operator(name: str, part: int, whole: int, pipeline: str = PIPELINE, mode: str = "fake") -> list[Outcome]:
     """The outcomes of an operator's samples."""
+    return outcomes_of(name, samples_of(operators()[name], part, whole), lambda sample: check(sample, pipeline, mode))
+
+
+def outcomes_of(name: str, samples: Iterable[Sample], check: Callable[[Sample], Outcome]) -> list[Outcome]:
+    """What ``check`` says of the samples of the operator ``name``."""
     torch.set_num_threads(1)
-    info = operators()[name]
     found = list[Outcome]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found.extend(check(sample, pipeline, mode) for sample in samples_of(info, part, whole))
+            found.extend(map(check, samples))
         except Exception as error:  # PyTorch could not make the sample: a package that is not installed
             found.append(Outcome(f"{name}/samples", "untraced", f"{type(error).__name__}: {error}"[:200]))
     return found
@@ -223,20 +245,20 @@ def check_operator(name: str, part: int, whole: int, pipeline: str = PIPELINE, m
 def summary(outcomes: Sequence[Outcome]) -> str:
     """Shares, and failures by stage and reason with an example each."""
     stages = Counter(outcome.stage for outcome in outcomes)
-    counted = sum(count for stage, count in stages.items() if stage not in ("untraced", "unstable"))
+    counted = sum(count for stage, count in stages.items() if stage not in LEFT_OUT)
     as_graph = sum(outcome.stage == "ok" and bool(outcome.reason) for outcome in outcomes)
     lines = [
-        f"{len(outcomes)} samples; {stages['untraced']} not traced by make_fx, {stages['unstable']} differ from run to run",
+        f"{len(outcomes)} samples; " + ", ".join(f"{stages[stage]} {what}" for stage, what in LEFT_OUT.items()),
         f"{stages['ok']} of {counted} pass: {stages['ok'] / max(counted, 1):.2%}, {as_graph} as the graph, not as eager",
     ]
     reasons, examples = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
     for outcome in outcomes:
-        if outcome.stage not in ("ok", "untraced", "unstable"):
+        if outcome.stage not in ("ok", *LEFT_OUT):
             key = (outcome.stage, re.sub(r"\d+", "N", outcome.reason))
             reasons[key] += 1
             examples.setdefault(key, outcome.sample)
     lines += [f"{count:6} {stage}: {reason}  ({examples[stage, reason]})" for (stage, reason), count in reasons.most_common()]
-    left_out = Counter((o.stage, re.sub(r"\d+", "N", o.reason)[:110]) for o in outcomes if o.stage in ("untraced", "unstable"))
+    left_out = Counter((o.stage, re.sub(r"\d+", "N", o.reason)[:110]) for o in outcomes if o.stage in LEFT_OUT)
     lines += ["", "left out:"] + [f"{count:6} {stage}: {reason}" for (stage, reason), count in left_out.most_common(40)]
     return "\n".join(lines)
 
@@ -246,35 +268,46 @@ def by_operator(outcomes: Sequence[Outcome]) -> str:
     ok, counted = Counter[str](), Counter[str]()
     for outcome in outcomes:
         operator = outcome.sample.rpartition("/")[0].rpartition("/")[0]
-        if outcome.stage not in ("untraced", "unstable"):
+        if outcome.stage not in LEFT_OUT:
             counted[operator] += 1
             ok[operator] += outcome.stage == "ok"
     return "\n".join(f"{operator:60} {ok[operator]:5} of {n:5}" for operator, n in sorted(counted.items()) if ok[operator] < n)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--fraction", default="1/1", help="N/M: part N of M disjoint parts of the samples")
-    parser.add_argument("--only", default="", help="operators whose name contains this")
+    parser = argument_parser(__doc__ or "")
     parser.add_argument("--pipeline", default=PIPELINE)
     parser.add_argument("--trace", default="fake", choices=MODES, help="how make_fx traces")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="folder for summary.txt, operators.txt and failures.jsonl")
     options = parser.parse_args()
     part, whole = map(int, options.fraction.split("/"))
     names = [name for name in operators() if options.only in name]
+    run_all(check_operator, [(name, part, whole, options.pipeline, options.trace) for name in names], options)
+
+
+def argument_parser(description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--fraction", default="1/1", help="N/M: part N of M disjoint parts of the samples")
+    parser.add_argument("--only", default="", help="operators whose name contains this")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="folder for summary.txt, operators.txt and failures.jsonl")
+    return parser
+
+
+def run_all(
+    check: Callable[..., Sequence[Outcome]], calls: Sequence[tuple[Any, ...]], options: Any, more: Summary = lambda _: ""
+) -> None:
+    """Calls ``check`` in processes, each call for one operator, whose name comes first; prints and writes what was found."""
     start, outcomes = time.monotonic(), list[Outcome]()
     with ProcessPoolExecutor(options.processes) as pool:
-        tasks = {pool.submit(check_operator, name, part, whole, options.pipeline, options.trace): name for name in names}
+        tasks = {pool.submit(check, *call): call[0] for call in calls}
         for done, task in enumerate(as_completed(tasks), 1):
             with contextlib.suppress(Exception):
                 task.exception() and outcomes.append(Outcome(f"{tasks[task]}/process/0", "crash", repr(task.exception())))
                 outcomes.extend(task.result())
             if done % 50 == 0:
-                print(
-                    f"{done} of {len(names)} operators, {len(outcomes)} samples, {time.monotonic() - start:.0f} s", flush=True
-                )
-    text = summary(outcomes) + f"\n{time.monotonic() - start:.0f} s"
+                seconds = time.monotonic() - start
+                print(f"{done} of {len(calls)} operators, {len(outcomes)} samples, {seconds:.0f} s", flush=True)
+    text = summary(outcomes) + more(outcomes) + f"\n{time.monotonic() - start:.0f} s"
     print(text)
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)

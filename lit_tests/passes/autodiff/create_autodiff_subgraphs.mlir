@@ -137,3 +137,25 @@ func.func @draws(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf
   %c = torch.aten.dropout.default(%b, 0.5, true) : (tensor<4xf32>) -> tensor<4xf32>
   func.return %r, %b, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+/// Whether an operator returns its argument though its schema does not say so is PyTorch's answer at these arguments.
+// CHECK-LABEL: func.func @fresh
+// CHECK-NEXT:    autodiff.subgraph
+// CHECK-NEXT:    func.return
+// CHECK-LABEL: func.func @same
+// CHECK-NEXT:    autodiff.subgraph
+// CHECK-NEXT:    torch.aten.dropout.default
+func.func @fresh(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<f32>) {
+  %a = torch.aten.exp.default(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %b = torch.aten.sin.default(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %c = torch.aten.linalg_norm.default(%b) : (tensor<2x3xf32>) -> tensor<f32>
+  func.return %b, %c : tensor<2x3xf32>, tensor<f32>
+}
+func.func @same(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  %a = torch.aten.exp.default(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %b = torch.aten.sin.default(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %c = torch.aten.dropout.default(%b, 0.5, false) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  func.return %b, %c : tensor<2x3xf32>, tensor<2x3xf32>
+}

@@ -1,0 +1,74 @@
+"""Whether a derivative gives second derivatives when autograd differentiates it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.autodiff import GradientAttr, gradient_type, is_differentiable
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.semantics import Semantics, Vjp
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.passes.autodiff._functions import unpack
+from fxc.passes.autodiff._reverse import TWICE
+
+
+def gives_second_derivatives(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> bool:
+    """Whether ``df`` was made for it, or is the same as one that was.
+
+    It is not where PyTorch has another backward for an op of ``f`` that is to be differentiated again: that of ``linalg.solve``
+    reads the factors that the forward made, which carry no gradient. Nor is it where ``df`` reads a temporary of ``f`` whose
+    gradient it does not take, as there is none in the first backward: of ``svd``, the factors that are not used.
+    """
+    if TWICE in df.attributes:
+        return True
+    active: set[SSAValue] = {f.args[i] for i in gradient.indices("output_vjps")}
+    if not all(_has_one_backward(semantics, op, active) for op in _walk(f, active)):
+        return False
+    last = f.body.block.last_op
+    assert last is not None
+    taken = set(gradient.indices("input_vjps"))
+    return all(i in taken or last.operands[i] not in active for i in gradient.indices("captured_outputs"))
+
+
+def _walk(around: Operation, active: set[SSAValue]) -> Iterator[Operation]:
+    """The operators of a function or group, in order; what a group gives is ``active`` as what it yields is."""
+    for op in around.regions[0].block.ops:
+        if isinstance(op, GroupOp):
+            yield from _walk(op, active)
+            active.update(new for new, old in zip(op.results, op.yielded(), strict=True) if old in active)
+        elif isinstance(op, (TorchOp, HigherOrderOp)):
+            yield op
+
+
+def _has_one_backward(semantics: Semantics, op: Operation, active: set[SSAValue]) -> bool:
+    """Whether it is the same one in any case; adds the results that carry gradients to ``active``."""
+    needs = [operand in active for operand in op.operands]
+    cotangents = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+    if not any(needs) or not cotangents:
+        return True
+    try:
+        once = semantics.vjp(op, needs, cotangents)
+    except VerifyException:  # no gradient was asked of it, or there would be no derivative
+        return True
+    try:
+        twice = semantics.vjp(op, needs, cotangents, twice=True)
+    except VerifyException:
+        return False
+    active.update(op.results[i] for i in (cotangents if once.forward is not None else once.cotangents))
+    return _facts(once) == _facts(twice) and _equal(once.backward, twice.backward) and _equal(once.forward, twice.forward)
+
+
+def _facts(vjp: Vjp) -> tuple[object, ...]:
+    return vjp.cotangents, vjp.operands, vjp.results, vjp.gradients
+
+
+def _equal(a: FuncOp | None, b: FuncOp | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    unpack(a)
+    unpack(b)
+    return a.is_structurally_equivalent(b)

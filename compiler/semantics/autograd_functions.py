@@ -1,0 +1,157 @@
+"""``torch.autograd.Function`` in a graph: Dynamo's ``autograd_function_apply``, a forward and a backward as regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._C import _TorchDispatchModeKey
+from torch._higher_order_ops.utils import reenter_make_fx
+from torch._ops import _get_dispatch_mode_pre_dispatch
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, track_tensor_tree
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from fxc.errors import InputError
+
+NAME = "autograd_function_apply"
+
+
+def apply(forward: Callable[..., Any], backward: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """What ``forward(*args)`` gives, without the values that it saves, with ``backward`` as its derivative.
+
+    ``forward`` returns (results, saved), ``backward`` takes the gradients of the results and what was saved, and returns a
+    gradient for each argument. In a trace before dispatch it becomes one node, so that the derivative stays with it.
+    """
+    mode: Any = _get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY)
+    if mode is None:
+        return _applied(forward, backward, args, options)
+    graphs = [_traced(forward, args)]
+    with disable_proxy_modes_tracing():
+        results, saved = forward(*args)
+        example = _applied(forward, backward, args, options)
+        gradients = [torch.zeros_like(result) for result in results]
+    graphs.append(_traced(backward, [*gradients, *saved]))
+    root, number = mode.tracer.root, 0
+    while hasattr(root, f"fwd_body_{number}"):
+        number += 1
+    for name, graph in zip((f"fwd_body_{number}", f"bwd_body_{number}"), graphs, strict=True):
+        root.register_module(name, graph)
+    given = tree_map(mode.tracer.unwrap_proxy, (*graphs, *args))
+    node = mode.tracer.create_proxy("call_function", torch.ops.higher_order.autograd_function_apply, given, dict(options))
+    return track_tensor_tree(example, node, constant=None, tracer=mode.tracer)
+
+
+def _traced(function: Callable[..., Any], args: Sequence[Any]) -> GraphModule:
+    """The graph of ``function``, without the switches of grad mode: neither part of an autograd.Function is recorded."""
+    graph = reenter_make_fx(function)(*args)
+    for node in list(graph.graph.nodes):
+        if node.target is torch._C._set_grad_enabled:
+            graph.graph.erase_node(node)
+    graph.recompile()
+    return graph
+
+
+def _applied(forward: Callable[..., Any], backward: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    class Applied(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            results, ctx.saved = forward(*args)
+            constant = set(options.get("non_differentiable_idx", ()))
+            ctx.mark_non_differentiable(*(result for i, result in enumerate(results) if i in constant))
+            return tuple(results)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            found = backward(*gradients, *ctx.saved)
+            return tuple(found) if isinstance(found, (tuple, list)) else found
+
+    return Applied.apply(*args)
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """While a model is traced before dispatch, each call of a ``torch.autograd.Function`` is one node with both of its parts.
+
+    PyTorch would trace its forward only, and its derivative would be lost.
+    """
+    before = torch.autograd.Function.__dict__["apply"]
+
+    def call(cls: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
+        if kwargs or _get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY) is None:
+            return before.__get__(None, cls)(*args, **kwargs)
+        return _Parts(cls, args).apply()
+
+    torch.autograd.Function.apply = classmethod(call)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = before
+
+
+class _Context:
+    """What forward and backward get as ``ctx``."""
+
+    def __init__(self, needs: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs
+        self.saved_tensors: tuple[Any, ...] = ()
+        self.constant: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *values: Any) -> None:
+        self.saved_tensors = values
+
+    def mark_non_differentiable(self, *values: Any) -> None:
+        self.constant = values
+
+    def mark_dirty(self, *values: Any) -> None:
+        raise InputError("an autograd.Function that writes to its arguments cannot be captured with its derivative")
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """The gradients of a node of IR are always there."""
+
+
+class _Parts:
+    """One call of a function: its forward and backward as functions of tensors only."""
+
+    def __init__(self, cls: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
+        self.cls, self.args = cls, args
+        self.places = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
+        self.context = _Context(tuple(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args))
+        self.is_single, self.constant = False, list[int]()
+        self.spec, self.held = tree_flatten(())[1], list[tuple[Any, bool]]()
+
+    def apply(self) -> Any:
+        with disable_proxy_modes_tracing():
+            self.forward(*(self.args[i] for i in self.places))
+        options = {"non_differentiable_idx": self.constant, "saved_for_backward_idx": []}
+        results = apply(self.forward, self.backward, [self.args[i] for i in self.places], options)
+        return results[0] if self.is_single else results
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[tuple[Any, ...], list[Any]]:
+        args = list(self.args)
+        for i, tensor in zip(self.places, tensors, strict=True):
+            args[i] = tensor
+        context: Any = _Context(self.context.needs_input_grad)
+        if self.cls.setup_context is torch.autograd.Function.setup_context:
+            output = self.cls.forward(context, *args)
+        else:
+            output = self.cls.forward(*args)
+            self.cls.setup_context(context, tuple(args), output)
+        self.is_single = not isinstance(output, (tuple, list))
+        results = (output,) if self.is_single else tuple(output)
+        self.constant = [i for i, result in enumerate(results) if any(result is value for value in context.constant)]
+        context.constant = ()
+        saved, self.spec = tree_flatten(vars(context))
+        self.held = [(None, True) if isinstance(value, torch.Tensor) else (value, False) for value in saved]
+        return results, [value for value in saved if isinstance(value, torch.Tensor)]
+
+    def backward(self, *values: Any) -> tuple[Any, ...]:
+        first = len(values) - sum(is_tensor for _, is_tensor in self.held)
+        gradients, saved = values[:first], iter(values[first:])
+        context: Any = _Context(self.context.needs_input_grad)
+        vars(context).update(tree_unflatten([next(saved) if is_tensor else value for value, is_tensor in self.held], self.spec))
+        found = self.cls.backward(context, *gradients)
+        found = found if isinstance(found, (tuple, list)) else (found,)
+        return tuple(found[i] for i in self.places)
