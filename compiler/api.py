@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.passes import ModulePass
 
 from fxc.backends.fx import to_fx
+from fxc.dialects.target import set_target
 from fxc.errors import PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan
 from fxc.frontends.capture import Model, capture
@@ -116,7 +117,7 @@ class _PlanMaker:
             mark_gradients(program, signature, args, kwargs)
         times["capture"] = (perf_counter() - start) * 1e3
         with autocast.off():  # passes ask PyTorch what operators mean
-            timer = run_pipeline_on(program, self.options.pipeline or (TRAINING if training else INFERENCE), self.options)
+            timer = run_pipeline_on(program, _flow(TRAINING if training else INFERENCE, self.options), self.options)
             times |= {name: span.wall * 1e3 for name, span in timer.root.children.items()}
             start = perf_counter()
             module = to_fx(program)
@@ -145,8 +146,13 @@ def _in_modes(model: Any, modes: Mapping[str, bool]) -> Iterator[None]:
 def compile_graph(graph: GraphModule, options: Options) -> GraphModule:
     """An FX graph after the pipeline that ``options`` name: what the torch.compile backend does to each graph."""
     program = import_fx(graph)
-    run_pipeline_on(program, options.pipeline or AOT, options)
+    run_pipeline_on(program, _flow(AOT, options), options)
     return to_fx(program)
+
+
+def _flow(default: str, options: Options) -> str:
+    """The pipeline that ``options`` ask for; else ``default``, down to kernels where there is a target for them."""
+    return options.pipeline or (default if options.target is None else f"{default},lower-kernels")
 
 
 def run_options(options: Options | Mapping[str, Any] | None) -> Options:
@@ -166,6 +172,10 @@ def run_pipeline_on(program: Program, pipeline: str, options: Options) -> Timer:
     for extra in options.passes:
         registry = registry.with_file(Path(extra)) if isinstance(extra, (str, Path)) else registry.with_pass(extra)
     steps: tuple[Step, ...] = tuple(parse_pipeline(pipeline, registry))
+    if options.target is not None:
+        from fxc.backends.kernels import target_named
+
+        set_target(program.module, target_named(options.target))
     timer = Timer()
     watchers = list[Instrumentation]()
     if options.print_ir:

@@ -19,8 +19,9 @@ class Options:
     ``check_numerics``: run the module before and after every pass on seeded inputs, and stop at the first pass that changes the
     numbers. ``print_ir``: write the IR to stderr after every pass that changed it. ``timing``: write a table of pass times to
     stderr. ``recompile``: what ``fxc.compile`` gives captures the model again for inputs that fit no plan, instead of refusing
-    them, and holds the ``cache_size`` plans used last. ``passes``: passes of your own that the pipeline names: classes, or
-    Python files with one pass each.
+    them, and holds the ``cache_size`` plans used last. ``target``: the machine to make kernels for, ``host`` or a preset of
+    ``fxc.dialects.target``; without it PyTorch's own kernels run. ``passes``: passes of your own that the pipeline names:
+    classes, or Python files with one pass each.
     """
 
     pipeline: str | None = None
@@ -30,6 +31,7 @@ class Options:
     timing: bool = False
     recompile: bool = False
     cache_size: int = 16
+    target: str | None = None
     passes: tuple[Any, ...] = ()
 
     @classmethod

@@ -26,7 +26,7 @@ ALLOWED = {
         fxc.frontends""",
     "compiler/backends": """torch numpy llvmlite triton xdsl fxc.dialects fxc.passes fxc.errors fxc.location fxc.program
         fxc.semantics fxc.runtime fxc.backends""",
-    "compiler/runtime": "torch numpy safetensors fxc.errors fxc.runtime",
+    "compiler/runtime": "torch numpy safetensors llvmlite fxc.errors fxc.runtime",
 }
 """File or folder -> what it may import, the standard library apart. What is not listed may import all."""
 

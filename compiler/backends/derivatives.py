@@ -14,6 +14,8 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
 from fxc.dialects.autodiff import DEFINED, UNDEFINED, SubgraphOp
+from fxc.dialects.target import target_of
+from fxc.dialects.tile import KernelOp
 from fxc.passes import load
 from fxc.program import Program
 
@@ -21,6 +23,7 @@ _PASSES = (
     "lower-grad-of", "specialize-autograd-zero", "canonicalize", "cse", "constant-propagation", "dce",
     "decompose-ops", "lower-simple-tuples", "batch-mm", "fuse", "dce",
 )  # fmt: skip
+_KERNELS = ("convert-fusion-to-linalg", "schedule", "tile")
 _specializing = RLock()
 """Held while a graph is made: the passes ask PyTorch, whose tracing changes classes of the whole process."""
 
@@ -30,7 +33,8 @@ class Derivative(torch.nn.Module):
     The first ``gradients`` of them may be None: gradients that are known to be zero.
 
     ``export`` makes a GraphModule of a program. The graph of a new set of gradients is made at the first call with it, and
-    becomes a submodule: ``graph_10`` is the one where the first of two gradients is there.
+    becomes a submodule: ``graph_10`` is the one where the first of two gradients is there. With grad mode on it is one of
+    operators, which autograd can differentiate again; else it may run in kernels for the target of the program.
     """
 
     boxed = True
@@ -40,19 +44,21 @@ class Derivative(torch.nn.Module):
         self.program, self.df, self.gradients, self.export = program, df, gradients, export
 
     def forward(self, args: list[Any]) -> Any:
-        return self.graph_for(tuple([arg is not None for arg in args[: self.gradients]]))(args)
+        there = tuple([arg is not None for arg in args[: self.gradients]])
+        return self.graph_for(there, kernels=not torch.is_grad_enabled())(args)
 
-    def graph_for(self, there: tuple[bool, ...]) -> torch.nn.Module:
-        """The graph for gradients of which those ``there`` are given."""
-        name = "graph_" + "".join("01"[given] for given in there)
+    def graph_for(self, there: tuple[bool, ...], kernels: bool = True) -> torch.nn.Module:
+        """The graph for gradients of which those ``there`` are given, in kernels where there is a target for them."""
+        kernels = kernels and target_of(self.program.module) is not None
+        name = "graph_" + "".join("01"[given] for given in there) + ("_kernels" if kernels else "")
         graph = self._modules.get(name)
         if graph is None:
             with _specializing:
-                graph = self._modules.get(name) or _boxed(self.export(self.specialized(there)))
+                graph = self._modules.get(name) or _boxed(self.export(self.specialized(there, kernels)))
                 self.add_module(name, graph)
         return graph
 
-    def specialized(self, there: tuple[bool, ...]) -> Program:
+    def specialized(self, there: tuple[bool, ...], kernels: bool) -> Program:
         """The program whose entry is df at these gradients."""
         source = self.program
         functions = [function.clone() for function in _reachable(source.module, self.df)]
@@ -63,10 +69,10 @@ class Derivative(torch.nn.Module):
         for i, given in enumerate(there):
             known[i] = DictionaryAttr({**known[i].data, DEFINED if given else UNDEFINED: UnitAttr()})
         main.properties["arg_attrs"] = ArrayAttr(known)
-        module = ModuleOp([op.clone() for op in source.module.ops if not isinstance(op, FuncOp)])
+        module = ModuleOp([op.clone() for op in source.module.ops if not isinstance(op, (FuncOp, KernelOp))])
         module.attributes.update(source.module.attributes)
         module.body.block.add_ops(functions)
-        for name in _PASSES:
+        for name in (*_PASSES, *(_KERNELS if kernels else ())):
             load(name)().apply(source.context, module)
         module.verify()
         return Program(module, source.state, source.live, source.context)

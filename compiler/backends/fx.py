@@ -346,6 +346,7 @@ class _Body:
                 captured_inputs,
                 captured_outputs,
                 output_vjps,
+                differentiable=not any(isinstance(inner, LaunchOp) for inner in f.walk()),
                 orders=orders,
                 twice=twice,
                 unreached=tuple(unreached_inputs(f)),

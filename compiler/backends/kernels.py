@@ -14,14 +14,32 @@ from typing import Any
 
 import torch
 
-from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
+from fxc.dialects.target import PRESETS, CpuAttr, GpuAttr, TargetAttr
 from fxc.dialects.tile import LaunchOp
+from fxc.errors import PipelineError, nearest
+from fxc.runtime.cpu_features import host_features
 from fxc.semantics.tile_interpreter import launch
 
 Runner = Callable[..., list[Any]]
 
 BACKENDS: Mapping[type, str] = MappingProxyType({CpuAttr: "fxc.backends.cpu", GpuAttr: "fxc.backends.triton"})
 """The module that compiles kernels for a kind of target."""
+
+
+HOST = "host"
+"""The name of the machine that this process runs on."""
+
+
+def target_named(name: str) -> TargetAttr:
+    """The machine called ``name``: a preset of ``fxc.dialects.target``, or ``host``. PipelineError where there is none."""
+    if name == HOST:
+        features = host_features()
+        threads = torch.get_num_threads()
+        return CpuAttr.of(vector_bits=features.vector_bits, threads=threads, features=features.text)
+    if name not in PRESETS:
+        names = [HOST, *PRESETS]
+        raise PipelineError(f"there is no target {name}", hint=nearest(name, names) or f"targets: {', '.join(names)}")
+    return PRESETS[name]
 
 
 def launch_runner(op: LaunchOp, target: TargetAttr | None) -> Runner:
@@ -39,5 +57,7 @@ class KernelLaunch(torch.nn.Module):
         super().__init__()
         self.run = launch_runner(op, target)
 
-    def forward(self, *operands: Any) -> list[Any]:
-        return self.run(*operands)
+    def __call__(self, *operands: Any) -> list[Any]:
+        return self.run(*operands)  # without Module's hooks, which cost more than a small kernel
+
+    forward = __call__

@@ -23,8 +23,8 @@ class Gradient:
     ``df`` alone. ``df`` takes the gradients of the outputs ``input_vjps``, then the inputs ``captured_inputs``, then the
     outputs ``captured_outputs``, and returns the gradients of the inputs ``output_vjps`` in the same way; where it has an
     attribute ``boxed``, it takes them in one list, and empties that. A gradient known to be zero is None, on both sides.
-    ``unreached``: inputs whose gradient is zero whatever comes in. ``differentiable``: whether df consists of operators that
-    autograd can differentiate again; ``twice``: whether what comes of it is the second derivative, asked where one is wanted
+    ``unreached``: inputs whose gradient is zero whatever comes in. ``differentiable``: whether f consists of operators that
+    autograd can differentiate; ``twice``: whether what autograd makes of df is the second derivative, asked where one is wanted
     for the first time. ``orders``: the layout in which df takes each gradient, dimensions from the outermost in memory to the
     innermost, None for row-major; where they are not given, it is the layout of the output.
     """
@@ -107,7 +107,7 @@ class _Subgraph(torch.autograd.Function):
         args = [*vjps, *captured]
         del vjps, captured
         ctx.maybe_clear_saved_tensors()  # nothing but args holds them now, unless the graph is retained
-        if not torch.is_grad_enabled() or (gradient.differentiable and gradient.twice()):
+        if not torch.is_grad_enabled() or gradient.twice():
             results = _derived(gradient, args)
         else:
             with torch.no_grad():

@@ -1,0 +1,24 @@
+"""What a kernel is compiled for: instructions, and one thread or several."""
+
+from __future__ import annotations
+
+from math import prod
+
+from fxc.dialects.target import CpuAttr
+from fxc.dialects.tile import KernelOp
+from fxc.runtime.cpu_features import CpuFeatures, features_named
+
+SHARED_FROM = 1 << 15
+"""Elements of the largest tensor from which on threads share a kernel's programs: where ATen's own loops start to. With idle
+cores threads pay from half of that on; with busy ones they cost milliseconds at any size, ATen's as well."""
+
+
+def shares_work(kernel: KernelOp) -> bool:
+    """Whether calls of ``kernel`` use the threads of OpenMP's pool."""
+    largest = max((kernel.elements(argument) or 0 for argument in kernel.body.block.args), default=0)
+    return prod(kernel.programs) > 1 and largest >= SHARED_FROM
+
+
+def features_of(target: CpuAttr | None) -> CpuFeatures | None:
+    """What code for ``target`` may use; None where it says nothing of it."""
+    return features_named(target.features.data) if target is not None and target.features.data else None

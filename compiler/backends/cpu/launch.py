@@ -1,0 +1,118 @@
+"""Compiled kernels, and launches of them as functions on tensors."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+
+from fxc.backends.cpu.choices import features_of, shares_work
+from fxc.backends.cpu.kernel_printer import argument_type, print_kernels
+from fxc.backends.cpu.machine_code import compile_module
+from fxc.dialects import types
+from fxc.dialects.syntax import op_text
+from fxc.dialects.target import CpuAttr
+from fxc.dialects.tile import KernelOp, LaunchOp, PtrType
+from fxc.dialects.tile.kernel import INIT
+from fxc.errors import KernelError
+from fxc.runtime.cpu_features import CpuFeatures, host_features
+from fxc.runtime.native_kernel import NativeKernel, ScalarSpec, TensorSpec
+from fxc.runtime.object_cache import ObjectCache, default_cache_folder
+from fxc.runtime.openmp import openmp_symbols
+from fxc.semantics.values import torch_dtype
+
+
+def compile_kernel(kernel: KernelOp, target: CpuAttr | None) -> Callable[[Sequence[Any]], None] | None:
+    """See ``kernel_runner`` of ``fxc.backends.cpu``."""
+    address = _address(kernel, target)
+    if address is None:
+        return None
+    parameters = kernel.body.block.args
+    kinds = [ctypes.c_void_p if isinstance(p.type, PtrType) else _c_type(p) for p in parameters]
+    code = ctypes.CFUNCTYPE(None, *kinds)(address)
+
+    def run(arguments: Sequence[Any]) -> None:
+        torch.get_num_threads()  # tells OpenMP in a new thread what torch.set_num_threads has said
+        code(*(value.data_ptr() if hasattr(value, "data_ptr") else value for value in arguments))
+
+    return run
+
+
+def compile_launch(op: LaunchOp, target: CpuAttr | None, *, copies: bool = False) -> NativeKernel | None:
+    """See ``launch_runner`` of ``fxc.backends.cpu``; ``copies`` as NativeKernel takes it.
+
+    KernelError for a launch whose tensors are too small for the kernel.
+    """
+    kernel = op.kernel()
+    if kernel is None:
+        raise KernelError(f"there is no kernel @{op.callee.root_reference.data}", op=op_text(op))
+    inputs = [_tensor(op, kernel, *pair) for pair in zip(kernel.inputs(), op.operands, strict=False)]
+    outputs = [_tensor(op, kernel, *pair) for pair in zip(kernel.outputs(), op.results, strict=True)]
+    if not all(inputs) or not all(outputs):
+        return None
+    address = _address(kernel, target)
+    if address is None:
+        return None
+    scalars = [_scalar(argument) for argument in kernel.scalars()]
+    return NativeKernel(kernel.sym_name.data, address, inputs, outputs, scalars, copies=copies, shared=shares_work(kernel))  # type: ignore[arg-type]
+
+
+def _address(kernel: KernelOp, target: CpuAttr | None) -> int | None:
+    """Of the machine code that runs the whole grid."""
+    wanted, here = features_of(target), host_features()
+    if wanted is not None and not wanted.names <= here.names:
+        return None
+    features = wanted or here
+    text = print_kernels([kernel], features, lambda kernel: shares_work(kernel) and bool(openmp_symbols()))
+    return _loaded(text, f"{kernel.sym_name.data}.call", features)
+
+
+@cache
+def _loaded(text: str, name: str, features: CpuFeatures) -> int:
+    return compile_module(text, [name], features, ObjectCache(default_cache_folder() / "cpu"))[name]
+
+
+def _tensor(op: LaunchOp, kernel: KernelOp, argument: BlockArgument, value: SSAValue) -> TensorSpec | None:
+    """What the launch gives for a pointer; None where it is not a static tensor on the CPU."""
+    type = value.type
+    assert isinstance(type, TensorType)
+    sizes = types.sizes(type)
+    strides = types.strides(type)
+    steps = strides if strides is not None else types.contiguous_strides([int(size) for size in sizes])
+    if not all(isinstance(dim, int) for dim in (*sizes, *steps)) or types.device(type) != "cpu":
+        return None
+    dims, steps = tuple(int(size) for size in sizes), tuple(int(step) for step in steps)
+    extent = 1 + sum((size - 1) * step for size, step in zip(dims, steps, strict=True)) if 0 not in dims else 0
+    limit = kernel.elements(argument)
+    if limit is not None and limit > extent:
+        name = argument.name_hint or str(argument.index)
+        raise KernelError(f"%{name} points to {limit} elements, but the tensor has {extent}", op=op_text(op))
+    init = kernel.argument_attributes(argument).get(INIT)
+    return TensorSpec(
+        value.name_hint or argument.name_hint or str(argument.index),
+        torch_dtype(type.element_type),
+        dims,
+        steps,
+        _fill(init) if init is not None and kernel.access(argument) != "read" else None,
+    )
+
+
+def _fill(init: Attribute) -> float | None:
+    return init.value.data if isinstance(init, (IntegerAttr, FloatAttr)) else None
+
+
+def _scalar(argument: BlockArgument) -> ScalarSpec:
+    type = argument_type(argument)
+    return ScalarSpec(argument.name_hint or str(argument.index), float if type.is_float else int, type.bits)
+
+
+def _c_type(argument: BlockArgument) -> Any:
+    type = argument_type(argument)
+    if type.is_float:
+        return {64: ctypes.c_double, 32: ctypes.c_float}[type.bits]
+    return {1: ctypes.c_bool, 8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32, 64: ctypes.c_int64}[type.bits]

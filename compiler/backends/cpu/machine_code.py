@@ -1,0 +1,55 @@
+"""LLVM IR text to machine code, kept in the object cache: the same text for the same CPU is compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from fxc.errors import KernelError
+from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.native_code import load_object, target_machine
+from fxc.runtime.object_cache import ObjectCache, cache_key
+
+_OPTIMIZATION = 1
+"""Of the IR pipeline. Kernels are printed with vectors and unrolled loops: higher levels cost time and gain nothing."""
+
+
+def compile_module(text: str, names: Sequence[str], features: CpuFeatures, cache: ObjectCache | None) -> dict[str, int]:
+    """The addresses of functions that ``text`` defines. KernelError for text that LLVM refuses."""
+    if cache is None:
+        return load_object(object_code(text, features), names, features)
+    key = cache_key(text, llvmlite.__version__, str(_OPTIMIZATION), features.text)
+    code = cache.get(key)
+    if code is None:
+        code = object_code(text, features)
+        cache.put(key, code)
+    return load_object(code, names, features)
+
+
+def object_code(text: str, features: CpuFeatures) -> bytes:
+    """An object file."""
+    machine = target_machine(features)
+    return machine.emit_object(_optimized(text, machine))
+
+
+def assembly(text: str, features: CpuFeatures) -> str:
+    """What ``object_code`` holds, as text."""
+    machine = target_machine(features)
+    return machine.emit_assembly(_optimized(text, machine))
+
+
+def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise KernelError(f"LLVM refuses the code of a kernel: {error}", hint="see it with fxc-opt --emit=llvm") from error
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=_OPTIMIZATION)
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module

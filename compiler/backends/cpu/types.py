@@ -1,0 +1,108 @@
+"""LLVM types as the kernels use them: scalars and vectors, each with its text and its suffix in names of intrinsics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IndexType, IntegerType, VectorType
+from xdsl.ir import Attribute
+
+from fxc.errors import KernelError
+
+_SUFFIXES: Mapping[str, str] = MappingProxyType({"half": "f16", "float": "f32", "double": "f64", "ptr": "p0", "bfloat": "i16"})
+_BITS: Mapping[str, int] = MappingProxyType({"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64})
+
+
+@dataclass(frozen=True)
+class Type:
+    """A scalar (``lanes`` is None) or a vector of scalars. ``bfloat`` is held as its bits, and so is i16 in LLVM's text."""
+
+    element: str
+    lanes: int | None = None
+
+    def __str__(self) -> str:
+        element = "i16" if self.element == "bfloat" else self.element
+        return element if self.lanes is None else f"<{self.lanes} x {element}>"
+
+    @property
+    def suffix(self) -> str:
+        """As in ``llvm.fabs.v16f32``."""
+        element = _SUFFIXES.get(self.element, self.element)
+        return element if self.lanes is None else f"v{self.lanes}{element}"
+
+    @property
+    def is_float(self) -> bool:
+        return self.element in ("half", "bfloat", "float", "double")
+
+    @property
+    def bits(self) -> int:
+        return _BITS.get(self.element) or int(self.element[1:])
+
+    def of(self, element: str) -> Type:
+        """As many lanes of another element."""
+        return Type(element, self.lanes)
+
+    def with_lanes(self, lanes: int | None) -> Type:
+        return Type(self.element, lanes)
+
+    @property
+    def integer(self) -> Type:
+        """As many lanes of the integer of the same width."""
+        return self.of(f"i{self.bits}")
+
+
+@dataclass(frozen=True)
+class Value:
+    """An operand: a name or a constant, and its type."""
+
+    text: str
+    type: Type
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+I1, I8, I16, I32, I64, PTR = (Type(name) for name in ("i1", "i8", "i16", "i32", "i64", "ptr"))
+FLOAT, DOUBLE = Type("float"), Type("double")
+
+
+def element_text(type: Attribute) -> str:
+    """The LLVM type that a value of a scalar type has in registers."""
+    match type:
+        case Float32Type():
+            return "float"
+        case Float64Type():
+            return "double"
+        case Float16Type():
+            return "half"
+        case BFloat16Type():
+            return "bfloat"
+        case IndexType():
+            return "i64"
+        case IntegerType():
+            return f"i{type.width.data}"
+    raise KernelError(f"a kernel on the CPU has no values of type {type}")
+
+
+def llvm_type(type: Attribute) -> Type:
+    """Blocks become flat vectors, row by row."""
+    if isinstance(type, VectorType):
+        return Type(element_text(type.element_type), prod(type.get_shape()))
+    return Type(element_text(type))
+
+
+def shape_of(type: Attribute) -> tuple[int, ...]:
+    """The sizes of a block; of a scalar none."""
+    return type.get_shape() if isinstance(type, VectorType) else ()
+
+
+def scalar_of(type: Attribute) -> Attribute:
+    return type.element_type if isinstance(type, VectorType) else type
+
+
+def storage(type: Type) -> Type:
+    """How values lie in memory: i1 as bytes, the rest as in registers."""
+    return type.of("i8") if type.element == "i1" else type

@@ -1,0 +1,54 @@
+"""Machine code in this process: loading object files, and the symbols that they may name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from ctypes.util import find_library
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from fxc.errors import KernelError
+from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.openmp import openmp_symbols
+
+_LOCK = threading.RLock()  # llvmlite's own lock guards single calls, not the several of a load
+_ENGINES = list[Any]()  # code lives as long as the process: callables hold bare addresses of it
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    if (mathematics := find_library("m")) is not None:
+        llvm.load_library_permanently(mathematics)
+    for name, address in openmp_symbols().items():
+        llvm.add_symbol(name, address)
+
+
+def target_machine(features: CpuFeatures) -> llvm.TargetMachine:
+    """For this kind of machine, with these instructions and no others."""
+    with _LOCK:
+        _initialize()
+        target = llvm.Target.from_default_triple()
+        return target.create_target_machine(features=features.text, opt=3, reloc="pic", codemodel="default", jit=True)
+
+
+def load_object(code: bytes, names: Iterable[str], features: CpuFeatures) -> dict[str, int]:
+    """The addresses of functions of an object file. KernelError where the file cannot be loaded or lacks one."""
+    with _LOCK:
+        try:
+            reference = llvm.ObjectFileRef.from_data(code)
+            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine(features))
+            engine.add_object_file(reference)
+            engine.finalize_object()
+        except RuntimeError as error:
+            raise KernelError(f"machine code that cannot be loaded: {error}") from error
+        addresses = {name: engine.get_function_address(name) for name in names}
+        missing = sorted(name for name, address in addresses.items() if not address)
+        if missing:
+            raise KernelError(f"machine code without the functions {', '.join(missing)}")
+        _ENGINES.append(engine)
+        return addresses

@@ -1,0 +1,41 @@
+"""set-target: say which machine kernels are made for.
+
+Assumes:    nothing.
+Guarantees: the module has the description of the machine ``to`` as ``fxc.target``, in place of another one. Passes that make
+            kernels read it there, and it can be edited. Running it again changes nothing.
+Keeps:      everything else.
+Cost:       none.
+
+Before:
+    builtin.module {
+      func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+        func.return %x : tensor<4xf32>
+      }
+    }
+After:
+    builtin.module attributes {fxc.target = #target.cpu} {
+      func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+        func.return %x : tensor<4xf32>
+      }
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from fxc.dialects.target import preset, set_target
+
+
+@dataclass(frozen=True)
+class SetTargetPass(ModulePass):
+    name = "set-target"
+
+    to: str = "cpu"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        set_target(op, preset(self.to))

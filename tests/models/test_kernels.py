@@ -1,0 +1,58 @@
+"""The zoo in native kernels, forward and backward: values, statistics and gradients equal eager's."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import fxc
+from fxc.backends.kernels import KernelLaunch
+from fxc.dialects.fusion import GroupOp
+from tests.models.test_torchscript import total
+from tests.models.zoo import ZOO, load
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("name", sorted(ZOO))
+def test_kernels(name: str, training: bool) -> None:
+    model, inputs = load(name)
+    model.train(training)
+    eager = copy.deepcopy(model)
+    compiled = fxc.compile(model, inputs, training=training, options={"target": "host"})
+    torch.manual_seed(0)
+    actual = compiled(*inputs)
+    torch.manual_seed(0)
+    with torch.set_grad_enabled(training):
+        expected = eager(*inputs)
+    torch.testing.assert_close(actual, expected)
+    assert not any(isinstance(op, GroupOp) for op in compiled.ir.module.walk()), "each group has a kernel"
+    if training:
+        assert any(isinstance(module, KernelLaunch) for module in compiled.plan.module.modules())
+        total(actual).backward()
+        total(expected).backward()
+        for (where, ours), theirs in zip(model.named_parameters(), eager.parameters(), strict=True):
+            torch.testing.assert_close(
+                ours.grad, theirs.grad, rtol=1e-3, atol=1e-4, msg=lambda text, where=where: f"{where}: {text}"
+            )
+    for ours, theirs in zip(model.buffers(), eager.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_second_derivatives_are_of_operators() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (torch.sigmoid(x) * torch.tanh(y) + torch.exp(-x * x) * y).sin() * x
+
+    x, y = (torch.randn(5, 7, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    compiled = fxc.compile(f, (x, y), training=True, options={"target": "host"})
+    assert any(isinstance(module, KernelLaunch) for module in compiled.plan.module.modules())
+    torch.testing.assert_close(compiled(x, y), f(x, y))
+    assert torch.autograd.gradcheck(compiled, (x, y))
+    assert torch.autograd.gradgradcheck(compiled, (x, y))
+
+
+def test_an_unknown_target() -> None:
+    with pytest.raises(fxc.errors.PipelineError, match="there is no target cpu:avx1024") as caught:
+        fxc.compile(lambda x: x.sin(), (torch.ones(3),), options={"target": "cpu:avx1024"})
+    assert caught.value.hint == "did you mean cpu:avx512?" or "cpu:avx512" in str(caught.value.hint)
