@@ -117,7 +117,7 @@ class _PlanMaker:
             mark_gradients(program, signature, args, kwargs)
         times["capture"] = (perf_counter() - start) * 1e3
         with autocast.off():  # passes ask PyTorch what operators mean
-            timer = run_pipeline_on(program, _flow(TRAINING if training else INFERENCE, self.options), self.options)
+            timer = run_pipeline_on(program, pipeline_for(TRAINING if training else INFERENCE, self.options), self.options)
             times |= {name: span.wall * 1e3 for name, span in timer.root.children.items()}
             start = perf_counter()
             module = to_fx(program)
@@ -146,11 +146,11 @@ def _in_modes(model: Any, modes: Mapping[str, bool]) -> Iterator[None]:
 def compile_graph(graph: GraphModule, options: Options) -> GraphModule:
     """An FX graph after the pipeline that ``options`` name: what the torch.compile backend does to each graph."""
     program = import_fx(graph)
-    run_pipeline_on(program, _flow(AOT, options), options)
+    run_pipeline_on(program, pipeline_for(AOT, options), options)
     return to_fx(program)
 
 
-def _flow(default: str, options: Options) -> str:
+def pipeline_for(default: str, options: Options) -> str:
     """The pipeline that ``options`` ask for; else ``default``, down to kernels where there is a target for them."""
     return options.pipeline or (default if options.target is None else f"{default},lower-kernels")
 

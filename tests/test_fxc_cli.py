@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,35 @@ def test_compile_leaves_every_step(folder: Path) -> None:
     assert "aten.add_" not in (folder / "build" / "1-lower-to-torch.mlir").read_text()
 
 
+POINTWISE = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.where(x > y, torch.exp(-x * x) + y, torch.tanh(y) * x)
+
+def get_inputs():
+    return torch.randn(64, 128), torch.randn(64, 128)
+"""
+
+
+def test_compile_for_a_cpu(folder: Path) -> None:
+    (folder / "pointwise.py").write_text(POINTWISE)
+    ok("compile", "pointwise.py", "-o", "build", "--target=cpu:avx2")
+    assert "<8 x float>" in (folder / "build" / "kernels.ll").read_text()
+    assert "tile.launch" in (folder / "build" / "4-lower-kernels.mlir").read_text()
+
+
+@pytest.mark.parametrize(("target", "suffix"), [("cuda:sm_90", "cubin"), ("rocm:gfx942", "hsaco")])
+def test_compile_for_a_gpu_that_is_not_here(folder: Path, target: str, suffix: str) -> None:
+    (folder / "pointwise.py").write_text(POINTWISE)
+    ok("compile", "pointwise.py", "-o", "build", f"--target={target}")
+    [source] = (folder / "build" / "kernels").glob("*.py")
+    assert "@triton.jit" in source.read_text() and "libdevice.exp" in source.read_text()
+    if find_spec("triton") is not None:
+        assert source.with_suffix(f".{suffix}").read_bytes()[:4] == b"\x7fELF"
+
+
 @pytest.mark.parametrize("route", ["export", "symbolic_trace"])
 def test_python_folder_runs(folder: Path, route: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ok("import", "cli_model.py:other", "--route", route, "-o", "m.mlir")
@@ -237,6 +267,7 @@ def test_a_bad_source_is_one_message(folder: Path, source: str, message: str) ->
         (["import", "cli_model.py", "--dynamic-shapes", "{x"], 1, "--dynamic-shapes is not JSON"),
         (["import", "cli_model.py", "--route", "dynamo", "--dynamic-shapes", "x:0=b"], 1, "takes no dynamic_shapes"),
         (["compile", "cli_model.py", "-o", "d", "-p", "dec"], 1, "there is no pass or pipeline dec"),
+        (["compile", "cli_model.py", "-o", "d", "--target=cuda:sm_9"], 1, "there is no target cuda:sm_9"),
     ],
 )
 def test_messages_and_exit_codes(folder: Path, argv: list[str], code: int, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +49,13 @@ The folder holds
   module.mlir, module.safetensors   the program as captured, and its weights
   1-<stage>.mlir, 2-<stage>.mlir    the IR after each stage of the pipeline
   graph.py                          the resulting FX graph as Python
+  kernels.ll, or kernels/           with --target: LLVM IR for a CPU; for a GPU Triton source, and binaries if Triton is there
 
 {SOURCE_HELP}
 \b
 Examples:
   fxc compile examples/models/mlp.py:small -o build/mlp
+  fxc compile examples/models/mlp.py:small -o build/mlp --target=cuda:sm_90
   fxc compile model.py -o build/model -p lower-to-torch,canonicalize,cse,dce
 """
 
@@ -114,6 +117,7 @@ def import_command(
 @click.option(
     "-p", "--pipeline", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run, instead of the default."
 )
+@click.option("--target", metavar="NAME", help="Make kernels for a machine: host, cpu:avx2, cuda:sm_90, rocm:gfx942, ...")
 @click.option("--check-numerics", is_flag=True, help="Run before and after every pass and compare the numbers.")
 def compile_command(
     source: str,
@@ -122,16 +126,26 @@ def compile_command(
     train: bool,
     output: str,
     pipeline: str | None,
+    target: str | None,
     check_numerics: bool,
 ) -> None:
+    from fxc.api import pipeline_for
+    from fxc.backends.kernels import target_named
+    from fxc.dialects.target import set_target
     from fxc.options import Options
     from fxc.pipeline import parse_pipeline
     from fxc.pipeline_text import parse, to_text
     from fxc.pipelines import INFERENCE, TRAINING
+    from fxc.tools.kernel_files import write_kernels
 
-    specs = parse(pipeline or Options.from_env().pipeline or (TRAINING if train else INFERENCE))
+    options = Options.from_env()
+    options = replace(options, pipeline=pipeline or options.pipeline, target=target or options.target)
+    specs = parse(pipeline_for(TRAINING if train else INFERENCE, options))
     parse_pipeline(to_text(specs))  # a wrong name is found before the model is captured
+    machine = None if options.target is None else target_named(options.target)
     program = capture_source(source, route, dynamic_shapes, train)
+    if machine is not None:
+        set_target(program.module, machine)
     folder = Path(output)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -147,6 +161,8 @@ def compile_command(
 
     write_output(folder / "graph.py", python_text(program))
     say(f"wrote {folder / 'graph.py'}")
+    if options.target is not None:
+        write_kernels(program, options.target, folder)
 
 
 def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], train: bool) -> Program:
