@@ -39,6 +39,11 @@ class _TargetAttr(ParametrizedAttribute):
             raise ValueError(f"#{cls.name} has no {', '.join(sorted(unknown))}, but {', '.join(cls.DEFAULTS)}")
         return cls(*map(_attribute, (cls.DEFAULTS | fields).values()))  # type: ignore[operator]
 
+    def fields(self) -> dict[str, int | str]:
+        """Every field by name."""
+        values = zip(self.DEFAULTS, self.parameters, strict=True)
+        return {name: value.data if isinstance(value, StringAttr) else value.value.data for name, value in values}  # type: ignore[attr-defined]
+
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         fields = dict(cls.DEFAULTS)
@@ -58,10 +63,9 @@ class _TargetAttr(ParametrizedAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         parts = list[str]()
-        for (name, default), value in zip(self.DEFAULTS.items(), self.parameters, strict=True):
-            if value != _attribute(default):
-                text = string_text(value.data) if isinstance(value, StringAttr) else str(value.value.data)  # type: ignore[attr-defined]
-                parts.append(f"{name} = {text}")
+        for name, value in self.fields().items():
+            if value != self.DEFAULTS[name]:
+                parts.append(f"{name} = {string_text(value) if isinstance(value, str) else value}")
         printer.print_string(f"<{', '.join(parts)}>" if parts else "")
 
     def verify(self) -> None:

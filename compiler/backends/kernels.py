@@ -17,7 +17,7 @@ import torch
 from fxc.dialects.target import PRESETS, CpuAttr, GpuAttr, TargetAttr
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import PipelineError, nearest
-from fxc.runtime.cpu_features import host_features
+from fxc.runtime.cpu_features import features_named, host_features
 from fxc.semantics.tile_interpreter import launch
 
 Runner = Callable[..., list[Any]]
@@ -31,15 +31,27 @@ HOST = "host"
 
 
 def target_named(name: str) -> TargetAttr:
-    """The machine called ``name``: a preset of ``fxc.dialects.target``, or ``host``. PipelineError where there is none."""
+    """The machine called ``name``: a preset of ``fxc.dialects.target``, or ``host``. PipelineError where there is none.
+
+    ``host`` is the widest preset of a CPU that this one has the instructions of, so that a plan moves to others like it.
+    """
     if name == HOST:
-        features = host_features()
-        threads = torch.get_num_threads()
-        return CpuAttr.of(vector_bits=features.vector_bits, threads=threads, features=features.text)
+        return _host()
     if name not in PRESETS:
         names = [HOST, *PRESETS]
         raise PipelineError(f"there is no target {name}", hint=nearest(name, names) or f"targets: {', '.join(names)}")
     return PRESETS[name]
+
+
+def _host() -> CpuAttr:
+    has = host_features()
+    fitting = [
+        target
+        for target in PRESETS.values()
+        if isinstance(target, CpuAttr) and features_named(target.features.data).names <= has.names
+    ]
+    widest = max(fitting, key=lambda target: target.vector_bits.value.data)
+    return CpuAttr.of(**widest.fields() | {"threads": torch.get_num_threads()})
 
 
 def launch_runner(op: LaunchOp, target: TargetAttr | None) -> Runner:

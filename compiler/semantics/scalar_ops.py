@@ -1,0 +1,48 @@
+"""Ops of ``arith``, ``math`` and ``tile.math`` on scalars, run on torch tensors: each element apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.ir import Attribute, Operation
+
+from fxc.dialects.tile.blocks import MathOp
+from fxc.errors import InputError
+from fxc.semantics.tile_ops import BINARY, CASTS, FLOAT_COMPARISONS, FUNCTIONS, INTEGER_COMPARISONS
+from fxc.semantics.values import torch_dtype
+
+
+def element_dtype(type: Attribute) -> torch.dtype:
+    """The dtype in which values of a scalar type are held; ``index`` is int64."""
+    return torch.int64 if isinstance(type, IndexType) else torch_dtype(type)
+
+
+def scalar_op(op: Operation, values: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The result of ``op`` for operands that are tensors of elements. InputError for an op that is none of these dialects."""
+    kind = op.name.removeprefix("arith.")
+    if op.name in BINARY:
+        return BINARY[op.name](*values).reshape(_shape(values))
+    if kind in CASTS:
+        return CASTS[kind](values[0], element_dtype(op.results[0].type))
+    match op:
+        case arith.ConstantOp(value=IntegerAttr() | FloatAttr() as number):
+            return torch.tensor(number.value.data, dtype=element_dtype(op.result.type))
+        case arith.CmpfOp():
+            return FLOAT_COMPARISONS[op.predicate.value.data](*values)
+        case arith.CmpiOp():
+            return INTEGER_COMPARISONS[op.predicate.value.data](*values).reshape(_shape(values))
+        case arith.SelectOp():
+            return torch.where(*values)
+        case arith.BitcastOp():
+            return values[0].view(element_dtype(op.result.type))
+        case MathOp():
+            return FUNCTIONS[op.kind.data](*values)
+    raise InputError(f"{op.name} is no op on scalars that the interpreter knows")
+
+
+def _shape(values: Sequence[torch.Tensor]) -> torch.Size:
+    """The shape of what is computed of ``values``: functions of numpy make a dimension where there is none."""
+    return torch.broadcast_shapes(*(value.shape for value in values))

@@ -1,0 +1,270 @@
+"""A group of torch ops as ``linalg.generic`` ops, one for each tensor that must exist.
+
+A tensor exists where others read it as a result of the group, where it is what a reduction combined, or where it is a part of a
+concatenation. All else is computed again wherever a tensor that exists needs it: at which places, rules say by index
+expressions over the loops, so views cost nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import AffineMapAttr, TensorType, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from fxc.dialects.effects import is_pure
+from fxc.dialects.fusion import YieldOp
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.types import device, dtype_name, layout, sizes, strides, tensor_type
+from fxc.passes.lowering._linalg.reductions import SUM, dimensions, keeps_dimensions
+from fxc.passes.lowering._linalg.rules import (
+    Index,
+    Reduction,
+    Rule,
+    dtype_of,
+    python_arguments,
+    result_dtype,
+    shape_of,
+    tensors,
+)
+from fxc.passes.lowering._linalg.scalars import (
+    DTYPES,
+    Scalar,
+    Uncovered,
+    computation_dtype,
+    constant,
+    loaded,
+    machine_type,
+    stored,
+    where,
+)
+from fxc.passes.lowering._linalg.table import CONCATENATIONS, RULES
+
+
+class Generics:
+    """Writes the ops of ``source``, the body of a group, as ``linalg`` ops into the new block ``target``."""
+
+    def __init__(self, source: Block) -> None:
+        self.source, self.target = source, Block()
+        self.tensors = dict[SSAValue, SSAValue]()
+        """The tensor that a value of the source is, where it exists."""
+        self.totals = dict[SSAValue, SSAValue]()
+        """What was combined for the result of a reduction."""
+
+    def convert(self) -> Block:
+        """The body of linalg ops. Uncovered where an op, a type or an argument has no rule."""
+        last = self.source.last_op
+        assert isinstance(last, YieldOp)
+        wanted = set(last.operands)
+        for op in self.source.ops:
+            if isinstance(op, TorchOp):
+                self._op(op, wanted)
+            elif op is not last and not (isinstance(op, ConstantOp) and not isinstance(op.result.type, TensorType)):
+                raise Uncovered(op.name)
+        self.target.add_op(YieldOp.of([self.tensors[value] for value in last.operands]))
+        return self.target
+
+    def add(self, op: Operation) -> SSAValue:
+        self.target.add_op(op)
+        return op.results[0]
+
+    def is_outside(self, value: SSAValue) -> bool:
+        return not isinstance(value, OpResult) or value.op.parent is not self.source
+
+    def _op(self, op: TorchOp, wanted: set[SSAValue]) -> None:
+        check_types(op)
+        if op.operator in CONCATENATIONS:
+            self._concatenate(op)
+        elif isinstance(rule := rule_of(op), Reduction):
+            self._reduce(op, rule)
+        for result in op.results:
+            if result in wanted and result not in self.tensors:
+                self.tensors[result] = self._materialize(result, result.type)
+            if result in self.tensors:
+                self.tensors[result].name_hint = result.name_hint
+
+    def _materialize(self, value: SSAValue, type: Attribute) -> SSAValue:
+        """``value`` as a tensor of ``type``: one generic over its elements."""
+        assert isinstance(type, TensorType)
+        body = Body(self, shape_of(value))
+        element = stored(body.element(value, body.loops), dtype_name(type.element_type))
+        empty = self.add(tensor.EmptyOp([], type))
+        body.block.insert_arg(type.element_type, len(body.block.args))
+        return body.generic(element, empty, range(len(body.shape)))
+
+    def _concatenate(self, op: TorchOp) -> None:
+        arguments, [result] = python_arguments(op), op.results
+        parts, rank = arguments["tensors"], len(shape_of(result))
+        if any(dtype_of(part) != dtype_of(result) or len(shape_of(part)) != rank for part in parts):
+            raise Uncovered("a concatenation of tensors of several dtypes or ranks")
+        types = [tensor_type(dtype_of(part), shape_of(part), None, device(part.type)) for part in parts]
+        pieces = [self._materialize(part, type) for part, type in zip(parts, types, strict=True)]
+        assert isinstance(result.type, TensorType)
+        self.tensors[result] = self.add(tensor.ConcatOp(pieces, arguments.get("dim", 0) % rank, result.type))
+
+    def _reduce(self, op: TorchOp, rule: Reduction) -> None:
+        """Make the tensor of what is combined."""
+        [source], [result] = tensors(op), op.results
+        dtype = computation_dtype(rule.accumulation(result_dtype(op)))
+        dims, first = dimensions(op), None
+        if rule.centred:
+            first = self._combined(source, SUM, dims, dtype, None)
+        elif rule.extreme is not None:
+            first = self._combined(source, rule.extreme, dims, computation_dtype(dtype_of(source)), None)
+        made = self._combined(source, rule, dims, dtype, first)
+        self.totals[result] = made
+        if made.type == result.type and rule.finish is None:
+            self.tensors[result] = made
+
+    def _combined(self, source: SSAValue, rule: Reduction, dims: Sequence[int], dtype: str, first: SSAValue | None) -> SSAValue:
+        """The elements of ``source`` along ``dims`` combined, or what ``rule`` makes of them and of a ``first`` reduction."""
+        if dtype == "uint8":
+            raise Uncovered("a reduction of unsigned numbers")
+        body = Body(self, shape_of(source))
+        element = body.element(source, body.loops)
+        kept = [dim for dim in range(len(body.shape)) if dim not in dims]
+        if first is not None:
+            known = body.load(first, tuple(body.loops[dim] for dim in kept))
+            if rule.extreme is not None:
+                element = where(element.eq(known) | element.is_nan(), body.place(dims), rule.start(dtype))
+            else:
+                distance = element.to(dtype) - known / self._number(source, dims)
+                element = distance * distance
+        assert isinstance(source.type, TensorType)
+        type = tensor_type(dtype, tuple(body.shape[dim] for dim in kept), None, device(source.type))
+        start = constant(self.target, rule.start(dtype), dtype).value
+        filled = self.add(linalg.FillOp([start], [self.add(tensor.EmptyOp([], type))], [type]))
+        element = element.to(dtype)
+        total = Scalar(body.block, body.block.insert_arg(machine_type(dtype), len(body.block.args)), dtype)
+        return body.generic(rule.combine(total, element).value, filled, kept)
+
+    def _number(self, source: SSAValue, dims: Sequence[int]) -> int:
+        return math.prod(shape_of(source)[dim] for dim in dims)
+
+    def total(self, op: TorchOp, rule: Reduction, index: Index, body: Body) -> Scalar:
+        """The result of a reduction at ``index``, from what was combined."""
+        [source], dims = tensors(op), dimensions(op)
+        if keeps_dimensions(op):
+            index = tuple(place for dim, place in enumerate(index) if dim not in dims)
+        total = body.load(self.totals[op.results[0]], index)
+        if rule.finish is not None:
+            total = rule.finish(op, total, self._number(source, dims))
+        return total.to(computation_dtype(result_dtype(op)))
+
+
+class Body:
+    """The body of a generic over ``shape`` that is being written."""
+
+    def __init__(self, generics: Generics, shape: Sequence[int]) -> None:
+        self.generics, self.shape, self.block = generics, tuple(shape), Block()
+        self.loops: Index = tuple(AffineExpr.dimension(dim) for dim in range(len(shape)))
+        self.inputs = dict[tuple[SSAValue, Index], Scalar]()
+        self.elements = dict[tuple[SSAValue, Index], Scalar]()
+
+    def element(self, value: SSAValue, index: Index) -> Scalar:
+        """The element of ``value`` at ``index``; the ops that it takes are written where they are not yet."""
+        stack = [(value, index)]
+        while stack:
+            key = stack[-1]
+            if key not in self.elements:
+                if missing := [read for read in self._reads(*key) if read not in self.elements]:
+                    stack += reversed(missing)
+                    continue
+                self.elements[key] = self._written(*key)
+            stack.pop()
+        return self.elements[value, index]
+
+    def _rule(self, value: SSAValue) -> tuple[TorchOp, Rule, int] | None:
+        """The op that computes ``value`` here, its rule, and which result it is; None where ``value`` exists as a tensor."""
+        if value in self.generics.tensors or self.generics.is_outside(value):
+            return None
+        assert isinstance(value, OpResult) and isinstance(value.op, TorchOp)
+        return value.op, rule_of(value.op), value.index
+
+    def _reads(self, value: SSAValue, index: Index) -> list[tuple[SSAValue, Index]]:
+        found = self._rule(value)
+        if found is None:
+            return []
+        op, rule, result = found
+        return [] if isinstance(rule, Reduction) else rule.reads(op, index, result)
+
+    def _written(self, value: SSAValue, index: Index) -> Scalar:
+        found = self._rule(value)
+        if found is None:
+            return self.load(self.generics.tensors.get(value, value), index)
+        op, rule, result = found
+        if isinstance(rule, Reduction):
+            return self.generics.total(op, rule, index, self)
+        return rule.emit(op, [self.elements[read] for read in rule.reads(op, index, result)], self.block)
+
+    def load(self, source: SSAValue, index: Index) -> Scalar:
+        if (source, index) not in self.inputs:
+            assert isinstance(source.type, TensorType)
+            argument = self.block.insert_arg(source.type.element_type, len(self.block.args))
+            self.inputs[source, index] = loaded(self.block, argument, dtype_of(source))
+        return self.inputs[source, index]
+
+    def place(self, dims: Sequence[int]) -> Scalar:
+        """The number of an element among those along ``dims``, row by row."""
+        total = constant(self.block, 0, "int64")
+        for dim in dims:
+            index = linalg.IndexOp(dim)
+            number = arith.IndexCastOp(index.result, i64)
+            self.block.add_ops([index, number])
+            total = total * self.shape[dim] + Scalar(self.block, number.result, "int64")
+        return total
+
+    def generic(self, element: SSAValue, output: SSAValue, kept: Iterable[int]) -> SSAValue:
+        """Close the body with ``element``. The last argument of the block is that of ``output``, which has loops ``kept``."""
+        kept = list(kept)
+        inputs = [source for source, _ in self.inputs]
+        maps = [AffineMap(len(self.shape), 0, index) for _, index in self.inputs]
+        seen = {expression for map in maps for expression in map.results}
+        if not seen.issuperset(self.loops[dim] for dim in range(len(self.shape)) if dim not in kept):
+            inputs.append(self._extent())  # a loop that no operand shows the size of
+            maps.append(AffineMap(len(self.shape), 0, self.loops))
+        maps.append(AffineMap(len(self.shape), 0, tuple(self.loops[dim] for dim in kept)))
+        kinds = [IteratorTypeAttr.parallel() if dim in kept else IteratorTypeAttr.reduction() for dim in range(len(self.shape))]
+        self.block.add_op(linalg.YieldOp(element))
+        attributes = [AffineMapAttr(map) for map in maps]
+        return self.generics.add(linalg.GenericOp(inputs, [output], Region(self.block), attributes, kinds, [output.type]))
+
+    def _extent(self) -> SSAValue:
+        """A tensor of the sizes of the loops, which is not read."""
+        type = tensor_type("bool", self.shape)
+        self.block.insert_arg(type.element_type, len(self.block.args) - 1)
+        return self.generics.add(tensor.EmptyOp([], type))
+
+
+def rule_of(op: TorchOp) -> Rule:
+    if op.operator not in RULES:
+        raise Uncovered(op.operator)
+    return RULES[op.operator]
+
+
+def has_rule(op: Operation) -> bool:
+    return isinstance(op, TorchOp) and (op.operator in RULES or op.operator in CONCATENATIONS)
+
+
+def check_types(op: TorchOp) -> None:
+    """Refuse what is no op on dense tensors of one device, of known sizes and of dtypes that kernels take."""
+    if not is_pure(op) or op.is_packed:
+        raise Uncovered(f"{op.operator} with effects")
+    devices = set[str]()
+    for value in (*op.operands, *op.results):
+        if not isinstance(type := value.type, TensorType):
+            continue
+        steps = strides(type)
+        if layout(type) != "strided" or not all(isinstance(size, int) for size in (*sizes(type), *(steps or ()))):
+            raise Uncovered("sizes that are not known")
+        if dtype_name(type.element_type) not in DTYPES:
+            raise Uncovered(f"elements of {type.element_type}")
+        devices.add(device(type))
+    if len(devices) > 1:
+        raise Uncovered("tensors of several devices")

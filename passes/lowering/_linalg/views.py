@@ -1,0 +1,205 @@
+"""Views: where in its operand an element of the result lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from xdsl.ir.affine import AffineExpr
+
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.lowering._linalg.rules import Index, View, broadcast_index, python_arguments, shape_of, tensors
+
+ZERO = AffineExpr.constant(0)
+
+
+def _rank(op: TorchOp) -> int:
+    return len(shape_of(tensors(op)[0]))
+
+
+def _dim(dim: int, rank: int) -> int:
+    return dim % rank if rank else 0
+
+
+def same(op: TorchOp, index: Index, result: int) -> Index:
+    return index
+
+
+def expand(op: TorchOp, index: Index, result: int) -> Index:
+    return broadcast_index(tensors(op)[0], index)
+
+
+def broadcast_in_dim(op: TorchOp, index: Index, result: int) -> Index:
+    dims, shape = python_arguments(op)["broadcast_dimensions"], shape_of(tensors(op)[0])
+    return tuple(ZERO if size == 1 else index[dim] for dim, size in zip(dims, shape, strict=True))
+
+
+def permute(op: TorchOp, index: Index, result: int) -> Index:
+    dims, place = [_dim(dim, _rank(op)) for dim in python_arguments(op)["dims"]], list(index)
+    for at, dim in enumerate(dims):
+        place[dim] = index[at]
+    return tuple(place)
+
+
+def transpose(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, place = python_arguments(op), list(index)
+    if place:
+        a, b = (_dim(arguments[name], len(place)) for name in ("dim0", "dim1"))
+        place[a], place[b] = place[b], place[a]
+    return tuple(place)
+
+
+def t(op: TorchOp, index: Index, result: int) -> Index:
+    return index[::-1]
+
+
+def unsqueeze(op: TorchOp, index: Index, result: int) -> Index:
+    dim = _dim(python_arguments(op)["dim"], len(index))
+    return (*index[:dim], *index[dim + 1 :])
+
+
+def squeeze(op: TorchOp, index: Index, result: int) -> Index:
+    shape, dims = shape_of(tensors(op)[0]), python_arguments(op).get("dim")
+    chosen = range(len(shape)) if dims is None else [_dim(dim, len(shape)) for dim in _list(dims)]
+    kept = iter(index)
+    return tuple(ZERO if size == 1 and dim in chosen else next(kept) for dim, size in enumerate(shape))
+
+
+def slice_(op: TorchOp, index: Index, result: int) -> Index:
+    arguments = python_arguments(op)
+    dim = _dim(arguments.get("dim", 0), len(index))
+    size, start = shape_of(tensors(op)[0])[dim], arguments.get("start") or 0
+    start = min(max(start + size if start < 0 else start, 0), size)
+    return _replaced(index, dim, index[dim] * arguments.get("step", 1) + start)
+
+
+def select(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, shape = python_arguments(op), shape_of(tensors(op)[0])
+    dim = _dim(arguments["dim"], len(shape))
+    return (*index[:dim], AffineExpr.constant(arguments["index"] % shape[dim]), *index[dim:])
+
+
+def flip(op: TorchOp, index: Index, result: int) -> Index:
+    shape = shape_of(tensors(op)[0])
+    for dim in python_arguments(op)["dims"]:
+        dim = _dim(dim, len(shape))
+        index = _replaced(index, dim, index[dim] * -1 + (shape[dim] - 1))
+    return index
+
+
+def piece(op: TorchOp, index: Index, result: int) -> Index:
+    """A piece of ``split`` or ``chunk``: it begins where those before it end."""
+    dim = _dim(python_arguments(op).get("dim", 0), len(index))
+    start = sum(shape_of(value)[dim] for value in op.results[:result])
+    return _replaced(index, dim, index[dim] + start)
+
+
+def unbind(op: TorchOp, index: Index, result: int) -> Index:
+    dim = _dim(python_arguments(op).get("dim", 0), _rank(op))
+    return (*index[:dim], AffineExpr.constant(result), *index[dim:])
+
+
+def reshape(op: TorchOp, index: Index, result: int) -> Index:
+    return reshaped(shape_of(tensors(op)[0]), shape_of(op.results[0]), index)
+
+
+def reshaped(old: Sequence[int], new: Sequence[int], index: Index) -> Index:
+    """The place in a tensor of sizes ``old`` of what is at ``index`` in one of sizes ``new`` with the same elements in order.
+
+    Dimensions are matched in runs of equal products, so that only dimensions that are really cut or joined are divided.
+    """
+    if 0 in old:
+        return (ZERO,) * len(old)
+    place, i, j = list[AffineExpr](), 0, 0
+    while i < len(old) or j < len(new):
+        i, j, olds, news = _run(old, new, i, j)
+        line = ZERO
+        for size, expression in news:
+            line = line * size + (ZERO if size == 1 else index[expression])
+        place += _divided(line, olds)
+    return tuple(place)
+
+
+def _run(old: Sequence[int], new: Sequence[int], i: int, j: int) -> tuple[int, int, list[int], list[tuple[int, int]]]:
+    """The next dimensions of equal product: sizes of the old, sizes and numbers of the new, and where both end."""
+    olds, news, a, b = list[int](), list[tuple[int, int]](), 1, 1
+    while True:
+        if i < len(old) and (a <= b or j >= len(new)):
+            a *= old[i]
+            olds.append(old[i])
+            i += 1
+        elif j < len(new):
+            b *= new[j]
+            news.append((new[j], j))
+            j += 1
+        else:
+            break
+        if a == b:
+            break
+    return i, j, olds, news
+
+
+def _divided(line: AffineExpr, sizes: Sequence[int]) -> list[AffineExpr]:
+    """The place in a tensor of ``sizes`` of element number ``line``."""
+    place, step = list[AffineExpr](), 1
+    real = [dim for dim, size in enumerate(sizes) if size != 1]
+    for dim in reversed(range(len(sizes))):
+        if sizes[dim] == 1:
+            place.append(ZERO)
+            continue
+        expression = line if step == 1 else line // step
+        place.append(expression if dim == real[0] else expression % sizes[dim])
+        step *= sizes[dim]
+    return place[::-1]
+
+
+def _replaced(index: Index, dim: int, expression: AffineExpr) -> Index:
+    return (*index[:dim], expression, *index[dim + 1 :])
+
+
+def _list(value: Any) -> Sequence[int]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+_PLACES = {
+    "expand.default": expand,
+    "expand_as.default": expand,
+    "permute.default": permute,
+    "transpose.int": transpose,
+    "t.default": t,
+    "numpy_T.default": t,
+    "unsqueeze.default": unsqueeze,
+    "squeeze.default": squeeze,
+    "squeeze.dim": squeeze,
+    "squeeze.dims": squeeze,
+    "slice.Tensor": slice_,
+    "select.int": select,
+    "flip.default": flip,
+    "split.Tensor": piece,
+    "split_with_sizes.default": piece,
+    "chunk.default": piece,
+    "unsafe_split.Tensor": piece,
+    "unsafe_split_with_sizes.default": piece,
+    "unsafe_chunk.default": piece,
+    "unbind.int": unbind,
+    "view.default": reshape,
+    "reshape.default": reshape,
+    "_unsafe_view.default": reshape,
+    "flatten.using_ints": reshape,
+    "unflatten.int": reshape,
+    "detach.default": same,
+    "alias.default": same,
+    "contiguous.default": same,
+    "clone.default": same,
+    "positive.default": same,
+    "lift_fresh_copy.default": same,
+    "conj_physical.default": same,
+    "_conj_physical.default": same,
+}
+
+TABLE: Mapping[str, View] = MappingProxyType(
+    {f"aten.{name}": View(place) for name, place in _PLACES.items()}
+    | {"prims.broadcast_in_dim.default": View(broadcast_in_dim)}
+)
+"""Operator -> rule."""

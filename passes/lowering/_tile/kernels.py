@@ -1,0 +1,98 @@
+"""A group's kernels, as its schedule says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects import arith, scf, tensor
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
+from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
+from fxc.passes.lowering._tile.forms import steps_of
+from fxc.passes.lowering._tile.plans import Plan
+from fxc.passes.lowering._tile.programs import Programs
+from fxc.passes.lowering._tile.stages import Stage, runs_of
+from fxc.passes.lowering._tile.writer import Scope, Writer
+
+
+class Pieces:
+    """Where results of stages lie that are parts of a concatenation: in the memory of the whole."""
+
+    def __init__(self, group: GroupOp) -> None:
+        self.whole = dict[SSAValue, SSAValue]()
+        self.places = dict[SSAValue, tuple[TensorType, int]]()
+        for op in group.body.block.ops:
+            if isinstance(op, tensor.ConcatOp):
+                self._add(op)
+
+    def _add(self, op: tensor.ConcatOp) -> None:
+        type, dim, first = op.result.type, op.dim.value.data, 0
+        assert isinstance(type, TensorType)
+        for piece in op.inputs:
+            assert isinstance(piece.type, TensorType)
+            self.whole[piece] = op.result
+            self.places[piece] = (type, first * steps_of(type)[dim])
+            first += piece.type.get_shape()[dim]
+
+
+def make_kernel(
+    name: str, stages: Sequence[Stage], schedule: ScheduleAttr, wanted: set[SSAValue], pieces: Pieces
+) -> tuple[KernelOp, list[SSAValue], list[SSAValue]]:
+    """The kernel of ``stages``, the tensors that it reads, and those of ``wanted`` that it makes."""
+    made = [stage.result for stage in stages]
+    inputs = list(dict.fromkeys(source for stage in stages for _, source, _ in stage.reads() if source not in made))
+    outputs = list(dict.fromkeys(pieces.whole.get(value, value) for value in made if value in wanted or value in pieces.whole))
+    block = Block(arg_types=[PtrType(_tensor(value).element_type) for value in (*inputs, *outputs)])
+    for argument, value in zip(block.args, (*inputs, *outputs), strict=True):
+        argument.name_hint = value.name_hint
+    arguments = dict(zip((*inputs, *outputs), block.args, strict=True))
+    pointers: dict[SSAValue, SSAValue] = dict(arguments)
+    pointers |= {piece: arguments[whole] for piece, whole in pieces.whole.items() if whole in arguments}
+    count = _write_programs(block, stages, schedule, pointers, pieces)
+    block.add_op(ReturnOp.create())
+    attributes = [_access(value, "read") for value in inputs] + [_access(value, "write") for value in outputs]
+    return KernelOp.of(name, [count], Region(block), attributes, {"schedule": schedule}), inputs, outputs
+
+
+def _write_programs(
+    block: Block, stages: Sequence[Stage], schedule: ScheduleAttr, pointers: Mapping[SSAValue, SSAValue], pieces: Pieces
+) -> int:
+    """Write the programs of each run of ``stages`` with the same rows; returns how many there are."""
+    kind, unroll, width = schedule.kind.data, schedule.unroll.value.data, schedule.block.value.data
+    writer = Writer(block, schedule.lanes.value.data, None)
+    runs = [Programs(Plan(run, pieces.places), writer, pointers, kind, unroll, width) for run in runs_of(stages)]
+    program, first = writer.add(ProgramIdOp.of(0)), 0
+    for run in runs:
+        if len(runs) == 1:
+            run.write(program)
+        elif run.count:
+            _write_part(writer, run, program, first)
+        first += run.count
+    return first
+
+
+def _write_part(writer: Writer, run: Programs, program: SSAValue, first: int) -> None:
+    """The programs of ``run``, whose numbers begin with ``first``."""
+    own = writer.add(arith.SubiOp(program, writer.index(first)))  # of programs before, a very large number without sign
+    mine = writer.add(arith.CmpiOp(own, writer.index(run.count), "ult"))
+    block = Block()
+    writer.scopes.append(Scope(block))
+    run.write(own)
+    writer.add(scf.YieldOp())
+    writer.scopes.pop()
+    writer.add(scf.IfOp(mine, [], Region(block)))
+
+
+def _tensor(value: SSAValue) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def _access(value: SSAValue, access: str) -> dict[str, Attribute]:
+    type = _tensor(value)
+    steps = zip(type.get_shape(), steps_of(type), strict=True)
+    count = 0 if 0 in type.get_shape() else 1 + sum((size - 1) * step for size, step in steps)
+    return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(count, i64)}

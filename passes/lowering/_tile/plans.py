@@ -1,0 +1,101 @@
+"""The loops of a run of stages with the same rows: rows, nests of inner loops, and where stages read and write in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
+
+from fxc.passes.lowering._tile.forms import Form, address, collapsed
+from fxc.passes.lowering._tile.stages import Stage, rows_of
+
+INNER = 1000
+"""The number of the first inner loop of a nest; rows have lower ones."""
+
+
+@dataclass
+class Nest:
+    """Stages that run in one nest of inner loops, the last of which is the innermost."""
+
+    stages: list[Stage]
+    loops: list[int]
+    reductions: list[Stage] = field(default_factory=list)
+
+
+class Plan:
+    """``places``: a tensor that is part of another one, as the type of that and the number of its own first element.
+
+    ``rows`` and the loops of ``nests`` are joined where they can be, in the order of memory: of what is written where nothing
+    is reduced, else of the largest operand. ``sizes`` has the steps of each.
+    """
+
+    def __init__(self, stages: Sequence[Stage], places: Mapping[SSAValue, tuple[TensorType, int]]) -> None:
+        self.stages, self.places = stages, places
+        found = rows_of(stages)
+        self.sizes = dict[int, int](enumerate(found.sizes or ()))
+        self.rows = list(self.sizes)
+        self.nests = list[Nest]()
+        self.forms = dict[tuple[Stage, object], Form]()
+        for stage in stages:
+            self._add(stage, found.loops[stage], found.inner(stage))
+        model = self._model()
+        self.rows.sort(key=lambda loop: -abs(model.factor(loop)))
+        self._collapse(self.rows, list(self.forms))
+        for nest in self.nests:
+            nest.loops.sort(key=lambda loop: -abs(self._model(nest.stages).factor(loop)))
+            self._collapse(nest.loops, [key for key in self.forms if key[0] in nest.stages])
+
+    @property
+    def has_reductions(self) -> bool:
+        return any(nest.reductions for nest in self.nests)
+
+    def count(self, loops: Sequence[int]) -> int:
+        return math.prod(self.sizes[loop] for loop in loops)
+
+    def _add(self, stage: Stage, rows: Sequence[int], inner: Sequence[int]) -> None:
+        nest = self._nest(stage, [stage.sizes[loop] for loop in inner])
+        names = {loop: place for place, loop in enumerate(rows)} | dict(zip(inner, nest.loops, strict=True))
+        for argument, source, map in stage.reads():
+            self.forms[stage, argument] = self._form(source, map.results, stage).renamed(names)
+        for op in stage.op.body.block.ops:
+            if isinstance(op, linalg.IndexOp):
+                self.forms[stage, op] = Form(0, ((op.dim.value.data, 1),)).renamed(names)
+        self.forms[stage, None] = self._form(stage.result, stage.maps[-1].results, stage).renamed(names)
+
+    def _nest(self, stage: Stage, sizes: Sequence[int]) -> Nest:
+        """The nest of ``stage``: the last one, where that has the same loops and reduces nothing that ``stage`` reads."""
+        last = self.nests[-1] if self.nests else None
+        sources = {source for _, source, _ in stage.reads()}
+        fits = last is not None and [self.sizes[loop] for loop in last.loops] == list(sizes)
+        if last is None or not fits or any(reduction.result in sources for reduction in last.reductions):
+            first = INNER * (len(self.nests) + 1)
+            last = Nest([], [first + place for place in range(len(sizes))])
+            self.sizes |= dict(zip(last.loops, sizes, strict=True))
+            self.nests.append(last)
+        last.stages.append(stage)
+        if stage.is_reduction:
+            last.reductions.append(stage)
+        return last
+
+    def _form(self, value: SSAValue, index: Sequence, stage: Stage) -> Form:
+        assert isinstance(value.type, TensorType)
+        type, first = self.places.get(value, (value.type, 0))
+        return address(type, index, stage.sizes) + Form(first)
+
+    def _model(self, stages: Sequence[Stage] | None = None) -> Form:
+        """The form whose order the loops take."""
+        stages = self.stages if stages is None else stages
+        writes = [self.forms[stage, None] for stage in stages if not stage.is_reduction]
+        reads = [form for (stage, argument), form in self.forms.items() if stage in stages and argument is not None]
+        candidates = reads if any(stage.is_reduction for stage in stages) else writes
+        return max(candidates, key=lambda form: len(form.loops()), default=Form(0))
+
+    def _collapse(self, loops: list[int], keys: Sequence[tuple[Stage, object]]) -> None:
+        left, sizes, forms = collapsed(loops, self.sizes, [self.forms[key] for key in keys])
+        loops[:] = left
+        self.sizes |= sizes
+        self.forms |= dict(zip(keys, forms, strict=True))

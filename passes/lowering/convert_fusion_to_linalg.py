@@ -1,0 +1,121 @@
+"""convert-fusion-to-linalg: groups of torch ops as loops over elements.
+
+Assumes:    the torch level, one result a value (lower-simple-tuples), groups made by ``fuse`` or by hand.
+Guarantees: in a group of which every op has a rule (``_linalg/table.py``), or is made of operators that have, the body is
+            ``linalg.generic`` on tensors with ``arith`` and ``math`` in it: one for each result of the group, one for what
+            each reduction combines. Views are affine maps; pieces of a concatenation end in ``tensor.concat``. Types of
+            results stay. Half precision is computed, combined and kept in float32 and rounded where a tensor is stored and by
+            conversions. A result of the group that others in it read is read as stored.
+Keeps:      groups with an operator without rule, sizes that are not known, tensors that are not dense or of dtypes that
+            kernels do not take, tensors of several devices, or of a GPU where none is the target, results that share memory
+            with operands, numbers that the program does not state, integer divisions by what may be 0: they run as their
+            body, and are counted.
+Cost:       one walk; an element that several tensors are made of is written once for each. A PyTorch trace for each
+            operator without a rule.
+
+Before:
+    func.func @main(%x: tensor<4x3xf32>, %y: tensor<3xf32>) {
+      %s = fusion.group ({
+        %a = torch.aten.add.Tensor(%x, %y) : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+        %r = torch.aten.relu.default(%a) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+        fusion.yield %r : tensor<4x3xf32>
+      }) -> tensor<4x3xf32>
+      fx.output(%s) : (tensor<4x3xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4x3xf32>, %y: tensor<3xf32>) {
+      %s = fusion.group ({
+        %e = tensor.empty() : tensor<4x3xf32>
+        %r = linalg.generic {
+          indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+          iterator_types = ["parallel", "parallel"]
+        } ins(%x, %y : tensor<4x3xf32>, tensor<3xf32>) outs(%e : tensor<4x3xf32>) {
+        ^bb0(%p: f32, %q: f32, %o: f32):
+          %a = arith.addf %p, %q : f32
+          %z = arith.constant 0.0 : f32
+          %m = arith.maximumf %a, %z : f32
+          linalg.yield %m : f32
+        } -> tensor<4x3xf32>
+        fusion.yield %r : tensor<4x3xf32>
+      }) {tile.source = ["a = aten.add.Tensor", "r = aten.relu.default"]} -> tensor<4x3xf32>
+      fx.output(%s) : (tensor<4x3xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType
+from xdsl.ir import Block, Region
+from xdsl.passes import ModulePass
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import aliases
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.target import GpuAttr, TargetAttr, target_of
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.types import device
+from fxc.passes._decomposition import decompose
+from fxc.passes._statistics import count
+from fxc.passes.lowering._linalg.generics import Generics, check_types, has_rule
+from fxc.passes.lowering._linalg.scalars import Uncovered
+
+SOURCE = "tile.source"
+"""The attribute of a group, and of its kernels, that says what it computes."""
+
+
+@dataclass(frozen=True)
+class ConvertFusionToLinalgPass(ModulePass):
+    name = "convert-fusion-to-linalg"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        for group in [inner for inner in op.walk() if isinstance(inner, GroupOp)]:
+            if not any(isinstance(inner, TorchOp) for inner in group.body.block.ops):
+                continue
+            try:
+                body = _converted(ctx, group, target_of(op))
+            except Uncovered as reason:
+                count("groups left to the library")
+                count(f"because of {reason}")
+            else:
+                _replace(group, body)
+                count("groups converted")
+
+
+def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Block:
+    """The body of ``group`` in linalg. Uncovered where there is none."""
+    if any(aliases(group)):
+        raise Uncovered("results that share memory with operands")
+    if not isinstance(target, GpuAttr) and any(
+        device(v.type) != "cpu" for v in group.results if isinstance(v.type, TensorType)
+    ):
+        raise Uncovered("a device that is not the target")
+    copy = group.clone()
+    try:
+        pending = [op for op in copy.body.block.ops if isinstance(op, TorchOp) and not has_rule(op)]
+        while pending:
+            op = pending.pop()
+            check_types(op)
+            if not (parts := decompose(ctx, op)):
+                raise Uncovered(op.operator)
+            pending += [part for part in parts if not has_rule(part)]
+        return Generics(copy.body.block).convert()
+    finally:
+        copy.drop_all_references()
+
+
+def _replace(group: GroupOp, body: Block) -> None:
+    """Give ``group`` the body ``body``, and a note of what it was made of."""
+    names = [_name(op) for op in group.body.block.ops if isinstance(op, TorchOp)]
+    group.attributes[SOURCE] = ArrayAttr([StringAttr(name) for name in names])
+    old = group.detach_region(0)
+    group.add_region(Region(body))
+    old.erase()
+
+
+def _name(op: TorchOp) -> str:
+    names = ", ".join(result.name_hint or "_" for result in op.results)
+    return f"{names} = {op.operator}"

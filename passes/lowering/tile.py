@@ -1,0 +1,145 @@
+"""tile: kernels on blocks, as schedules say.
+
+Assumes:    groups with the attribute ``tile.schedule`` (``schedule``).
+Guarantees: each such group is gone: there is a ``tile.kernel`` in the module for each schedule, and a ``tile.launch`` of each
+            in the place of the group. Loops that go through memory in even steps are one loop, and loops are in the order of
+            memory. What a kernel combines stays in it. Loads and stores of full vectors have no mask. A kernel has the
+            schedule, and the names of what the group computes in ``tile.source``.
+Keeps:      groups without a schedule.
+Cost:       one walk over the groups, times ``unroll`` and three strips for each body.
+
+Before:
+    func.func @main(%x: tensor<4x8xf32>) {
+      %s = fusion.group ({
+        %e = tensor.empty() : tensor<4x8xf32>
+        %r = linalg.generic {
+          indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+          iterator_types = ["parallel", "parallel"]
+        } ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+        ^bb0(%a: f32, %o: f32):
+          %n = arith.negf %a : f32
+          linalg.yield %n : f32
+        } -> tensor<4x8xf32>
+        fusion.yield %r : tensor<4x8xf32>
+      }) {tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 32>]} -> tensor<4x8xf32>
+      fx.output(%s) : (tensor<4x8xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4x8xf32>) {
+      %s = tile.launch @kernel_0(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      fx.output(%s) : (tensor<4x8xf32>) -> ()
+    }
+    tile.kernel @kernel_0(
+      %x: !tile.ptr<f32> {tile.access = "read", tile.elements = 32 : i64},
+      %r: !tile.ptr<f32> {tile.access = "write", tile.elements = 32 : i64}
+    ) attributes {
+      grid = array<i64: 1>,
+      schedule = #tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 32>
+    } {
+      %size = arith.constant 32 : index
+      %zero = arith.constant 0 : index
+      %program = tile.program_id {axis = 0} : index
+      %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<32xf32>
+      %n = arith.negf %a : vector<32xf32>
+      tile.store %n, %r[%zero] strides [1] : vector<32xf32>, !tile.ptr<f32>
+      tile.return
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.diagnostics import OpPassFailedException
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.tile import KernelOp, LaunchOp, ScheduleAttr
+from fxc.passes._statistics import count
+from fxc.passes.lowering._tile.kernels import Pieces, make_kernel
+from fxc.passes.lowering._tile.stages import Stage, runs_of, stages_of
+
+SCHEDULE, SOURCE = "tile.schedule", "tile.source"
+
+
+@dataclass(frozen=True)
+class TilePass(ModulePass):
+    name = "tile"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        names = _fresh_names(op)
+        for group in [inner for inner in op.walk() if isinstance(inner, GroupOp) and SCHEDULE in inner.attributes]:
+            for kernel in _tile(group, names):
+                op.body.block.add_op(kernel)
+                count("kernels")
+
+
+def _fresh_names(module: ModuleOp) -> Iterator[str]:
+    """Names of kernels that the module does not have."""
+    taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
+    number = 0
+    while True:
+        if (name := f"kernel_{number}") not in taken:
+            yield name
+        number += 1
+
+
+def _tile(group: GroupOp, names: Iterator[str]) -> list[KernelOp]:
+    """Put launches in the place of ``group``; returns their kernels."""
+    stages, schedules = stages_of(group), _schedules(group)
+    _check(group, stages, schedules)
+    pieces, made = Pieces(group), dict[SSAValue, SSAValue]()
+    kernels, launches = list[KernelOp](), list[Operation]()
+    for schedule in schedules:
+        chosen = [stages[number] for number in schedule.numbers()]
+        kernel, inputs, outputs = make_kernel(next(names), chosen, schedule, _read_elsewhere(chosen), pieces)
+        kernel.attributes |= {name: group.attributes[name] for name in [SOURCE] if name in group.attributes}
+        launch = LaunchOp.of(kernel.sym_name.data, [made.get(value, value) for value in inputs], [v.type for v in outputs])
+        launch.location = kernel.location = group.location
+        made |= dict(zip(outputs, launch.results, strict=True))
+        kernels.append(kernel)
+        launches.append(launch)
+    Rewriter.insert_op(launches, InsertPoint.before(group))
+    for old, value in zip(group.results, group.yielded(), strict=True):
+        made[value].name_hint = old.name_hint
+        old.replace_all_uses_with(made[value])
+    Rewriter.erase_op(group)
+    return kernels
+
+
+def _schedules(group: GroupOp) -> list[ScheduleAttr]:
+    found = group.attributes[SCHEDULE]
+    if not isinstance(found, ArrayAttr) or not all(isinstance(schedule, ScheduleAttr) for schedule in found.data):
+        raise OpPassFailedException(f"{SCHEDULE} of a group is a list of #tile.schedule", group)
+    return list(found.data)  # type: ignore[arg-type]
+
+
+def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -> None:
+    """Refuse schedules that do not have each stage once, after those that it reads, with the rows of those in its kernel."""
+    order = [number for schedule in schedules for number in schedule.numbers()]
+    if sorted(order) != list(range(len(stages))):
+        raise OpPassFailedException(f"{SCHEDULE} must have each of the {len(stages)} stages once, but has {order}", group)
+    made = {stage.result: stage.number for stage in stages}
+    for place, number in enumerate(order):
+        read = [made[source] for _, source, _ in stages[number].reads() if source in made]
+        if missing := [other for other in read if other not in order[:place]]:
+            raise OpPassFailedException(f"{SCHEDULE} has stage {number} before stage {missing[0]}, which it reads", group)
+    for schedule in schedules:
+        runs = runs_of([stages[number] for number in schedule.numbers()])
+        home = {stage.result: number for number, run in enumerate(runs) for stage in run}
+        for number, run in enumerate(runs):
+            if any(home.get(source, number) != number for stage in run for _, source, _ in stage.reads()):
+                raise OpPassFailedException(
+                    f"{SCHEDULE} has stages in one kernel that read others of other rows: {schedule}", group
+                )
+
+
+def _read_elsewhere(stages: list[Stage]) -> set[SSAValue]:
+    """The results of ``stages`` that others than they read."""
+    inside = {stage.op for stage in stages}
+    return {stage.result for stage in stages if any(use.operation not in inside for use in stage.result.uses)}
