@@ -39,7 +39,7 @@ After:
           linalg.yield %n : f32
         } -> tensor<4x8xf32>
         fusion.yield %r : tensor<4x8xf32>
-      }) {tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 4, unroll = 1, block = 1024>]} -> tensor<4x8xf32>
+      }) {tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 1024>]} -> tensor<4x8xf32>
       fx.output(%s) : (tensor<4x8xf32>) -> ()
     }
 """
@@ -68,6 +68,9 @@ SMALLEST = 1024
 LONGEST, COLUMNS = 4096, 64
 """Elements: of a row that a GPU holds at once, and of the columns that a program of an outer reduction has."""
 
+REGISTERS = 4
+"""How many vectors a step of an elementwise loop works on, where the loop is that long: they hide each other's latency."""
+
 ACCUMULATORS = 4
 """How many vectors an inner reduction adds up side by side: an addition takes about four cycles, one may start in each."""
 
@@ -93,7 +96,7 @@ def _schedule(stages: Sequence[Stage], target: TargetAttr) -> ScheduleAttr:
 
 
 def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
-    """Lanes, unroll and block: a register, and what the first-level cache holds, or less for enough programs."""
+    """Lanes, unroll and block: a register or four, and what the first-level cache holds, or less for enough programs."""
     assert isinstance(target, CpuAttr)
     bits = max(_bits(stage) for stage in stages)
     lanes = target.lanes(bits)
@@ -102,7 +105,9 @@ def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
     elements = max(min(target.l1.value.data // (bits // 8) // 2, share), SMALLEST)
     if kind == "inner":
         return lanes, ACCUMULATORS, max(elements // max(_row(stages), 1), 1)
-    return (lanes, ACCUMULATORS, lanes * ACCUMULATORS) if kind == "outer" else (lanes, 1, elements)
+    if kind == "outer":
+        return lanes, ACCUMULATORS, lanes * ACCUMULATORS
+    return lanes * (REGISTERS if _innermost(stages) >= lanes * REGISTERS else 1), 1, elements
 
 
 def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
@@ -110,6 +115,12 @@ def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
     if kind == "inner":
         return min(1 << max(_row(stages) - 1, 0).bit_length(), LONGEST), 1, 1
     return (COLUMNS, 1, COLUMNS) if kind == "outer" else (SMALLEST, 1, SMALLEST)
+
+
+def _innermost(stages: Sequence[Stage]) -> int:
+    """How many elements lie behind each other in memory, for all that each stage of an elementwise kernel reads and writes."""
+    plans = [Plan([stage], {}) for stage in stages]
+    return min(plan.sizes[plan.rows[-1]] if plan.rows else 1 for plan in plans)
 
 
 def _row(stages: Sequence[Stage]) -> int:

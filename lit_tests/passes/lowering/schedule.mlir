@@ -1,9 +1,9 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=convert-fusion-to-linalg,schedule | filecheck %s
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=convert-fusion-to-linalg,schedule,schedule | filecheck %s
 
-/// No loop is reduced: lanes fill a register of the machine.
+/// No loop is reduced: lanes fill four registers of the machine.
 // CHECK-LABEL: func.func @elementwise
-// CHECK:         tile.schedule = [#tile.schedule<"elementwise", stages = [0, 1], lanes = 8, unroll = 1, block = 1024>]
+// CHECK:         tile.schedule = [#tile.schedule<"elementwise", stages = [0, 1], lanes = 32, unroll = 1, block = 1024>]
 builtin.module attributes {fxc.target = #target.cpu<vector_bits = 256>} {
   func.func @elementwise(%x: tensor<4x8xf32>) {
     %s, %t = fusion.group ({
@@ -19,7 +19,7 @@ builtin.module attributes {fxc.target = #target.cpu<vector_bits = 256>} {
 
 /// Wider numbers: fewer lanes.
 // CHECK-LABEL: func.func @double
-// CHECK:         #tile.schedule<"elementwise", stages = [0], lanes = 2,
+// CHECK:         #tile.schedule<"elementwise", stages = [0], lanes = 8,
 func.func @double(%x: tensor<4x8xf64>) {
   %s = fusion.group ({
     %a = torch.aten.neg.default(%x) : (tensor<4x8xf64>) -> tensor<4x8xf64>

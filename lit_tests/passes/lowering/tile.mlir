@@ -6,9 +6,9 @@
 // CHECK:         tile.kernel @kernel_0(%x: !tile.ptr<f32> {tile.access = "read", tile.elements = 32 : i64}, %a: !tile.ptr<f32> {tile.access = "write", tile.elements = 32 : i64}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<{{.*}}>, tile.source = ["a = aten.neg.default"]}
 // CHECK:           [[STOP:%.+]] = arith.constant 32 : index
 // CHECK:           scf.for [[I:%.+]] = {{.*}} to [[STOP]] step
-// CHECK-NEXT:        [[A:%.+]] = tile.load %x{{.}}[[I]]{{.}} strides [1] : !tile.ptr<f32> -> vector<4xf32>
-// CHECK-NEXT:        [[B:%.+]] = arith.negf [[A]] : vector<4xf32>
-// CHECK-NEXT:        tile.store [[B]], %a{{.}}[[I]]{{.}} strides [1] : vector<4xf32>
+// CHECK-NEXT:        [[A:%.+]] = tile.load %x{{.}}[[I]]{{.}} strides [1] : !tile.ptr<f32> -> vector<16xf32>
+// CHECK-NEXT:        [[B:%.+]] = arith.negf [[A]] : vector<16xf32>
+// CHECK-NEXT:        tile.store [[B]], %a{{.}}[[I]]{{.}} strides [1] : vector<16xf32>
 // CHECK-NOT:       tile.mask
 func.func @even(%x: tensor<4x8xf32>) {
   %s = fusion.group ({
@@ -76,7 +76,7 @@ func.func @reshaped(%x: tensor<4x6xf32>, %y: tensor<24xf32>) {
 /// Where memory is not in even steps along the lanes, each lane has its place.
 // CHECK-LABEL: func.func @gathered
 // CHECK:         tile.kernel
-// CHECK:           arith.divsi {{.*}} : vector<4xi64>
+// CHECK:           arith.divsi {{.*}} : vector<16xi64>
 // CHECK:           tile.gather %x
 func.func @gathered(%x: tensor<4x6xf32, #torch.meta<strides = [1, 4]>>, %y: tensor<24xf32>) {
   %s = fusion.group ({
