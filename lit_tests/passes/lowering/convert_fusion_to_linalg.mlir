@@ -330,3 +330,18 @@ func.func @variance(%x: tensor<4x8xf32>) {
   }) -> tensor<4xf32>
   fx.output(%s) : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// The first part of a dimension: the loop is shorter than what it goes through.
+// CHECK-LABEL: func.func @first_part
+// CHECK:         affine_map<(d0, d1) -> (d0, (d1 mod 8))>
+// CHECK:         ins(%x, %y : tensor<6x8xf32>, tensor<6x4xf32>)
+func.func @first_part(%x: tensor<6x8xf32>, %y: tensor<6x4xf32>) {
+  %s = fusion.group ({
+    %a, %b = torch.aten.split.Tensor(%x, 4, 1) : (tensor<6x8xf32>) -> (tensor<6x4xf32, #torch.meta<strides = [8, 1]>>, tensor<6x4xf32, #torch.meta<strides = [8, 1]>>)
+    %m = torch.aten.mul.Tensor(%a, %y) : (tensor<6x4xf32, #torch.meta<strides = [8, 1]>>, tensor<6x4xf32>) -> tensor<6x4xf32>
+    fusion.yield %m : tensor<6x4xf32>
+  }) -> tensor<6x4xf32>
+  fx.output(%s) : (tensor<6x4xf32>) -> ()
+}

@@ -220,11 +220,19 @@ class Body:
             total = total * self.shape[dim] + Scalar(self.block, number.result, "int64")
         return total
 
+    def _within(self, source: SSAValue, index: Index) -> Index:
+        """``index`` where a loop that stands alone goes through all of its dimension: the first part of one is ``d mod size``."""
+        pairs = zip(index, shape_of(source), strict=True)
+        return tuple(
+            expression % size if expression in self.loops and self.shape[self.loops.index(expression)] < size else expression
+            for expression, size in pairs
+        )
+
     def generic(self, element: SSAValue, output: SSAValue, kept: Iterable[int]) -> SSAValue:
         """Close the body with ``element``. The last argument of the block is that of ``output``, which has loops ``kept``."""
         kept = list(kept)
         inputs = [source for source, _ in self.inputs]
-        maps = [AffineMap(len(self.shape), 0, index) for _, index in self.inputs]
+        maps = [AffineMap(len(self.shape), 0, self._within(source, index)) for source, index in self.inputs]
         seen = {expression for map in maps for expression in map.results}
         if not seen.issuperset(self.loops[dim] for dim in range(len(self.shape)) if dim not in kept):
             inputs.append(self._extent())  # a loop that no operand shows the size of
