@@ -15,17 +15,30 @@ from fxc.dialects.torch_ops import OperatorDeclOp
 from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
 
 
+class Symbols:
+    """Names of a module's functions, and new ones."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.taken, self.last = set[str](), dict[str, int]()
+        for op in module.body.block.ops:
+            symbol = op.get_trait(SymbolOpInterface)
+            if symbol is not None and (name := symbol.get_sym_attr_name(op)) is not None:
+                self.taken.add(name.data)
+
+    def fresh(self, base: str) -> str:
+        """``base``, with a number where that name is taken; it is taken from then on."""
+        name, number = base, self.last.get(base, 0)
+        while name in self.taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        self.last[base] = number
+        return name
+
+
 def fresh_symbol(module: ModuleOp, base: str) -> str:
     """``base``, with a number where a symbol of ``module`` has that name."""
-    taken = set[str]()
-    for op in module.body.block.ops:
-        if (symbol := op.get_trait(SymbolOpInterface)) is not None and (name := symbol.get_sym_attr_name(op)) is not None:
-            taken.add(name.data)
-    name, i = base, 0
-    while name in taken:
-        i += 1
-        name = f"{base}_{i}"
-    return name
+    return Symbols(module).fresh(base)
 
 
 def differentiated_functions(module: ModuleOp) -> set[str]:

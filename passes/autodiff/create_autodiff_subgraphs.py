@@ -61,7 +61,7 @@ from fxc.passes._constants import is_constant
 from fxc.passes._memory import Memory, is_isolated
 from fxc.passes._slices import Slices
 from fxc.passes._statistics import count
-from fxc.passes.autodiff._functions import copy_op, differentiated_functions, fresh_symbol, unpack
+from fxc.passes.autodiff._functions import Symbols, copy_op, differentiated_functions, unpack
 from fxc.passes.autodiff._requires_grad import ARGUMENT, REQUIRES_GRAD, requires_grad
 from fxc.passes.autodiff._reverse import Activity
 
@@ -75,14 +75,15 @@ class CreateAutodiffSubgraphsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
-            taken = differentiated_functions(module)
+            taken, symbols = differentiated_functions(module), Symbols(module)
             for function in [inner for inner in module.body.block.ops if isinstance(inner, FuncOp)]:
                 if function.sym_name.data not in taken and len(function.body.blocks) == 1:
-                    _Function(module, ctx, function, self.threshold).run()
+                    _Function(module, symbols, ctx, function, self.threshold).run()
 
 
 class _Function:
-    def __init__(self, module: ModuleOp, context: FxcContext, function: FuncOp, threshold: int) -> None:
+    def __init__(self, module: ModuleOp, symbols: Symbols, context: FxcContext, function: FuncOp, threshold: int) -> None:
+        self.symbols = symbols
         self.module, self.context, self.semantics = module, context, context.semantics
         self.function, self.threshold = function, threshold
         self.views = dict[object, Sequence[tuple[int, int]] | None]()
@@ -223,7 +224,7 @@ class _Function:
         """The call of a new function that holds ``members``, which are detached."""
         inside, inputs = set(members), _inputs(members)
         outputs = _outputs(members, inside)
-        name = fresh_symbol(self.module, "subgraph")
+        name = self.symbols.fresh("subgraph")
         call = SubgraphOp.of(name, inputs, [value.type for value in outputs])
         call.location = members[0].location
         if not all(value in self.active for value in outputs):
