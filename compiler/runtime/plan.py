@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import getitem
 from types import MappingProxyType
@@ -13,6 +13,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from fxc.runtime import autocast
 from fxc.runtime.autograd import DifferentiableSubgraph
+from fxc.runtime.direct_call import direct_call
 from fxc.runtime.signature import Signature
 
 
@@ -56,6 +57,7 @@ class Plan:
         self.module, self.signature, self.training = module, signature, training
         self.times = MappingProxyType(dict(times or {}))
         self.hits, self.misses = 0, 0
+        self._direct: tuple[str, Callable[..., Any] | None] = ("", None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.signature.fits(args, kwargs):
@@ -70,10 +72,19 @@ class Plan:
             with autocast.off():
                 return self.run(args, kwargs)
         # forward, not __call__: a plan has no hooks, and GraphModule's wrappers cost more than the whole check
+        forward = self.module.forward if kwargs else self._forward()
         if self.training or not torch.is_grad_enabled():
-            return self.module.forward(*args, **kwargs)
+            return forward(*args, **kwargs)
         with torch.no_grad():
-            return self.module.forward(*args, **kwargs)
+            return forward(*args, **kwargs)
+
+    def _forward(self) -> Callable[..., Any]:
+        """What to call with positional arguments; made anew where the module was recompiled."""
+        code, direct = self._direct
+        if code is not self.module._code:
+            direct = direct_call(self.module)
+            self._direct = self.module._code, direct
+        return direct or self.module.forward
 
     @property
     def graph(self) -> Graph:
