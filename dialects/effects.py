@@ -69,7 +69,9 @@ FRESH_COMPOSITES = frozenset(
         "adaptive_avg_pool3d", "scaled_dot_product_attention", "cross_entropy_loss", "nll_loss_nd", "l1_loss", "kl_div",
         "cosine_similarity", "square", "divide.Tensor", "multiply.Tensor", "subtract.Tensor", "true_divide.Tensor",
         "negative", "absolute", "clip", "selu", "relu6", "one_hot", "var.dim", "std.dim", "var_mean.dim", "std_mean.dim",
-        "argsort", "isfinite", "fliplr", "log_sigmoid", "prelu",
+        "argsort", "isfinite", "fliplr", "log_sigmoid", "prelu", "silu_backward", "max.other", "min.other", "divide.Scalar",
+        "true_divide.Scalar", "special_erfc", "fix", "__and__.Tensor", "__or__.Tensor", "__xor__.Tensor", "__and__.Scalar",
+        "__or__.Scalar", "__xor__.Scalar", "where.ScalarSelf", "where.ScalarOther", "where.Scalar",
     }
 )  # fmt: skip
 """Composite operators of ``aten`` that always allocate what they return; of others that cannot be told (``dropout``)."""

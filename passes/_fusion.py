@@ -16,14 +16,21 @@ from fxc.dialects.types import FloatType, device, layout, sizes
 from fxc.dialects.values import bool_attr
 from fxc.passes._broadcasting import broadcasts
 from fxc.passes._constants import is_constant
+from fxc.passes._fusion_cost import Extent
 from fxc.passes._slices import Slices
 
 MOST_VALUES = 128
 """How many inputs and outputs a group may have together."""
 
+DEVICES = "devices: a group runs on one"
+CONCATENATIONS = "concatenations: a group has one"
+VALUES = f"values: a group has at most {MOST_VALUES} inputs and outputs"
+CYCLE = "cycle: what lies between the two would wait for the group, and the group for it"
+"""Rules by which two slices stay two, as remarks say them."""
+
 
 @dataclass
-class _Border:
+class Border:
     """What a slice reads of others and how often, how often others read which of its results, where it runs, and how many
     of its ops are concatenations."""
 
@@ -31,44 +38,87 @@ class _Border:
     outputs: Counter[SSAValue]
     devices: frozenset[str]
     concatenations: int
+    extent: Extent | None = None
+    """Its loops, where kernels are asked for."""
 
     @classmethod
-    def of(cls, op: Operation) -> _Border:
+    def of(cls, op: Operation) -> Border:
         uses = Counter[SSAValue]({result: count for result in op.results if (count := sum(1 for _ in result.uses))})
         inputs = Counter(value for value in op.operands if not is_host_constant(value))
         devices = frozenset(device(result.type) for result in op.results if isinstance(result.type, TensorType))
         return cls(inputs, uses, devices, is_concatenation(op))
 
-    def joined(self, other: _Border) -> _Border:
+    def joined(self, other: Border) -> Border:
         """That of both, which are one slice: a Counter keeps no count that falls to zero."""
         inputs, outputs = self.inputs + other.inputs, self.outputs + other.outputs
-        return _Border(
-            inputs=Counter({value: count for value, count in inputs.items() if value not in outputs}),
-            outputs=outputs - inputs,
+        for value in inputs.keys() & outputs.keys():
+            outputs[value] -= inputs.pop(value)
+        return Border(
+            inputs=inputs,
+            outputs=+outputs,
             devices=self.devices | other.devices,
             concatenations=self.concatenations + other.concatenations,
         )
 
-    def fits(self) -> bool:
-        return len(self.devices) == 1 and self.concatenations <= 1 and len(self.inputs) + len(self.outputs) <= MOST_VALUES
+    def is_full(self) -> bool:
+        """Whether a group of this border takes no other value."""
+        return len(self.inputs) + len(self.outputs) >= MOST_VALUES
+
+    def refusal(self) -> str | None:
+        """The rule that a group of this border breaks."""
+        if len(self.devices) != 1:
+            return DEVICES
+        if self.concatenations > 1:
+            return CONCATENATIONS
+        return VALUES if len(self.inputs) + len(self.outputs) > MOST_VALUES else None
 
 
 class Groups(Slices):
     """The groups of ``ops``: of pointwise ops first, then of each concatenation with producers; chunks join what reads them."""
 
     def __init__(self, ops: Sequence[Operation]) -> None:
-        super().__init__(ops, {op for op in ops if is_pointwise(op)}, lambda op: True)
-        self.borders = dict[int, _Border]()
+        members = {op for op in ops if self.is_member(op)}
+        super().__init__(ops, members, self.is_root)
+        self.borders = dict[int, Border]()
+        self.refused = dict[tuple[int, int], str]()
+        """Producer and consumer that were not made one, and the rule that forbade it."""
+
+    def is_member(self, op: Operation) -> bool:
+        """Whether ``op`` may be in a group."""
+        return is_pointwise(op)
+
+    def is_root(self, op: Operation) -> bool:
+        """Whether a group may grow from ``op``."""
+        return True
+
+    def joins(self, op: Operation) -> bool:
+        """Whether ``op`` is a concatenation that may end a group."""
+        return joins_tensors(op)
+
+    def cuts(self, op: Operation) -> bool:
+        """Whether ``op`` is a chunk that may join a group."""
+        return is_chunk(op)
+
+    def widen(self) -> None:
+        """Make slices one that do not read each other."""
+
+    def objection(self, producer: int, consumer: int, joined: Border) -> str | None:
+        """A rule, beyond those of every group, that forbids to make the slices of two ops one."""
+        return None
+
+    def is_group(self, members: Sequence[Operation]) -> bool:
+        return len(members) > 1
 
     def groups(self) -> list[list[Operation]]:
         super().groups()
+        self.widen()
         for i in reversed(range(len(self.ops))):
-            if joins_tensors(self.ops[i]):
+            if self.joins(self.ops[i]):
                 self._grow(i)
         for i, op in enumerate(self.ops):
-            if is_chunk(op):
+            if self.cuts(op):
                 self._pull(i)
-        return [members for members in self._found() if len(members) > 1]
+        return [members for members in self._found() if self.is_group(members)]
 
     def reader(self, op: Operation) -> int | None:
         """The one slice that reads the results of ``op``, where nothing else does."""
@@ -86,17 +136,28 @@ class Groups(Slices):
             self._merge(i, reader)
 
     def _merge(self, producer: int, consumer: int) -> bool:
-        joined = self._border(producer).joined(self._border(consumer))
-        if not joined.fits() or not super()._merge(producer, consumer):
+        joined = self.joined_border(producer, consumer)
+        rule = joined.refusal() or self.objection(producer, consumer, joined)
+        if rule is not None or not super()._merge(producer, consumer):
+            self.refused[producer, consumer] = rule or CYCLE
             return False
         self.borders[self.graph.find(consumer)] = joined
         return True
 
-    def _border(self, i: int) -> _Border:
+    def border(self, i: int) -> Border:
+        """That of the slice of the op ``i``."""
         root = self.graph.find(i)
         if root not in self.borders:
-            self.borders[root] = _Border.of(self.ops[root])
+            self.borders[root] = self.new_border(root)
         return self.borders[root]
+
+    def new_border(self, i: int) -> Border:
+        """That of the op ``i`` alone."""
+        return Border.of(self.ops[i])
+
+    def joined_border(self, producer: int, consumer: int) -> Border:
+        """That of the slices of two ops, were they one."""
+        return self.border(producer).joined(self.border(consumer))
 
 
 def is_pointwise(op: Operation) -> bool:

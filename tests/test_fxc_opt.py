@@ -46,6 +46,7 @@ def test_files(tmp_path: Path) -> None:
         (["-p", "canonicalise"], TEXT, "there is no pass or pipeline canonicalise"),
         (["-p", "a(b"], TEXT, "malformed pipeline"),
         (["--print-ir-after=nothing"], TEXT, "there is no pass nothing to print around"),
+        (["--remarks=nothing"], TEXT, "there is no pass nothing to explain"),
         (["--run-reproducer"], TEXT, "<stdin> holds no reproducer"),
         (["--run-reproducer", "-p", "cse"], TEXT, "--run-reproducer takes the pipeline from the file"),
     ],

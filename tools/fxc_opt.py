@@ -16,6 +16,7 @@ import click
 
 from fxc.errors import FxcError, InputError, PipelineError, nearest
 from fxc.pass_registry import PassRegistry
+from fxc.passes._remarks import remarking
 from fxc.pipelines import NAMED
 from fxc.print_ir import PrintIR
 from fxc.statistics import Statistics
@@ -92,6 +93,8 @@ Examples:
 @_LOOK("--print-ir-after-failure", is_flag=True, help="Dump what a failing pass left.")
 @_LOOK("--timing", is_flag=True, help="Print where the time went.")
 @_LOOK("--statistics", is_flag=True, help="Print ops before and after each pass, and what the pass counted.")
+@_LOOK("--remarks", multiple=True, metavar="PASS", shell_complete=_complete_passes,
+       help="Print why this pass did not do what it might have done. May be repeated.")
 @_LOOK("--traceback", is_flag=True, help="Print Python's traceback with an error.")
 @click.pass_context
 def command(click_context: click.Context, **arguments: Any) -> None:
@@ -143,7 +146,8 @@ def _run(arguments: dict[str, Any]) -> int:
     timer, statistics = Timer(), Statistics()
     print_ir = _print_ir(arguments, registry)
     watchers = (statistics, print_ir) if arguments["statistics"] else (print_ir,)
-    outcome = drive(_driver_options(arguments, registry), read_text(arguments["file"]), timer, watchers)
+    with remarking(_known(arguments["remarks"], registry, "to explain"), sys.stderr.write):
+        outcome = drive(_driver_options(arguments, registry), read_text(arguments["file"]), timer, watchers)
     if outcome.output is not None:
         _write(arguments["output"], outcome.output)
     for error in outcome.errors:
@@ -179,13 +183,10 @@ def _driver_options(arguments: dict[str, Any], registry: PassRegistry) -> Driver
 
 
 def _print_ir(arguments: dict[str, Any], registry: PassRegistry) -> PrintIR:
-    for name in (*arguments["print_ir_before"], *arguments["print_ir_after"]):
-        if name not in registry:
-            raise PipelineError(f"there is no pass {name} to print around", hint=nearest(name, registry.names()))
     return PrintIR(
         write=sys.stderr.write,
-        before=frozenset(arguments["print_ir_before"]),
-        after=frozenset(arguments["print_ir_after"]),
+        before=_known(arguments["print_ir_before"], registry, "to print around"),
+        after=_known(arguments["print_ir_after"], registry, "to print around"),
         before_all=arguments["print_ir_before_all"],
         after_all=arguments["print_ir_after_all"],
         after_change=arguments["print_ir_after_change"],
@@ -193,6 +194,14 @@ def _print_ir(arguments: dict[str, Any], registry: PassRegistry) -> PrintIR:
         debuginfo=arguments["print_debuginfo"],
         generic=arguments["print_op_generic"],
     )
+
+
+def _known(names: Sequence[str], registry: PassRegistry, purpose: str) -> frozenset[str]:
+    """``names``, all of which must be passes."""
+    for name in names:
+        if name not in registry:
+            raise PipelineError(f"there is no pass {name} {purpose}", hint=nearest(name, registry.names()))
+    return frozenset(names)
 
 
 def _write(file: str | None, text: str) -> None:

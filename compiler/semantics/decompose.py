@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
+from torch._subclasses.functional_tensor import dispatch_functionalize
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from xdsl.dialects.builtin import FunctionType, TupleType
@@ -17,6 +18,8 @@ from xdsl.ir import Region, SSAValue
 from fxc.dialects.effects import is_pure
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops import TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.values import NoneValueAttr
 from fxc.errors import FxcError
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
@@ -43,6 +46,9 @@ def decompose(op: TorchOp, world: FakeWorld, interpreter: Interpreter) -> FuncOp
         if writing := _rules(_writing(graph)):  # a part that may write, but does not at these arguments
             fakes = [world.fake(value.type) for value in inputs]
             graph = _trace(run, fakes, {**_rules([target]), **writing}, world)
+        if _writing(graph):  # what a composite operator writes it has made itself
+            fakes = [world.fake(value.type) for value in inputs]
+            graph = _trace(dispatch_functionalize(run), fakes, _rules([target]), world)
     except (FxcError, RuntimeError, NotImplementedError):
         return None  # sizes that the rule cannot do without, or a layout that cannot be faked
     if any(node.target is target for node in graph.graph.nodes):
@@ -75,11 +81,20 @@ def _function(op: TorchOp, graph: GraphModule, world: FakeWorld) -> FuncOp | Non
     output = block.last_op
     assert isinstance(output, OutputOp)
     returned = output.trees()[0][0]
-    values = [value for value in returned if isinstance(value, SSAValue)]
     inner = [part for part in block.ops if part is not output]
-    if importer.operators or len(values) != len(op.results) or not all(map(is_pure, inner)):
+    if importer.operators or len(returned) != len(op.results) or not all(map(is_pure, inner)):
+        return None
+    nones = [ConstantOp.of(tree, result.type) for tree, result in zip(returned, op.results, strict=True) if _is_none(tree)]
+    block.insert_ops_before(nones, output)
+    rest = iter(nones)
+    values = [next(rest).results[0] if _is_none(tree) else tree for tree in returned]
+    if not all(isinstance(value, SSAValue) for value in values):
         return None
     block.erase_op(output)
     block.add_op(ReturnOp(*values))
     types = FunctionType.from_lists([argument.type for argument in block.args], [value.type for value in values])
     return FuncOp(op.operator.split(".")[1], types, Region(block), "private")
+
+
+def _is_none(tree: object) -> bool:
+    return isinstance(tree, NoneValueAttr)

@@ -29,6 +29,39 @@ NORMS = frozenset(
 )  # fmt: skip
 """Operators that are statistics of a tensor and pointwise work."""
 
+STATISTICS = frozenset(
+    {
+        "aten.softmax.int", "aten._softmax.default", "aten.log_softmax.int", "aten._log_softmax.default",
+        "aten._softmax_backward_data.default", "aten._log_softmax_backward_data.default",
+        "aten.rms_norm.default", "aten._fused_rms_norm.default", "aten._fused_rms_norm_backward.default",
+        "aten.native_layer_norm_backward.default", "aten.native_group_norm_backward.default",
+        "aten.native_batch_norm_backward.default", "aten.cudnn_batch_norm_backward.default",
+        "aten.miopen_batch_norm_backward.default", "aten.batch_norm_backward.default",
+        "aten.cross_entropy_loss.default", "aten.nll_loss.default", "aten.nll_loss_nd.default",
+        "aten.nll_loss_forward.default", "aten.nll_loss_backward.default", "aten.mse_loss.default", "aten.l1_loss.default",
+        "aten.kl_div.default", "aten.smooth_l1_loss.default", "aten.huber_loss.default", "aten.binary_cross_entropy.default",
+        "aten.binary_cross_entropy_with_logits.default", "aten.instance_norm.default", "aten.glu.default",
+        "aten.var_mean.default", "aten.var_mean.dim", "aten.var_mean.correction", "aten.std_mean.default",
+        "aten.std_mean.dim", "aten.std_mean.correction", "aten.var.default", "aten.var.dim", "aten.std.default",
+        "aten.std.dim", "aten.logsumexp.default",
+    }
+)  # fmt: skip
+"""Other operators that are reductions and pointwise work, and the derivatives of norms."""
+
+COSTLY: Mapping[str, int] = MappingProxyType(
+    {name: 4 for name in ("div", "true_divide", "sqrt", "rsqrt", "reciprocal", "remainder", "fmod", "floor_divide")}
+    | {
+        name: 16
+        for name in (
+            "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "sigmoid", "silu", "softplus",
+            "elu", "mish", "logaddexp", "sinh", "cosh", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "logit",
+            "log_sigmoid_forward", "xlogy", "celu",
+        )
+    }
+    | {name: 24 for name in ("pow", "gelu", "gelu_backward", "silu_backward", "erf", "erfc", "erfinv", "lgamma", "digamma")}
+)  # fmt: skip
+"""Pointwise operators -> how many additions an element of them takes about as long as."""
+
 EQUAL_SHAPES = frozenset({"aten.gelu_backward.default"})
 """Pointwise operators of which some kernel takes equal shapes only, though the table has the flag ``p`` for them."""
 
@@ -51,6 +84,15 @@ def is_split(op: Operation) -> bool:
 
 def is_norm(op: Operation) -> bool:
     return _operator(op) in NORMS
+
+
+def is_statistics(op: Operation) -> bool:
+    return _operator(op) in STATISTICS
+
+
+def operations(op: Operation) -> int:
+    """How many additions an element of the pointwise ``op`` takes about as long as."""
+    return COSTLY.get(_operator(op).split(".")[1], 1)
 
 
 def takes_equal_shapes(op: Operation) -> bool:

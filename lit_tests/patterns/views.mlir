@@ -291,3 +291,21 @@ func.func @in_regions(%p: tensor<i1>, %x: tensor<4xf32>) {
   }) : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
   fx.output(%h) : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// A contiguous tensor in other sizes; not with an offset, with gaps, or a part of it.
+// CHECK-LABEL: func.func @as_strided
+// CHECK-NEXT:    %a = torch.aten.view.default(%x, [3, 2])
+// CHECK-NEXT:    %b = torch.aten.as_strided.default
+// CHECK-NEXT:    %c = torch.aten.as_strided.default
+// CHECK-NEXT:    %d = torch.aten.as_strided.default
+// CHECK-NEXT:    %e = torch.aten.as_strided.default
+func.func @as_strided(%x: tensor<2x3xf32>, %y: tensor<2x3xf32, #torch.meta<strides = [1, 2]>>) {
+  %a = torch.aten.as_strided.default(%x, [3, 2], [2, 1]) : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %b = torch.aten.as_strided.default(%x, [3, 2], [2, 1], 0) : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %c = torch.aten.as_strided.default(%x, [2, 2], [2, 1]) : (tensor<2x3xf32>) -> tensor<2x2xf32>
+  %d = torch.aten.as_strided.default(%x, [3, 2], [1, 3]) : (tensor<2x3xf32>) -> tensor<3x2xf32, #torch.meta<strides = [1, 3]>>
+  %e = torch.aten.as_strided.default(%y, [3, 2], [2, 1]) : (tensor<2x3xf32, #torch.meta<strides = [1, 2]>>) -> tensor<3x2xf32>
+  fx.output((%a, %b, %c, %d, %e)) : (tensor<3x2xf32>, tensor<3x2xf32>, tensor<2x2xf32>, tensor<3x2xf32, #torch.meta<strides = [1, 3]>>, tensor<3x2xf32>) -> ()
+}

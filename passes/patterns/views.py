@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute
 
 from fxc.dialects.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.types import layout, strides
+from fxc.dialects.types import layout, sizes, strides
 from fxc.dialects.values import int_attr
 from fxc.passes._matching import integer, integers, is_complex, is_left_out, producer, rank, same_type, torch_op
 from fxc.passes._rewriting import Pattern, PatternRewriter
@@ -58,6 +62,20 @@ class ReshapeOfReshape(Pattern):
         if strides(type) is not None or layout(type) != "strided":  # type: ignore[arg-type]
             return
         rewriter.replace(op, op.rebuilt({**op.bound(), "self": inner.operands[0]}))
+
+
+class ContiguousAsStrided(Pattern):
+    """as_strided(x, a, strides) -> view(x, a), where x and the result are contiguous and have as many elements"""
+
+    ROOTS = ("aten.as_strided.default",)
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        types = [op.operands[0].type, op.results[0].type]
+        if op.argument("storage_offset") is not None or any(_elements(type) is None for type in types):
+            return
+        if _elements(types[0]) == _elements(types[1]) and (size := op.argument("size")) is not None:
+            view = torch_op("aten.view.default")
+            rewriter.replace(op, view.build_call([op.operands[0], size], {}, op.result_types, location=op.location))
 
 
 class ExpandOfExpand(Pattern):
@@ -181,6 +199,14 @@ class CatOfOne(Pattern):
             rewriter.forward(op, op.operands[0])
 
 
+def _elements(type: Attribute) -> int | None:
+    """How many elements a contiguous tensor has; None where it is none, or where that is not known."""
+    if not isinstance(type, TensorType) or strides(type) is not None or layout(type) != "strided":
+        return None
+    known = sizes(type)
+    return math.prod(size for size in known if isinstance(size, int)) if all(isinstance(s, int) for s in known) else None
+
+
 def _permutation(op: TorchOp) -> list[int] | None:
     """Which dimension of the argument each dimension of the result is; None where that is not constant."""
     count = rank(op.operands[0])
@@ -214,6 +240,6 @@ def _dim(op: TorchOp) -> int | None:
 
 
 PATTERNS: tuple[Pattern, ...] = (
-    IdentityPermute(), PermuteOfPermute(), ReshapeOfReshape(), ExpandOfExpand(), SqueezeOfUnsqueeze(), NoOpView(),
-    NoOpConversion(), WholeSlice(), IdleDropout(), RealConjugate(), NoOpCopy(), NoOpRepeat(), CatOfOne(),
+    IdentityPermute(), PermuteOfPermute(), ReshapeOfReshape(), ContiguousAsStrided(), ExpandOfExpand(), SqueezeOfUnsqueeze(),
+    NoOpView(), NoOpConversion(), WholeSlice(), IdleDropout(), RealConjugate(), NoOpCopy(), NoOpRepeat(), CatOfOne(),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=decompose-ops | filecheck %s
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=decompose-ops,decompose-ops | filecheck %s
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=decompose-ops{cpu=true} | filecheck %s --check-prefix=ALL
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=decompose-ops{reductions=true} | filecheck %s --check-prefix=ROWS
 
 /// Both factors are one, in whatever way that is said. The result keeps its type.
 // CHECK-LABEL: func.func @addmm
@@ -153,4 +154,50 @@ func.func @inference(%x: tensor<2x4x5xf32>, %v: tensor<4xf32>) {
 func.func @packed(%x: tensor<2x4xf32, #torch.meta<device = "meta">>, %v: tensor<4xf32, #torch.meta<device = "meta">>) {
   %t = torch.aten.native_layer_norm.default(%x, [4], %v, %v, 1.0e-05) : (tensor<2x4xf32, #torch.meta<device = "meta">>, tensor<4xf32, #torch.meta<device = "meta">>, tensor<4xf32, #torch.meta<device = "meta">>) -> tuple<tensor<2x4xf32, #torch.meta<device = "meta">>, tensor<2x1xf32, #torch.meta<device = "meta">>, tensor<2x1xf32, #torch.meta<device = "meta">>>
   fx.output(%t) : (tuple<tensor<2x4xf32, #torch.meta<device = "meta">>, tensor<2x1xf32, #torch.meta<device = "meta">>, tensor<2x1xf32, #torch.meta<device = "meta">>>) -> ()
+}
+
+// -----
+
+/// Reductions and pointwise work stay in one operator unless they are asked for, on every device.
+// CHECK-LABEL: func.func @reductions
+// CHECK-NEXT:    torch.aten.softmax.int
+// CHECK-NEXT:    torch.aten.rms_norm.default
+// CHECK-NEXT:    torch.aten._softmax_backward_data.default
+// ROWS-LABEL:  func.func @reductions
+// ROWS-NEXT:     torch.aten.amax.default(%x, [1], true)
+// ROWS-NEXT:     torch.aten.sub.Tensor
+// ROWS-NEXT:     torch.aten.exp.default
+// ROWS-NEXT:     torch.aten.sum.dim_IntList
+// ROWS-NEXT:     %a = torch.aten.div.Tensor
+// ROWS-NEXT:     torch.aten.pow.Tensor_Scalar
+// ROWS-NEXT:     torch.aten.mean.dim
+// ROWS-NEXT:     torch.aten.add.Scalar
+// ROWS-NEXT:     torch.aten.rsqrt.default
+// ROWS-NEXT:     torch.aten.mul.Tensor
+// ROWS-NEXT:     %b = torch.aten.mul.Tensor
+// ROWS-NOT:      _softmax_backward_data
+// ROWS:          fx.output
+func.func @reductions(%x: tensor<4x5xf32>, %w: tensor<5xf32>) {
+  %a = torch.aten.softmax.int(%x, 1) : (tensor<4x5xf32>) -> tensor<4x5xf32>
+  %b = torch.aten.rms_norm.default(%x, [5], %w, 1.0e-05) : (tensor<4x5xf32>, tensor<5xf32>) -> tensor<4x5xf32>
+  %c = torch.aten._softmax_backward_data.default(%a, %b, 1, torch.float32) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  fx.output((%a, %b, %c)) : (tensor<4x5xf32>, tensor<4x5xf32>, tensor<4x5xf32>) -> ()
+}
+
+// -----
+
+/// A dropout that draws is the draw that PyTorch makes, and pointwise work; not one that draws nothing, or on another device.
+// CHECK-LABEL: func.func @dropout
+// CHECK-COUNT-3: torch.aten.dropout.default
+// ROWS-LABEL:  func.func @dropout
+// ROWS-NEXT:     %[[D:.*]] = torch.aten.bernoulli.p(%x, 0.75)
+// ROWS-NEXT:     %[[N:.*]] = torch.aten.div.Tensor(%[[D]], 0.75)
+// ROWS-NEXT:     %a = torch.aten.mul.Tensor(%x, %[[N]])
+// ROWS-NEXT:     %b = torch.aten.dropout.default
+// ROWS-NEXT:     %c = torch.aten.dropout.default
+func.func @dropout(%x: tensor<4xf32>, %y: tensor<4xf32, #torch.meta<device = "cuda:0">>) {
+  %a = torch.aten.dropout.default(%x, 0.25, true) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.dropout.default(%x, 0.25, false) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.dropout.default(%y, 0.25, true) : (tensor<4xf32, #torch.meta<device = "cuda:0">>) -> tensor<4xf32, #torch.meta<device = "cuda:0">>
+  fx.output((%a, %b, %c)) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32, #torch.meta<device = "cuda:0">>) -> ()
 }

@@ -1,0 +1,318 @@
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=fuse{reductions=true} | filecheck %s
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=fuse{reductions=true},fuse{reductions=true} | filecheck %s
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=fuse{reductions=true} --remarks=fuse 2>&1 >/dev/null | filecheck %s --check-prefix=WHY
+
+/// A reduction of rows, and what goes on with the same rows.
+// CHECK-LABEL: func.func @softmax
+// CHECK-NEXT:    %d = fusion.group ({
+// CHECK-NEXT:      torch.aten.amax.default
+// CHECK:           torch.aten.div.Tensor
+// CHECK-NEXT:      fusion.yield %d_1 : tensor<64x256xf32>
+// CHECK-NEXT:    }) -> tensor<64x256xf32>
+// CHECK-NEXT:    fx.output
+// WHY-NOT:       @softmax
+func.func @softmax(%x: tensor<64x256xf32>) {
+  %m = torch.aten.amax.default(%x, [1], true) : (tensor<64x256xf32>) -> tensor<64x1xf32>
+  %s = torch.aten.sub.Tensor(%x, %m) : (tensor<64x256xf32>, tensor<64x1xf32>) -> tensor<64x256xf32>
+  %e = torch.aten.exp.default(%s) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %t = torch.aten.sum.dim_IntList(%e, [1], true) : (tensor<64x256xf32>) -> tensor<64x1xf32>
+  %d = torch.aten.div.Tensor(%e, %t) : (tensor<64x256xf32>, tensor<64x1xf32>) -> tensor<64x256xf32>
+  fx.output((%d,)) : (tensor<64x256xf32>) -> ()
+}
+
+// -----
+
+/// Reductions that keep other dimensions, of a square too.
+// CHECK-LABEL: func.func @rows
+// CHECK-NEXT:    %c = torch.aten.sum.dim_IntList(%x, [0], true)
+// CHECK-NEXT:    %e = fusion.group
+// CHECK-NOT:       [0]
+// CHECK:         fx.output
+// WHY:           remark: fuse: rows: two reductions that keep other dimensions: %c = aten.sum.dim_IntList (in @rows), %e = aten.mul.Tensor (in @rows)
+func.func @rows(%x: tensor<128x128xf32>) {
+  %c = torch.aten.sum.dim_IntList(%x, [0], true) : (tensor<128x128xf32>) -> tensor<1x128xf32>
+  %r = torch.aten.sum.dim_IntList(%x, [1], true) : (tensor<128x128xf32>) -> tensor<128x1xf32>
+  %d = torch.aten.mul.Tensor(%x, %r) : (tensor<128x128xf32>, tensor<128x1xf32>) -> tensor<128x128xf32>
+  %e = torch.aten.mul.Tensor(%d, %c) : (tensor<128x128xf32>, tensor<1x128xf32>) -> tensor<128x128xf32>
+  fx.output((%e,)) : (tensor<128x128xf32>) -> ()
+}
+
+// -----
+
+/// A full reduction takes its producers in. What reads it over a large tensor would have one row; over a small one it may.
+// CHECK-LABEL: func.func @parallelism
+// CHECK-NEXT:    %t = fusion.group ({
+// CHECK-NEXT:      torch.aten.abs.default
+// CHECK-NEXT:      torch.aten.sum.default
+// CHECK:         %n = fusion.group ({
+// CHECK-NEXT:      torch.aten.div.Tensor
+// WHY:           remark: fuse: parallelism: too few rows for what each of them would do: %t = aten.sum.default (in @parallelism), %d = aten.div.Tensor
+func.func @parallelism(%x: tensor<256x256xf32>) {
+  %a = torch.aten.abs.default(%x) : (tensor<256x256xf32>) -> tensor<256x256xf32>
+  %t = torch.aten.sum.default(%a) : (tensor<256x256xf32>) -> tensor<f32>
+  %d = torch.aten.div.Tensor(%x, %t) : (tensor<256x256xf32>, tensor<f32>) -> tensor<256x256xf32>
+  %n = torch.aten.neg.default(%d) : (tensor<256x256xf32>) -> tensor<256x256xf32>
+  fx.output((%n,)) : (tensor<256x256xf32>) -> ()
+}
+
+// -----
+
+/// Of a small tensor one program does all.
+// CHECK-LABEL: func.func @small
+// CHECK-NEXT:    %n = fusion.group ({
+// CHECK-NEXT:      torch.aten.sum.default
+// CHECK-NEXT:      torch.aten.div.Tensor
+// CHECK-NEXT:      torch.aten.neg.default
+// WHY-NOT:       @small
+func.func @small(%x: tensor<16x16xf32>) {
+  %t = torch.aten.sum.default(%x) : (tensor<16x16xf32>) -> tensor<f32>
+  %d = torch.aten.div.Tensor(%x, %t) : (tensor<16x16xf32>, tensor<f32>) -> tensor<16x16xf32>
+  %n = torch.aten.neg.default(%d) : (tensor<16x16xf32>) -> tensor<16x16xf32>
+  fx.output((%n,)) : (tensor<16x16xf32>) -> ()
+}
+
+// -----
+
+/// What is reduced is broadcast over more than it was reduced from.
+// CHECK-LABEL: func.func @domain
+// CHECK-NEXT:    %s = torch.aten.sum.dim_IntList
+// CHECK-NEXT:    %n = fusion.group
+// WHY:           remark: fuse: domain: one reduces, and the other has other loops than what is reduced: %s = aten.sum.dim_IntList (in @domain)
+func.func @domain(%x: tensor<8x64xf32>, %y: tensor<4096x64xf32>) {
+  %s = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<8x64xf32>) -> tensor<64xf32>
+  %a = torch.aten.add.Tensor(%y, %s) : (tensor<4096x64xf32>, tensor<64xf32>) -> tensor<4096x64xf32>
+  %n = torch.aten.neg.default(%a) : (tensor<4096x64xf32>) -> tensor<4096x64xf32>
+  fx.output((%n,)) : (tensor<4096x64xf32>) -> ()
+}
+
+// -----
+
+/// A result that others read, and that a reader of other loops would compute again.
+// CHECK-LABEL: func.func @shape
+// CHECK-NEXT:    %a = torch.aten.neg.default
+// CHECK-NEXT:    %c = fusion.group
+// WHY:           remark: fuse: shape: a result and what reads it have other loops: %a = aten.neg.default (in @shape)
+func.func @shape(%x: tensor<64x96xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<64x96xf32>) -> tensor<64x96xf32>
+  %v = torch.aten.slice.Tensor(%a, 1, 32, 96) : (tensor<64x96xf32>) -> tensor<64x64xf32, #torch.meta<strides = [96, 1]>>
+  %b = torch.aten.abs.default(%v) : (tensor<64x64xf32, #torch.meta<strides = [96, 1]>>) -> tensor<64x64xf32>
+  %c = torch.aten.exp.default(%b) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  fx.output((%c, %a)) : (tensor<64x64xf32>, tensor<64x96xf32>) -> ()
+}
+
+// -----
+
+/// A chain of costly ops that every stage would compute again: it is stored once.
+// CHECK-LABEL: func.func @work
+// CHECK-COUNT-2: fusion.group
+// WHY:           remark: fuse: work: what is computed again takes longer than memory does
+func.func @work(%x: tensor<64x256xf32>) {
+  %a = torch.aten.gelu.default(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %b = torch.aten.gelu.default(%a) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %c = torch.aten.gelu.default(%b) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %d = torch.aten.gelu.default(%c) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %m = torch.aten.amax.default(%d, [1], true) : (tensor<64x256xf32>) -> tensor<64x1xf32>
+  %s = torch.aten.sub.Tensor(%d, %m) : (tensor<64x256xf32>, tensor<64x1xf32>) -> tensor<64x256xf32>
+  %e = torch.aten.exp.default(%s) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %t = torch.aten.sum.dim_IntList(%e, [1], true) : (tensor<64x256xf32>) -> tensor<64x1xf32>
+  %r = torch.aten.div.Tensor(%e, %t) : (tensor<64x256xf32>, tensor<64x1xf32>) -> tensor<64x256xf32>
+  fx.output((%r,)) : (tensor<64x256xf32>) -> ()
+}
+
+// -----
+
+/// Another machine, which computes more in the time of a byte, takes the same chain whole.
+// CHECK-LABEL: func.func @wide
+// CHECK-COUNT-1: fusion.group
+// CHECK-NOT:     fusion.group
+// CHECK:         fx.output
+// WHY-NOT:       @wide
+builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512>} {
+  func.func @wide(%x: tensor<64x256xf32>) {
+    %a = torch.aten.gelu.default(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+    %b = torch.aten.gelu.default(%a) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+    %c = torch.aten.gelu.default(%b) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+    %d = torch.aten.gelu.default(%c) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+    %m = torch.aten.amax.default(%d, [1], true) : (tensor<64x256xf32>) -> tensor<64x1xf32>
+    %s = torch.aten.sub.Tensor(%d, %m) : (tensor<64x256xf32>, tensor<64x1xf32>) -> tensor<64x256xf32>
+    %e = torch.aten.exp.default(%s) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+    %t = torch.aten.sum.dim_IntList(%e, [1], true) : (tensor<64x256xf32>) -> tensor<64x1xf32>
+    %r = torch.aten.div.Tensor(%e, %t) : (tensor<64x256xf32>, tensor<64x1xf32>) -> tensor<64x256xf32>
+    fx.output((%r,)) : (tensor<64x256xf32>) -> ()
+  }
+}
+
+// -----
+
+/// Few rows may do little each; on a machine that has more to keep busy, too.
+// CHECK-LABEL: func.func @few_rows
+// CHECK-NEXT:    %a = torch.aten.amax.default
+// CHECK-NEXT:    %b = fusion.group
+// CHECK-NEXT:      torch.aten.sub.Tensor(%x, %a)
+// CHECK:         %d = fusion.group
+// CHECK-NEXT:      torch.aten.amax.default
+// WHY:           remark: fuse: parallelism: too few rows for what each of them would do: %a = aten.amax.default (in @few_rows)
+// WHY-NOT:       %c = aten.amax
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @few_rows(%x: tensor<8x8192xf32>, %y: tensor<8x256xf32>) {
+    %a = torch.aten.amax.default(%x, [1], true) : (tensor<8x8192xf32>) -> tensor<8x1xf32>
+    %s = torch.aten.sub.Tensor(%x, %a) : (tensor<8x8192xf32>, tensor<8x1xf32>) -> tensor<8x8192xf32>
+    %b = torch.aten.exp.default(%s) : (tensor<8x8192xf32>) -> tensor<8x8192xf32>
+    %c = torch.aten.amax.default(%y, [1], true) : (tensor<8x256xf32>) -> tensor<8x1xf32>
+    %d = torch.aten.sub.Tensor(%y, %c) : (tensor<8x256xf32>, tensor<8x1xf32>) -> tensor<8x256xf32>
+    fx.output((%b, %d)) : (tensor<8x8192xf32>, tensor<8x256xf32>) -> ()
+  }
+}
+
+// -----
+
+/// Concatenations of one shape end a group; others are in none.
+// CHECK-LABEL: func.func @concatenations
+// CHECK-NEXT:    %c = fusion.group ({
+// CHECK-NEXT:      torch.aten.neg.default
+// CHECK-NEXT:      torch.aten.cat.default
+// CHECK:         %d = torch.aten.exp.default(%c)
+// CHECK-NEXT:    %e = torch.aten.cat.default([%x, %d])
+// CHECK-NEXT:    %g = torch.aten.exp.default(%e)
+func.func @concatenations(%x: tensor<4xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.cat.default([%a, %x]) : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+  %d = torch.aten.exp.default(%c) : (tensor<8xf32>) -> tensor<8xf32>
+  %e = torch.aten.cat.default([%x, %d]) : (tensor<4xf32>, tensor<8xf32>) -> tensor<12xf32>
+  %g = torch.aten.exp.default(%e) : (tensor<12xf32>) -> tensor<12xf32>
+  fx.output((%g,)) : (tensor<12xf32>) -> ()
+}
+
+// -----
+
+/// Views between members, and before them.
+// CHECK-LABEL: func.func @views
+// CHECK-NEXT:    %c = fusion.group ({
+// CHECK-NEXT:      torch.aten.unsqueeze.default(%w, 0)
+// CHECK-NEXT:      torch.aten.mul.Tensor
+// CHECK-NEXT:      torch.aten.t.default
+// CHECK-NEXT:      torch.aten.add.Tensor
+// CHECK:         fx.output
+func.func @views(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %z: tensor<8x4xf32>) {
+  %u = torch.aten.unsqueeze.default(%w, 0) : (tensor<8xf32>) -> tensor<1x8xf32>
+  %a = torch.aten.mul.Tensor(%x, %u) : (tensor<4x8xf32>, tensor<1x8xf32>) -> tensor<4x8xf32>
+  %v = torch.aten.t.default(%a) : (tensor<4x8xf32>) -> tensor<8x4xf32, #torch.meta<strides = [1, 8]>>
+  %c = torch.aten.add.Tensor(%z, %v) : (tensor<8x4xf32>, tensor<8x4xf32, #torch.meta<strides = [1, 8]>>) -> tensor<8x4xf32>
+  fx.output((%c,)) : (tensor<8x4xf32>) -> ()
+}
+
+// -----
+
+/// A view that is a result stays outside, and the group has a copy of one that it reads too.
+// CHECK-LABEL: func.func @view_outside
+// CHECK-NEXT:    %a, %d = fusion.group ({
+// CHECK-NEXT:      %[[A:.*]] = torch.aten.neg.default(%x)
+// CHECK-NEXT:      %[[V:.*]] = torch.aten.unsqueeze.default(%[[A]], 0)
+// CHECK-NEXT:      %[[D:.*]] = torch.aten.exp.default(%[[V]])
+// CHECK-NEXT:      fusion.yield %[[A]], %[[D]] : 
+// CHECK:         %[[O:.*]] = torch.aten.unsqueeze.default(%a, 0)
+// CHECK-NEXT:    fx.output((%d, %[[O]]))
+func.func @view_outside(%x: tensor<4x8xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %v = torch.aten.unsqueeze.default(%a, 0) : (tensor<4x8xf32>) -> tensor<1x4x8xf32>
+  %d = torch.aten.exp.default(%v) : (tensor<1x4x8xf32>) -> tensor<1x4x8xf32>
+  fx.output((%d, %v)) : (tensor<1x4x8xf32>, tensor<1x4x8xf32>) -> ()
+}
+
+// -----
+
+/// One op and views of it are no group, and a view that was copied for its readers is one again.
+// CHECK-LABEL: func.func @only_views
+// CHECK-NEXT:    %v = torch.aten.unsqueeze.default(%x, 0)
+// CHECK-NEXT:    %a = torch.aten.neg.default(%v)
+// CHECK-NEXT:    %b = torch.aten.cumsum.default(%v, 0)
+// CHECK-NEXT:    %c = torch.aten.exp.default(%v)
+// CHECK-NEXT:    fx.output
+func.func @only_views(%x: tensor<4xf32>) {
+  %v = torch.aten.unsqueeze.default(%x, 0) : (tensor<4xf32>) -> tensor<1x4xf32>
+  %a = torch.aten.neg.default(%v) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  %b = torch.aten.cumsum.default(%v, 0) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  %c = torch.aten.exp.default(%v) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  fx.output((%a, %b, %c)) : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> ()
+}
+
+// -----
+
+/// Siblings that read the same large tensor.
+// CHECK-LABEL: func.func @siblings
+// CHECK-NEXT:    %m, %s = fusion.group
+// CHECK-NEXT:      torch.aten.amax.default
+// CHECK-NEXT:      torch.aten.sum.dim_IntList
+func.func @siblings(%x: tensor<64x256xf32>) {
+  %m = torch.aten.amax.default(%x, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
+  %s = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
+  fx.output((%m, %s)) : (tensor<64xf32>, tensor<64xf32>) -> ()
+}
+
+// -----
+
+/// A tensor that a cache holds may be read twice.
+// CHECK-LABEL: func.func @small_siblings
+// CHECK-NOT:     fusion.group
+// CHECK:         fx.output
+func.func @small_siblings(%x: tensor<8x8xf32>) {
+  %m = torch.aten.amax.default(%x, [1]) : (tensor<8x8xf32>) -> tensor<8xf32>
+  %s = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<8x8xf32>) -> tensor<8xf32>
+  fx.output((%m, %s)) : (tensor<8xf32>, tensor<8xf32>) -> ()
+}
+
+// -----
+
+/// Siblings of other rows.
+// CHECK-LABEL: func.func @other_siblings
+// CHECK-NOT:     fusion.group
+// CHECK:         fx.output
+// WHY:           remark: fuse: rows: two reductions that keep other dimensions: %m = aten.amax.default (in @other_siblings), %s = aten.sum.dim_IntList
+func.func @other_siblings(%x: tensor<64x256xf32>) {
+  %m = torch.aten.amax.default(%x, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
+  %s = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<64x256xf32>) -> tensor<256xf32>
+  fx.output((%m, %s)) : (tensor<64xf32>, tensor<256xf32>) -> ()
+}
+
+// -----
+
+/// No kernel has a rule for it, at these operands; a number that the program does not state; sizes that are not known.
+// CHECK-LABEL: func.func @uncovered
+// CHECK-NOT:     fusion.group
+// CHECK:         fx.output
+func.func @uncovered(%x: tensor<4xcomplex<f32>>, %y: tensor<4xf32>, %f: !torch.float, %z: tensor<?xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %b = torch.aten.exp.default(%a) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %c = torch.aten.add.Scalar(%y, %f) : (tensor<4xf32>, !torch.float) -> tensor<4xf32>
+  %d = torch.aten.exp.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %e = torch.aten.neg.default(%z) : (tensor<?xf32>) -> tensor<?xf32>
+  %g = torch.aten.exp.default(%e) : (tensor<?xf32>) -> tensor<?xf32>
+  fx.output((%b, %d, %g)) : (tensor<4xcomplex<f32>>, tensor<4xf32>, tensor<?xf32>) -> ()
+}
+
+// -----
+
+/// Not past a write.
+// CHECK-LABEL: func.func @effects
+// CHECK-NOT:     fusion.group
+// CHECK:         fx.output
+func.func @effects(%x: tensor<64x256xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %w = torch.aten.zero_.default(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %s = torch.aten.sum.dim_IntList(%a, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
+  fx.output((%s, %w)) : (tensor<64xf32>, tensor<64x256xf32>) -> ()
+}
+
+// -----
+
+/// A cycle: the sum that is between is in no group.
+// CHECK-LABEL: func.func @cycle
+// CHECK-NOT:     fusion.group
+// CHECK:         fx.output
+// WHY:           remark: fuse: cycle: what lies between the two would wait for the group, and the group for it: %a = aten.neg.default (in @cycle)
+func.func @cycle(%x: tensor<64x256xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %s = torch.aten.cumsum.default(%a, 0) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %c = torch.aten.mul.Tensor(%a, %s) : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<64x256xf32>
+  fx.output((%c,)) : (tensor<64x256xf32>) -> ()
+}

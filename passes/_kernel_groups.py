@@ -1,0 +1,250 @@
+"""Which ops of a straight line become one kernel: pointwise ops, reductions, and views between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from xdsl.dialects.builtin import FixedBitwidthType, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.effects import aliases
+from fxc.dialects.fusion import YieldOp
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_concatenation, is_split, operations
+from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, joins_tensors, needs_gradient
+from fxc.passes._fusion_cost import WORK, CostModel, Extent
+from fxc.passes.autodiff._functions import copy_op
+from fxc.passes.lowering._linalg.generics import Generics, has_rule
+from fxc.passes.lowering._linalg.reductions import dimensions
+from fxc.passes.lowering._linalg.rules import Reduction
+from fxc.passes.lowering._linalg.scalars import Uncovered
+from fxc.passes.lowering._linalg.table import RULES
+
+VIEW = "view: others read it, and a group shares no memory"
+
+MOST_COPIES = 16
+"""How many readers a view may have that is copied for each of them."""
+
+MOST_KINDS = 4
+"""With how many slices that do not fit each other a reader of the same tensor is compared."""
+
+
+class Coverage:
+    """Which calls kernels can compute, found by trying once for each kind of call."""
+
+    def __init__(self) -> None:
+        self._known = dict[Hashable, bool]()
+
+    def __contains__(self, op: Operation) -> bool:
+        if not isinstance(op, TorchOp) or not has_rule(op):
+            return False
+        given = tuple(_constant(value) if is_host_constant(value) else value.type for value in op.operands)
+        key = op.name, given, frozenset(op.properties.items()), op.result_types
+        if key not in self._known:
+            self._known[key] = _is_covered(op)
+        return self._known[key]
+
+
+def _constant(value: SSAValue) -> Hashable:
+    assert isinstance(value.owner, Operation)
+    return value.owner.name, frozenset(value.owner.properties.items())
+
+
+def _is_covered(op: TorchOp) -> bool:
+    body, copies = Block(), dict[SSAValue, SSAValue]()
+    for value in dict.fromkeys(op.operands):
+        if is_host_constant(value):
+            assert isinstance(value.owner, Operation)
+            body.add_op(copy_op(value.owner, copies))
+        else:
+            copies[value] = Block(arg_types=[value.type]).args[0]
+    copy = copy_op(op, copies)
+    body.add_ops([copy, YieldOp.of(copy.results)])
+    try:
+        Generics(body).convert().verify()
+    except (Uncovered, VerifyException):
+        return False
+    return True
+
+
+def is_reduction(op: Operation) -> bool:
+    return isinstance(op, TorchOp) and isinstance(RULES.get(op.operator), Reduction)
+
+
+def is_view(op: Operation) -> bool:
+    """Whether a result of ``op`` may share memory with an operand: it computes nothing, and must not leave a group."""
+    return any(aliases(op))
+
+
+class KernelGroups(Groups):
+    """Groups that kernels compute without going through memory for what only they read.
+
+    A slice grows as in ``Groups``, where ``model`` says that it pays; then slices that read the same large tensor become one.
+    """
+
+    def __init__(self, ops: Sequence[Operation], model: CostModel, coverage: Coverage) -> None:
+        self.model, self.coverage = model, coverage
+        self.stages = dict[int, frozenset[int]]()
+        """Op of a slice -> what computes it there: reductions, and ops whose results others read. Itself where it is none."""
+        super().__init__(ops)
+
+    def is_member(self, op: Operation) -> bool:
+        if is_split(op) or needs_gradient(op) or len(op.results) != 1 or op.results[0].first_use is None:
+            return False
+        return not is_concatenation(op) and op in self.coverage
+
+    def is_root(self, op: Operation) -> bool:
+        return not is_view(op)
+
+    def is_group(self, members: Sequence[Operation]) -> bool:
+        return sum(not is_view(op) for op in members) > 1
+
+    def joins(self, op: Operation) -> bool:
+        return joins_tensors(op) and op in self.coverage
+
+    def cuts(self, op: Operation) -> bool:
+        return is_chunk(op) and op in self.coverage
+
+    def widen(self) -> None:
+        for value, readers in self._readers().items():
+            kinds = list[int]()
+            for i in readers if _bytes(value) >= self.model.cache else ():
+                if not any(self._are_one(j, i) or self._meet(j, i) for j in kinds[:MOST_KINDS]):
+                    kinds.append(i)
+
+    def _meet(self, i: int, j: int) -> bool:
+        """Make the slices of two ops that do not read each other one; the cheap questions first."""
+        a, b = self.border(i), self.border(j)
+        assert a.extent is not None and b.extent is not None
+        full = VALUES if a.is_full() or b.is_full() else None
+        if (rule := full or self.model.objection_of_siblings(a.extent, b.extent)) is None:
+            return self._merge(i, j)
+        self.refused[i, j] = rule
+        return False
+
+    def _readers(self) -> dict[SSAValue, list[int]]:
+        """Tensor -> the ops of slices that read it from outside, where there are several."""
+        found = dict[SSAValue, list[int]]()
+        for i in sorted(self.taken):
+            for value in dict.fromkeys(self.ops[i].operands):
+                made = self.index.get(value.owner) if isinstance(value.owner, Operation) else None
+                if isinstance(value.type, TensorType) and (made is None or not self._are_one(made, i)):
+                    found.setdefault(value, []).append(i)
+        return {value: readers for value, readers in found.items() if len(readers) > 1}
+
+    def new_border(self, i: int) -> Border:
+        return replace(super().new_border(i), extent=_extent_of(self.ops[i]))
+
+    def joined_border(self, producer: int, consumer: int) -> Border:
+        joined, op = super().joined_border(producer, consumer), self.ops[producer]
+        before, after = self.border(producer).extent, self.border(consumer).extent
+        assert before is not None and after is not None
+        if is_view(op):
+            return replace(joined, extent=after)
+        repeated = 0
+        if (stages := self._stages_of_readers(producer, consumer)) and not is_reduction(op) and not self._stores(joined, op):
+            repeated = operations(op) * max(sum(_loops(self.ops[i]) for i in stages) - _loops(op), 0)
+        return replace(joined, extent=before.joined(after, repeated))
+
+    def objection(self, producer: int, consumer: int, joined: Border) -> str | None:
+        before, after, both = self.border(producer).extent, self.border(consumer).extent, joined.extent
+        assert before is not None and after is not None and both is not None
+        stored = self._stores(joined, self.ops[producer])
+        if is_view(self.ops[producer]):
+            return VIEW if stored else None
+        if not self._stages_of_readers(producer, consumer):
+            return self.model.objection_of_siblings(before, after)
+        if (rule := self.model.objection(before, after, stored=stored)) is not None:
+            return rule
+        traffic = sum(map(_bytes, [*joined.inputs, *joined.outputs]))
+        return WORK if self.model.is_too_much_work(both, traffic) else None
+
+    def _merge(self, producer: int, consumer: int) -> bool:
+        op, stages = self.ops[producer], self._stages_of_readers(producer, consumer)
+        if not super()._merge(producer, consumer):
+            return False
+        if stages and not is_reduction(op) and not self._stores(self.border(consumer), op):
+            self.stages[producer] = stages
+        return True
+
+    def _stages_of_readers(self, producer: int, consumer: int) -> frozenset[int]:
+        """The stages, in the slice of ``consumer``, of what reads the op ``producer`` there; none where nothing does."""
+        readers = (self.index.get(use.operation) for result in self.ops[producer].results for use in result.uses)
+        inside = {i for i in readers if i is not None and self._are_one(i, consumer)}
+        return frozenset[int]().union(*(self.stages.get(i, frozenset([i])) for i in inside))
+
+    def _are_one(self, i: int, j: int) -> bool:
+        return self.graph.find(i) == self.graph.find(j)
+
+    def _stores(self, border: Border, op: Operation) -> bool:
+        return any(result in border.outputs for result in op.results)
+
+
+def _extent_of(op: Operation) -> Extent:
+    if not is_reduction(op):
+        return Extent(_real(max((_shape(result) for result in op.results), key=math.prod)))
+    assert isinstance(op, TorchOp)
+    source = _reduced(op)
+    kept = tuple(dim for dim in range(len(source)) if dim not in dimensions(op))
+    return Extent(_real(source), source, kept)
+
+
+def _loops(op: Operation) -> int:
+    """How many elements a stage that ends in ``op`` computes."""
+    return math.prod(_reduced(op) if is_reduction(op) else _shape(op.results[0]))
+
+
+def _reduced(op: Operation) -> tuple[int, ...]:
+    return next(_shape(value) for value in op.operands if isinstance(value.type, TensorType))
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, TensorType)
+    return tuple(value.type.get_shape())
+
+
+def _real(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
+
+
+def _bytes(value: SSAValue) -> int:
+    if not isinstance(value.type, TensorType):
+        return 0
+    element = value.type.element_type
+    return math.prod(_shape(value)) * (element.size if isinstance(element, FixedBitwidthType) else 1)
+
+
+class Copies:
+    """A copy of each view for each op that reads it, so that a group can have a view that others read too."""
+
+    def __init__(self, ops: Sequence[Operation], coverage: Coverage) -> None:
+        self.made = dict[Operation, list[Operation]]()
+        """View -> its copies, in the order of the block."""
+        for op in reversed(ops):
+            if len(op.results) == 1 and is_view(op) and op in coverage:
+                self._copy(op)
+
+    def _copy(self, op: Operation) -> None:
+        users = dict.fromkeys(use.operation for use in op.results[0].uses)
+        near = [user for user in users if user.parent is op.parent and isinstance(user, TorchOp)]
+        others = near if len(near) < len(users) else near[1:]
+        if not others or len(users) > MOST_COPIES:
+            return
+        self.made[op] = [copy_op(op, {}) for _ in others]
+        Rewriter.insert_op(self.made[op], InsertPoint.after(op))
+        for user, copy in zip(others, self.made[op], strict=True):
+            for index, operand in enumerate(user.operands):
+                if operand is op.results[0]:
+                    user.operands[index] = copy.results[0]
+
+    def rejoin(self, block: Block) -> None:
+        """One copy of each view in ``block`` itself."""
+        for op, copies in self.made.items():
+            first, *others = [copy for copy in (op, *copies) if copy.parent is block] or [op]
+            for copy in others:
+                copy.results[0].replace_all_uses_with(first.results[0])
+                Rewriter.erase_op(copy)
