@@ -24,10 +24,10 @@ class Slot:
 
 @dataclass(frozen=True)
 class NamedPipeline:
-    """``steps`` in order. ``options``: for each option of the pipeline the pass that it belongs to and its name there."""
+    """``steps`` in order. ``options``: for each option of the pipeline the passes that it belongs to, with its name there."""
 
     steps: tuple[Spec | Slot, ...]
-    options: Mapping[str, tuple[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    options: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     def specs(self, name: str, given: Setting = ()) -> tuple[Spec, ...]:
         """The passes of ``name{given}``. Raises PipelineError for an option that the pipeline does not have."""
@@ -49,7 +49,8 @@ class NamedPipeline:
             return parse(",".join(word.text for word in values.get(step.name, ())))
         if isinstance(step, AnchorSpec):
             return (replace(step, items=tuple(item for inner in step.items for item in self._filled(inner, values))),)  # type: ignore[arg-type]
-        mine = {key: values[option] for option, (owner, key) in self.options.items() if owner == step.name and option in values}
+        owned = [(option, key) for option, owners in self.options.items() for owner, key in owners if owner == step.name]
+        mine = {key: values[option] for option, key in owned if option in values}
         return (PassSpec(step.name, tuple((dict(step.options) | mine).items())),)
 
     def __len__(self) -> int:

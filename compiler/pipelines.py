@@ -76,16 +76,18 @@ TORCHSCRIPT = NamedPipeline(
         PassSpec("dce"),
     ),
     options=MappingProxyType({
-        "gradients": ("propagate-requires-grad", "gradients"),
-        "subgraph-threshold": ("create-autodiff-subgraphs", "threshold"),
-        "inline-threshold": ("inline-autodiff-subgraphs", "threshold"),
-        "twice": ("differentiate", "twice"),
+        "gradients": (("propagate-requires-grad", "gradients"),),
+        "subgraph-threshold": (("create-autodiff-subgraphs", "threshold"),),
+        "inline-threshold": (("inline-autodiff-subgraphs", "threshold"),),
+        "twice": (("differentiate", "twice"),),
+        "reductions": (("decompose-ops", "reductions"), ("fuse", "reductions")),
     }),
 )  # fmt: skip
 """A torch-level graph as TorchScript's graph executor optimised it. Passes that come again do so after others made work.
 
 ``gradients=false``: no gradient is needed, as under ``torch.no_grad``. ``twice``: derivatives are made to be differentiated
-again, where PyTorch has another backward for that. ``pre`` and ``post``: your passes around the part that
+again, where PyTorch has another backward for that. ``reductions``: norms, softmax and losses are taken apart and put into
+groups as well, which pays where groups become kernels. ``pre`` and ``post``: your passes around the part that
 autograd does not look into.
 """
 

@@ -143,7 +143,7 @@ def test_named_pipelines_nest_and_print_written_out() -> None:
 WITH_OPTIONS = {
     "flow": NamedPipeline(
         (PassSpec.of("try", loud=True), Slot("middle"), AnchorSpec("func.func", (PassSpec("try"),)), Slot("last")),
-        options={"rounds": ("try", "max-rounds")},
+        options={"rounds": (("try", "max-rounds"),)},
     )
 }
 
@@ -177,7 +177,7 @@ def test_shipped_pipelines_are_well_formed_and_shadow_no_pass() -> None:
         specs = pipeline.specs(name)
         assert parse(to_text(specs)) == specs
         assert name not in PassRegistry()
-        for owner, option in pipeline.options.values():
+        for owner, option in (pair for pairs in pipeline.options.values() for pair in pairs):
             field = PassRegistry().get(owner).__dataclass_fields__.get(option.replace("-", "_"))
             assert field is not None, f"{owner} has no option {option}"
 

@@ -25,8 +25,8 @@ def pointer(name: str, type: str, access: str, elements: int, divisible: int = 1
 
 
 def kernel(name: str, grid: list[int], arguments: list[str], body: str, extra: str = "") -> str:
-    sizes = ", ".join(map(str, grid))
-    return f"tile.kernel @{name}({', '.join(arguments)}) attributes {{grid = array<i64: {sizes}>{extra}}} {{\n{body}\n  tile.return\n}}\n"
+    attributes = f"grid = array<i64: {', '.join(map(str, grid))}>{extra}"
+    return f"tile.kernel @{name}({', '.join(arguments)}) attributes {{{attributes}}} {{\n{body}\n  tile.return\n}}\n"
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:

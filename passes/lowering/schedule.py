@@ -39,7 +39,8 @@ After:
           linalg.yield %n : f32
         } -> tensor<4x8xf32>
         fusion.yield %r : tensor<4x8xf32>
-      }) {tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 1024>]} -> tensor<4x8xf32>
+      }) {tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 1024>]}
+         -> tensor<4x8xf32>
       fx.output(%s) : (tensor<4x8xf32>) -> ()
     }
 """
