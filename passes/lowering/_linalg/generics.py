@@ -221,7 +221,7 @@ class Body:
         return total
 
     def _within(self, source: SSAValue, index: Index) -> Index:
-        """``index`` where a loop that stands alone goes through its whole dimension: the first part of one is ``d mod size``."""
+        """``index`` where a loop that stands alone goes through a whole dimension: the first part of one is ``d mod size``."""
         pairs = zip(index, shape_of(source), strict=True)
         return tuple(
             expression % size if expression in self.loops and self.shape[self.loops.index(expression)] < size else expression
