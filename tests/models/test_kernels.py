@@ -13,14 +13,30 @@ from fxc.dialects.fusion import GroupOp
 from tests.models.test_torchscript import total
 from tests.models.zoo import ZOO, load
 
+REDUCTIONS = {
+    False: "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels",
+    True: "lower-to-torch,canonicalize,torchscript{reductions=true},lower-kernels",
+}
+"""Inference and training with norms and softmax in kernels as well."""
+
 
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_kernels(name: str, training: bool) -> None:
+    check(name, training, None)
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("name", sorted(ZOO))
+def test_kernels_with_reductions(name: str, training: bool) -> None:
+    check(name, training, REDUCTIONS[training])
+
+
+def check(name: str, training: bool, pipeline: str | None) -> None:
     model, inputs = load(name)
     model.train(training)
     eager = copy.deepcopy(model)
-    compiled = fxc.compile(model, inputs, training=training, options={"target": "host"})
+    compiled = fxc.compile(model, inputs, training=training, options={"target": "host", "pipeline": pipeline})
     torch.manual_seed(0)
     actual = compiled(*inputs)
     torch.manual_seed(0)
