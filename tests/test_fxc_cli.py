@@ -179,7 +179,7 @@ def get_inputs():
 def test_compile_for_a_cpu(folder: Path) -> None:
     (folder / "pointwise.py").write_text(POINTWISE)
     ok("compile", "pointwise.py", "-o", "build", "--target=cpu:avx2")
-    assert "<8 x float>" in (folder / "build" / "kernels.ll").read_text()
+    assert "<32 x float>" in (folder / "build" / "kernels.ll").read_text()
     assert "tile.launch" in (folder / "build" / "4-lower-kernels.mlir").read_text()
 
 

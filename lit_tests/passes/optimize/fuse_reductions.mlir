@@ -1,6 +1,6 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=fuse{reductions=true} | filecheck %s
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=fuse{reductions=true},fuse{reductions=true} | filecheck %s
-// RUN: fxc-opt %s --split-input-file --pass-pipeline=fuse{reductions=true} --remarks=fuse 2>&1 >/dev/null | filecheck %s --check-prefix=WHY
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=fuse{reductions=true} --remarks=fuse -o %t 2>&1 | filecheck %s --check-prefix=WHY
 
 /// A reduction of rows, and what goes on with the same rows.
 // CHECK-LABEL: func.func @softmax
