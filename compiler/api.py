@@ -19,6 +19,7 @@ from fxc.execution_plan import ExecutionPlan
 from fxc.frontends.capture import Model, capture
 from fxc.frontends.fx import import_fx
 from fxc.instrumentation import Instrumentation
+from fxc.named_pipeline import Flow
 from fxc.options import Options
 from fxc.pass_registry import PassRegistry
 from fxc.pipeline import Step, parse_pipeline
@@ -150,9 +151,9 @@ def compile_graph(graph: GraphModule, options: Options) -> GraphModule:
     return to_fx(program)
 
 
-def pipeline_for(default: str, options: Options) -> str:
-    """The pipeline that ``options`` ask for; else ``default``, down to kernels where there is a target for them."""
-    return options.pipeline or (default if options.target is None else f"{default},lower-kernels")
+def pipeline_for(flow: Flow, options: Options) -> str:
+    """The pipeline that ``options`` ask for; else that of ``flow``, down to kernels where there is a target for them."""
+    return options.pipeline or (flow.operators if options.target is None else flow.kernels)
 
 
 def run_options(options: Options | Mapping[str, Any] | None) -> Options:

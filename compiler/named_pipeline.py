@@ -1,4 +1,4 @@
-"""A pipeline with a name: its steps, and what ``name{option=value}`` sets in them. Data, with the one function on it."""
+"""A pipeline with a name: its steps, and what ``name{option=value}`` sets in them; and the flows made of such. Data."""
 
 from __future__ import annotations
 
@@ -58,3 +58,11 @@ class NamedPipeline:
 
     def __str__(self) -> str:
         return ",".join(map(str, self.steps))
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Pipeline text for a compilation whose result calls PyTorch's ``operators``, and for one that ends in ``kernels``."""
+
+    operators: str
+    kernels: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from fxc.named_pipeline import NamedPipeline, Slot
+from fxc.named_pipeline import Flow, NamedPipeline, Slot
 from fxc.pipeline_text import PassSpec
 
 SIMPLIFY = NamedPipeline((
@@ -105,11 +105,17 @@ NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
     "lower-kernels": LOWER_KERNELS,
 })  # fmt: skip
 
-INFERENCE = "lower-to-torch,canonicalize,torchscript{gradients=false}"
+INFERENCE = Flow(
+    "lower-to-torch,canonicalize,torchscript{gradients=false}",
+    "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels",
+)
 """What ``fxc.compile`` runs on a captured graph."""
 
-TRAINING = "lower-to-torch,canonicalize,torchscript"
+TRAINING = Flow(
+    "lower-to-torch,canonicalize,torchscript",
+    "lower-to-torch,canonicalize,torchscript{reductions=true},lower-kernels",
+)
 """What ``fxc.compile(training=True)`` runs."""
 
-AOT = "lower-to-torch,simplify"
+AOT = Flow("lower-to-torch,simplify", INFERENCE.kernels)
 """What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward: gradients are taken already."""

@@ -13,11 +13,11 @@ from fxc.dialects.fusion import GroupOp
 from tests.models.test_torchscript import total
 from tests.models.zoo import ZOO, load
 
-REDUCTIONS = {
-    False: "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels",
-    True: "lower-to-torch,canonicalize,torchscript{reductions=true},lower-kernels",
+POINTWISE = {
+    False: "lower-to-torch,canonicalize,torchscript{gradients=false},lower-kernels",
+    True: "lower-to-torch,canonicalize,torchscript,lower-kernels",
 }
-"""Inference and training with norms and softmax in kernels as well."""
+"""Inference and training with norms and softmax left to PyTorch."""
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
@@ -28,8 +28,21 @@ def test_kernels(name: str, training: bool) -> None:
 
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("name", sorted(ZOO))
-def test_kernels_with_reductions(name: str, training: bool) -> None:
-    check(name, training, REDUCTIONS[training])
+def test_pointwise_kernels(name: str, training: bool) -> None:
+    check(name, training, POINTWISE[training])
+
+
+def test_torch_compile() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Softmax(-1))
+    x = torch.randn(5, 16)
+    compiled = torch.compile(model, backend="fxc", options={"target": "host"})
+    actual, expected = compiled(x), model(x)
+    torch.testing.assert_close(actual, expected)
+    ours = torch.autograd.grad(actual.square().sum(), list(model.parameters()))
+    theirs = torch.autograd.grad(expected.square().sum(), list(model.parameters()))
+    torch.testing.assert_close(ours, theirs)
 
 
 def check(name: str, training: bool, pipeline: str | None) -> None:
