@@ -43,13 +43,14 @@ def fresh_symbol(module: ModuleOp, base: str) -> str:
 
 def differentiated_functions(module: ModuleOp) -> set[str]:
     """The names of functions that an ``autodiff.subgraph`` calls, and of their derivatives."""
-    found = set[str]()
-    for op in module.walk():
-        if isinstance(op, SubgraphOp):
-            found.add(op.callee.root_reference.data)
-            if op.gradient is not None:
-                found.add(op.gradient.df.root_reference.data)
-    return found
+    called = {op.callee.root_reference.data for op in module.walk() if isinstance(op, SubgraphOp)}
+    return called | derivatives(module)
+
+
+def derivatives(around: Operation) -> set[str]:
+    """The names of functions that are the derivative of an ``autodiff.subgraph`` in ``around``."""
+    gradients = [op.gradient for op in around.walk() if isinstance(op, SubgraphOp)]
+    return {gradient.df.root_reference.data for gradient in gradients if gradient is not None}
 
 
 def copy_op(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:

@@ -37,5 +37,8 @@ class SetTargetPass(ModulePass):
 
     to: str = "cpu"
 
+    def __post_init__(self) -> None:
+        preset(self.to)  # an unknown one is an error of the pipeline, before anything runs
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         set_target(op, preset(self.to))

@@ -48,11 +48,12 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -72,7 +73,7 @@ from fxc.passes._kernel_groups import Copies, Coverage, KernelGroups
 from fxc.passes._remarks import wanted
 from fxc.passes._size_answers import answer_queries, size_queries
 from fxc.passes._statistics import count
-from fxc.passes.autodiff._functions import copy_op
+from fxc.passes.autodiff._functions import copy_op, derivatives
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class FusePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels = Kernels.of(op) if self.reductions else None
-        for block in list(_blocks(op)):
+        for block in list(_blocks(op, derivatives(op))):
             for run in reversed(list(_runs(block))):  # what changes in a run are queries after it
                 if run:
                     _fuse(ctx, block, run, kernels)
@@ -104,14 +105,15 @@ class Kernels:
         return cls(CostModel.of(target or preset("cpu")), Coverage())
 
 
-def _blocks(op: Operation) -> Iterator[Block]:
-    """The blocks in ``op``, those of groups left out, and of derivatives whose gradients are not known yet."""
+def _blocks(op: Operation, derivatives: Container[str]) -> Iterator[Block]:
+    """The blocks in ``op``, those of groups left out, and of derivatives: they are fused where their gradients are known."""
     for region in op.regions:
         for block in region.blocks:
             yield block
             for inner in block.ops:
-                if not isinstance(inner, (GroupOp, GradOfOp)):
-                    yield from _blocks(inner)
+                waits = isinstance(inner, FuncOp) and inner.sym_name.data in derivatives
+                if not waits and not isinstance(inner, (GroupOp, GradOfOp)):
+                    yield from _blocks(inner, derivatives)
 
 
 def _runs(block: Block) -> Iterator[list[Operation]]:

@@ -891,3 +891,23 @@ func.func @limit(%x0: tensor<4xf32>, %x1: tensor<4xf32>, %x2: tensor<4xf32>, %x3
   %s139 = torch.aten.add.Tensor(%s138, %x139) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   fx.output((%s139,)) : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// A derivative waits until it is known which of its gradients are there: it may have to be differentiated again.
+// CHECK-LABEL: func.func private @waits_df
+// CHECK-NOT:     fusion.group
+// CHECK-LABEL: func.func @main
+func.func private @waits(%x: tensor<4xf32>) -> tensor<4xf32> {
+  func.return %x : tensor<4xf32>
+}
+func.func private @waits_df(%g: tensor<4xf32>) -> tensor<4xf32> {
+  %a = torch.aten.neg.default(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.exp.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %b : tensor<4xf32>
+}
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = autodiff.subgraph @waits(%x) {gradient = #autodiff.gradient<@waits_df, real_outputs = 1, input_vjps = [0],
+                                     captured_inputs = [], captured_outputs = [], output_vjps = [0]>} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %c : tensor<4xf32>
+}
