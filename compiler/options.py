@@ -20,8 +20,8 @@ class Options:
     numbers. ``print_ir``: write the IR to stderr after every pass that changed it. ``timing``: write a table of pass times to
     stderr. ``recompile``: what ``fxc.compile`` gives captures the model again for inputs that fit no plan, instead of refusing
     them, and holds the ``cache_size`` plans used last. ``target``: the machine to make kernels for, ``host`` or a preset of
-    ``fxc.dialects.target``; without it PyTorch's own kernels run. ``passes``: passes of your own that the pipeline names:
-    classes, or Python files with one pass each.
+    ``fxc.dialects.target``; without it PyTorch's own kernels run, and for a machine that is not here the reference
+    interpreter. ``passes``: passes of your own that the pipeline names: classes, or Python files with one pass each.
     """
 
     pipeline: str | None = None
