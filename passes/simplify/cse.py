@@ -30,20 +30,21 @@ After:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.effects import is_pure, reads_memory
 from fxc.dialects.types import is_mutable
+from fxc.passes._attribute_numbers import AttributeNumbers
 from fxc.passes._memory import Memory, Set, is_isolated, is_same_memory, scopes, writes_anything
 from fxc.passes._statistics import count
 
@@ -55,35 +56,15 @@ class CsePass(ModulePass):
     name = "cse"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        numbers = _Numbers()
+        numbers = AttributeNumbers()
         for scope in scopes(op):
             _Search(scope, numbers).run()
-
-
-class _Numbers:
-    """Equal attributes get equal numbers. Hashing an attribute walks it; most are interned, so most are known by identity."""
-
-    def __init__(self) -> None:
-        self._by_id = dict[int, tuple[int, Attribute]]()  # holds the attribute, so that its id is not used again
-        self._by_value = dict[Attribute, int]()
-
-    def of(self, attribute: Attribute) -> int:
-        known = self._by_id.get(id(attribute))
-        if known is None:
-            number = self._by_value.setdefault(attribute, len(self._by_value))
-            known = self._by_id[id(attribute)] = (number, attribute)
-        return known[0]
-
-    def of_all(self, named: Mapping[str, Attribute]) -> Hashable:
-        if len(named) < 2:
-            return tuple([(name, self.of(attribute)) for name, attribute in named.items()])
-        return tuple(sorted([(name, self.of(attribute)) for name, attribute in named.items()]))
 
 
 class _Search:
     """One walk through one scope. ``writes`` counts the writes to a set so far: an op that reads it sees that many."""
 
-    def __init__(self, scope: Operation, numbers: _Numbers) -> None:
+    def __init__(self, scope: Operation, numbers: AttributeNumbers) -> None:
         self.scope, self.numbers = scope, numbers
         self.has_writes = writes_anything(scope)
         self.writes = Counter[Set]()
