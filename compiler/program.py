@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 
 from fxc.context import new_context
 from fxc.dialects.context import FxcContext
+from fxc.dialects.entry import STATE_KINDS, find_entry, public_functions
 from fxc.dialects.fx import TensorDeclOp
 from fxc.dialects.syntax import clone_module, print_module
 from fxc.errors import FxcError, WeightsError
@@ -74,7 +75,7 @@ class Program:
             raise FxcError(f"cannot read {path}: {error}") from error
         module = read_module(context, text, str(path))
         needed = state_names(module)
-        weights = weights_path(path)
+        weights = weights_beside(path)
         if needed and not weights.exists():
             raise WeightsError(
                 f"{path} names {len(needed)} tensors, but {weights.name} is missing",
@@ -96,15 +97,11 @@ class Program:
 
 def entry_function(module: ModuleOp) -> FuncOp:
     """``@main``, or the only function that is not private. FxcError where there is none, or no one."""
-    functions = [op for op in module.ops if isinstance(op, FuncOp)]
-    for function in functions:
-        if function.sym_name.data == "main":
-            return function
-    public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data != "private"]
-    if len(public) != 1:
-        names = ", ".join(f"@{f.sym_name.data}" for f in public) or "none"
+    entry = find_entry(module)
+    if entry is None:
+        names = ", ".join(f"@{f.sym_name.data}" for f in public_functions(module)) or "none"
         raise FxcError(f"no function @main, and not exactly one public function: {names}", hint="name the entry @main")
-    return public[0]
+    return entry
 
 
 def state_names(module: ModuleOp) -> list[str]:
@@ -146,13 +143,19 @@ def is_frozen(tensor: torch.Tensor | None) -> bool:
     return isinstance(tensor, torch.nn.Parameter) and tensor.dtype.is_floating_point and not tensor.requires_grad
 
 
-STATE_KINDS = frozenset({"parameter", "buffer", "constant"})
-"""The ``fx.kind`` of function arguments whose values are the model's own."""
-
-
 def weights_path(path: Path) -> Path:
     """The weights file of an IR file."""
     return path.with_suffix(".safetensors")
+
+
+def weights_beside(path: Path) -> Path:
+    """The weights file to read with an IR file: its own, or ``weights.safetensors`` of its folder where it has none."""
+    own, shared = weights_path(path), path.with_name(SHARED_WEIGHTS)
+    return shared if shared.exists() and not own.exists() else own
+
+
+SHARED_WEIGHTS = "weights.safetensors"
+"""The weights of all IR files of a folder, as a plan and ``fxc compile`` leave them."""
 
 
 def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:

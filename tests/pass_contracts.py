@@ -22,6 +22,13 @@ def sections(text: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
+def example(name: str) -> tuple[str, str, str]:
+    """The pass of the example, with its options where the line ``Before:`` states them, and the IR before and after."""
+    found = sections(contract(name))
+    stated, _, before = found["Before"].partition("\n")
+    return stated.strip() or name, before, found["After"]
+
+
 def is_idempotent(name: str) -> bool:
     """Whether the pass says so, in these words, wherever the line breaks."""
     guarantees = " ".join(sections(contract(name))["Guarantees"].split())

@@ -7,7 +7,7 @@ import pytest
 from fxc.dialects.syntax import print_module
 from fxc.passes import available
 from fxc.testing import parse, run_pass, same_ir
-from tests.pass_contracts import SECTIONS, contract, sections
+from tests.pass_contracts import SECTIONS, contract, example, sections
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,19 +24,19 @@ def test_the_docstring_is_a_contract(name: str) -> None:
 
 @pytest.mark.parametrize("name", available())
 def test_the_example_is_true(name: str) -> None:
-    example = sections(contract(name))
-    after = run_pass(example["Before"], name)
-    if not same_ir(after, example["After"]):
-        pytest.fail(f"After of {name} is\n{print_module(parse(example['After']))}\nbut the pass gives\n{after}", pytrace=False)
+    spec, before, expected = example(name)
+    after = run_pass(before, spec)
+    if not same_ir(after, expected):
+        pytest.fail(f"After of {name} is\n{print_module(parse(expected))}\nbut the pass gives\n{after}", pytrace=False)
 
 
 @pytest.mark.parametrize("name", available())
 def test_the_example_shows_something(name: str) -> None:
-    example = sections(contract(name))
-    if "the module is unchanged" in example["Guarantees"]:
-        assert same_ir(example["Before"], example["After"]), f"{name} says that it changes nothing"
+    _, before, after = example(name)
+    if "the module is unchanged" in sections(contract(name))["Guarantees"]:
+        assert same_ir(before, after), f"{name} says that it changes nothing"
         return
-    assert not same_ir(example["Before"], example["After"]), f"Before and After of {name} are the same"
+    assert not same_ir(before, after), f"Before and After of {name} are the same"
 
 
 @pytest.mark.parametrize("name", available())

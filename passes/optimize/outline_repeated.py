@@ -42,17 +42,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
-from fxc.dialects.syntax import copy_names
-from fxc.passes._fusion import is_host_constant
+from fxc.passes._outlining import outlined, put_call
 from fxc.passes._repeated_ops import Runs, Sequence
 from fxc.passes._statistics import count
-from fxc.passes.autodiff._functions import Symbols, copy_op
+from fxc.passes.autodiff._functions import Symbols
 from fxc.passes.simplify.inline import NO_INLINE
 
 
@@ -69,47 +68,16 @@ class OutlineRepeatedPass(ModulePass):
                 if len(function.body.blocks) == 1 and NO_INLINE not in function.attributes:
                     sequence = Sequence(function.body.block)
                     while (runs := sequence.most_repeated(self.shortest)) is not None:
-                        module.body.block.add_op(outlined := _function(symbols.fresh("repeated"), runs))
-                        _call(outlined, runs)
+                        module.body.block.add_op(_outline(symbols.fresh("repeated"), runs))
                         count("functions made")
                         count("runs outlined", len(runs.members))
 
 
-def _function(name: str, runs: Runs) -> FuncOp:
-    """What the first run computes, of what it is given."""
-    [given, *_], [returned, *_] = runs.arguments, runs.results
-    block = Block(arg_types=[value.type for value in given])
-    copies: dict[SSAValue, SSAValue] = dict(zip(given, block.args, strict=True))
-    copy_names(given, block.args)
-    for op in runs.members[0]:
-        for value in [value for inner in op.walk() for value in inner.operands]:
-            constant = value.owner
-            if (
-                value not in copies
-                and is_host_constant(value)
-                and isinstance(constant, Operation)
-                and constant.parent is op.parent
-            ):
-                block.add_op(copy_op(constant, copies))
-        block.add_op(copy_op(op, copies))
-    block.add_op(ReturnOp(*(copies[value] for value in returned)))
-    types = [value.type for value in given], [value.type for value in returned]
-    function = FuncOp(name, types, Region(block), visibility=StringAttr("private"))
-    function.attributes[NO_INLINE] = UnitAttr()
-    function.location = runs.members[0][0].location
-    return function
-
-
-def _call(function: FuncOp, runs: Runs) -> None:
-    """Put a call of ``function`` in the place of each run."""
+def _outline(name: str, runs: Runs) -> FuncOp:
+    """The function of the first run, which each run is a call of from here on."""
+    function = outlined(name, runs.members[0], runs.arguments[0], runs.results[0])
     made = dict[SSAValue, SSAValue]()
     for members, given, returned in zip(runs.members, runs.arguments, runs.results, strict=True):
-        call = CallOp(function.sym_name.data, [made.get(v, v) for v in given], [value.type for value in returned])
-        call.location = members[-1].location
-        Rewriter.insert_op(call, InsertPoint.after(members[-1]))
+        call = put_call(function, members, [made.get(v, v) for v in given], returned, InsertPoint.after(members[-1]))
         made |= zip(returned, call.results, strict=True)
-        copy_names(returned, call.results)
-        for old, new in zip(returned, call.results, strict=True):
-            old.replace_all_uses_with(new)
-        for op in reversed(members):
-            Rewriter.erase_op(op)
+    return function

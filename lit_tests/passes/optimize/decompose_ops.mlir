@@ -186,18 +186,84 @@ func.func @reductions(%x: tensor<4x5xf32>, %w: tensor<5xf32>) {
 
 // -----
 
-/// A dropout that draws is the draw that PyTorch makes, and pointwise work; not one that draws nothing, or on another device.
+/// A dropout that draws is the draw that PyTorch makes, and pointwise work, where a kernel reads or makes its operands; not one
+/// that stands alone, that draws nothing, or that is on another device. The draw waits for no kernel.
 // CHECK-LABEL: func.func @dropout
-// CHECK-COUNT-3: torch.aten.dropout.default
+// CHECK-COUNT-4: torch.aten.dropout.default
 // ROWS-LABEL:  func.func @dropout
+// ROWS-NEXT:     %e = torch.aten.exp.default(%x)
 // ROWS-NEXT:     %[[D:.*]] = torch.aten.bernoulli.p(%x, 0.75)
 // ROWS-NEXT:     %[[N:.*]] = torch.aten.div.Tensor(%[[D]], 0.75)
-// ROWS-NEXT:     %a = torch.aten.mul.Tensor(%x, %[[N]])
+// ROWS-NEXT:     %a = torch.aten.mul.Tensor(%e, %[[N]])
 // ROWS-NEXT:     %b = torch.aten.dropout.default
 // ROWS-NEXT:     %c = torch.aten.dropout.default
+// ROWS-NEXT:     %d = torch.aten.dropout.default
 func.func @dropout(%x: tensor<4xf32>, %y: tensor<4xf32, #torch.meta<device = "cuda:0">>) {
-  %a = torch.aten.dropout.default(%x, 0.25, true) : (tensor<4xf32>) -> tensor<4xf32>
+  %e = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %a = torch.aten.dropout.default(%e, 0.25, true) : (tensor<4xf32>) -> tensor<4xf32>
   %b = torch.aten.dropout.default(%x, 0.25, false) : (tensor<4xf32>) -> tensor<4xf32>
   %c = torch.aten.dropout.default(%y, 0.25, true) : (tensor<4xf32, #torch.meta<device = "cuda:0">>) -> tensor<4xf32, #torch.meta<device = "cuda:0">>
-  fx.output((%a, %b, %c)) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32, #torch.meta<device = "cuda:0">>) -> ()
+  %d = torch.aten.dropout.default(%x, 0.25, true) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%a, %b, %c, %d)) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32, #torch.meta<device = "cuda:0">>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// As AOTAutograd has it: with the mask of what was kept.
+// CHECK-LABEL: func.func @native_dropout
+// CHECK-NEXT:    torch.aten.native_dropout.default
+// ROWS-LABEL:  func.func @native_dropout
+// ROWS-NEXT:     %[[D:.*]] = torch.aten.bernoulli.p(%x, 0.75)
+// ROWS-NEXT:     %[[P:.*]] = torch.aten.mul.Tensor(%x, %[[D]])
+// ROWS-NEXT:     %a = torch.aten.mul.Tensor(%[[P]], 1.33333
+// ROWS-NEXT:     %m = torch.aten.ne.Scalar(%[[D]], 0) : (tensor<4xf32>) -> tensor<4xi1>
+// ROWS-NEXT:     %b = torch.aten.add.Tensor(%a, %x)
+func.func @native_dropout(%x: tensor<4xf32>) {
+  %a, %m = torch.aten.native_dropout.default(%x, 0.25, true) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
+  %b = torch.aten.add.Tensor(%a, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%b, %m)) : (tensor<4xf32>, tensor<4xi1>) -> ()
+}
+
+// -----
+
+/// Pieces that a kernel reads are slices; others are not.
+// CHECK-LABEL: func.func @pieces
+// CHECK-COUNT-2: torch.aten.split.Tensor
+// ROWS-LABEL:  func.func @pieces
+// ROWS-NEXT:     %a = torch.aten.slice.Tensor(%x, 0, 0, 3) : (tensor<5xf32>) -> tensor<3xf32>
+// ROWS-NEXT:     %b = torch.aten.slice.Tensor(%x, 0, 3, 5) : (tensor<5xf32>) -> tensor<2xf32>
+// ROWS-NEXT:     %c = torch.aten.neg.default(%b)
+// ROWS-NEXT:     %d, %e = torch.aten.split.Tensor(%x, 3)
+func.func @pieces(%x: tensor<5xf32>) {
+  %a, %b = torch.aten.split.Tensor(%x, 3) : (tensor<5xf32>) -> (tensor<3xf32>, tensor<2xf32>)
+  %c = torch.aten.neg.default(%b) : (tensor<2xf32>) -> tensor<2xf32>
+  %d, %e = torch.aten.split.Tensor(%x, 3) : (tensor<5xf32>) -> (tensor<3xf32>, tensor<2xf32>)
+  fx.output((%a, %c, %d, %e)) : (tensor<3xf32>, tensor<2xf32>, tensor<3xf32>, tensor<2xf32>) -> ()
+}
+
+// -----
+
+/// The view of a layer's result that a kernel reads comes before the bias.
+// ROWS-LABEL:  func.func @view_of_layer
+// ROWS-NEXT:     %[[M:.*]] = torch.aten.mm.default(%x, %w)
+// ROWS-NEXT:     %[[V:[a-z0-9_]+]] = torch.aten.view.default(%[[M]], [2, 3, 4])
+// ROWS-NEXT:     %[[A:.*]] = torch.aten.add.Tensor(%b, %[[V]]) : (tensor<4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+// ROWS-NEXT:     torch.aten.relu.default(%[[A]])
+func.func @view_of_layer(%b: tensor<4xf32>, %x: tensor<6x3xf32>, %w: tensor<3x4xf32>) {
+  %a = torch.aten.addmm.default(%b, %x, %w) : (tensor<4xf32>, tensor<6x3xf32>, tensor<3x4xf32>) -> tensor<6x4xf32>
+  %v = torch.aten.view.default(%a, [2, 3, 4]) : (tensor<6x4xf32>) -> tensor<2x3x4xf32>
+  %r = torch.aten.relu.default(%v) : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  fx.output((%r,)) : (tensor<2x3x4xf32>) -> ()
+}
+
+// -----
+
+/// What autograd looks into stays whole; what it does not is taken apart.
+// ROWS-LABEL:  func.func @autograd
+// ROWS-NEXT:     %a = torch.aten.softmax.int
+// ROWS-NEXT:     torch.aten.amax.default(%y
+func.func @autograd(%x: tensor<4x5xf32>, %y: tensor<4x5xf32>) {
+  %a = torch.aten.softmax.int(%x, 1) {requires_grad = [true]} : (tensor<4x5xf32>) -> tensor<4x5xf32>
+  %b = torch.aten.softmax.int(%y, 1) {requires_grad = [false]} : (tensor<4x5xf32>) -> tensor<4x5xf32>
+  fx.output((%a, %b)) : (tensor<4x5xf32>, tensor<4x5xf32>) -> ()
 }

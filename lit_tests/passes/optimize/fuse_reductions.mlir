@@ -121,13 +121,13 @@ func.func @work(%x: tensor<64x256xf32>) {
 
 // -----
 
-/// Another machine, which computes more in the time of a byte, takes the same chain whole.
+/// Another machine, which computes more in the time of a launch, takes the same chain whole.
 // CHECK-LABEL: func.func @wide
 // CHECK-COUNT-1: fusion.group
 // CHECK-NOT:     fusion.group
 // CHECK:         fx.output
 // WHY-NOT:       @wide
-builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512>} {
+builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512, launch = 40000>} {
   func.func @wide(%x: tensor<64x256xf32>) {
     %a = torch.aten.gelu.default(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
     %b = torch.aten.gelu.default(%a) : (tensor<64x256xf32>) -> tensor<64x256xf32>
@@ -166,14 +166,15 @@ builtin.module attributes {fxc.target = #target.gpu} {
 
 // -----
 
-/// Concatenations of one shape end a group; others are in none.
+/// Concatenations are as pointwise ops are.
 // CHECK-LABEL: func.func @concatenations
-// CHECK-NEXT:    %c = fusion.group ({
+// CHECK-NEXT:    %g = fusion.group ({
 // CHECK-NEXT:      torch.aten.neg.default
 // CHECK-NEXT:      torch.aten.cat.default
-// CHECK:         %d = torch.aten.exp.default(%c)
-// CHECK-NEXT:    %e = torch.aten.cat.default([%x, %d])
-// CHECK-NEXT:    %g = torch.aten.exp.default(%e)
+// CHECK-NEXT:      torch.aten.exp.default
+// CHECK-NEXT:      torch.aten.cat.default
+// CHECK-NEXT:      torch.aten.exp.default
+// CHECK:         fx.output
 func.func @concatenations(%x: tensor<4xf32>) {
   %a = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %c = torch.aten.cat.default([%a, %x]) : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
@@ -181,6 +182,46 @@ func.func @concatenations(%x: tensor<4xf32>) {
   %e = torch.aten.cat.default([%x, %d]) : (tensor<4xf32>, tensor<8xf32>) -> tensor<12xf32>
   %g = torch.aten.exp.default(%e) : (tensor<12xf32>) -> tensor<12xf32>
   fx.output((%g,)) : (tensor<12xf32>) -> ()
+}
+
+// -----
+
+/// A costly op is a group alone; one that takes no longer than its operand takes to be read is not.
+// CHECK-LABEL: func.func @alone
+// CHECK-NEXT:    %a = fusion.group ({
+// CHECK-NEXT:      torch.aten.gelu.default
+// CHECK:         %b = torch.aten.neg.default(%y)
+// CHECK-NEXT:    fx.output
+func.func @alone(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  %a = torch.aten.gelu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.neg.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%a, %b)) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// A bias that no group took in goes back into the product; through the view that was moved above it, too. Not where the
+/// product has another reader, or where a bias of two dimensions would give the sum its strides.
+// CHECK-LABEL: func.func @bias
+// CHECK-NEXT:    %a = torch.aten.addmm.default(%b, %x, %w) : (tensor<4xf32>, tensor<6x3xf32>, tensor<3x4xf32>) -> tensor<6x4xf32>
+// CHECK-NEXT:    %[[M:.*]] = torch.aten.addmm.default(%b, %y, %w)
+// CHECK-NEXT:    %d = torch.aten.view.default(%[[M]], [2, 3, 4]) : (tensor<6x4xf32>) -> tensor<2x3x4xf32>
+// CHECK-NEXT:    %n = torch.aten.mm.default(%z, %w)
+// CHECK-NEXT:    %e = torch.aten.add.Tensor(%b, %n)
+// CHECK-NEXT:    %o = torch.aten.mm.default(%x, %w)
+// CHECK-NEXT:    %f = torch.aten.add.Tensor(%c, %o)
+// CHECK-NEXT:    fx.output
+func.func @bias(%b: tensor<4xf32>, %c: tensor<6x4xf32>, %x: tensor<6x3xf32>, %y: tensor<6x3xf32>, %z: tensor<6x3xf32>, %w: tensor<3x4xf32>) {
+  %m = torch.aten.mm.default(%x, %w) : (tensor<6x3xf32>, tensor<3x4xf32>) -> tensor<6x4xf32>
+  %a = torch.aten.add.Tensor(%b, %m) : (tensor<4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %k = torch.aten.mm.default(%y, %w) : (tensor<6x3xf32>, tensor<3x4xf32>) -> tensor<6x4xf32>
+  %v = torch.aten.view.default(%k, [2, 3, 4]) : (tensor<6x4xf32>) -> tensor<2x3x4xf32>
+  %d = torch.aten.add.Tensor(%b, %v) : (tensor<4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %n = torch.aten.mm.default(%z, %w) : (tensor<6x3xf32>, tensor<3x4xf32>) -> tensor<6x4xf32>
+  %e = torch.aten.add.Tensor(%b, %n) : (tensor<4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %o = torch.aten.mm.default(%x, %w) : (tensor<6x3xf32>, tensor<3x4xf32>) -> tensor<6x4xf32>
+  %f = torch.aten.add.Tensor(%c, %o) : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  fx.output((%a, %d, %e, %n, %f)) : (tensor<6x4xf32>, tensor<2x3x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> ()
 }
 
 // -----
@@ -226,13 +267,13 @@ func.func @view_outside(%x: tensor<4x8xf32>) {
 // CHECK-NEXT:    %v = torch.aten.unsqueeze.default(%x, 0)
 // CHECK-NEXT:    %a = torch.aten.neg.default(%v)
 // CHECK-NEXT:    %b = torch.aten.cumsum.default(%v, 0)
-// CHECK-NEXT:    %c = torch.aten.exp.default(%v)
+// CHECK-NEXT:    %c = torch.aten.cumsum.default(%v, 1)
 // CHECK-NEXT:    fx.output
 func.func @only_views(%x: tensor<4xf32>) {
   %v = torch.aten.unsqueeze.default(%x, 0) : (tensor<4xf32>) -> tensor<1x4xf32>
   %a = torch.aten.neg.default(%v) : (tensor<1x4xf32>) -> tensor<1x4xf32>
   %b = torch.aten.cumsum.default(%v, 0) : (tensor<1x4xf32>) -> tensor<1x4xf32>
-  %c = torch.aten.exp.default(%v) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  %c = torch.aten.cumsum.default(%v, 1) : (tensor<1x4xf32>) -> tensor<1x4xf32>
   fx.output((%a, %b, %c)) : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> ()
 }
 
@@ -251,14 +292,18 @@ func.func @siblings(%x: tensor<64x256xf32>) {
 
 // -----
 
-/// A tensor that a cache holds may be read twice.
+/// A small one too: it saves a launch. One that is broadcast for them saves next to nothing.
 // CHECK-LABEL: func.func @small_siblings
-// CHECK-NOT:     fusion.group
-// CHECK:         fx.output
-func.func @small_siblings(%x: tensor<8x8xf32>) {
+// CHECK-NEXT:    %m, %s = fusion.group
+// CHECK:         torch.aten.add.Tensor(%p, %b)
+// CHECK-NEXT:    torch.aten.add.Tensor(%q, %b)
+// CHECK-NEXT:    fx.output
+func.func @small_siblings(%x: tensor<8x8xf32>, %p: tensor<8x8xf32>, %q: tensor<8x8xf32>, %b: tensor<8xf32>) {
   %m = torch.aten.amax.default(%x, [1]) : (tensor<8x8xf32>) -> tensor<8xf32>
   %s = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<8x8xf32>) -> tensor<8xf32>
-  fx.output((%m, %s)) : (tensor<8xf32>, tensor<8xf32>) -> ()
+  %c = torch.aten.add.Tensor(%p, %b) : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
+  %d = torch.aten.add.Tensor(%q, %b) : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
+  fx.output((%m, %s, %c, %d)) : (tensor<8xf32>, tensor<8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> ()
 }
 
 // -----

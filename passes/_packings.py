@@ -1,0 +1,220 @@
+"""Convolutions and products by oneDNN and MKL, which take weights in a layout of their own, as calls of operators.
+
+A way puts ops in front of a call and gives what stands for the result of the call, or of the activation that alone reads it,
+which it computes as well. What it computes of weights alone is for ``freeze-parameters``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, IntegerAttr, TensorType
+from xdsl.ir import Operation, SSAValue
+
+from fxc.dialects import types
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_convolution
+from fxc.dialects.types import VALUE
+from fxc.dialects.values import NONE, Tree, enum_attr, float_attr, int_attr, str_attr
+from fxc.passes._insertion import insert_call, result_types
+from fxc.passes._matrix_products import insert, is_transpose, only_user
+
+ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, float]]] = MappingProxyType(
+    {
+        "aten.relu.default": ("relu", {}),
+        "aten.hardtanh.default": ("hardtanh", {"min_val": -1.0, "max_val": 1.0}),
+        "aten.leaky_relu.default": ("leaky_relu", {"negative_slope": 0.01}),
+    }
+)
+"""Activations that oneDNN computes to the last bit behind a product -> its name for each, and their numbers with defaults."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """``value`` stands for the result of ``replaced``."""
+
+    value: SSAValue
+    replaced: TorchOp
+
+
+Way = Callable[[FxcContext, TorchOp], Packed | None]
+
+
+def onednn_convolution(ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """A convolution of images, both in channels_last, with the activation behind it."""
+    given = _convolution(op)
+    if given is None:
+        return None
+    image, weight, bias, padding, stride, dilation, groups = given
+    assert isinstance(image.type, TensorType)
+    sizes = [int_attr(size) for size in image.type.get_shape()]
+    last, name, numbers = _activation(op)
+    how = [padding, stride, dilation, groups]
+    packed = insert("mkldnn._reorder_convolution_weight.default", [weight, *how, sizes], VALUE, op)
+    image = channels_last(ctx, image, op)
+    rest = [bias, *how, name, numbers, str_attr("")]
+    value = _insert_packed(ctx, "mkldnn._convolution_pointwise.default", [image, weight, *rest], packed, op)
+    return Packed(value, last)
+
+
+def onednn_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """A product with a weight, with the activation behind it."""
+    if (given := _linear(ctx, op)) is None:
+        return None
+    rows, weight, bias = given
+    packed = insert("mkldnn._reorder_linear_weight.default", [weight, int_attr(_count_rows(rows))], VALUE, op)
+    last, name, numbers = _activation(op)
+    args = [rows, weight, bias, name, numbers, str_attr("")]
+    return Packed(_insert_packed(ctx, "mkldnn._linear_pointwise.default", args, packed, op), last)
+
+
+def mkl_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """A product in float32 with a weight."""
+    if (given := _linear(ctx, op)) is None or not _is(given[0], Float32Type):
+        return None
+    rows, weight, bias = given
+    count = int_attr(_count_rows(rows))
+    packed = insert("mkl._mkl_reorder_linear_weight.default", [weight, count], VALUE, op)
+    return Packed(_insert_packed(ctx, "mkl._mkl_linear.default", [rows, weight, weight, bias, count], packed, op), op)
+
+
+def _insert_packed(ctx: FxcContext, operator: str, args: list[Tree], packed: SSAValue, before: Operation) -> SSAValue:
+    """A call with ``packed`` for its second argument: no type says what that is, so the result is that of the plain weight."""
+    [type] = result_types(ctx, operator, args)
+    return insert(operator, [args[0], packed, *args[2:]], type, before)
+
+
+def ways(op: TorchOp) -> tuple[Way, ...]:
+    """How ``op`` can be computed of a packed weight."""
+    if is_convolution(op):
+        return (onednn_convolution,)
+    return (mkl_linear, onednn_linear) if op.operator in _PRODUCTS else ()
+
+
+_PRODUCTS: Mapping[str, tuple[str, str, str | None]] = MappingProxyType(
+    {
+        "aten.linear.default": ("input", "weight", "bias"),
+        "aten.mm.default": ("self", "mat2", None),
+        "aten.addmm.default": ("mat1", "mat2", "self"),
+    }
+)
+"""Products -> their arguments for rows, weight and bias. That of ``linear`` has a row an output, others a column."""
+
+
+def weight_of(op: TorchOp) -> Tree | None:
+    """The argument that would be packed."""
+    if is_convolution(op):
+        return op.argument("weight")
+    return op.argument(_PRODUCTS[op.operator][1]) if op.operator in _PRODUCTS else None
+
+
+def channels_last(ctx: FxcContext, image: SSAValue, before: Operation) -> SSAValue:
+    """``image``, copied where its channels are not next to each other."""
+    if is_channels_last(image):
+        return image
+    return insert_call(ctx, "aten.clone.default", [image], before, {"memory_format": enum_attr("channels_last")})
+
+
+def is_channels_last(image: SSAValue) -> bool:
+    assert isinstance(image.type, TensorType)
+    _, channels, height, width = sizes = image.type.get_shape()
+    steps = types.strides(image.type) or types.contiguous_strides(sizes)
+    return tuple(steps) == (channels * height * width, 1, width * channels, channels)
+
+
+def activation_after(op: TorchOp) -> TorchOp | None:
+    """The activation that alone reads ``op``, where oneDNN can compute it as well."""
+    user = only_user(op.results[0])
+    if not isinstance(user, TorchOp) or user.operator not in ACTIVATIONS:
+        return None
+    return user if user.results[0].type == op.results[0].type else None
+
+
+def _activation(op: TorchOp) -> tuple[TorchOp, Tree, Tree]:
+    """The last op of what is computed, its activation's name and the activation's numbers."""
+    activation = activation_after(op)
+    if activation is None:
+        return op, str_attr("none"), []
+    name, numbers = ACTIVATIONS[activation.operator]
+    given = activation.bound()
+    return activation, str_attr(name), [given.get(key, float_attr(default)) for key, default in numbers.items()]
+
+
+def _convolution(op: TorchOp) -> tuple[SSAValue, SSAValue, Tree, Tree, Tree, Tree, Tree] | None:
+    """Image, weight, bias, padding, stride, dilation and groups of a convolution of images in float32 or bfloat16."""
+    given = op.bound()
+    image, weight, bias = given["input"], given["weight"], given.get("bias", NONE)
+    if not isinstance(image, SSAValue) or not isinstance(weight, SSAValue) or given.get("transposed", _FALSE) != _FALSE:
+        return None
+    if not _is_static(image, 4) or not (_is(image, Float32Type) or _is(image, BFloat16Type)) or not _is_static(weight, 4):
+        return None
+    pairs = [_pair(given.get(name, default)) for name, default in (("padding", 0), ("stride", 1), ("dilation", 1))]
+    if any(pair is None for pair in pairs):
+        return None
+    padding, stride, dilation = pairs
+    return image, weight, bias, padding, stride, dilation, given.get("groups", int_attr(1))  # type: ignore[return-value]
+
+
+_FALSE = IntegerAttr(0, 1)
+
+
+def _pair(value: Tree | int) -> Tree | None:
+    """Two numbers, where there may be one; None for a word."""
+    if isinstance(value, int):
+        return [int_attr(value)] * 2
+    if isinstance(value, IntegerAttr):
+        return [value] * 2
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, IntegerAttr) for item in value):
+        return None
+    return list(value) * (2 // len(value))
+
+
+def _linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
+    """Rows, weight (a row an output) and bias of a product in float32 or bfloat16."""
+    rows_name, weight_name, bias_name = _PRODUCTS[op.operator]
+    given = op.bound()
+    rows, weight, bias = given[rows_name], given[weight_name], given.get(bias_name, NONE) if bias_name else NONE
+    if not isinstance(rows, SSAValue) or not isinstance(weight, SSAValue) or "alpha" in given or "beta" in given:
+        return None
+    if not _is_static(rows) or not _is_contiguous(rows) or not _is_static(weight, 2):
+        return None
+    if not (_is(rows, Float32Type) or _is(rows, BFloat16Type)) or not _count_rows(rows):
+        return None
+    if isinstance(bias, SSAValue) and not _is_static(bias, 1):
+        return None
+    if op.operator != "aten.linear.default":
+        owner = weight.owner
+        if isinstance(owner, TorchOp) and is_transpose(owner):
+            weight = owner.operands[0]
+        else:
+            weight = insert_call(ctx, "aten.t.default", [weight], op)
+    if not _is_contiguous(weight):
+        weight = insert_call(ctx, "aten.contiguous.default", [weight], op)
+    return rows, weight, bias
+
+
+def _count_rows(rows: SSAValue) -> int:
+    assert isinstance(rows.type, TensorType)
+    return math.prod(rows.type.get_shape()[:-1])
+
+
+def _is(value: SSAValue, element: type) -> bool:
+    return isinstance(value.type, TensorType) and isinstance(value.type.element_type, element)
+
+
+def _is_static(value: SSAValue, rank: int | None = None) -> bool:
+    """Whether ``value`` is a plain tensor on the CPU of known sizes, none of them 0."""
+    type = value.type
+    if not isinstance(type, TensorType) or types.layout(type) != "strided" or types.device(type) != "cpu":
+        return False
+    sizes = types.sizes(type)
+    return all(isinstance(size, int) and size > 0 for size in sizes) and rank in (None, len(sizes))
+
+
+def _is_contiguous(value: SSAValue) -> bool:
+    assert isinstance(value.type, TensorType)
+    return types.strides(value.type) is None

@@ -1,0 +1,65 @@
+"""freeze-parameters: compute what depends on parameters alone once, when the plan is made, and not in every call.
+
+Assumes:    verified IR without calls of other functions that matter here (``inline``). What is frozen does not follow later
+            changes of the model's parameters: for inference.
+Guarantees: each op whose operands are parameters, buffers, constants, or results of such ops, is in the function ``@frozen``,
+            which the entry calls once, first, with the mark ``fx.once``; what others read of it is a result. Whoever makes a
+            plan runs a call that is marked so, and keeps the results. Running the pass again adds another function at most.
+Keeps:      what is written: arguments that the entry returns new values of (``fx.mutates``), and all that reads them. Random
+            ops, ops with effects, ops with regions. Ops that read no tensor. Functions that are not the entry.
+Cost:       one walk.
+
+Before:
+    func.func @main(%x: tensor<2x4xf32> {fx.kind = "input"}, %w: tensor<4x3xf32> {fx.kind = "parameter", fx.name = "w"}) {
+      %e = torch.aten.exp.default(%w) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      %n = torch.aten.neg.default(%e) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      %y = torch.aten.mm.default(%x, %n) : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
+      fx.output(%y) : (tensor<2x3xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<2x4xf32> {fx.kind = "input"}, %w: tensor<4x3xf32> {fx.kind = "parameter", fx.name = "w"}) {
+      %n = func.call @frozen(%w) {fx.once} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      %y = torch.aten.mm.default(%x, %n) : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
+      fx.output(%y) : (tensor<2x3xf32>) -> ()
+    }
+    func.func private @frozen(%w: tensor<4x3xf32>) -> tensor<4x3xf32> attributes {no_inline} {
+      %e = torch.aten.exp.default(%w) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      %n = torch.aten.neg.default(%e) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      func.return %n : tensor<4x3xf32>
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from fxc.dialects.entry import find_entry
+from fxc.passes._fusion import outputs
+from fxc.passes._memory import writes_anything
+from fxc.passes._outlining import given_to, outlined, put_call
+from fxc.passes._own_values import own_ops
+from fxc.passes._statistics import count
+from fxc.passes.autodiff._functions import fresh_symbol
+
+ONCE = "fx.once"
+
+
+@dataclass(frozen=True)
+class FreezeParametersPass(ModulePass):
+    name = "freeze-parameters"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        entry = find_entry(op)
+        if entry is None or len(entry.body.blocks) != 1 or writes_anything(entry) or not (chosen := own_ops(entry)[0]):
+            return
+        given, returned = given_to(chosen), outputs(chosen)
+        function = outlined(fresh_symbol(op, "frozen"), chosen, given, returned)
+        call = put_call(function, chosen, given, returned, InsertPoint.at_start(entry.body.block))
+        call.attributes[ONCE] = UnitAttr()
+        op.body.block.add_op(function)
+        count("ops frozen", len(chosen))
