@@ -11,7 +11,8 @@
     ├── PlanFileError        a saved plan that is damaged, no plan, or of another version
     ├── InputError           run-time inputs that do not fit the compiled signature
     ├── NumericsError        a pass changed the numbers
-    └── KernelError          a kernel that a backend cannot print, compile or run
+    ├── KernelError          a kernel that a backend cannot print, compile or run
+    └── BoundsError          an index that lies outside of the tensor that a kernel reads with it
 
 An error prints as one message: what happened, where (op text, FX node, the user's source line), and the way out.
 """
@@ -82,6 +83,10 @@ class NumericsError(FxcError):
 
 class KernelError(FxcError):
     pass
+
+
+class BoundsError(FxcError, IndexError, RuntimeError):
+    """PyTorch raises IndexError for some operators, RuntimeError for others."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -31,7 +31,9 @@ from fxc.dialects.tile.blocks import (
     SplatOp,
     TransposeOp,
 )
+from fxc.dialects.tile.checks import AssertOp
 from fxc.dialects.tile.combine import ReduceIndexOp, ReduceOp, ScanOp
+from fxc.dialects.tile.dot import DotOp
 from fxc.dialects.tile.kernel import KernelOp, LaunchOp, ProgramIdOp, ReturnOp
 from fxc.dialects.tile.memory import AtomicAddOp, GatherOp, LoadOp, ScatterOp, StoreOp
 from fxc.dialects.tile.schedule import ScheduleAttr
@@ -57,7 +59,9 @@ Tile = Dialect(
         ReduceOp,
         ReduceIndexOp,
         ScanOp,
+        DotOp,
         RandomOp,
+        AssertOp,
         LoadOp,
         GatherOp,
         StoreOp,
@@ -68,10 +72,12 @@ Tile = Dialect(
 )
 
 __all__ = [
+    "AssertOp",
     "AtomicAddOp",
     "BroadcastOp",
     "CastOp",
     "CompareOp",
+    "DotOp",
     "GatherOp",
     "IotaOp",
     "KernelOp",

@@ -234,11 +234,7 @@ class LaunchOp(IRDLOperation):
 
     def kernel(self) -> KernelOp | None:
         """The kernel, as found in the symbol table around; None where there is none."""
-        table: Operation | None = self.parent_op()
-        while table is not None and not table.has_trait(SymbolTable):
-            table = table.parent_op()
-        found = SymbolTable.lookup_symbol(table, self.callee) if table is not None else None
-        return found if isinstance(found, KernelOp) else None
+        return kernel_around(self, self.callee)
 
     def verify_(self) -> None:
         kernel = self.kernel()
@@ -246,21 +242,7 @@ class LaunchOp(IRDLOperation):
             if self.parent_op() is None:
                 return
             raise VerifyException(f"tile.launch: @{self.callee.root_reference.data} is not a tile.kernel")
-        expected = [len(kernel.inputs()) + len(kernel.scalars()), len(kernel.outputs())]
-        if [len(self.operands), len(self.results)] != expected:
-            raise VerifyException(
-                f"tile.launch: the kernel takes {expected[0]} operands and gives {expected[1]} results, "
-                f"but there are {len(self.operands)} and {len(self.results)}"
-            )
-        values = [*self.operands[: len(kernel.inputs())], *self.results]
-        for argument, value in zip([*kernel.inputs(), *kernel.outputs()], values, strict=True):
-            _check_tensor(argument, value, kernel.elements(argument))
-        for argument, value in zip(kernel.scalars(), self.operands[len(kernel.inputs()) :], strict=True):
-            if not isinstance(value.type, (IntType, FloatType)) and value.type != argument.type:
-                raise VerifyException(f"tile.launch: argument {argument.index} is a number, not {value.type}")
-        for argument in kernel.outputs():
-            if kernel.access(argument) == "readwrite" and INIT not in kernel.argument_attributes(argument):
-                raise VerifyException(f"tile.launch: argument {argument.index} is readwrite, and {INIT} says not what it holds")
+        check_arguments(self.name, kernel, self.operands, self.results)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" @{self.callee.root_reference.data}(")
@@ -293,12 +275,40 @@ class LaunchOp(IRDLOperation):
         )
 
 
-def _check_tensor(argument: BlockArgument, value: SSAValue, elements: int | None) -> None:
+def kernel_around(op: Operation, name: SymbolRefAttr) -> KernelOp | None:
+    """The kernel called ``name`` in the symbol table around ``op``; None where there is none."""
+    table: Operation | None = op.parent_op()
+    while table is not None and not table.has_trait(SymbolTable):
+        table = table.parent_op()
+    found = SymbolTable.lookup_symbol(table, name) if table is not None else None
+    return found if isinstance(found, KernelOp) else None
+
+
+def check_arguments(name: str, kernel: KernelOp, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> None:
+    """Refuse what the op ``name`` gives ``kernel`` where it does not fit: tensors that are read, numbers, tensors written."""
+    expected = [len(kernel.inputs()) + len(kernel.scalars()), len(kernel.outputs())]
+    if [len(inputs), len(outputs)] != expected:
+        raise VerifyException(
+            f"{name}: the kernel takes {expected[0]} operands and gives {expected[1]} results, "
+            f"but there are {len(inputs)} and {len(outputs)}"
+        )
+    values = [*inputs[: len(kernel.inputs())], *outputs]
+    for argument, value in zip([*kernel.inputs(), *kernel.outputs()], values, strict=True):
+        _check_tensor(name, argument, value, kernel.elements(argument))
+    for argument, value in zip(kernel.scalars(), inputs[len(kernel.inputs()) :], strict=True):
+        if not isinstance(value.type, (IntType, FloatType)) and value.type != argument.type:
+            raise VerifyException(f"{name}: argument {argument.index} is a number, not {value.type}")
+    for argument in kernel.outputs():
+        if kernel.access(argument) == "readwrite" and INIT not in kernel.argument_attributes(argument):
+            raise VerifyException(f"{name}: argument {argument.index} is readwrite, and {INIT} says not what it holds")
+
+
+def _check_tensor(name: str, argument: BlockArgument, value: SSAValue, elements: int | None) -> None:
     """Refuse what is no tensor of the pointer's elements, or has too few of them."""
     assert isinstance(argument.type, PtrType)
     if not isinstance(value.type, TensorType) or value.type.element_type != argument.type.pointee:
         expected = f"a tensor of {argument.type.pointee}"
-        raise VerifyException(f"tile.launch: for argument {argument.index}, expected {expected}, not {value.type}")
+        raise VerifyException(f"{name}: for argument {argument.index}, expected {expected}, not {value.type}")
     steps = strides(value.type) or contiguous_strides(value.type.get_shape())
     dims = list(zip(sizes(value.type), steps, strict=True))
     if elements is None or not all(isinstance(number, int) for pair in dims for number in pair):
@@ -306,4 +316,4 @@ def _check_tensor(argument: BlockArgument, value: SSAValue, elements: int | None
     extent = 1 + sum((int(size) - 1) * int(step) for size, step in dims) if all(size for size, _ in dims) else 0
     if extent < elements:
         found = f"argument {argument.index} addresses {elements} elements, but there are {extent} in {value.type}"
-        raise VerifyException(f"tile.launch: {found}")
+        raise VerifyException(f"{name}: {found}")

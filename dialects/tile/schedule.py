@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
@@ -15,11 +16,12 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.values import int_attr, str_attr
 
 KINDS = ("elementwise", "inner", "outer")
+FORMS = ("looped", "held", "stored", "online")
 
 
 @irdl_attr_definition
 class ScheduleAttr(ParametrizedAttribute):
-    """``#tile.schedule<"inner", stages = [0, 1, 2], lanes = 16, unroll = 4, block = 8>``: one kernel.
+    """``#tile.schedule<"inner", stages = [0, 1, 2], lanes = 16, unroll = 4, block = 8, form = "online">``: one kernel.
 
     ``stages``  the linalg.generic ops of the group that the kernel computes, by their number
     ``kind``    "elementwise": no loop is reduced. "inner": lanes run along a loop that is reduced, a program has whole rows.
@@ -27,6 +29,16 @@ class ScheduleAttr(ParametrizedAttribute):
     ``lanes``   how many elements a vector has
     ``unroll``  how many vectors are under way at once: accumulators of an inner reduction, copies of an elementwise body
     ``block``   how many elements (of a row, in "inner" kernels: rows) a program computes
+
+    Left out where they change nothing:
+
+    ``tile``    lanes along a second loop, that in which operands lie side by side which the first strides through: these are
+                loaded in their own order and transposed. Elementwise kernels only
+    ``parts``   in how many parts what is reduced is cut. Each is a program of its own, and a second kernel combines them
+    ``form``    how an inner kernel goes through a row several times. "looped": from memory each time. "held": a vector has
+                the whole row, which is loaded once. "stored": what several passes compute of an element is computed once and
+                lies in the memory of a result until that is written. "online": a reduction and one of what it centres (the
+                sum of exponentials over the maximum, the variance over the mean) in one pass, in pieces of ``piece`` elements
     """
 
     name = "tile.schedule"
@@ -35,24 +47,59 @@ class ScheduleAttr(ParametrizedAttribute):
     lanes: IntegerAttr
     unroll: IntegerAttr
     block: IntegerAttr
+    tile: IntegerAttr
+    parts: IntegerAttr
+    piece: IntegerAttr
+    form: StringAttr
     NUMBERS: ClassVar = ("lanes", "unroll", "block")
+    DEFAULTS: ClassVar[Mapping[str, int | str]] = MappingProxyType({"tile": 1, "parts": 1, "piece": 4096, "form": "looped"})
 
     @classmethod
-    def of(cls, kind: str, stages: Sequence[int], lanes: int, unroll: int, block: int) -> ScheduleAttr:
-        return cls(str_attr(kind), ArrayAttr(map(int_attr, stages)), int_attr(lanes), int_attr(unroll), int_attr(block))
+    def of(
+        cls,
+        kind: str,
+        stages: Sequence[int],
+        lanes: int,
+        unroll: int,
+        block: int,
+        *,
+        tile: int = 1,
+        parts: int = 1,
+        piece: int = 4096,
+        form: str = "looped",
+    ) -> ScheduleAttr:
+        numbers = [int_attr(number) for number in (lanes, unroll, block, tile, parts, piece)]
+        return cls(str_attr(kind), ArrayAttr(map(int_attr, stages)), *numbers, str_attr(form))  # type: ignore[call-arg]
 
     def numbers(self) -> list[int]:
         """The stages."""
         return [stage.value.data for stage in self.stages]
 
+    def fields(self) -> dict[str, int | str]:
+        """All but kind and stages, by name."""
+        found = {name: getattr(self, name) for name in (*self.NUMBERS, *self.DEFAULTS)}
+        return {name: value.data if isinstance(value, StringAttr) else value.value.data for name, value in found.items()}
+
     def verify(self) -> None:
         if self.kind.data not in KINDS:
             raise VerifyException(f'#tile.schedule: the kind is one of {", ".join(KINDS)}, not "{self.kind.data}"')
-        for name, value in zip(self.NUMBERS, (self.lanes, self.unroll, self.block), strict=True):
-            if value.value.data < 1:
-                raise VerifyException(f"#tile.schedule: {name} must be positive, not {value.value.data}")
+        if self.form.data not in FORMS:
+            raise VerifyException(f'#tile.schedule: the form is one of {", ".join(FORMS)}, not "{self.form.data}"')
+        for name, value in self.fields().items():
+            if isinstance(value, int) and value < 1:
+                raise VerifyException(f"#tile.schedule: {name} must be positive, not {value}")
         if not self.stages.data or self.numbers() != sorted(set(self.numbers())):
             raise VerifyException("#tile.schedule: stages are ascending numbers, one at least")
+        self._verify_kind()
+
+    def _verify_kind(self) -> None:
+        """Refuse fields that the kind has no use for."""
+        takes = {"elementwise": ("tile",), "inner": ("parts", "form", "piece"), "outer": ("parts",)}[self.kind.data]
+        fields = self.fields()
+        if unused := [name for name, default in self.DEFAULTS.items() if fields[name] != default and name not in takes]:
+            raise VerifyException(f'#tile.schedule: {unused[0]} is not for kernels that are "{self.kind.data}"')
+        if self.parts.value.data > 1 and self.form.data != "looped":
+            raise VerifyException(f'#tile.schedule: a row in parts cannot be "{self.form.data}"')
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -68,10 +115,18 @@ class ScheduleAttr(ParametrizedAttribute):
                 parser.parse_keyword(name)
                 parser.parse_punctuation("=")
                 numbers.append(int_attr(parser.parse_integer()))
-        return [kind, ArrayAttr(map(int_attr, stages)), *numbers]
+            more = dict(cls.DEFAULTS)
+            while parser.parse_optional_punctuation(",") is not None:
+                name = parser.parse_identifier()
+                if name not in more:
+                    parser.raise_error(f"expected one of {', '.join(more)}, but got {name}")
+                parser.parse_punctuation("=")
+                more[name] = parser.parse_str_literal() if isinstance(more[name], str) else parser.parse_integer()
+        rest = [str_attr(value) if isinstance(value, str) else int_attr(value) for value in more.values()]
+        return [kind, ArrayAttr(map(int_attr, stages)), *numbers, *rest]
 
     def print_parameters(self, printer: Printer) -> None:
         stages = ", ".join(map(str, self.numbers()))
-        values = (self.lanes, self.unroll, self.block)
-        numbers = "".join(f", {name} = {value.value.data}" for name, value in zip(self.NUMBERS, values, strict=True))
-        printer.print_string(f'<"{self.kind.data}", stages = [{stages}]{numbers}>')
+        shown = {name: value for name, value in self.fields().items() if value != self.DEFAULTS.get(name)}
+        texts = [f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}" for name, value in shown.items()]
+        printer.print_string(f'<"{self.kind.data}", stages = [{stages}], {", ".join(texts)}>')

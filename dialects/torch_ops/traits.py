@@ -29,6 +29,22 @@ NORMS = frozenset(
 )  # fmt: skip
 """Operators that are statistics of a tensor and pointwise work."""
 
+GIVEN_STATISTICS = frozenset(
+    {
+        "aten._native_batch_norm_legit_no_training.default", "aten.batch_norm.default", "aten.native_batch_norm.default",
+        "aten._batch_norm_no_update.default",
+    }
+)  # fmt: skip
+"""Batch norms that may use ``running_mean`` and ``running_var``: those with an argument ``training``, where it is false."""
+
+CONVOLUTIONS = frozenset(
+    {
+        "aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default", "aten.conv1d.padding", "aten.conv2d.padding",
+        "aten.conv3d.padding", "aten.convolution.default",
+    }
+)  # fmt: skip
+"""Convolutions of ``input`` with ``weight`` and ``bias``; that with an argument ``transposed``, where it is false."""
+
 STATISTICS = frozenset(
     {
         "aten.softmax.int", "aten._softmax.default", "aten.log_softmax.int", "aten._log_softmax.default",
@@ -43,10 +59,20 @@ STATISTICS = frozenset(
         "aten.binary_cross_entropy_with_logits.default", "aten.instance_norm.default", "aten.glu.default",
         "aten.var_mean.default", "aten.var_mean.dim", "aten.var_mean.correction", "aten.std_mean.default",
         "aten.std_mean.dim", "aten.std_mean.correction", "aten.var.default", "aten.var.dim", "aten.std.default",
-        "aten.std.dim", "aten.logsumexp.default",
+        "aten.std.dim", "aten.logsumexp.default", "aten.native_dropout_backward.default", "aten._safe_softmax.default",
+        "aten.linalg_vector_norm.default", "aten.norm.Scalar", "aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dtype",
+        "aten.norm.ScalarOpt_dim_dtype", "aten.nansum.default", "aten.nanmean.default", "aten.count_nonzero.default",
+        "aten.count_nonzero.dim_IntList", "aten.aminmax.default", "aten.nan_to_num.default",
     }
 )  # fmt: skip
 """Other operators that are reductions and pointwise work, and the derivatives of norms."""
+
+GATHERS: Mapping[str, str] = MappingProxyType({
+    "aten.gather.default": "self", "aten.index_select.default": "self", "aten.take.default": "self",
+    "aten.take_along_dim.default": "self",
+    "aten.index.Tensor": "self", "aten._unsafe_index.Tensor": "self", "aten.embedding.default": "weight",
+})  # fmt: skip
+"""Operators that read a tensor at places that others say -> the argument that it is."""
 
 COSTLY: Mapping[str, int] = MappingProxyType(
     {name: 4 for name in ("div", "true_divide", "sqrt", "rsqrt", "reciprocal", "remainder", "fmod", "floor_divide")}
@@ -61,6 +87,9 @@ COSTLY: Mapping[str, int] = MappingProxyType(
     | {name: 24 for name in ("pow", "gelu", "gelu_backward", "silu_backward", "erf", "erfc", "erfinv", "lgamma", "digamma")}
 )  # fmt: skip
 """Pointwise operators -> how many additions an element of them takes about as long as."""
+
+DRAWS_LIKE = frozenset({"aten.bernoulli.p", "aten.rand_like.default", "aten.randn_like.default"})
+"""Operators that draw, and of their first tensor read the type only."""
 
 EQUAL_SHAPES = frozenset({"aten.gelu_backward.default"})
 """Pointwise operators of which some kernel takes equal shapes only, though the table has the flag ``p`` for them."""
@@ -90,6 +119,15 @@ def is_statistics(op: Operation) -> bool:
     return _operator(op) in STATISTICS
 
 
+def draws_like(op: Operation) -> bool:
+    return _operator(op) in DRAWS_LIKE
+
+
+def gathered_argument(op: Operation) -> str | None:
+    """The argument that ``op`` reads at places that others say; None where there is none."""
+    return GATHERS.get(_operator(op))
+
+
 def operations(op: Operation) -> int:
     """How many additions an element of the pointwise ``op`` takes about as long as."""
     return COSTLY.get(_operator(op).split(".")[1], 1)
@@ -97,6 +135,15 @@ def operations(op: Operation) -> int:
 
 def takes_equal_shapes(op: Operation) -> bool:
     return _operator(op) in EQUAL_SHAPES
+
+
+def uses_given_statistics(op: Operation) -> bool:
+    """Whether ``op`` is a batch norm that may use the statistics that it is given."""
+    return _operator(op) in GIVEN_STATISTICS
+
+
+def is_convolution(op: Operation) -> bool:
+    return _operator(op) in CONVOLUTIONS
 
 
 def is_size_query(op: Operation) -> bool:

@@ -557,3 +557,43 @@ func.func @readwrite(%x: tensor<4xf32>, %n: !torch.int) {
   %y = tile.launch @k(%x, %n) : (tensor<4xf32>, !torch.int) -> tensor<4xf32>
   func.return
 }
+
+// -----
+
+func.func @dot_sizes(%a: vector<8x4xf32>, %b: vector<8x4xf32>, %c: vector<8x4xf32>) {
+  // expected-error@+1 {{tile.dot: vector<8x4xf32> and vector<8x4xf32> have no product}}
+  %d = tile.dot %a, %b, %c : vector<8x4xf32>, vector<8x4xf32> -> vector<8x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @dot_types(%a: vector<8x4xf32>, %b: vector<4x8xf16>, %c: vector<8x8xf32>) {
+  // expected-error@+1 {{tile.dot: factors have one type of floats, not vector<8x4xf32> and vector<4x8xf16>}}
+  %d = tile.dot %a, %b, %c : vector<8x4xf32>, vector<4x8xf16> -> vector<8x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @dot_integers(%a: vector<8x4xi32>, %b: vector<4x8xi32>, %c: vector<8x8xf32>) {
+  // expected-error@+1 {{tile.dot: factors have one type of floats}}
+  %d = tile.dot %a, %b, %c : vector<8x4xi32>, vector<4x8xi32> -> vector<8x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @dot_half(%a: vector<8x4xf16>, %b: vector<4x8xf16>, %c: vector<8x8xf16>) {
+  // expected-error@+1 {{tile.dot: the result is of f32 or f64, not vector<8x8xf16>}}
+  %d = tile.dot %a, %b, %c : vector<8x4xf16>, vector<4x8xf16> -> vector<8x8xf16>
+  func.return
+}
+
+// -----
+
+func.func @dot_shape(%a: vector<8x4xf32>, %b: vector<4x8xf32>, %c: vector<8x4xf32>) {
+  // expected-error@+1 {{tile.dot: the result has type vector<8x4xf32>, expected vector<8x8xf32>}}
+  %d = tile.dot %a, %b, %c : vector<8x4xf32>, vector<4x8xf32> -> vector<8x4xf32>
+  func.return
+}

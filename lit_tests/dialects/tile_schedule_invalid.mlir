@@ -17,3 +17,33 @@ builtin.module attributes {a = #tile.schedule<"inner", stages = [1, 0], lanes = 
 
 // expected-error@+1 {{Expected 'lanes'}}
 builtin.module attributes {a = #tile.schedule<"inner", stages = [0], unroll = 4>} {}
+
+// -----
+
+// expected-error@+1 {{the form is one of looped, held, stored, online, not "spiral"}}
+builtin.module attributes {a = #tile.schedule<"inner", stages = [0], lanes = 4, unroll = 1, block = 8, form = "spiral">} {}
+
+// -----
+
+// expected-error@+1 {{tile is not for kernels that are "inner"}}
+builtin.module attributes {a = #tile.schedule<"inner", stages = [0], lanes = 4, unroll = 1, block = 8, tile = 4>} {}
+
+// -----
+
+// expected-error@+1 {{parts is not for kernels that are "elementwise"}}
+builtin.module attributes {a = #tile.schedule<"elementwise", stages = [0], lanes = 4, unroll = 1, block = 8, parts = 2>} {}
+
+// -----
+
+// expected-error@+1 {{form is not for kernels that are "outer"}}
+builtin.module attributes {a = #tile.schedule<"outer", stages = [0], lanes = 4, unroll = 1, block = 8, form = "held">} {}
+
+// -----
+
+// expected-error@+1 {{a row in parts cannot be "held"}}
+builtin.module attributes {a = #tile.schedule<"inner", stages = [0], lanes = 4, unroll = 1, block = 8, parts = 2, form = "held">} {}
+
+// -----
+
+// expected-error@+1 {{expected one of tile, parts, piece, form, but got part}}
+builtin.module attributes {a = #tile.schedule<"inner", stages = [0], lanes = 4, unroll = 1, block = 8, part = 2>} {}

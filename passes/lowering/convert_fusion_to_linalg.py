@@ -3,13 +3,18 @@
 Assumes:    the torch level, one result a value (lower-simple-tuples), groups made by ``fuse`` or by hand.
 Guarantees: in a group of which every op has a rule (``_linalg/table.py``), or is made of operators that have, the body is
             ``linalg.generic`` on tensors with ``arith`` and ``math`` in it: one for each result of the group, one for what
-            each reduction combines. Views are affine maps; pieces of a concatenation end in ``tensor.concat``. Types of
-            results stay. Half precision is computed, combined and kept in float32 and rounded where a tensor is stored and by
-            conversions. A result of the group that others in it read is read as stored.
+            each reduction combines. Views are affine maps; pieces of a concatenation end in ``tensor.concat``, and where
+            others in the group read it, it is a choice. An element at a place that indices say is a ``tensor.extract``,
+            after a ``cf.assert`` that they are within the tensor; those of which nothing is computed are not checked. What
+            may lie outside (padding, parts of a choice) is read in an ``scf.if``. A scatter of few elements is a choice
+            among the updates, in their order. Types of results stay. Half precision is computed, combined and kept in
+            float32 and rounded where a tensor is stored and by conversions. A result of the group that others in it read is
+            read as stored.
 Keeps:      groups with an operator without rule, sizes that are not known, tensors that are not dense or of dtypes that
             kernels do not take, tensors of several devices, or of a GPU where none is the target, results that share memory
-            with operands, numbers that the program does not state, integer divisions by what may be 0: they run as their
-            body, and are counted.
+            with operands, numbers that the program does not state, integer divisions by what may be 0, masks as indices,
+            indices of a tensor without elements, more than 4 updates of an element, a choice of more than 8 tensors: they
+            run as their body, and are counted.
 Cost:       one walk; an element that several tensors are made of is written once for each. A PyTorch trace for each
             operator without a rule.
 
@@ -58,9 +63,11 @@ from fxc.dialects.target import GpuAttr, TargetAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.types import device
 from fxc.passes._decomposition import decompose
+from fxc.passes._extremes import split_extreme
 from fxc.passes._statistics import count
 from fxc.passes.lowering._linalg.generics import Generics, check_types, has_rule
 from fxc.passes.lowering._linalg.scalars import Uncovered
+from fxc.passes.lowering.lower_scans import KINDS
 
 SOURCE = "tile.source"
 """The attribute of a group, and of its kernels, that says what it computes."""
@@ -99,7 +106,7 @@ def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Bl
         while pending:
             op = pending.pop()
             check_types(op)
-            if not (parts := decompose(ctx, op)):
+            if op.operator in KINDS or not (parts := split_extreme(op) or decompose(ctx, op)):  # a scan has n * n parts
                 raise Uncovered(op.operator)
             pending += [part for part in parts if not has_rule(part)]
         return Generics(copy.body.block).convert()

@@ -3,8 +3,10 @@
 Assumes:    groups with the attribute ``tile.schedule`` (``schedule``).
 Guarantees: each such group is gone: there is a ``tile.kernel`` in the module for each schedule, and a ``tile.launch`` of each
             in the place of the group. Loops that go through memory in even steps are one loop, and loops are in the order of
-            memory. What a kernel combines stays in it. Loads and stores of full vectors have no mask. A kernel has the
-            schedule, and the names of what the group computes in ``tile.source``.
+            memory. What a kernel combines stays in it. What lies at a place that a body computes is loaded from another base
+            where the place is the same for all lanes, else gathered, and in both cases not read where ``scf.if`` says so.
+            Other loads and stores of full vectors have no mask. A kernel has the schedule, and the names of what the group
+            computes in ``tile.source``.
 Keeps:      groups without a schedule.
 Cost:       one walk over the groups, times ``unroll`` and three strips for each body.
 
@@ -36,7 +38,6 @@ After:
       grid = array<i64: 1>,
       schedule = #tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 32>
     } {
-      %size = arith.constant 32 : index
       %zero = arith.constant 0 : index
       %program = tile.program_id {axis = 0} : index
       %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<32xf32>
@@ -52,19 +53,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.diagnostics import OpPassFailedException
 from fxc.dialects.fusion import GroupOp
+from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.tile import KernelOp, LaunchOp, ScheduleAttr
+from fxc.dialects.tile.kernel import DIVISIBLE
 from fxc.passes._statistics import count
-from fxc.passes.lowering._tile.kernels import Pieces, make_kernel
+from fxc.passes.lowering._tile.kernels import Pieces, make_kernel, plans_of
+from fxc.passes.lowering._tile.parts import combining_schedule, combining_stages, parts_of
 from fxc.passes.lowering._tile.stages import Stage, runs_of, stages_of
 
 SCHEDULE, SOURCE = "tile.schedule", "tile.source"
+
+ALIGNMENT = 16
+"""Bytes: of the widest load that a thread of a GPU has."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +80,20 @@ class TilePass(ModulePass):
     name = "tile"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        names = _fresh_names(op)
+        names, on_gpu = _fresh_names(op), isinstance(target_of(op), GpuAttr)
         for group in [inner for inner in op.walk() if isinstance(inner, GroupOp) and SCHEDULE in inner.attributes]:
             for kernel in _tile(group, names):
+                if on_gpu:
+                    align(kernel)
                 op.body.block.add_op(kernel)
                 count("kernels")
+
+
+def align(kernel: KernelOp) -> None:
+    """Say that tensors begin at multiples of 16 bytes, as PyTorch allocates them: a launch on others takes other code."""
+    listed = [kernel.argument_attributes(argument) for argument in kernel.body.block.args]
+    hint = {DIVISIBLE: IntegerAttr(ALIGNMENT, i64)}
+    kernel.arg_attrs = ArrayAttr([DictionaryAttr(dict(each) | hint) for each in listed])
 
 
 def _fresh_names(module: ModuleOp) -> Iterator[str]:
@@ -97,19 +114,45 @@ def _tile(group: GroupOp, names: Iterator[str]) -> list[KernelOp]:
     kernels, launches = list[KernelOp](), list[Operation]()
     for schedule in schedules:
         chosen = [stages[number] for number in schedule.numbers()]
-        kernel, inputs, outputs = make_kernel(next(names), chosen, schedule, _read_elsewhere(chosen), pieces)
-        kernel.attributes |= {name: group.attributes[name] for name in [SOURCE] if name in group.attributes}
-        launch = LaunchOp.of(kernel.sym_name.data, [made.get(value, value) for value in inputs], [v.type for v in outputs])
-        launch.location = kernel.location = group.location
-        made |= dict(zip(outputs, launch.results, strict=True))
-        kernels.append(kernel)
-        launches.append(launch)
+        for kernel, launch in _launches(group, chosen, schedule, names, pieces, made):
+            kernel.attributes |= {name: group.attributes[name] for name in [SOURCE] if name in group.attributes}
+            launch.location = kernel.location = group.location
+            kernels.append(kernel)
+            launches.append(launch)
     Rewriter.insert_op(launches, InsertPoint.before(group))
     for old, value in zip(group.results, group.yielded(), strict=True):
         made[value].name_hint = old.name_hint
         old.replace_all_uses_with(made[value])
     Rewriter.erase_op(group)
     return kernels
+
+
+def _launches(
+    group: GroupOp,
+    stages: list[Stage],
+    schedule: ScheduleAttr,
+    names: Iterator[str],
+    pieces: Pieces,
+    made: dict[SSAValue, SSAValue],
+) -> list[tuple[KernelOp, LaunchOp]]:
+    """The kernel of one schedule and its launch; one more for each where parts are combined. ``made`` gets the results."""
+    try:
+        parts = parts_of(plans_of(stages, schedule, pieces))
+        kernel, inputs, outputs = make_kernel(next(names), stages, schedule, _read_elsewhere(stages), pieces)
+    except VerifyException as error:
+        raise OpPassFailedException(str(error), group) from error
+    types = [parts.get(value, value.type) for value in outputs]
+    launch = LaunchOp.of(kernel.sym_name.data, [made.get(value, value) for value in inputs], types)
+    made |= dict(zip(outputs, launch.results, strict=True))
+    if not parts:
+        return [(kernel, launch)]
+    block, combining = combining_stages(stages, {value: made[value] for value in parts if value in made})
+    more = combining_schedule(schedule, combining)
+    second, inputs, outputs = make_kernel(next(names), combining, more, {stage.result for stage in combining}, Pieces(group))
+    totals = LaunchOp.of(second.sym_name.data, inputs, [value.type for value in outputs])
+    made |= dict(zip(parts, totals.results, strict=True))
+    block.erase(safe_erase=False)
+    return [(kernel, launch), (second, totals)]
 
 
 def _schedules(group: GroupOp) -> list[ScheduleAttr]:

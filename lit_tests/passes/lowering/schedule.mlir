@@ -30,9 +30,9 @@ func.func @double(%x: tensor<4x8xf64>) {
 
 // -----
 
-/// The innermost loop is reduced: what a row reduces, and what reads that, is one kernel.
+/// The innermost loop is reduced: what a row reduces, and what reads that, is one kernel. A short row is held.
 // CHECK-LABEL: func.func @inner
-// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1], lanes = 4, unroll = 4, block = 64>]
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1], lanes = 16, unroll = 1, block = 64, form = "held">]
 func.func @inner(%x: tensor<256x16xf32>) {
   %s = fusion.group ({
     %m = torch.aten.amax.default(%x, [1], true) : (tensor<256x16xf32>) -> tensor<256x1xf32>
@@ -118,7 +118,7 @@ func.func @written(%x: tensor<4x8xf32>) {
 // CHECK:         fx.output
 func.func @torch(%x: tensor<4xf32>) {
   %s = fusion.group ({
-    %a = torch.aten.cumsum.default(%x, 0) : (tensor<4xf32>) -> tensor<4xf32>
+    %a = torch.aten.logcumsumexp.default(%x, 0) : (tensor<4xf32>) -> tensor<4xf32>
     fusion.yield %a : tensor<4xf32>
   }) -> tensor<4xf32>
   fx.output(%s) : (tensor<4xf32>) -> ()
@@ -128,7 +128,7 @@ func.func @torch(%x: tensor<4xf32>) {
 
 /// On a GPU a program has one block: of a whole row, where that is not too long.
 // CHECK-LABEL: func.func @gpu
-// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1], lanes = 128, unroll = 1, block = 1>]
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1], lanes = 128, unroll = 1, block = 1, form = "held">]
 builtin.module attributes {fxc.target = #target.gpu} {
   func.func @gpu(%x: tensor<256x100xf32>) {
     %s = fusion.group ({
@@ -137,5 +137,217 @@ builtin.module attributes {fxc.target = #target.gpu} {
       fusion.yield %d : tensor<256x100xf32>
     }) -> tensor<256x100xf32>
     fx.output(%s) : (tensor<256x100xf32>) -> ()
+  }
+}
+
+// -----
+
+/// A long row: what two passes compute of an element lies in memory in between.
+// CHECK-LABEL: func.func @stored
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 4, unroll = 4, block = {{.*}}, form = "stored">]
+func.func @stored(%x: tensor<64x1024xf32>) {
+  %s = fusion.group ({
+    %m = torch.aten._softmax.default(%x, 1, false) : (tensor<64x1024xf32>) -> tensor<64x1024xf32>
+    fusion.yield %m : tensor<64x1024xf32>
+  }) -> tensor<64x1024xf32>
+  fx.output(%s) : (tensor<64x1024xf32>) -> ()
+}
+
+// -----
+
+/// Nothing costs much: each pass computes again.
+// CHECK-LABEL: func.func @cheap
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1], lanes = 4, unroll = 4, block = {{[0-9]+}}>]
+func.func @cheap(%x: tensor<64x1024xf32>) {
+  %s = fusion.group ({
+    %m = torch.aten.amax.default(%x, [1], true) : (tensor<64x1024xf32>) -> tensor<64x1xf32>
+    %d = torch.aten.sub.Tensor(%x, %m) : (tensor<64x1024xf32>, tensor<64x1xf32>) -> tensor<64x1024xf32>
+    fusion.yield %d : tensor<64x1024xf32>
+  }) -> tensor<64x1024xf32>
+  fx.output(%s) : (tensor<64x1024xf32>) -> ()
+}
+
+// -----
+
+/// No cache has a row: the maximum and the sum are one pass.
+// CHECK-LABEL: func.func @online
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], {{.*}}form = "online">]
+builtin.module attributes {fxc.target = #target.cpu<l2 = 2048>} {
+  func.func @online(%x: tensor<64x1024xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten._softmax.default(%x, 1, false) : (tensor<64x1024xf32>) -> tensor<64x1024xf32>
+      fusion.yield %m : tensor<64x1024xf32>
+    }) -> tensor<64x1024xf32>
+    fx.output(%s) : (tensor<64x1024xf32>) -> ()
+  }
+}
+
+// -----
+
+/// A row and two threads: two parts.
+// CHECK-LABEL: func.func @parts
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0], lanes = 4, unroll = 4, block = {{.*}}, parts = 2>]
+builtin.module attributes {fxc.target = #target.cpu<threads = 2>} {
+  func.func @parts(%x: tensor<1x100000xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<1x100000xf32>) -> tensor<1xf32>
+      fusion.yield %m : tensor<1xf32>
+    }) -> tensor<1xf32>
+    fx.output(%s) : (tensor<1xf32>) -> ()
+  }
+}
+
+// -----
+
+/// A row and one thread.
+// CHECK-LABEL: func.func @one_thread
+// CHECK-NOT:     parts
+// CHECK:         fx.output
+func.func @one_thread(%x: tensor<1x100000xf32>) {
+  %s = fusion.group ({
+    %m = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<1x100000xf32>) -> tensor<1xf32>
+    fusion.yield %m : tensor<1xf32>
+  }) -> tensor<1xf32>
+  fx.output(%s) : (tensor<1xf32>) -> ()
+}
+
+// -----
+
+/// A row that is not worth a thread.
+// CHECK-LABEL: func.func @short
+// CHECK-NOT:     parts
+// CHECK:         fx.output
+builtin.module attributes {fxc.target = #target.cpu<threads = 2>} {
+  func.func @short(%x: tensor<1x10000xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<1x10000xf32>) -> tensor<1xf32>
+      fusion.yield %m : tensor<1xf32>
+    }) -> tensor<1xf32>
+    fx.output(%s) : (tensor<1xf32>) -> ()
+  }
+}
+
+// -----
+
+/// Columns, too few for the threads.
+// CHECK-LABEL: func.func @few_columns
+// CHECK:         tile.schedule = [#tile.schedule<"outer", stages = [0], lanes = 4, unroll = 4, block = 16, parts = 2>]
+builtin.module attributes {fxc.target = #target.cpu<threads = 2>} {
+  func.func @few_columns(%x: tensor<100000x8xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<100000x8xf32>) -> tensor<8xf32>
+      fusion.yield %m : tensor<8xf32>
+    }) -> tensor<8xf32>
+    fx.output(%s) : (tensor<8xf32>) -> ()
+  }
+}
+
+// -----
+
+/// As many columns as the threads need.
+// CHECK-LABEL: func.func @many_columns
+// CHECK-NOT:     parts
+// CHECK:         fx.output
+builtin.module attributes {fxc.target = #target.cpu<threads = 2>} {
+  func.func @many_columns(%x: tensor<10000x64xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<10000x64xf32>) -> tensor<64xf32>
+      fusion.yield %m : tensor<64xf32>
+    }) -> tensor<64xf32>
+    fx.output(%s) : (tensor<64xf32>) -> ()
+  }
+}
+
+// -----
+
+/// What is in parts is a kernel of its own, and so is what needs the total.
+// CHECK-LABEL: func.func @passes
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0], {{.*}}parts = 2>, #tile.schedule<"inner", stages = [1], {{.*}}parts = 2>, #tile.schedule<"elementwise", stages = [2],
+builtin.module attributes {fxc.target = #target.cpu<threads = 2>} {
+  func.func @passes(%x: tensor<1x100000xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten._softmax.default(%x, 1, false) : (tensor<1x100000xf32>) -> tensor<1x100000xf32>
+      fusion.yield %m : tensor<1x100000xf32>
+    }) -> tensor<1x100000xf32>
+    fx.output(%s) : (tensor<1x100000xf32>) -> ()
+  }
+}
+
+// -----
+
+/// An operand across the other: tiles.
+// CHECK-LABEL: func.func @across
+// CHECK:         tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 8, unroll = 1, block = 1024, tile = 8>]
+builtin.module attributes {fxc.target = #target.cpu<vector_bits = 256>} {
+  func.func @across(%x: tensor<64x32xf32>, %y: tensor<32x64xf32>) {
+    %s = fusion.group ({
+      %t = torch.aten.t.default(%y) : (tensor<32x64xf32>) -> tensor<64x32xf32, #torch.meta<strides = [1, 64]>>
+      %a = torch.aten.add.Tensor(%x, %t) : (tensor<64x32xf32>, tensor<64x32xf32, #torch.meta<strides = [1, 64]>>) -> tensor<64x32xf32>
+      fusion.yield %a : tensor<64x32xf32>
+    }) -> tensor<64x32xf32>
+    fx.output(%s) : (tensor<64x32xf32>) -> ()
+  }
+}
+
+// -----
+
+/// Too small for a tile.
+// CHECK-LABEL: func.func @narrow
+// CHECK-NOT:     tile = 8
+// CHECK:         fx.output
+builtin.module attributes {fxc.target = #target.cpu<vector_bits = 256>} {
+  func.func @narrow(%x: tensor<64x3xf32>, %y: tensor<3x64xf32>) {
+    %s = fusion.group ({
+      %t = torch.aten.t.default(%y) : (tensor<3x64xf32>) -> tensor<64x3xf32, #torch.meta<strides = [1, 64]>>
+      %a = torch.aten.add.Tensor(%x, %t) : (tensor<64x3xf32>, tensor<64x3xf32, #torch.meta<strides = [1, 64]>>) -> tensor<64x3xf32>
+      fusion.yield %a : tensor<64x3xf32>
+    }) -> tensor<64x3xf32>
+    fx.output(%s) : (tensor<64x3xf32>) -> ()
+  }
+}
+
+// -----
+
+/// Tiles of a GPU are a block each.
+// CHECK-LABEL: func.func @across_on_gpu
+// CHECK:         tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 1024, tile = 32>]
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @across_on_gpu(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) {
+    %s = fusion.group ({
+      %t = torch.aten.t.default(%y) : (tensor<64x64xf32>) -> tensor<64x64xf32, #torch.meta<strides = [1, 64]>>
+      %a = torch.aten.add.Tensor(%x, %t) : (tensor<64x64xf32>, tensor<64x64xf32, #torch.meta<strides = [1, 64]>>) -> tensor<64x64xf32>
+      fusion.yield %a : tensor<64x64xf32>
+    }) -> tensor<64x64xf32>
+    fx.output(%s) : (tensor<64x64xf32>) -> ()
+  }
+}
+
+// -----
+
+/// A row that registers have not is gone through in blocks, online.
+// CHECK-LABEL: func.func @long_on_gpu
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 2048, unroll = 1, block = 1, piece = 2048, form = "online">]
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @long_on_gpu(%x: tensor<4096x20000xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten._softmax.default(%x, 1, false) : (tensor<4096x20000xf32>) -> tensor<4096x20000xf32>
+      fusion.yield %m : tensor<4096x20000xf32>
+    }) -> tensor<4096x20000xf32>
+    fx.output(%s) : (tensor<4096x20000xf32>) -> ()
+  }
+}
+
+// -----
+
+/// Few rows for many multiprocessors.
+// CHECK-LABEL: func.func @parts_on_gpu
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0], lanes = 2048, unroll = 1, block = 1, parts = 216>]
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @parts_on_gpu(%x: tensor<1x10000000xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<1x10000000xf32>) -> tensor<1xf32>
+      fusion.yield %m : tensor<1xf32>
+    }) -> tensor<1xf32>
+    fx.output(%s) : (tensor<1xf32>) -> ()
   }
 }

@@ -39,19 +39,61 @@ func.func @broadcast(%x: tensor<4x5xf32>, %y: tensor<4x1xf32>) {
 
 // -----
 
-/// Loops follow the memory of what is written; the operand is read in steps.
-// CHECK-LABEL: func.func @transposed
+/// An operand that is read in steps.
+// CHECK-LABEL: func.func @steps
 // CHECK:         tile.kernel
-// CHECK-DAG:       tile.load %x{{.*}} strides [6]
+// CHECK-DAG:       tile.load %x{{.*}} strides [2]
 // CHECK-DAG:       tile.load %y{{.*}} strides [1]
+// CHECK-NOT:       tile.transpose
 // CHECK:           tile.store {{.*}} strides [1]
-func.func @transposed(%x: tensor<8x6xf32>, %y: tensor<6x8xf32>) {
+func.func @steps(%x: tensor<8xf32, #torch.meta<strides = [2]>>, %y: tensor<8xf32>) {
   %s = fusion.group ({
-    %t = torch.aten.t.default(%x) : (tensor<8x6xf32>) -> tensor<6x8xf32, #torch.meta<strides = [1, 6]>>
-    %a = torch.aten.add.Tensor(%y, %t) : (tensor<6x8xf32>, tensor<6x8xf32, #torch.meta<strides = [1, 6]>>) -> tensor<6x8xf32>
-    fusion.yield %a : tensor<6x8xf32>
-  }) -> tensor<6x8xf32>
-  fx.output(%s) : (tensor<6x8xf32>) -> ()
+    %a = torch.aten.add.Tensor(%y, %x) : (tensor<8xf32>, tensor<8xf32, #torch.meta<strides = [2]>>) -> tensor<8xf32>
+    fusion.yield %a : tensor<8xf32>
+  }) -> tensor<8xf32>
+  fx.output(%s) : (tensor<8xf32>) -> ()
+}
+
+// -----
+
+/// Tiles: each operand is loaded along its own memory, and what lies across is transposed. Edges have masks of both loops.
+// CHECK-LABEL: func.func @tiles
+// CHECK:         tile.kernel
+// CHECK:           [[X:%.+]] = tile.load %x{{.*}} strides [6, 1] : !tile.ptr<f32> -> vector<4x4xf32>
+// CHECK:           [[T:%.+]] = tile.transpose [[X]] {permutation = [1, 0]}
+// CHECK:           [[A:%.+]] = arith.addf {{.*}}, [[T]] : vector<4x4xf32>
+// CHECK:           tile.store [[A]], %a{{.*}} strides [9, 1] : vector<4x4xf32>
+// CHECK:           [[M:%.+]] = arith.andi {{.*}} : vector<4x4xi1>
+// CHECK:           tile.load %y{{.*}} strides [9, 1], [[M]]
+// CHECK:           [[N:%.+]] = arith.andi {{.*}} : vector<4x4xi1>
+// CHECK:           tile.load %x{{.*}} strides [6, 1], [[N]]
+// CHECK:           tile.store {{.*}} strides [9, 1], [[M]]
+func.func @tiles(%x: tensor<9x6xf32>, %y: tensor<6x9xf32>) {
+  %s = fusion.group ({
+    %t = torch.aten.t.default(%x) : (tensor<9x6xf32>) -> tensor<6x9xf32, #torch.meta<strides = [1, 6]>>
+    %a = torch.aten.add.Tensor(%y, %t) : (tensor<6x9xf32>, tensor<6x9xf32, #torch.meta<strides = [1, 6]>>) -> tensor<6x9xf32>
+    fusion.yield %a : tensor<6x9xf32>
+  }) -> tensor<6x9xf32>
+  fx.output(%s) : (tensor<6x9xf32>) -> ()
+}
+
+// -----
+
+/// No operand lies across: a tile in the schedule changes nothing.
+// CHECK-LABEL: func.func @no_tiles
+// CHECK:         tile.kernel
+// CHECK:           tile.load %x{{.*}} strides [1] : !tile.ptr<f32> -> vector<4xf32>
+func.func @no_tiles(%x: tensor<8x8xf32>) {
+  %s = fusion.group ({
+    %e = tensor.empty() : tensor<8x8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %n = arith.negf %a : f32
+      linalg.yield %n : f32
+    } -> tensor<8x8xf32>
+    fusion.yield %r : tensor<8x8xf32>
+  }) {tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 4, unroll = 1, block = 64, tile = 4>]} -> tensor<8x8xf32>
+  fx.output(%s) : (tensor<8x8xf32>) -> ()
 }
 
 // -----
@@ -99,13 +141,13 @@ func.func @gathered(%x: tensor<4x6xf32, #torch.meta<strides = [1, 4]>>, %y: tens
 // CHECK:           scf.for
 // CHECK:             arith.divf {{.*}}, [[S]] : vector<4xf32>
 // CHECK:             tile.store
-func.func @rows(%x: tensor<8x32xf32>) {
+func.func @rows(%x: tensor<8x128xf32>) {
   %s = fusion.group ({
-    %m = torch.aten.sum.dim_IntList(%x, [1], true) : (tensor<8x32xf32>) -> tensor<8x1xf32>
-    %d = torch.aten.div.Tensor(%x, %m) : (tensor<8x32xf32>, tensor<8x1xf32>) -> tensor<8x32xf32>
-    fusion.yield %d : tensor<8x32xf32>
-  }) -> tensor<8x32xf32>
-  fx.output(%s) : (tensor<8x32xf32>) -> ()
+    %m = torch.aten.sum.dim_IntList(%x, [1], true) : (tensor<8x128xf32>) -> tensor<8x1xf32>
+    %d = torch.aten.div.Tensor(%x, %m) : (tensor<8x128xf32>, tensor<8x1xf32>) -> tensor<8x128xf32>
+    fusion.yield %d : tensor<8x128xf32>
+  }) -> tensor<8x128xf32>
+  fx.output(%s) : (tensor<8x128xf32>) -> ()
 }
 
 // -----
@@ -119,9 +161,9 @@ func.func @rows(%x: tensor<8x32xf32>) {
 // CHECK:           [[V:%.+]] = tile.select [[M]], {{.*}}, [[NONE]]
 // CHECK:           arith.maximumf {{.*}}, [[V]]
 // CHECK:           tile.reduce "max"
-func.func @tail(%x: tensor<8x6xf32>) {
+func.func @tail(%x: tensor<8x70xf32>) {
   %s = fusion.group ({
-    %m = torch.aten.amax.default(%x, [1]) : (tensor<8x6xf32>) -> tensor<8xf32>
+    %m = torch.aten.amax.default(%x, [1]) : (tensor<8x70xf32>) -> tensor<8xf32>
     fusion.yield %m : tensor<8xf32>
   }) -> tensor<8xf32>
   fx.output(%s) : (tensor<8xf32>) -> ()
@@ -184,8 +226,179 @@ func.func @kernel_0(%x: tensor<4xf32>) {
 // CHECK-NOT:     tile.kernel
 func.func @torch(%x: tensor<4xf32>) {
   %s = fusion.group ({
-    %a = torch.aten.cumsum.default(%x, 0) : (tensor<4xf32>) -> tensor<4xf32>
+    %a = torch.aten.logcumsumexp.default(%x, 0) : (tensor<4xf32>) -> tensor<4xf32>
     fusion.yield %a : tensor<4xf32>
   }) -> tensor<4xf32>
   fx.output(%s) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// A row is held: it is loaded once, and what two stages compute of it is computed once.
+// CHECK-LABEL: func.func @held
+// CHECK:         tile.kernel
+// CHECK:           scf.for
+// CHECK:             [[X:%.+]] = tile.load %x{{.*}} : !tile.ptr<f32> -> vector<8xf32>
+// CHECK-NOT:         tile.load
+// CHECK:             [[E:%.+]] = math.exp
+// CHECK-NOT:         math.exp
+// CHECK:             [[R:%.+]] = arith.divf [[E]], {{.*}} : vector<8xf32>
+// CHECK-NEXT:        tile.store [[R]]
+func.func @held(%x: tensor<4x8xf32>) {
+  %o = fusion.group ({
+    %low = arith.constant 0xff800000 : f32
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4xf32>
+    %f = linalg.fill ins(%low : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %m = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x8xf32>) outs(%f : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %n = arith.maximumf %b, %a : f32
+      linalg.yield %n : f32
+    } -> tensor<4xf32>
+    %g = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x, %m : tensor<4x8xf32>, tensor<4xf32>) outs(%g : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %d = arith.subf %a, %b : f32
+      %n = math.exp %d : f32
+      %t = arith.addf %c, %n : f32
+      linalg.yield %t : f32
+    } -> tensor<4xf32>
+    %h = tensor.empty() : tensor<4x8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x, %m, %s : tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>) outs(%h : tensor<4x8xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32, %d: f32):
+      %y = arith.subf %a, %b : f32
+      %n = math.exp %y : f32
+      %t = arith.divf %n, %c : f32
+      linalg.yield %t : f32
+    } -> tensor<4x8xf32>
+    fusion.yield %r : tensor<4x8xf32>
+  }) {tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 8, unroll = 1, block = 4, form = "held">]} -> tensor<4x8xf32>
+  fx.output(%o) : (tensor<4x8xf32>) -> ()
+}
+
+// -----
+
+/// A row is stored: the exponential lies where the result comes to lie.
+// CHECK-LABEL: func.func @stored
+// CHECK:         tile.kernel
+// CHECK:             [[E:%.+]] = math.exp {{.*}} : vector<4xf32>
+// CHECK-NEXT:        tile.store [[E]], %{{.*}} strides [1]
+// CHECK-NOT:         math.exp
+// CHECK:             [[F:%.+]] = tile.load %{{.*}} : !tile.ptr<f32> -> vector<4xf32>
+// CHECK:             arith.divf [[F]]
+func.func @stored(%x: tensor<4x8xf32>) {
+  %o = fusion.group ({
+    %low = arith.constant 0xff800000 : f32
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4xf32>
+    %f = linalg.fill ins(%low : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %m = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x8xf32>) outs(%f : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %n = arith.maximumf %b, %a : f32
+      linalg.yield %n : f32
+    } -> tensor<4xf32>
+    %g = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x, %m : tensor<4x8xf32>, tensor<4xf32>) outs(%g : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %d = arith.subf %a, %b : f32
+      %n = math.exp %d : f32
+      %t = arith.addf %c, %n : f32
+      linalg.yield %t : f32
+    } -> tensor<4xf32>
+    %h = tensor.empty() : tensor<4x8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x, %m, %s : tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>) outs(%h : tensor<4x8xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32, %d: f32):
+      %y = arith.subf %a, %b : f32
+      %n = math.exp %y : f32
+      %t = arith.divf %n, %c : f32
+      linalg.yield %t : f32
+    } -> tensor<4x8xf32>
+    fusion.yield %r : tensor<4x8xf32>
+  }) {tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 4, unroll = 1, block = 4, form = "stored">]} -> tensor<4x8xf32>
+  fx.output(%o) : (tensor<4x8xf32>) -> ()
+}
+
+// -----
+
+/// A row is online: with each piece the maximum rises, and the sum so far is scaled.
+// CHECK-LABEL: func.func @online
+// CHECK:         tile.kernel
+// CHECK:             {{%.+}}, {{%.+}} = scf.for {{.*}} iter_args([[M:%.+]] = {{.*}}, [[S:%.+]] = {{.*}}) -> (f32, f32)
+// CHECK:               tile.load %x
+// CHECK-NOT:           tile.load
+// CHECK:               [[N:%.+]] = arith.maximumf [[M]], {{.*}} : f32
+// CHECK:               [[F:%.+]] = math.exp {{.*}} : f32
+// CHECK-NEXT:          arith.mulf [[S]], [[F]] : f32
+// CHECK:               scf.yield
+func.func @online(%x: tensor<4x8xf32>) {
+  %o = fusion.group ({
+    %low = arith.constant 0xff800000 : f32
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4xf32>
+    %f = linalg.fill ins(%low : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %m = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x8xf32>) outs(%f : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %n = arith.maximumf %b, %a : f32
+      linalg.yield %n : f32
+    } -> tensor<4xf32>
+    %g = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x, %m : tensor<4x8xf32>, tensor<4xf32>) outs(%g : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %d = arith.subf %a, %b : f32
+      %n = math.exp %d : f32
+      %t = arith.addf %c, %n : f32
+      linalg.yield %t : f32
+    } -> tensor<4xf32>
+    %h = tensor.empty() : tensor<4x8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x, %m, %s : tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>) outs(%h : tensor<4x8xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32, %d: f32):
+      %y = arith.subf %a, %b : f32
+      %n = math.exp %y : f32
+      %t = arith.divf %n, %c : f32
+      linalg.yield %t : f32
+    } -> tensor<4x8xf32>
+    fusion.yield %r : tensor<4x8xf32>
+  }) {tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 4, unroll = 1, block = 4, piece = 4, form = "online">]} -> tensor<4x8xf32>
+  fx.output(%o) : (tensor<4x8xf32>) -> ()
+}
+
+// -----
+
+/// What is reduced, in parts: one kernel gives the total of each part, another combines them.
+// CHECK-LABEL: func.func @parts
+// CHECK-NEXT:    [[P:%.+]] = tile.launch @kernel_0(%x) : (tensor<100xf32>) -> tensor<3xf32>
+// CHECK-NEXT:    tile.launch @kernel_1([[P]]) : (tensor<3xf32>) -> tensor<f32>
+// CHECK:         tile.kernel @kernel_0{{.*}}tile.elements = 3 : i64{{.*}} attributes {grid = array<i64: 3>
+// CHECK:           [[I:%.+]] = arith.muli %program
+// CHECK:           [[L:%.+]] = arith.subi {{.*}}, [[I]]
+// CHECK:           arith.minui [[L]]
+// CHECK:         tile.kernel @kernel_1{{.*}} attributes {grid = array<i64: 1>, schedule = #tile.schedule<"inner"
+func.func @parts(%x: tensor<100xf32>) {
+  %o = fusion.group ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<f32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>
+    %s = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]} ins(%x : tensor<100xf32>) outs(%f : tensor<f32>) {
+    ^bb0(%a: f32, %b: f32):
+      %n = arith.addf %b, %a : f32
+      linalg.yield %n : f32
+    } -> tensor<f32>
+    fusion.yield %s : tensor<f32>
+  }) {tile.schedule = [#tile.schedule<"inner", stages = [0], lanes = 4, unroll = 1, block = 1, parts = 3>]} -> tensor<f32>
+  fx.output(%o) : (tensor<f32>) -> ()
+}
+
+// -----
+
+/// Tensors of a GPU begin at multiples of 16 bytes, those of a CPU anywhere.
+// CHECK-LABEL: func.func @aligned
+// CHECK:         tile.kernel @kernel_0(%x: !tile.ptr<f32> {tile.access = "read", tile.elements = 4 : i64, tile.divisible = 16 : i64}, %a: !tile.ptr<f32> {tile.access = "write", tile.elements = 4 : i64, tile.divisible = 16 : i64})
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @aligned(%x: tensor<4xf32>) {
+    %s = fusion.group ({
+      %a = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      fusion.yield %a : tensor<4xf32>
+    }) -> tensor<4xf32>
+    fx.output(%s) : (tensor<4xf32>) -> ()
+  }
 }

@@ -48,3 +48,27 @@ func.func @other(%x: tensor<4x8xf32>) {
   }) {tile.schedule = [1]} -> tensor<4x8xf32>
   fx.output(%s) : (tensor<4x8xf32>) -> ()
 }
+
+// -----
+
+/// A vector must have what is held.
+func.func @held(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{a row is held only where all passes have the same loop, and a vector has it}}
+  %s = fusion.group ({
+    %m = torch.aten._softmax.default(%x, 1, false) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    fusion.yield %m : tensor<4x8xf32>
+  }) {tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 4, unroll = 1, block = 8, form = "held">]} -> tensor<4x8xf32>
+  fx.output(%s) : (tensor<4x8xf32>) -> ()
+}
+
+// -----
+
+/// What needs a total cannot be in the kernel that makes parts of it.
+func.func @parts(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{parts are for reductions that do not need one another's results}}
+  %s = fusion.group ({
+    %m = torch.aten._softmax.default(%x, 1, false) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    fusion.yield %m : tensor<4x8xf32>
+  }) {tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 4, unroll = 1, block = 8, parts = 2>]} -> tensor<4x8xf32>
+  fx.output(%s) : (tensor<4x8xf32>) -> ()
+}

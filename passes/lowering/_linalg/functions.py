@@ -13,7 +13,7 @@ from fxc.passes.lowering._linalg.scalars import Scalar, where
 
 _MATH = (
     "acos acosh asin asinh atan atanh cos cosh erf exp exp2 expm1 log log10 log1p log2 rsqrt sin sinh sqrt tan tanh "
-    "erfc erfinv lgamma digamma"
+    "erfc erfinv lgamma"
 )
 """Operators that are the function of the same name."""
 
@@ -106,6 +106,8 @@ TABLE: Mapping[str, Pointwise] = MappingProxyType(
         **_each("logaddexp.default", arithmetic(logaddexp("exp", lambda x: x.math("log1p")))),
         **_each("logaddexp2.default", arithmetic(logaddexp("exp2", _log1p_over_log2))),
         **_each("sinc.default", arithmetic(sinc)),
+        **_each("special_ndtr.default", arithmetic(lambda x: ((x * math.sqrt(0.5)).math("erf") + 1) * 0.5)),
+        **_each("ldexp.Tensor", arithmetic(lambda x, y: x * x.constant(2).math("powf", y))),
         **_each("angle.default", arithmetic(angle)),
         **_each("special_entr.default", arithmetic(entropy)),
         **_each("deg2rad.default", arithmetic(lambda x: x * (math.pi / 180))),

@@ -22,11 +22,15 @@ from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import device, dtype_name, layout, sizes, strides, tensor_type
+from fxc.passes.lowering._linalg.places import Places
 from fxc.passes.lowering._linalg.reductions import SUM, dimensions, keeps_dimensions
 from fxc.passes.lowering._linalg.rules import (
     Index,
+    Placed,
+    Read,
     Reduction,
     Rule,
+    Steps,
     dtype_of,
     python_arguments,
     result_dtype,
@@ -44,7 +48,7 @@ from fxc.passes.lowering._linalg.scalars import (
     stored,
     where,
 )
-from fxc.passes.lowering._linalg.table import CONCATENATIONS, RULES
+from fxc.passes.lowering._linalg.table import CONCATENATIONS, RULES, STACKS
 
 
 class Generics:
@@ -54,6 +58,8 @@ class Generics:
         self.source, self.target = source, Block()
         self.tensors = dict[SSAValue, SSAValue]()
         """The tensor that a value of the source is, where it exists."""
+        self.wholes = dict[SSAValue, SSAValue]()
+        """The tensor that is put together of pieces: nothing in the group reads it."""
         self.totals = dict[SSAValue, SSAValue]()
         """What was combined for the result of a reduction."""
 
@@ -67,7 +73,8 @@ class Generics:
                 self._op(op, wanted)
             elif op is not last and not (isinstance(op, ConstantOp) and not isinstance(op.result.type, TensorType)):
                 raise Uncovered(op.name)
-        self.target.add_op(YieldOp.of([self.tensors[value] for value in last.operands]))
+        made = self.tensors | self.wholes
+        self.target.add_op(YieldOp.of([made[value] for value in last.operands]))
         return self.target
 
     def add(self, op: Operation) -> SSAValue:
@@ -79,34 +86,42 @@ class Generics:
 
     def _op(self, op: TorchOp, wanted: set[SSAValue]) -> None:
         check_types(op)
-        if op.operator in CONCATENATIONS:
+        if op.operator in CONCATENATIONS | STACKS and op.results[0] in wanted:
             self._concatenate(op)
         elif isinstance(rule := rule_of(op), Reduction):
             self._reduce(op, rule)
         for result in op.results:
-            if result in wanted and result not in self.tensors:
+            if result in wanted and result not in self.tensors and result not in self.wholes:
                 self.tensors[result] = self._materialize(result, result.type)
-            if result in self.tensors:
-                self.tensors[result].name_hint = result.name_hint
+            for made in (self.tensors, self.wholes):
+                if result in made:
+                    made[result].name_hint = result.name_hint
 
-    def _materialize(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """``value`` as a tensor of ``type``: one generic over its elements."""
+    def _materialize(self, value: SSAValue, type: Attribute, added: Sequence[int] = ()) -> SSAValue:
+        """``value`` as a tensor of ``type``, which has dimensions of size 1 ``added``: one generic over its elements."""
         assert isinstance(type, TensorType)
-        body = Body(self, shape_of(value))
-        element = stored(body.element(value, body.loops), dtype_name(type.element_type))
+        body = Body(self, type.get_shape())
+        index = tuple(loop for dim, loop in enumerate(body.loops) if dim not in added)
+        element = stored(body.element(value, index), dtype_name(type.element_type))
         empty = self.add(tensor.EmptyOp([], type))
         body.block.insert_arg(type.element_type, len(body.block.args))
         return body.generic(element, empty, range(len(body.shape)))
 
     def _concatenate(self, op: TorchOp) -> None:
+        """Make the result of its pieces, for what reads the group: in it, elements are chosen among those of the parts."""
         arguments, [result] = python_arguments(op), op.results
-        parts, rank = arguments["tensors"], len(shape_of(result))
-        if any(dtype_of(part) != dtype_of(result) or len(shape_of(part)) != rank for part in parts):
-            raise Uncovered("a concatenation of tensors of several dtypes or ranks")
-        types = [tensor_type(dtype_of(part), shape_of(part), None, device(part.type)) for part in parts]
-        pieces = [self._materialize(part, type) for part, type in zip(parts, types, strict=True)]
+        shape, parts = shape_of(result), arguments["tensors"]
+        dim = arguments.get("dim", 0) % max(len(shape), 1)
+        adds = op.operator in STACKS
+        if any(dtype_of(part) != dtype_of(result) or len(shape_of(part)) + adds != len(shape) for part in parts):
+            return
+        pieces = list[SSAValue]()
+        for part in parts:
+            size = 1 if adds else shape_of(part)[dim]
+            type = tensor_type(dtype_of(part), (*shape[:dim], size, *shape[dim + 1 :]), None, device(part.type))
+            pieces.append(self._materialize(part, type, [dim] if adds else []))
         assert isinstance(result.type, TensorType)
-        self.tensors[result] = self.add(tensor.ConcatOp(pieces, arguments.get("dim", 0) % rank, result.type))
+        self.wholes[result] = self.add(tensor.ConcatOp(pieces, dim, result.type))
 
     def _reduce(self, op: TorchOp, rule: Reduction) -> None:
         """Make the tensor of what is combined."""
@@ -116,8 +131,9 @@ class Generics:
         if rule.centred:
             first = self._combined(source, SUM, dims, dtype, None)
         elif rule.extreme is not None:
-            first = self._combined(source, rule.extreme, dims, computation_dtype(dtype_of(source)), None)
+            first = self._combined(source, rule.extreme, dims, rule.extreme.accumulation(dtype_of(source)), None)
         made = self._combined(source, rule, dims, dtype, first)
+        made.name_hint = result.name_hint
         self.totals[result] = made
         if made.type == result.type and rule.finish is None:
             self.tensors[result] = made
@@ -132,6 +148,7 @@ class Generics:
         if first is not None:
             known = body.load(first, tuple(body.loops[dim] for dim in kept))
             if rule.extreme is not None:
+                element = element.to(known.dtype)
                 element = where(element.eq(known) | element.is_nan(), body.place(dims), rule.start(dtype))
             else:
                 distance = element.to(dtype) - known / self._number(source, dims)
@@ -166,6 +183,9 @@ class Body:
         self.loops: Index = tuple(AffineExpr.dimension(dim) for dim in range(len(shape)))
         self.inputs = dict[tuple[SSAValue, Index], Scalar]()
         self.elements = dict[tuple[SSAValue, Index], Scalar]()
+        self.places = Places(self.block, shape)
+        self.begun = dict[tuple[SSAValue, Index], tuple[Steps, Sequence[Read]]]()
+        """Elements that are made step by step, and what the next step waits for."""
 
     def element(self, value: SSAValue, index: Index) -> Scalar:
         """The element of ``value`` at ``index``; the ops that it takes are written where they are not yet."""
@@ -176,34 +196,65 @@ class Body:
                 if missing := [read for read in self._reads(*key) if read not in self.elements]:
                     stack += reversed(missing)
                     continue
-                self.elements[key] = self._written(*key)
+                if key not in self.elements:
+                    self.elements[key] = self._written(*key)
             stack.pop()
         return self.elements[value, index]
 
-    def _rule(self, value: SSAValue) -> tuple[TorchOp, Rule, int] | None:
-        """The op that computes ``value`` here, its rule, and which result it is; None where ``value`` exists as a tensor."""
-        if value in self.generics.tensors or self.generics.is_outside(value):
+    def _rule(self, value: SSAValue, index: Index) -> tuple[TorchOp, Rule, int] | None:
+        """The op that computes ``value`` here, its rule, and which result it is; None where ``value`` is read as a tensor."""
+        if self.generics.is_outside(value):
             return None
         assert isinstance(value, OpResult) and isinstance(value.op, TorchOp)
-        return value.op, rule_of(value.op), value.index
+        rule = rule_of(value.op)
+        if value in self.generics.tensors and (isinstance(rule, (Reduction, Placed)) or self._is_own_place(value, index)):
+            return None
+        return value.op, rule, value.index
 
-    def _reads(self, value: SSAValue, index: Index) -> list[tuple[SSAValue, Index]]:
-        found = self._rule(value)
+    def _is_own_place(self, value: SSAValue, index: Index) -> bool:
+        """Whether ``index`` is a loop for each dimension: another place of a result may be another program's."""
+        pairs = zip(index, shape_of(value), strict=True)
+        return all(size == 1 or (place in self.loops and self.shape[self.loops.index(place)] == size) for place, size in pairs)
+
+    def _reads(self, value: SSAValue, index: Index) -> Sequence[Read]:
+        found = self._rule(value, index)
         if found is None:
             return []
         op, rule, result = found
+        if isinstance(rule, Placed):
+            return self._advance(value, index, rule.steps(op, index, result, self.places))
         return [] if isinstance(rule, Reduction) else rule.reads(op, index, result)
 
+    def _advance(self, value: SSAValue, index: Index, start: Steps) -> Sequence[Read]:
+        """Go on with the element as far as it can be made; what it needs then, nothing where it is there."""
+        try:
+            steps, reads = self.begun.get((value, index)) or (start, next(start))
+            while all(read in self.elements for read in reads):
+                reads = steps.send([self.elements[read] for read in reads])
+        except StopIteration as made:
+            self.elements[value, index] = made.value
+            return []
+        self.begun[value, index] = steps, reads
+        return reads
+
     def _written(self, value: SSAValue, index: Index) -> Scalar:
-        found = self._rule(value)
+        found = self._rule(value, index)
         if found is None:
             return self.load(self.generics.tensors.get(value, value), index)
         op, rule, result = found
         if isinstance(rule, Reduction):
             return self.generics.total(op, rule, index, self)
-        return rule.emit(op, [self.elements[read] for read in rule.reads(op, index, result)], self.block)
+        assert not isinstance(rule, Placed)
+        made = rule.emit(op, [self.elements[read] for read in rule.reads(op, index, result)], self.block)
+        if isinstance(made.value, OpResult) and made.value.name_hint is None:
+            made.value.name_hint = value.name_hint
+        return made.rounded(dtype_of(value)) if value in self.generics.tensors else made
 
     def load(self, source: SSAValue, index: Index) -> Scalar:
+        if 0 in self.shape:  # there is no element
+            return constant(self.block, 0, computation_dtype(dtype_of(source)))
+        if not self.places.is_affine(index, shape_of(source)):
+            return self.places.element(source, index, dtype_of(source))
         if (source, index) not in self.inputs:
             assert isinstance(source.type, TensorType)
             argument = self.block.insert_arg(source.type.element_type, len(self.block.args))
@@ -257,7 +308,7 @@ def rule_of(op: TorchOp) -> Rule:
 
 
 def has_rule(op: Operation) -> bool:
-    return isinstance(op, TorchOp) and (op.operator in RULES or op.operator in CONCATENATIONS)
+    return isinstance(op, TorchOp) and op.operator in RULES
 
 
 def check_types(op: TorchOp) -> None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.lowering._linalg.rules import Constant, Conversion, Reduction, python_arguments, shape_of, tensors
-from fxc.passes.lowering._linalg.scalars import INTEGERS, Scalar, machine_type
+from fxc.passes.lowering._linalg.scalars import INTEGERS, Scalar, computation_dtype, machine_type
 
 
 def dimensions(op: TorchOp) -> list[int]:
@@ -49,6 +49,11 @@ def _minimum(a: Scalar, b: Scalar) -> Scalar:
     return a.minimum(b)
 
 
+def _signed(dtype: str) -> str:
+    """Unsigned numbers are compared as wider ones: what combines has a sign."""
+    return "int32" if dtype == "uint8" else computation_dtype(dtype)
+
+
 def variance(op: TorchOp, total: Scalar, number: int) -> Scalar:
     correction = python_arguments(op).get("correction")
     return total / max(number - (1 if correction is None else correction), 0)
@@ -61,8 +66,8 @@ def deviation(op: TorchOp, total: Scalar, number: int) -> Scalar:
 SUM = Reduction(lambda a, b: a + b, _number(0))
 PRODUCT = Reduction(lambda a, b: a * b, _number(1))
 MEAN = Reduction(lambda a, b: a + b, _number(0), lambda op, total, number: total / number)
-MAXIMUM = Reduction(_maximum, _lowest)
-MINIMUM = Reduction(_minimum, _highest)
+MAXIMUM = Reduction(_maximum, _lowest, accumulation=_signed)
+MINIMUM = Reduction(_minimum, _highest, accumulation=_signed)
 VARIANCE = Reduction(lambda a, b: a + b, _number(0), variance, centred=True)
 DEVIATION = Reduction(lambda a, b: a + b, _number(0), deviation, centred=True)
 ARGMAX = Reduction(_minimum, _highest, extreme=MAXIMUM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.types import dtype_name
 from fxc.dialects.values import NoneValueAttr, Tree, scalar_of
+from fxc.passes.lowering._linalg.places import Places
 from fxc.passes.lowering._linalg.promotion import promoted
 from fxc.passes.lowering._linalg.scalars import Scalar, Uncovered, computation_dtype, constant
 
@@ -128,8 +129,23 @@ class Reduction:
     extreme: Reduction | None = None
 
 
+Steps: TypeAlias = Generator[Sequence[Read], Sequence[Scalar], Scalar]
+"""Yields the elements that it needs, is sent them, and returns the element that it makes of them."""
+
+
+Making: TypeAlias = Callable[[TorchOp, Index, int, Places], Steps]
+"""How an element is made, for the op, the index, which result it is, and what computes places."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An element depends on its place, or is at a place that others say."""
+
+    steps: Making
+
+
 Elementwise: TypeAlias = Pointwise | Conversion | Constant | View
-Rule: TypeAlias = Elementwise | Reduction
+Rule: TypeAlias = Elementwise | Placed | Reduction
 
 
 def tensors(op: TorchOp) -> list[SSAValue]:

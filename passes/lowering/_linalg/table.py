@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from fxc.passes.lowering._linalg import activations, arithmetic, functions, reductions, views
+from fxc.passes.lowering._linalg import (
+    activations,
+    arithmetic,
+    assembling,
+    bessel,
+    functions,
+    indexing,
+    polynomials,
+    randoms,
+    reductions,
+    special,
+    updating,
+    views,
+)
+from fxc.passes.lowering._linalg.aliases import ALIASES
 from fxc.passes.lowering._linalg.rules import Rule
 
 _PRIMS = {
@@ -14,18 +28,30 @@ _PRIMS = {
 }  # fmt: skip
 """Operators of ``prims`` that decompositions end in -> those of ``aten`` that do the same."""
 
-RULES: Mapping[str, Rule] = MappingProxyType(
+_OWN: Mapping[str, Rule] = MappingProxyType(
     {
         **{f"prims.{prim}.default": {**arithmetic.TABLE, **functions.TABLE}[f"aten.{name}"] for prim, name in _PRIMS.items()},
         **arithmetic.TABLE,
         **functions.TABLE,
         **activations.TABLE,
+        **special.TABLE,
+        **bessel.TABLE,
+        **polynomials.TABLE,
+        **randoms.TABLE,
         **views.TABLE,
+        **assembling.TABLE,
+        **indexing.TABLE,
+        **updating.TABLE,
         **reductions.SOURCES,
         **reductions.TABLE,
     }
 )
+
+RULES: Mapping[str, Rule] = MappingProxyType({**_OWN, **{alias: _OWN[name] for alias, name in ALIASES.items()}})
 """Operator overload (``aten.add.Tensor``) -> its rule."""
 
-CONCATENATIONS = frozenset(["aten.cat.default"])
+CONCATENATIONS = frozenset(["aten.cat.default", "aten.concat.default", "aten.concatenate.default"])
 """Operators that put tensors behind each other."""
+
+STACKS = frozenset(["aten.stack.default"])
+"""Operators that put tensors behind each other along a new dimension."""

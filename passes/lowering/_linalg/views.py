@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +11,7 @@ from xdsl.ir.affine import AffineExpr
 
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.lowering._linalg.rules import Index, View, broadcast_index, python_arguments, shape_of, tensors
+from fxc.passes.lowering._linalg.scalars import Uncovered
 
 ZERO = AffineExpr.constant(0)
 
@@ -93,6 +95,85 @@ def piece(op: TorchOp, index: Index, result: int) -> Index:
     dim = _dim(python_arguments(op).get("dim", 0), len(index))
     start = sum(shape_of(value)[dim] for value in op.results[:result])
     return _replaced(index, dim, index[dim] + start)
+
+
+def narrow(op: TorchOp, index: Index, result: int) -> Index:
+    arguments = python_arguments(op)
+    dim, start = _dim(arguments["dim"], len(index)), arguments["start"]
+    if not isinstance(start, int):
+        raise Uncovered("a place that the program does not state")
+    size = shape_of(tensors(op)[0])[dim]
+    return _replaced(index, dim, index[dim] + (start + size if start < 0 else start))
+
+
+def roll(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, shape = python_arguments(op), shape_of(tensors(op)[0])
+    shifts, dims = _list(arguments["shifts"]), _list(arguments.get("dims", []))
+    if 0 in shape:
+        return index
+    if not dims:
+        count = math.prod(shape)
+        line = reshaped((count,), shape, index)
+        return reshaped(shape, (count,), tuple((place + -sum(shifts) % count) % count for place in line))
+    for shift, dim in zip(shifts, dims, strict=True):
+        dim = _dim(dim, len(shape))
+        index = _replaced(index, dim, (index[dim] + -shift % shape[dim]) % shape[dim]) if shape else index
+    return index
+
+
+def repeat(op: TorchOp, index: Index, result: int) -> Index:
+    shape = shape_of(tensors(op)[0])
+    own = index[len(index) - len(shape) :]
+    return tuple(ZERO if size <= 1 else place % size for place, size in zip(own, shape, strict=True))
+
+
+def repeat_interleave(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, shape = python_arguments(op), shape_of(tensors(op)[0])
+    dim, repeats = arguments.get("dim"), arguments["repeats"]
+    if repeats == 0:
+        return (ZERO,) * len(shape)
+    if dim is None:
+        return reshaped(shape, (math.prod(shape),), (index[0] // repeats,))
+    dim = _dim(dim, len(index))
+    return _replaced(index, dim, index[dim] // repeats)
+
+
+def unfold(op: TorchOp, index: Index, result: int) -> Index:
+    arguments = python_arguments(op)
+    *own, last = index
+    if not own:
+        return (last,) * _rank(op)
+    dim = _dim(arguments["dimension"], len(own))
+    return _replaced(tuple(own), dim, own[dim] * arguments["step"] + last)
+
+
+def move_dimensions(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, rank = python_arguments(op), len(index)
+    sources, targets = ([_dim(dim, rank) for dim in _list(arguments[name])] for name in ("source", "destination"))
+    rest = iter(dim for dim in range(rank) if dim not in targets)
+    places = dict(zip(sources, targets, strict=True))
+    return tuple(index[places[dim] if dim in places else next(rest)] for dim in range(rank))
+
+
+def swap(op: TorchOp, index: Index, result: int) -> Index:
+    a, b = (value for name, value in python_arguments(op).items() if name != "self")
+    place = list(index)
+    if place:
+        a, b = _dim(a, len(place)), _dim(b, len(place))
+        place[a], place[b] = place[b], place[a]
+    return tuple(place)
+
+
+def turn_matrices(op: TorchOp, index: Index, result: int) -> Index:
+    return (*index[:-2], index[-1], index[-2]) if len(index) > 1 else index
+
+
+def diagonal(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, rank = python_arguments(op), _rank(op)
+    a, b = (_dim(arguments.get(name, default), rank) for name, default in (("dim1", 0), ("dim2", 1)))
+    offset, rest = arguments.get("offset", 0), iter(index[:-1])
+    places = {a: index[-1] + max(-offset, 0), b: index[-1] + max(offset, 0)}
+    return tuple(places[dim] if dim in places else next(rest) for dim in range(rank))
 
 
 def unbind(op: TorchOp, index: Index, result: int) -> Index:
@@ -183,6 +264,51 @@ _PLACES = {
     "unsafe_split_with_sizes.default": piece,
     "unsafe_chunk.default": piece,
     "unbind.int": unbind,
+    "narrow.default": narrow,
+    "roll.default": roll,
+    "repeat.default": repeat,
+    "tile.default": repeat,
+    "repeat_interleave.self_int": repeat_interleave,
+    "unfold.default": unfold,
+    "unfold_copy.default": unfold,
+    "movedim.int": move_dimensions,
+    "movedim.intlist": move_dimensions,
+    "moveaxis.int": move_dimensions,
+    "moveaxis.intlist": move_dimensions,
+    "swapaxes.default": swap,
+    "swapdims.default": swap,
+    "mT.default": turn_matrices,
+    "matrix_H.default": turn_matrices,
+    "mH.default": turn_matrices,
+    "adjoint.default": turn_matrices,
+    "diagonal.default": diagonal,
+    "diagonal_copy.default": diagonal,
+    "split.sizes": piece,
+    "tensor_split.sections": piece,
+    "tensor_split.indices": piece,
+    "expand_copy.default": expand,
+    "permute_copy.default": permute,
+    "transpose_copy.int": transpose,
+    "t_copy.default": t,
+    "unsqueeze_copy.default": unsqueeze,
+    "squeeze_copy.default": squeeze,
+    "squeeze_copy.dim": squeeze,
+    "squeeze_copy.dims": squeeze,
+    "slice_copy.Tensor": slice_,
+    "select_copy.int": select,
+    "split_copy.Tensor": piece,
+    "split_with_sizes_copy.default": piece,
+    "unbind_copy.int": unbind,
+    "view_copy.default": reshape,
+    "_reshape_copy.default": reshape,
+    "_reshape_alias.default": reshape,
+    "view_as.default": reshape,
+    "reshape_as.default": reshape,
+    "ravel.default": reshape,
+    "detach_copy.default": same,
+    "alias_copy.default": same,
+    "resolve_conj.default": same,
+    "resolve_neg.default": same,
     "view.default": reshape,
     "reshape.default": reshape,
     "_unsafe_view.default": reshape,

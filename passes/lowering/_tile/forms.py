@@ -11,13 +11,24 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineSymExpr,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.types import contiguous_strides, strides
 
-Atom: TypeAlias = "int | Quotient"
-"""A loop by its number, or a quotient of a form."""
+Atom: TypeAlias = "int | Quotient | Symbol"
+"""A loop by its number, a quotient of a form, or a number that is computed."""
+
+LARGEST = 1 << 62
+"""What a number that is computed may be: it is the place of an element."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,8 @@ class Form:
 
     def loops(self) -> set[int]:
         """The loops on which this depends."""
-        return {loop for atom, _ in self.terms for loop in ([atom] if isinstance(atom, int) else atom.form.loops())}
+        inner = {loop for atom, _ in self.terms if isinstance(atom, Quotient) for loop in atom.form.loops()}
+        return inner | {atom for atom, _ in self.terms if isinstance(atom, int)}
 
     def divided_loops(self) -> set[int]:
         """The loops in quotients."""
@@ -58,6 +70,8 @@ class Form:
         for atom, factor in self.terms:
             if isinstance(atom, Quotient):
                 total += Form(0, ((Quotient(atom.form.renamed(names), atom.divisor), factor),))
+            elif isinstance(atom, Symbol):
+                total += Form(0, ((atom, factor),))
             elif atom in names:
                 total += Form(0, ((names[atom], factor),))
         return total
@@ -68,6 +82,8 @@ class Form:
         for atom, factor in self.terms:
             if isinstance(atom, int):
                 ends = (0, max(sizes[atom] - 1, 0))
+            elif isinstance(atom, Symbol):
+                ends = (0, LARGEST)
             else:
                 ends = tuple(end // atom.divisor for end in atom.form.range(sizes))
             low += min(factor * end for end in ends)
@@ -92,15 +108,24 @@ class Quotient:
     divisor: int
 
 
-def form_of(expression: AffineExpr, sizes: Mapping[int, int]) -> Form:
-    """The form of an index expression over loops of these ``sizes``."""
+@dataclass(frozen=True)
+class Symbol:
+    """What ``value`` is, a number that is computed and not negative."""
+
+    value: SSAValue
+
+
+def form_of(expression: AffineExpr, sizes: Mapping[int, int], symbols: Sequence[SSAValue] = ()) -> Form:
+    """The form of an index expression over loops of these ``sizes``, and ``symbols``."""
     match expression:
+        case AffineSymExpr():
+            return Form(0, ((Symbol(symbols[expression.position]), 1),))
         case AffineConstantExpr():
             return Form(expression.value)
         case AffineDimExpr():
             return Form(0, ((expression.position, 1),))
         case AffineBinaryOpExpr():
-            left, right = form_of(expression.lhs, sizes), form_of(expression.rhs, sizes)
+            left, right = (form_of(side, sizes, symbols) for side in (expression.lhs, expression.rhs))
             if expression.kind is AffineBinaryOpKind.Add:
                 return left + right
             if not right.terms:
@@ -114,11 +139,11 @@ def form_of(expression: AffineExpr, sizes: Mapping[int, int]) -> Form:
     raise VerifyException(f"no address can be made of {expression}")
 
 
-def address(type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, int]) -> Form:
+def address(type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, int], symbols: Sequence[SSAValue] = ()) -> Form:
     """The number, in memory, of the element of a tensor of ``type`` at ``index``."""
     total = Form(0)
     for expression, step in zip(index, steps_of(type), strict=True):
-        total += form_of(expression, sizes).times(step)
+        total += form_of(expression, sizes, symbols).times(step)
     return total
 
 
@@ -126,6 +151,13 @@ def steps_of(type: TensorType) -> list[int]:
     """The strides of a tensor of known sizes."""
     given = strides(type)
     return list(contiguous_strides(type.get_shape())) if given is None else [int(step) for step in given]
+
+
+def extent(type: Attribute) -> int:
+    """How many elements a tensor of ``type`` goes over in memory."""
+    assert isinstance(type, TensorType)
+    pairs = zip(type.get_shape(), steps_of(type), strict=True)
+    return 0 if 0 in type.get_shape() else 1 + sum((size - 1) * step for size, step in pairs)
 
 
 def collapsed(

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
-from fxc.passes.lowering._tile.forms import steps_of
+from fxc.passes.lowering._tile.forms import extent, steps_of
 from fxc.passes.lowering._tile.plans import Plan
 from fxc.passes.lowering._tile.programs import Programs
 from fxc.passes.lowering._tile.stages import Stage, runs_of
@@ -39,11 +39,19 @@ class Pieces:
 
 
 def make_kernel(
-    name: str, stages: Sequence[Stage], schedule: ScheduleAttr, wanted: set[SSAValue], pieces: Pieces
+    name: str,
+    stages: Sequence[Stage],
+    schedule: ScheduleAttr,
+    wanted: set[SSAValue],
+    pieces: Pieces,
 ) -> tuple[KernelOp, list[SSAValue], list[SSAValue]]:
-    """The kernel of ``stages``, the tensors that it reads, and those of ``wanted`` that it makes."""
+    """The kernel of ``stages``, the tensors that it reads, and those of ``wanted`` that it makes.
+
+    Where the schedule has parts, a total is made once for each: as many as ``parts_of`` says, one after another.
+    """
     made = [stage.result for stage in stages]
-    inputs = list(dict.fromkeys(source for stage in stages for _, source, _ in stage.reads() if source not in made))
+    sources = (source for stage in stages for source in (*(source for _, source, _ in stage.reads()), *stage.gathered))
+    inputs = list(dict.fromkeys(source for source in sources if source not in made))
     outputs = list(dict.fromkeys(pieces.whole.get(value, value) for value in made if value in wanted or value in pieces.whole))
     block = Block(arg_types=[PtrType(_tensor(value).element_type) for value in (*inputs, *outputs)])
     for argument, value in zip(block.args, (*inputs, *outputs), strict=True):
@@ -51,20 +59,30 @@ def make_kernel(
     arguments = dict(zip((*inputs, *outputs), block.args, strict=True))
     pointers: dict[SSAValue, SSAValue] = dict(arguments)
     pointers |= {piece: arguments[whole] for piece, whole in pieces.whole.items() if whole in arguments}
-    count = _write_programs(block, stages, schedule, pointers, pieces)
+    plans = plans_of(stages, schedule, pieces)
+    count = _write_programs(block, plans, schedule, pointers)
     block.add_op(ReturnOp.create())
-    attributes = [_access(value, "read") for value in inputs] + [_access(value, "write") for value in outputs]
+    copies = {stage.result: plan.cut.count for plan in plans if plan.cut is not None for stage in plan.reductions()}
+    attributes = [_access(value, "read") for value in inputs]
+    attributes += [_access(value, "write", copies.get(value, 1)) for value in outputs]
     return KernelOp.of(name, [count], Region(block), attributes, {"schedule": schedule}), inputs, outputs
 
 
-def _write_programs(
-    block: Block, stages: Sequence[Stage], schedule: ScheduleAttr, pointers: Mapping[SSAValue, SSAValue], pieces: Pieces
-) -> int:
-    """Write the programs of each run of ``stages`` with the same rows; returns how many there are."""
-    kind, unroll, width = schedule.kind.data, schedule.unroll.value.data, schedule.block.value.data
-    writer = Writer(block, schedule.lanes.value.data, None)
-    runs = [Programs(Plan(run, pieces.places), writer, pointers, kind, unroll, width) for run in runs_of(stages)]
+def plans_of(stages: Sequence[Stage], schedule: ScheduleAttr, pieces: Pieces) -> list[Plan]:
+    """The plan of each run of ``stages`` with the same rows."""
+    plans, parts = [Plan(run, pieces.places) for run in runs_of(stages)], schedule.parts.value.data
+    step = schedule.lanes.value.data * schedule.unroll.value.data if schedule.kind.data == "inner" else 1
+    for plan in plans if parts > 1 else ():
+        plan.cut_in(parts, step)
+    return plans
+
+
+def _write_programs(block: Block, plans: Sequence[Plan], schedule: ScheduleAttr, pointers: Mapping[SSAValue, SSAValue]) -> int:
+    """Write the programs of each of ``plans``; returns how many there are."""
+    writer = Writer(block)
+    runs = [Programs(plan, writer, pointers, schedule) for plan in plans]
     program, first = writer.add(ProgramIdOp.of(0)), 0
+    program.name_hint = "program"
     for run in runs:
         if len(runs) == 1:
             run.write(program)
@@ -91,8 +109,5 @@ def _tensor(value: SSAValue) -> TensorType:
     return value.type
 
 
-def _access(value: SSAValue, access: str) -> dict[str, Attribute]:
-    type = _tensor(value)
-    steps = zip(type.get_shape(), steps_of(type), strict=True)
-    count = 0 if 0 in type.get_shape() else 1 + sum((size - 1) * step for size, step in steps)
-    return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(count, i64)}
+def _access(value: SSAValue, access: str, copies: int = 1) -> dict[str, Attribute]:
+    return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(copies * extent(value.type), i64)}

@@ -7,14 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
 
-from fxc.passes.lowering._tile.forms import Form, address, collapsed
+from fxc.passes.lowering._tile.forms import Form, address, collapsed, extent
+from fxc.passes.lowering._tile.gathers import forms_of
 from fxc.passes.lowering._tile.stages import Stage, rows_of
 
 INNER = 1000
 """The number of the first inner loop of a nest; rows have lower ones."""
+
+PART = INNER - 1
+"""The number of the loop over the parts of what is reduced."""
 
 
 @dataclass
@@ -24,6 +28,15 @@ class Nest:
     stages: list[Stage]
     loops: list[int]
     reductions: list[Stage] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """``loop`` in ``count`` parts of ``length`` steps, the last of which may be shorter."""
+
+    loop: int
+    length: int
+    count: int
 
 
 class Plan:
@@ -39,6 +52,7 @@ class Plan:
         self.sizes = dict[int, int](enumerate(found.sizes or ()))
         self.rows = list(self.sizes)
         self.nests = list[Nest]()
+        self.cut: Cut | None = None
         self.forms = dict[tuple[Stage, object], Form]()
         for stage in stages:
             self._add(stage, found.loops[stage], found.inner(stage))
@@ -48,10 +62,58 @@ class Plan:
         for nest in self.nests:
             nest.loops.sort(key=lambda loop: -abs(self._model(nest.stages).factor(loop)))
             self._collapse(nest.loops, [key for key in self.forms if key[0] in nest.stages])
+        for nest in self.nests[1:]:
+            self._rename(nest)
 
-    @property
-    def has_reductions(self) -> bool:
-        return any(nest.reductions for nest in self.nests)
+    def row_loop(self) -> int | None:
+        """The one loop that all nests with loops have; None where there is none."""
+        loops = {tuple(nest.loops) for nest in self.nests if nest.loops}
+        return next(iter(loops))[0] if len(loops) == 1 and len(next(iter(loops))) == 1 else None
+
+    def reductions(self) -> list[Stage]:
+        return [stage for nest in self.nests for stage in nest.reductions]
+
+    def turned_loop(self) -> int | None:
+        """Of the rows, the loop along which the most lies side by side that the innermost goes through in steps."""
+        if not self.rows:
+            return None
+        forms = [form for form in self.forms.values() if abs(form.factor(self.rows[-1])) > 1]
+        counts = {loop: sum(form.factor(loop) == 1 for form in forms) for loop in self.rows[:-1]}
+        best = max(counts, key=lambda loop: counts[loop], default=None)
+        return best if best is not None and counts[best] else None
+
+    def cut_in(self, parts: int, step: int) -> None:
+        """Cut the longest loop that is reduced in at most ``parts``, of lengths that ``step`` divides where lanes run along it.
+
+        Results of reductions are then tensors of totals, one for each part. VerifyException where there are several passes.
+        """
+        [nest, *others] = self.nests
+        if others or not nest.reductions:
+            raise VerifyException("#tile.schedule: parts are for reductions that do not need one another's results")
+        if not nest.loops or not all(self.sizes[loop] for loop in (*nest.loops, *self.rows)):
+            return
+        loop = max(nest.loops, key=lambda loop: self.sizes[loop])
+        step = step if loop == nest.loops[-1] else 1
+        length = math.ceil(self.sizes[loop] / parts / step) * step
+        count = math.ceil(self.sizes[loop] / length)
+        if count == 1:
+            return
+        self.cut, self.sizes[PART] = Cut(loop, length, count), count
+        for stage in nest.reductions:
+            if stage.result in self.places:
+                raise VerifyException("#tile.schedule: no parts where a total lies in the memory of another result")
+            self.forms[stage, None] += Form(0, ((PART, extent(stage.result.type)),))
+
+    def _rename(self, nest: Nest) -> None:
+        """Give the loops of ``nest`` the numbers of those of an earlier nest with the same sizes."""
+        sizes = [self.sizes[loop] for loop in nest.loops]
+        for other in self.nests[: self.nests.index(nest)]:
+            if sizes and [self.sizes[loop] for loop in other.loops] == sizes:
+                names = dict(zip(nest.loops, other.loops, strict=True)) | {loop: loop for loop in self.rows}
+                for key in [key for key in self.forms if key[0] in nest.stages]:
+                    self.forms[key] = self.forms[key].renamed(names)
+                nest.loops = list(other.loops)
+                return
 
     def count(self, loops: Sequence[int]) -> int:
         return math.prod(self.sizes[loop] for loop in loops)
@@ -61,9 +123,8 @@ class Plan:
         names = {loop: place for place, loop in enumerate(rows)} | dict(zip(inner, nest.loops, strict=True))
         for argument, source, map in stage.reads():
             self.forms[stage, argument] = self._form(source, map.results, stage).renamed(names)
-        for op in stage.op.body.block.ops:
-            if isinstance(op, linalg.IndexOp):
-                self.forms[stage, op] = Form(0, ((op.dim.value.data, 1),)).renamed(names)
+        for op, form in forms_of(stage):
+            self.forms[stage, op] = form.renamed(names)
         self.forms[stage, None] = self._form(stage.result, stage.maps[-1].results, stage).renamed(names)
 
     def _nest(self, stage: Stage, sizes: Sequence[int]) -> Nest:

@@ -1,275 +1,147 @@
-"""The programs of a kernel: rows dealt out, loops, lanes, accumulators and stores."""
+"""The programs of a kernel: rows, bands of tiles, chunks of columns and parts of what is reduced, dealt out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
 
-from fxc.dialects.tile import MaskOp, ReduceOp, SelectOp
-from fxc.passes.lowering._tile.plans import Nest, Plan
-from fxc.passes.lowering._tile.stages import KINDS, Stage
-from fxc.passes.lowering._tile.writer import Scope, Value, Writer
-
-Carried: TypeAlias = list[SSAValue]
-Step: TypeAlias = Callable[[Carried], Carried]
-"""One step of a loop: what is carried into it -> what is carried on."""
+from fxc.dialects.tile import ScheduleAttr
+from fxc.passes.lowering._tile.bodies import Bodies
+from fxc.passes.lowering._tile.loops import Carried, Span, Step, block_at, ends, loop, nested, share, strips
+from fxc.passes.lowering._tile.plans import PART, Plan
+from fxc.passes.lowering._tile.rows import RowWriter, span_of
+from fxc.passes.lowering._tile.writer import Axis, Scope, Value, Writer
 
 
 class Programs:
-    """Writes the programs of ``plan``: of ``kind``, with ``lanes``, ``unroll`` and ``block`` as in ``#tile.schedule``.
+    """Writes the programs of ``plan``, as ``schedule`` says. ``pointers``: tensor -> the kernel's argument for it.
 
-    ``pointers``: tensor -> the kernel's argument for it. Only results that are there are stored.
+    Only results that are there are stored.
     """
 
-    def __init__(
-        self, plan: Plan, writer: Writer, pointers: Mapping[SSAValue, SSAValue], kind: str, unroll: int, block: int
-    ) -> None:
-        self.plan, self.writer, self.pointers, self.kind, self.unroll = plan, writer, pointers, kind, unroll
-        rows = plan.rows
-        if kind == "inner":
-            self.lane, self.outer = None, rows
-            self.chunk, self.chunks, self.rows = 0, 1, block
-        else:
-            self.lane, self.outer = (rows[-1], rows[:-1]) if rows else (None, [])
-            columns = plan.sizes[rows[-1]] if rows else 1
-            vector = writer.lanes * unroll
-            self.chunk = min(max(block // vector, 1) * vector, columns)
-            self.chunks = math.ceil(columns / self.chunk) if columns else 1
-            self.rows = max(block // max(columns, 1), 1) if self.chunks == 1 else 1
-        self.count = math.ceil(plan.count(self.outer) / self.rows) * self.chunks
-        if 0 in (plan.sizes[loop] for loop in rows):
-            self.count = 0
+    def __init__(self, plan: Plan, writer: Writer, pointers: Mapping[SSAValue, SSAValue], schedule: ScheduleAttr) -> None:
+        self.plan, self.writer = plan, writer
+        kind, self.unroll = schedule.kind.data, schedule.unroll.value.data
+        lanes, tile, block = schedule.lanes.value.data, schedule.tile.value.data, schedule.block.value.data
+        self.bodies = Bodies(plan, writer, pointers, reduces_lanes=kind == "inner")
+        self.row_writer = RowWriter(self.bodies, schedule) if kind == "inner" else None
+        self.lane: Axis | None = None
+        self.turned: Axis | None = None
+        if kind != "inner" and plan.rows:
+            self.lane = Axis(plan.rows[-1], lanes)
+            second = plan.turned_loop() if tile > 1 else None
+            self.turned = None if second is None else Axis(second, tile)
+        axes = [axis for axis in (self.turned, self.lane) if axis is not None]
+        self.outer = [row for row in plan.rows if all(row != axis.loop for axis in axes)]
+        self.band = tile * max(math.isqrt(block) // tile, 1) if self.turned is not None else 1
+        self.bands = math.ceil(plan.sizes[self.turned.loop] / self.band) if self.turned is not None else 1
+        self._chunks(block // self.band, block if kind == "inner" else None)
+        self.is_block = self.unroll == 1 and self.rows == 1 and block <= math.prod(axis.lanes for axis in axes)
+        self.groups = math.ceil(plan.count(self.outer) / self.rows)
+        self.radices = (plan.cut.count if plan.cut is not None else 1, self.groups, self.bands, self.chunks)
+        self.count = 0 if 0 in (plan.sizes[row] for row in plan.rows) else math.prod(self.radices)
+
+    def _chunks(self, elements: int, rows: int | None) -> None:
+        """Cut columns into chunks of about ``elements``; a program has ``rows``, or as many as have so many elements."""
+        self.chunk, self.chunks, self.rows = 0, 1, rows or 1
+        if self.lane is None:
+            self.rows = rows or max(elements, 1)
+            return
+        columns, vector = self.plan.sizes[self.lane.loop], self.lane.lanes * self.unroll
+        self.chunk = min(max(elements // vector, 1) * vector, columns)
+        self.chunks = math.ceil(columns / self.chunk) if columns else 1
+        if self.chunks == 1 and self.turned is None:
+            self.rows = max(elements // max(columns, 1), 1)
 
     def write(self, program: SSAValue) -> None:
         """The program of this number."""
         w, rows = self.writer, self.plan.count(self.outer)
-        w.lane = self.lane
-        part, chunk = program, program if self.chunks > 1 else None
-        if rows > 1 and self.chunks > 1:
-            part, chunk = (self._op(cls, program, w.index(self.chunks)) for cls in (arith.DivUIOp, arith.RemUIOp))
+        w.axes = ()
+        part, group, band, chunk = self._digits(program)
+        w.scopes.append(Scope(w.scopes[-1].block, {} if part is None else {PART: part}))
         if rows == 1 or self.rows == 1:
-            self._row(part if rows > 1 else None, chunk)
-            return
-        first = self._op(arith.MuliOp, part, w.index(self.rows))
-        stop = self._op(arith.AddiOp, first, w.index(self.rows))
-        if rows % self.rows:
-            stop = self._op(arith.MinUIOp, stop, w.index(rows))
-        self._for(first, stop, 1, [], lambda row, carried: self._row(row, chunk))
-
-    def _op(self, cls: type, left: SSAValue, right: SSAValue) -> SSAValue:
-        return self.writer.add(cls(left, right))
-
-    def _for(
-        self, start: SSAValue, stop: SSAValue, step: int, carried: Carried, body: Callable[[SSAValue, Carried], Carried | None]
-    ) -> Carried:
-        """A loop in a scope of its own."""
-        w = self.writer
-        block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
-        w.scopes.append(Scope(block, mask=w.scopes[-1].mask))
-        last = body(block.args[0], list(block.args[1:])) or []
-        w.add(scf.YieldOp(*last))
+            self._row(group if rows > 1 else None, part, band, chunk)
+        else:
+            span = share(w, group, self.rows, rows)
+            loop(w, *ends(w, span), 1, [], lambda row, carried: self._row(row, part, band, chunk))
         w.scopes.pop()
-        op = scf.ForOp(start, stop, w.index(step), carried, block)
-        w.add(op)
-        return list(op.results)
 
-    def _row(self, row: SSAValue | None, chunk: SSAValue | None) -> None:
+    def _digits(self, program: SSAValue) -> list[SSAValue | None]:
+        """The place of a program along each of ``radices``; None where there is one."""
+        w, rest = self.writer, list(self.radices)
+        found = list[SSAValue | None]()
+        while rest:
+            radix, below = rest.pop(0), math.prod(rest)
+            if radix == 1:
+                found.append(None)
+                continue
+            found.append(program if below == 1 else w.add(arith.DivUIOp(program, w.index(below))))
+            program = program if below == 1 else w.add(arith.RemUIOp(program, w.index(below)))
+        return found
+
+    def _row(self, row: SSAValue | None, part: SSAValue | None, band: SSAValue | None, chunk: SSAValue | None) -> None:
         """All of one row: ``row`` is its number over all ``outer`` loops, None where there is one."""
         w = self.writer
-        w.scopes.append(Scope(w.scopes[-1].block, mask=w.scopes[-1].mask))
-        for loop in reversed(self.outer):
-            if row is None or loop == self.outer[0]:
-                w.scopes[-1].loops[loop] = w.index(0) if row is None else row
+        w.scopes.append(Scope(w.scopes[-1].block, bounds=w.scopes[-1].bounds))
+        for number in reversed(self.outer):
+            if row is None or number == self.outer[0]:
+                w.scopes[-1].loops[number] = w.index(0) if row is None else row
             else:
-                size = w.index(self.plan.sizes[loop])
-                w.scopes[-1].loops[loop] = self._op(arith.RemUIOp, row, size)
-                row = self._op(arith.DivUIOp, row, size)
-        if self.kind == "inner":
-            for nest in self.plan.nests:
-                self._inner(nest)
+                size = w.index(self.plan.sizes[number])
+                w.scopes[-1].loops[number] = w.add(arith.RemUIOp(row, size))
+                row = w.add(arith.DivUIOp(row, size))
+        if self.row_writer is not None:
+            self.row_writer.write(part)
         elif self.lane is None:
-            self._lanes([])
+            self._lanes(part, [])
+        elif self.turned is None:
+            self._columns(self.lane, part, chunk, (self.lane,))
         else:
-            self._columns(self.lane, chunk)
+            self._tiles(self.turned, self.lane, band, chunk)
         w.scopes.pop()
+
+    def _tiles(self, turned: Axis, lane: Axis, band: SSAValue | None, chunk: SSAValue | None) -> None:
+        """Blocks of two loops: a band of ``turned``, along ``lane``."""
+        axes = (turned, lane)
+        self._along(turned, band, self.band, axes, lambda carried: self._columns(lane, None, chunk, axes) or carried)
+
+    def _columns(self, lane: Axis, part: SSAValue | None, chunk: SSAValue | None, axes: tuple[Axis, ...]) -> None:
+        self._along(lane, chunk, self.chunk, axes, lambda carried: self._lanes(part, carried))
+
+    def _along(self, axis: Axis, number: SSAValue | None, length: int, axes: tuple[Axis, ...], body: Step) -> None:
+        """Share ``number`` of the steps of a loop in lanes, of ``length`` each: in one block, or in strips of full ones."""
+        w, size = self.writer, self.plan.sizes[axis.loop]
+
+        def inside(carried: Carried) -> Carried:
+            w.axes = axes
+            return body(carried)
+
+        if self.is_block and (number is not None or size <= axis.lanes):
+            first = None if number is None else w.add(arith.MuliOp(number, w.index(length)))
+            block_at(w, axis, first, size, inside)
+        else:
+            unroll = self.unroll if axis == self.lane else 1
+            strips(w, axis, unroll, share(w, number, length, size), [], inside)
+        w.axes = ()
 
     # lanes along a row loop
 
-    def _columns(self, lane: int, chunk: SSAValue | None) -> None:
-        columns, w = self.plan.sizes[lane], self.writer
-        if chunk is None:
-            self._strips(lane, None, columns, [], self._lanes)
-            return
-        first = self._op(arith.MuliOp, chunk, w.index(self.chunk))
-        if columns % self.chunk == 0:
-            self._strips(lane, first, self.chunk, [], self._lanes)
-            return
-        left = self._op(arith.SubiOp, w.index(columns), first)
-        self._strips(lane, first, self._op(arith.MinUIOp, left, w.index(self.chunk)), [], self._lanes)
-
-    def _lanes(self, carried: Carried, copy: int = 0) -> Carried:
+    def _lanes(self, part: SSAValue | None, carried: Carried) -> Carried:
         """The stages for the lanes of the scope."""
+        w = self.writer
         for nest in self.plan.nests:
-            starts = [self._identity(stage) for stage in nest.reductions]
-            starts = [self._spread(start).ssa for start in starts]
-            totals = self._nested(nest.loops, starts, lambda carried, nest=nest: self._stages(nest, carried))
+            starts = [self._spread(self.bodies.identity(stage)).ssa for stage in nest.reductions]
+            spans = [(number, self._span(number, part)) for number in nest.loops]
+            totals = nested(w, spans, starts, lambda carried, nest=nest: self.bodies.stages(nest, carried))
             for stage, total in zip(nest.reductions, totals, strict=True):
-                self._finish(stage, Value(total, self.writer.depth))
+                self.bodies.finish(stage, Value(total, w.depth))
         return carried
 
     def _spread(self, value: Value) -> Value:
-        return value if self.lane is None else self.writer.block(value)
+        return self.writer.block(value) if self.writer.axes else value
 
-    # lanes along an inner loop
-
-    def _inner(self, nest: Nest) -> None:
-        w = self.writer
-        w.lane = nest.loops[-1] if nest.loops else None
-        if w.lane is None:
-            totals = self._stages(nest, [self._identity(stage).ssa for stage in nest.reductions])
-            values = [Value(total, w.depth) for total in totals]
-        else:
-            starts = [w.block(self._identity(stage)).ssa for stage in nest.reductions for _ in range(self.unroll)]
-            size, lane = self.plan.sizes[w.lane], w.lane
-
-            def strips(carried: Carried) -> Carried:
-                return self._strips(lane, None, size, carried, lambda part, copy: self._stages(nest, part))
-
-            totals = self._nested(nest.loops[:-1], starts, strips)
-            values = [self._joined(stage, totals[i * self.unroll :][: self.unroll]) for i, stage in enumerate(nest.reductions)]
-        w.lane = None
-        for stage, value in zip(nest.reductions, values, strict=True):
-            self._finish(stage, value)
-
-    def _joined(self, stage: Stage, totals: Sequence[SSAValue]) -> Value:
-        """One number of the accumulators of a reduction."""
-        w, combiner = self.writer, stage.combiner
-        assert combiner is not None
-        values = [Value(total, w.depth) for total in totals]
-        while len(values) > 1:
-            pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
-            values = [w.apply(combiner, pair) if len(pair) == 2 else pair[0] for pair in pairs]
-        return Value(w.add(ReduceOp.of(KINDS[combiner.name], values[0].ssa, [0])), w.depth)
-
-    # loops
-
-    def _nested(self, loops: Sequence[int], carried: Carried, body: Step) -> Carried:
-        if not loops:
-            return body(carried)
-        w, size = self.writer, self.plan.sizes[loops[0]]
-
-        def step(value: SSAValue, carried: Carried) -> Carried:
-            w.scopes[-1].loops[loops[0]] = value
-            return self._nested(loops[1:], carried, body)
-
-        return self._for(w.index(0), w.index(size), 1, carried, step)
-
-    def _strips(
-        self,
-        lane: int,
-        first: SSAValue | None,
-        length: int | SSAValue,
-        carried: Carried,
-        body: Callable[[Carried, int], Carried],
-    ) -> Carried:
-        """``length`` steps of the loop ``lane`` from ``first``, in vectors: several at once, one by one, then what is left.
-
-        What is carried has ``unroll`` parts each, of which a single vector takes the first.
-        """
-        w, lanes = self.writer, self.writer.lanes
-        wide = lanes * self.unroll
-        ends = [self._floor(length, wide), self._floor(length, lanes)]
-
-        def at(value: SSAValue, part: Carried, copies: Sequence[int], stop: SSAValue | None = None) -> Carried:
-            start = value if first is None else self._op(arith.AddiOp, first, value)
-            result = list(part)
-            for copy in copies:
-                place = start if copy == 0 else self._op(arith.AddiOp, start, w.index(copy * lanes))
-                scope = Scope(w.scopes[-1].block, {lane: place}, mask=w.scopes[-1].mask)
-                if stop is not None:
-                    scope.mask = w.add(MaskOp.of(value, stop, [lanes]))
-                w.scopes.append(scope)
-                result[copy :: self.unroll] = body(part[copy :: self.unroll], copy)
-                w.scopes.pop()
-            return result
-
-        def loop(
-            start: int | SSAValue, stop: int | SSAValue, step: int, copies: Sequence[int], carried: Carried, *, masked: bool
-        ) -> Carried:
-            if isinstance(start, int) and isinstance(stop, int) and start >= stop:
-                return carried
-            begin, end = (w.index(value) if isinstance(value, int) else value for value in (start, stop))
-            limit = end if masked else None
-            if isinstance(start, int) and isinstance(stop, int) and start + step >= stop:
-                return at(begin, carried, copies, limit)
-            return self._for(begin, end, step, carried, lambda value, part: at(value, part, copies, limit))
-
-        if self.unroll > 1:
-            carried = loop(0, ends[0], wide, range(self.unroll), carried, masked=False)
-        carried = loop(ends[0] if self.unroll > 1 else 0, ends[1], lanes, [0], carried, masked=False)
-        return loop(ends[1], length, lanes, [0], carried, masked=True)
-
-    def _floor(self, length: int | SSAValue, step: int) -> int | SSAValue:
-        """The largest multiple of ``step`` up to ``length``."""
-        if isinstance(length, int):
-            return length // step * step
-        number = self.writer.index(step)
-        return self._op(arith.MuliOp, self._op(arith.DivUIOp, length, number), number)
-
-    # stages
-
-    def _stages(self, nest: Nest, totals: Carried) -> Carried:
-        """The stages of ``nest`` for the lanes of the scope; totals of its reductions in, and out."""
-        w, result = self.writer, list(totals)
-        for stage in nest.stages:
-            value = self._element(stage)
-            if stage.combiner is None:
-                self._store(stage, w.keep(("result", stage), Value(value.ssa, w.depth)))
-                continue
-            place = nest.reductions.index(stage)
-            total = Value(totals[place], w.depth)
-            if total.is_block:
-                value = w.block(value)
-                if w.scopes[-1].mask is not None and self.kind == "inner":
-                    kept = w.block(self._identity(stage))
-                    value = Value(w.add(SelectOp.of(w.scopes[-1].mask, value.ssa, kept.ssa)), w.depth)
-            result[place] = w.apply(stage.combiner, [total, value]).ssa
-        return result
-
-    def _element(self, stage: Stage) -> Value:
-        """What the body of ``stage`` computes: the element that is stored or combined."""
-        w, made = self.writer, {other.result: other for other in self.plan.stages}
-        values = dict[SSAValue, Value]()
-        for argument, source, _ in stage.reads():
-            found = w.find(("result", made[source])) if source in made else None
-            values[argument] = found or w.load(self.pointers[source], self.plan.forms[stage, argument])
-        for op in stage.op.body.block.ops:
-            if isinstance(op, arith.ConstantOp):
-                values[op.result] = w.constant(op)
-            elif isinstance(op, linalg.IndexOp):
-                values[op.result] = w.number(self.plan.forms[stage, op])
-            elif isinstance(op, arith.IndexCastOp):
-                values[op.result] = values[op.input]
-            elif not isinstance(op, linalg.YieldOp) and op is not stage.combiner:
-                values[op.results[0]] = w.apply(op, [values[operand] for operand in op.operands])
-        return values[stage.element]
-
-    def _identity(self, stage: Stage) -> Value:
-        start = stage.start()
-        assert start is not None
-        return self.writer.constant(start)
-
-    def _finish(self, stage: Stage, total: Value) -> None:
-        self.writer.keep(("result", stage), total)
-        self._store(stage, total)
-
-    def _store(self, stage: Stage, value: Value) -> None:
-        if stage.result in self.pointers:
-            lanes = self.writer.lane is not None
-            self.writer.store(value, self.pointers[stage.result], self.plan.forms[stage, None], in_lanes=lanes)
+    def _span(self, number: int, part: SSAValue | None) -> Span:
+        return span_of(self.plan, self.writer, number, part)

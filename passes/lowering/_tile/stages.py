@@ -73,6 +73,11 @@ class Stage:
         found = zip(self.op.body.block.args[:-1], self.op.inputs, self.maps, strict=False)
         return [(argument, source, map) for argument, source, map in found if argument.first_use is not None]
 
+    @cached_property
+    def gathered(self) -> list[SSAValue]:
+        """The tensors that the body reads at places that it computes."""
+        return list(dict.fromkeys(op.tensor for op in self.op.body.walk() if isinstance(op, tensor.ExtractOp)))
+
     def form(self, source: SSAValue, map: AffineMap) -> Form:
         assert isinstance(source.type, TensorType)
         return address(source.type, map.results, self.sizes)
@@ -128,7 +133,9 @@ class Rows:
         self.loops = dict[Stage, list[int]]()
 
     def add(self, stage: Stage) -> bool:
-        """Take ``stage`` in; False where its rows are not those of the stages so far."""
+        """Take ``stage`` in; False where its rows are not those of the stages so far, or it may read any row of theirs."""
+        if any(other.result in stage.gathered for other in self.loops):
+            return False
         if (rows := self._rows(stage)) is None or not self._is_worth_it(stage, rows):
             return False
         self.sizes = [stage.sizes[loop] for loop in rows]

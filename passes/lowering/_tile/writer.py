@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,25 +10,49 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, VectorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from fxc.dialects.tile import CastOp, CompareOp, GatherOp, IotaOp, LoadOp, ScatterOp, SelectOp, SplatOp, StoreOp
+from fxc.dialects.tile import (
+    CastOp,
+    CompareOp,
+    GatherOp,
+    IotaOp,
+    LoadOp,
+    MaskOp,
+    RandomOp,
+    ScatterOp,
+    SelectOp,
+    SplatOp,
+    StoreOp,
+    TransposeOp,
+)
 from fxc.dialects.tile.blocks import CASTS
 from fxc.dialects.tile.types import PtrType
-from fxc.passes.lowering._tile.forms import Form, Quotient
+from fxc.passes.lowering._tile.forms import Atom, Form, Quotient, Symbol
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dimension of blocks: ``lanes`` steps of ``loop``."""
+
+    loop: int
+    lanes: int
 
 
 @dataclass
 class Scope:
-    """A place for ops: the loops known in it, what was computed in it, and which lanes count."""
+    """A place for ops: the loops known in it, what was computed in it, and the lanes that count, where not all do.
+
+    ``bounds``: loop -> the number of the first lane, and that at which to stop.
+    """
 
     block: Block
     loops: dict[int, SSAValue] = field(default_factory=dict)
     known: dict[Any, Value] = field(default_factory=dict)
-    mask: SSAValue | None = None
+    bounds: Mapping[int, tuple[SSAValue, SSAValue]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Value:
-    """A number or a block of ``lanes`` numbers, and the scope that it was computed in."""
+    """A number or a block of numbers, and the scope that it was computed in."""
 
     ssa: SSAValue
     depth: int
@@ -39,11 +63,16 @@ class Value:
 
 
 class Writer:
-    """Writes ops with ``lanes`` numbers a block along the loop ``lane``."""
+    """Writes ops on blocks along ``axes``, or on numbers where there are none."""
 
-    def __init__(self, block: Block, lanes: int, lane: int | None) -> None:
-        self.lanes, self.lane = lanes, lane
+    def __init__(self, block: Block) -> None:
+        self.axes: tuple[Axis, ...] = ()
         self.scopes = [Scope(block)]
+
+    @property
+    def shape(self) -> list[int]:
+        """Of blocks."""
+        return [axis.lanes for axis in self.axes]
 
     @property
     def depth(self) -> int:
@@ -87,8 +116,9 @@ class Writer:
             return found
         depth = max((value.depth for value in operands), default=0)
         if any(value.is_block for value in operands):
-            operands = [self.block(value) for value in operands]
-            new = _on_blocks(op, [value.ssa for value in operands], self.lanes)
+            first = 1 if isinstance(op, RandomOp) else 0  # the seed is one for all lanes
+            operands = [*operands[:first], *(self.block(value) for value in operands[first:])]
+            new = _on_blocks(op, [value.ssa for value in operands], self.shape)
         else:
             new = op.clone(dict(zip(op.operands, [value.ssa for value in operands], strict=True)))
         new.results[0].name_hint = op.results[0].name_hint
@@ -98,9 +128,9 @@ class Writer:
         """``value`` in every lane."""
         if value.is_block:
             return value
-        key = ("splat", value.ssa)
+        key = ("splat", value.ssa, *self.shape)
         found = self.find(key)
-        return found or self.keep(key, Value(self.add(SplatOp.of(value.ssa, [self.lanes]), value.depth), value.depth))
+        return found or self.keep(key, Value(self.add(SplatOp.of(value.ssa, self.shape), value.depth), value.depth))
 
     def constant(self, op: arith.ConstantOp) -> Value:
         """The number of ``op``, once a kernel."""
@@ -127,12 +157,14 @@ class Writer:
             return Value(self._op(arith.AddiOp, total.ssa, self.index(form.constant), total.depth), total.depth)
         return total
 
-    def _depth(self, atom: int | Quotient) -> int:
+    def _depth(self, atom: Atom) -> int:
         """The scope in which ``atom`` is known."""
+        assert not isinstance(atom, Symbol)  # what reads at places that are computed puts them in first
         loops = {atom} if isinstance(atom, int) else atom.form.loops()
         return max((depth for depth, scope in enumerate(self.scopes) if loops & scope.loops.keys()), default=0)
 
-    def _atom(self, atom: int | Quotient, depth: int) -> SSAValue:
+    def _atom(self, atom: Atom, depth: int) -> SSAValue:
+        assert not isinstance(atom, Symbol)
         if isinstance(atom, int):
             return self.scopes[depth].loops[atom]
         return self._op(arith.DivUIOp, self.offset(atom.form).ssa, self.index(atom.divisor), depth)
@@ -147,84 +179,122 @@ class Writer:
 
     def number(self, form: Form) -> Value:
         """The value of ``form`` as a number of 64 bits, or one in each lane."""
-        if self.lane in form.loops():
+        if self._lane_loops() & form.loops():
             return Value(self.offsets(form), self.depth)
         offset = self.offset(form)
         return Value(self.add(arith.IndexCastOp(offset.ssa, i64), offset.depth), offset.depth)
 
     def offsets(self, form: Form) -> SSAValue:
-        """The value of ``form`` in each lane, where the lane loop is divided: its first lane, and what follows."""
-        lanes = [self._lane_number()]
-        total = self._whole(form.constant)
+        """The value of ``form`` in each lane, where a loop of lanes is divided: its first lane, and what follows."""
+        total, loops = self._whole(form.constant), self._lane_loops()
         for atom, factor in form.terms:
-            if isinstance(atom, Quotient) and self.lane in atom.form.loops():
+            if isinstance(atom, Quotient) and loops & atom.form.loops():
                 part = self.add(arith.DivSIOp(self.offsets(atom.form), self._whole(atom.divisor)))
-            elif atom == self.lane:
-                part = lanes[0]
+            elif atom in loops:
+                part = self._lane_numbers(atom)
             else:
                 depth = self._depth(atom)
                 number = self.add(arith.IndexCastOp(self._atom(atom, depth), i64), depth)
-                part = self.add(SplatOp.of(number, [self.lanes]), depth)
+                part = self.add(SplatOp.of(number, self.shape), depth)
             scaled = part if factor == 1 else self.add(arith.MuliOp(part, self._whole(factor)))
             total = self.add(arith.AddiOp(total, scaled))
         return total
 
-    def _lane_number(self) -> SSAValue:
-        assert self.lane is not None
-        key = "lane numbers"
+    def _lane_loops(self) -> set[Atom]:
+        return {axis.loop for axis in self.axes}
+
+    def _lane_numbers(self, loop: Atom) -> SSAValue:
+        """Which step of ``loop`` each lane is."""
+        key = ("lane numbers", loop)
         if (found := self.scopes[-1].known.get(key)) is None:
-            first = self.scopes[self._depth(self.lane)].loops[self.lane]
-            start = self.add(SplatOp.of(self.add(arith.IndexCastOp(first, i64)), [self.lanes]))
-            number = self.add(arith.AddiOp(start, self.add(IotaOp.of([self.lanes], 0))))
+            dim = next(dim for dim, axis in enumerate(self.axes) if axis.loop == loop)
+            first = self.scopes[self._depth(loop)].loops[self.axes[dim].loop]
+            start = self.add(SplatOp.of(self.add(arith.IndexCastOp(first, i64)), self.shape))
+            number = self.add(arith.AddiOp(start, self.add(IotaOp.of(self.shape, dim))))
             found = self.keep(key, Value(number, self.depth))
         return found.ssa
 
     def _whole(self, number: int) -> SSAValue:
         return self.block(self.constant(arith.ConstantOp(IntegerAttr(number, i64)))).ssa
 
+    # lanes that count
+
+    def mask(self, depth: int, axes: Sequence[Axis]) -> SSAValue | None:
+        """Which lanes of a block along ``axes`` count in the scope ``depth``; None where all do."""
+        bounds = self.scopes[depth].bounds
+        while depth and self.scopes[depth - 1].bounds == bounds:
+            depth -= 1
+        key = ("mask", *axes)
+        if (found := self.scopes[depth].known.get(key)) is not None:
+            return found.ssa
+        shape, total = [axis.lanes for axis in axes], None
+        for dim, axis in enumerate(axes):
+            if axis.loop in bounds:
+                part = self.add(MaskOp.of(*bounds[axis.loop], shape, dim), depth)
+                part.name_hint = "mask"
+                total = part if total is None else self.add(arith.AndIOp(total, part), depth)
+        return None if total is None else self.keep(key, Value(total, depth)).ssa
+
     # memory
 
     def load(self, pointer: SSAValue, form: Form) -> Value:
-        """The elements at ``form``: a block where it depends on the lane loop, else a number."""
+        """The elements at ``form``: a block where it depends on a loop that lanes run along, else a number."""
         key = ("load", pointer, form)
         if (found := self.find(key)) is not None:
             return found
         assert isinstance(pointer.type, PtrType)
         element = pointer.type.value_type
-        if self.lane not in form.loops():
+        if not self._lane_loops() & form.loops():
             base = self.offset(form)
-            return self.keep(key, Value(self.add(LoadOp.of(pointer, base.ssa, [], element), base.depth), base.depth))
-        divided = self.lane in form.divided_loops()
+            return self.keep(key, self._named(LoadOp.of(pointer, base.ssa, [], element), base.depth, pointer))
+        divided = self._lane_loops() & form.divided_loops()
         depth = self.depth if divided else max(self._depth(loop) for loop in form.loops())
-        type, mask = VectorType(element, [self.lanes]), self.scopes[depth].mask  # type: ignore[arg-type]
+        axes = self.axes if divided else self._order(form)
+        type, mask = VectorType(element, [axis.lanes for axis in axes]), self.mask(depth, axes)  # type: ignore[arg-type]
         other = None if mask is None else self.zero(element)
         if divided:
             op = GatherOp.of(pointer, self.offsets(form), type, mask, other)
         else:
-            op = LoadOp.of(pointer, self.offset(form).ssa, [form.factor(self._lane())], type, mask, other)
-        return self.keep(key, Value(self.add(op, depth), depth))
+            op = LoadOp.of(pointer, self.offset(form).ssa, [form.factor(axis.loop) for axis in axes], type, mask, other)
+        loaded = self._named(op, depth, pointer)
+        return self.keep(key, loaded if axes == self.axes else Value(self._turned(loaded.ssa, depth), depth))
 
-    def store(self, value: Value, pointer: SSAValue, form: Form, *, in_lanes: bool) -> None:
+    def store(self, value: Value, pointer: SSAValue, form: Form) -> None:
         """Store at ``form``: a block where the scope runs in lanes."""
-        if not in_lanes:
+        if not self.axes:
             self.add(StoreOp.of(value.ssa, pointer, self.offset(form).ssa, []))
             return
-        block, mask = self.block(value).ssa, self.scopes[-1].mask
-        if self.lane in form.divided_loops():
-            self.add(ScatterOp.of(block, pointer, self.offsets(form), mask))
-        else:
-            self.add(StoreOp.of(block, pointer, self.offset(form).ssa, [form.factor(self._lane())], mask))
+        block = self.block(value).ssa
+        if self._lane_loops() & form.divided_loops():
+            self.add(ScatterOp.of(block, pointer, self.offsets(form), self.mask(self.depth, self.axes)))
+            return
+        axes = self._order(form)
+        block = block if axes == self.axes else self._turned(block, self.depth)
+        steps = [form.factor(axis.loop) for axis in axes]
+        self.add(StoreOp.of(block, pointer, self.offset(form).ssa, steps, self.mask(self.depth, axes)))
 
-    def _lane(self) -> int:
-        assert self.lane is not None
-        return self.lane
+    def _order(self, form: Form) -> tuple[Axis, ...]:
+        """The axes, turned where elements lie side by side along the first and not along the last."""
+        factors = [form.factor(axis.loop) for axis in self.axes]
+        return self.axes[::-1] if len(factors) == 2 and factors[0] == 1 and factors[1] not in (0, 1) else self.axes
+
+    def _turned(self, block: SSAValue, depth: int) -> SSAValue:
+        turned = self.add(TransposeOp.of(block, [1, 0]), depth)
+        turned.name_hint = block.name_hint
+        return turned
+
+    def _named(self, op: LoadOp | GatherOp, depth: int, pointer: SSAValue) -> Value:
+        """What ``op`` loads, under the name of the tensor."""
+        loaded = self.add(op, depth)
+        loaded.name_hint = pointer.name_hint
+        return Value(loaded, depth)
 
 
 def _is_byte(type: Attribute) -> bool:
     return isinstance(type, IntegerType) and type.width.data == 8
 
 
-def _on_blocks(op: Operation, operands: Sequence[SSAValue], lanes: int) -> Operation:
+def _on_blocks(op: Operation, operands: Sequence[SSAValue], shape: Sequence[int]) -> Operation:
     """The op that does in every lane what ``op`` does with numbers."""
     kind = op.name.removeprefix("arith.")
     if kind in CASTS:
@@ -235,5 +305,5 @@ def _on_blocks(op: Operation, operands: Sequence[SSAValue], lanes: int) -> Opera
         return CompareOp.of(arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data], *operands)
     if isinstance(op, arith.CmpfOp):
         return CompareOp.of(arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data], *operands)
-    type = VectorType(op.results[0].type, [lanes])  # type: ignore[arg-type]
+    type = VectorType(op.results[0].type, shape)  # type: ignore[arg-type]
     return op.__class__.create(operands=operands, properties=op.properties, result_types=[type])

@@ -1,0 +1,65 @@
+// RUN: fxc-opt %s --split-input-file | filecheck %s
+// RUN: fxc-opt %s --split-input-file | fxc-opt --split-input-file | filecheck %s
+// RUN: fxc-opt %s --split-input-file --print-op-generic | fxc-opt --split-input-file | filecheck %s
+
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read", tile.in_place}, %y: !tile.ptr<f32> {tile.access = "write", tile.in_place}, %n: index) attributes {grid = array<i64: 1>} {
+  tile.return
+}
+
+/// Buffers of their own and in an arena, launches into others and in place, releases.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %a = plan.arena {bytes = 192 : i64, device = "cpu"} : !plan.arena
+// CHECK-NEXT:    %b = plan.alloc %a[128] : tensor<2x2xf32>
+// CHECK-NEXT:    %c = plan.alloc : tensor<2x2xf32, #torch.meta<strides = [1, 2]>>
+// CHECK-NEXT:    plan.launch @k(%x, %n) outs(%b) : (tensor<4xf32>, !torch.int) outs(tensor<2x2xf32>)
+// CHECK-NEXT:    plan.launch @k(%b, %n) outs(%b) : (tensor<2x2xf32>, !torch.int) outs(tensor<2x2xf32>)
+// CHECK-NEXT:    plan.launch @k(%b, %n) outs(%c) {plan.stream = 1 : i64} : (tensor<2x2xf32>, !torch.int) outs(tensor<2x2xf32, #torch.meta<strides = [1, 2]>>)
+// CHECK-NEXT:    %v = torch.aten.view.default(%b, [4]) : (tensor<2x2xf32>) -> tensor<4xf32>
+// CHECK-NEXT:    plan.free %b : tensor<2x2xf32>
+// CHECK-NEXT:    %{{.*}} = torch.aten.add.out(%v, %x, out = %x) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NEXT:    plan.free %v, %a : tensor<4xf32>, !plan.arena
+func.func @main(%x: tensor<4xf32>, %n: !torch.int) -> tensor<2x2xf32, #torch.meta<strides = [1, 2]>> {
+  %a = plan.arena {bytes = 192, device = "cpu"} : !plan.arena
+  %b = plan.alloc %a[128] : tensor<2x2xf32>
+  %c = plan.alloc : tensor<2x2xf32, #torch.meta<strides = [1, 2]>>
+  plan.launch @k(%x, %n) outs(%b) : (tensor<4xf32>, !torch.int) outs(tensor<2x2xf32>)
+  plan.launch @k(%b, %n) outs(%b) : (tensor<2x2xf32>, !torch.int) outs(tensor<2x2xf32>)
+  plan.launch @k(%b, %n) outs(%c) {plan.stream = 1} : (tensor<2x2xf32>, !torch.int) outs(tensor<2x2xf32, #torch.meta<strides = [1, 2]>>)
+  %v = torch.aten.view.default(%b, [4]) : (tensor<2x2xf32>) -> tensor<4xf32>
+  plan.free %b : tensor<2x2xf32>
+  %0 = torch.aten.add.out(%v, %x, out = %x) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  plan.free %v, %a : tensor<4xf32>, !plan.arena
+  fx.output(%c) : (tensor<2x2xf32, #torch.meta<strides = [1, 2]>>) -> ()
+}
+
+// -----
+
+/// Bytes that were released are used again, and buffers without elements are anywhere.
+// CHECK-LABEL: func.func @again
+// CHECK:         plan.alloc %a[0] : tensor<16xf32>
+// CHECK:         plan.alloc %a[64] : tensor<0x5xf32>
+// CHECK:         plan.alloc %a[64] : tensor<f64>
+// CHECK:         plan.alloc %a[0] : tensor<64xi1>
+func.func @again() {
+  %a = plan.arena {bytes = 128, device = "cpu"} : !plan.arena
+  %b = plan.alloc %a[0] : tensor<16xf32>
+  %e = plan.alloc %a[64] : tensor<0x5xf32>
+  %s = plan.alloc %a[64] : tensor<f64>
+  plan.free %b : tensor<16xf32>
+  %c = plan.alloc %a[0] : tensor<64xi1>
+  fx.output() : () -> ()
+}
+
+// -----
+
+/// Two devices: an input that is brought, streams and events.
+// CHECK-LABEL: func.func @streams
+// CHECK-NEXT:    %y = plan.bring %x : tensor<4xf32> to tensor<4xf32, #torch.meta<device = "cuda:0">>
+// CHECK-NEXT:    %e = plan.record {stream = 1 : i64} : !plan.event
+// CHECK-NEXT:    plan.wait %e {stream = 0 : i64}
+func.func @streams(%x: tensor<4xf32>) {
+  %y = plan.bring %x : tensor<4xf32> to tensor<4xf32, #torch.meta<device = "cuda:0">>
+  %e = plan.record {stream = 1} : !plan.event
+  plan.wait %e {stream = 0}
+  fx.output(%y) : (tensor<4xf32, #torch.meta<device = "cuda:0">>) -> ()
+}

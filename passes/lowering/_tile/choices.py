@@ -1,0 +1,205 @@
+"""Which schedules suit a machine: for the stages of a kernel, one schedule or several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import FixedBitwidthType, TensorType
+
+from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
+from fxc.dialects.tile import ScheduleAttr
+from fxc.passes.lowering._tile.gathers import computed
+from fxc.passes.lowering._tile.online import pair_of
+from fxc.passes.lowering._tile.plans import Plan
+from fxc.passes.lowering._tile.repeats import repeated
+from fxc.passes.lowering._tile.stages import Stage, runs_of
+
+SMALLEST = 1024
+"""Elements: what a program is worth starting for."""
+
+REGISTERS = 4
+"""How many vectors a step of an elementwise loop works on, where the loop is that long: they hide each other's latency."""
+
+ACCUMULATORS = 4
+"""How many vectors an inner reduction adds up side by side: an addition takes about four cycles, one may start in each."""
+
+HELD, HELD_COSTLY = 16, 8
+"""Vectors of a row that a CPU holds: half of its registers; less where a body calls functions, which need some themselves."""
+
+SHARED = 1 << 16
+"""Elements that a CPU reduces in parts: below, a thread is not worth waiting for."""
+
+PART, PART_ON_GPU = 1 << 13, 1 << 11
+"""Elements of the smallest part."""
+
+COLUMNS, PASS = 64, 2048
+"""Of a GPU: columns that a program of an outer reduction has, and elements of a step through a row that is not held."""
+
+SIDE = 32
+"""Lanes of the sides of a tile, on a GPU: of elements with four bytes or more, else twice as many."""
+
+
+def choose(stages: Sequence[Stage], target: TargetAttr) -> list[ScheduleAttr]:
+    """The schedules of a kernel of ``stages``; more than one where what it reduces is cut in parts."""
+    kind = kind_of(stages)
+    parts = _parts(kind, stages, target) if kind != "elementwise" else 1
+    if parts == 1:
+        return [_schedule(kind, stages, target)]
+    schedules = list[ScheduleAttr]()
+    for nest in Plan(stages, {}).nests:
+        if nest.reductions:
+            lanes, unroll, block = _numbers(kind, nest.stages, target)
+            numbers = [stage.number for stage in nest.stages]
+            schedules.append(ScheduleAttr.of(kind, numbers, lanes, unroll, block, parts=parts))
+        else:
+            schedules += [_schedule("elementwise", run, target) for run in runs_of(nest.stages)]
+    return schedules
+
+
+def kind_of(stages: Sequence[Stage]) -> str:
+    """The kind of a kernel of ``stages``."""
+    if not any(stage.is_reduction for stage in stages):
+        return "elementwise"
+    plan = Plan(stages, {})
+    forms = [plan.forms[stage, argument] for stage in stages if stage.is_reduction for argument, _, _ in stage.reads()]
+    model = max(forms, key=lambda form: len(form.loops()), default=None)
+    steps = {loop: abs(model.factor(loop)) for loop in model.loops()} if model is not None else {}
+    return "outer" if steps and min(steps, key=lambda loop: steps[loop] or math.inf) in plan.rows else "inner"
+
+
+def _schedule(kind: str, stages: Sequence[Stage], target: TargetAttr) -> ScheduleAttr:
+    numbers = [stage.number for stage in stages]
+    lanes, unroll, block = _numbers(kind, stages, target)
+    if kind == "elementwise" and (side := _tile(stages, target)) > 1:
+        return ScheduleAttr.of(
+            kind, numbers, side, 1, max(block, side * side) if isinstance(target, CpuAttr) else side * side, tile=side
+        )
+    if kind != "inner":
+        return ScheduleAttr.of(kind, numbers, lanes, unroll, block)
+    return (_row_on_gpu if isinstance(target, GpuAttr) else _row_on_cpu)(stages, target, lanes, unroll, block)
+
+
+def _numbers(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
+    """Lanes, unroll and block."""
+    return (_on_gpu if isinstance(target, GpuAttr) else _on_cpu)(kind, stages, target)
+
+
+def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
+    """A register or four, and what the first-level cache holds, or less for enough programs."""
+    assert isinstance(target, CpuAttr)
+    bits = _bits(stages)
+    lanes = target.lanes(bits)
+    total = max(math.prod(stage.sizes.values()) for stage in stages)
+    share = math.ceil(total / (4 * target.threads.value.data))
+    elements = max(min(target.l1.value.data // (bits // 8) // 2, share), SMALLEST)
+    if kind == "inner":
+        return lanes, ACCUMULATORS, max(elements // max(_row(stages), 1), 1)
+    if kind == "outer":
+        return lanes, ACCUMULATORS, lanes * ACCUMULATORS
+    return lanes * (REGISTERS if _innermost(stages) >= lanes * REGISTERS else 1), 1, elements
+
+
+def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
+    """One block of a power of two."""
+    if kind == "inner":
+        return min(_power(_row(stages)), PASS), 1, 1
+    return (COLUMNS, 1, COLUMNS) if kind == "outer" else (SMALLEST, 1, SMALLEST)
+
+
+def _power(number: int) -> int:
+    """The smallest power of two that is no less."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+# how a row is gone through
+
+
+def _row_on_cpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll: int, block: int) -> ScheduleAttr:
+    """Held where registers have the row, online where the second-level cache has it not, else stored where that saves work."""
+    assert isinstance(target, CpuAttr)
+    plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
+    stored = {stage.result: stage.result for stage in stages}
+    saved, _ = repeated(plan, stored)
+    vectors = max(math.ceil(_row(stages) / lanes), 1)
+    if plan.row_loop() is not None and vectors <= (HELD_COSTLY if saved else HELD):
+        return ScheduleAttr.of("inner", numbers, vectors * lanes, 1, block, form="held")
+    if _row(stages) * _bits(stages) // 8 > target.l2.value.data and _has_pair(plan):
+        return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="online")
+    return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="stored" if saved else "looped")
+
+
+def _row_on_gpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll: int, block: int) -> ScheduleAttr:
+    """Held where the registers of a multiprocessor have the row eight times, else online where that saves a pass."""
+    assert isinstance(target, GpuAttr)
+    plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
+    if plan.row_loop() is not None and _row(stages) <= target.registers.value.data // 8:
+        return ScheduleAttr.of("inner", numbers, _power(_row(stages)), 1, block, form="held")
+    if _has_pair(plan):
+        return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="online", piece=lanes)
+    return ScheduleAttr.of("inner", numbers, lanes, unroll, block)
+
+
+def _has_pair(plan: Plan) -> bool:
+    return any(pair_of(plan, number) for number in range(len(plan.nests)))
+
+
+# parts and tiles
+
+
+def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
+    """In how many parts to cut what is reduced, for each processor to have some."""
+    if len(runs_of(stages)) > 1:
+        return 1
+    plan = Plan(stages, {})
+    reduced = min(plan.count(nest.loops) for nest in plan.nests if nest.reductions)
+    programs = plan.count(plan.rows)
+    if isinstance(target, GpuAttr):
+        programs = math.ceil(programs / COLUMNS) if kind == "outer" else programs
+        wanted, smallest = math.ceil(2 * target.multiprocessors.value.data / max(programs, 1)), PART_ON_GPU
+    else:
+        if programs * reduced < SHARED:
+            return 1
+        lanes, unroll, _ = _on_cpu(kind, stages, target)
+        smallest = max(PART // max(min(programs, lanes * unroll), 1), 1) if kind == "outer" else PART
+        programs = math.ceil(programs / (lanes * unroll)) if kind == "outer" else programs
+        wanted = math.ceil(target.threads.value.data / max(programs, 1))
+    return max(min(wanted, reduced // smallest), 1)
+
+
+def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
+    """The side of the tiles of an elementwise kernel; 1 where no operand lies across the others, or a loop is too short."""
+    side = target.lanes(_bits(stages)) if isinstance(target, CpuAttr) else SIDE * (2 if _widest(stages) <= 16 else 1)
+    if side < 4:
+        return 1
+    for run in runs_of(stages):
+        plan = Plan(run, {})
+        turned = plan.turned_loop()
+        if turned is not None and 2 * min(plan.sizes[turned], plan.sizes[plan.rows[-1]]) >= side:
+            return side
+    return 1
+
+
+def _innermost(stages: Sequence[Stage]) -> int:
+    """How many elements lie behind each other in memory, for all that each stage of an elementwise kernel reads and writes."""
+    plans = [Plan([stage], {}) for stage in stages]
+    return min(plan.sizes[plan.rows[-1]] if plan.rows else 1 for plan in plans)
+
+
+def _row(stages: Sequence[Stage]) -> int:
+    """How many elements of a row a kernel goes through."""
+    plan = Plan(stages, {})
+    return max(plan.count(nest.loops) for nest in plan.nests)
+
+
+def _bits(stages: Sequence[Stage]) -> int:
+    """The width of the widest number that bodies compute with; lanes are chosen for it, or for 32 bits."""
+    types = [value.type for stage in stages for value in computed(stage)]
+    return max([32, *(type.bitwidth for type in types if isinstance(type, FixedBitwidthType))])
+
+
+def _widest(stages: Sequence[Stage]) -> int:
+    """The width of the widest element that lies in memory."""
+    values = [value for stage in stages for value in (*stage.op.inputs, stage.result)]
+    types = [value.type.element_type for value in values if isinstance(value.type, TensorType)]
+    return max(type.bitwidth for type in types if isinstance(type, FixedBitwidthType))

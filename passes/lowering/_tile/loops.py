@@ -1,0 +1,138 @@
+"""Loops of a kernel: one around another, and strips of a loop that lanes run along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Block, SSAValue
+
+from fxc.passes.lowering._tile.writer import Axis, Scope, Writer
+
+Carried: TypeAlias = list[SSAValue]
+Step: TypeAlias = Callable[[Carried], Carried]
+"""One step of a loop: what is carried into it -> what is carried on."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """``length`` steps of a loop from ``first``; from 0 where that is None."""
+
+    first: SSAValue | None
+    length: int | SSAValue
+
+
+def loop(
+    w: Writer,
+    start: SSAValue,
+    stop: SSAValue,
+    step: int,
+    carried: Carried,
+    body: Callable[[SSAValue, Carried], Carried | None],
+) -> Carried:
+    """A loop in a scope of its own."""
+    block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
+    w.scopes.append(Scope(block, bounds=w.scopes[-1].bounds))
+    last = body(block.args[0], list(block.args[1:])) or []
+    w.add(scf.YieldOp(*last))
+    w.scopes.pop()
+    op = scf.ForOp(start, stop, w.index(step), carried, block)
+    w.add(op)
+    return list(op.results)
+
+
+def nested(w: Writer, spans: Sequence[tuple[int, Span]], carried: Carried, body: Step) -> Carried:
+    """Loops one in another: the number of each, and its steps."""
+    if not spans:
+        return body(carried)
+    number, span = spans[0]
+    first, stop = ends(w, span)
+
+    def step(value: SSAValue, carried: Carried) -> Carried:
+        w.scopes[-1].loops[number] = value
+        return nested(w, spans[1:], carried, body)
+
+    return loop(w, first, stop, 1, carried, step)
+
+
+def ends(w: Writer, span: Span) -> tuple[SSAValue, SSAValue]:
+    """The first number of ``span`` and that at which to stop."""
+    length = as_value(w, span.length)
+    if span.first is None:
+        return w.index(0), length
+    return span.first, w.add(arith.AddiOp(span.first, length))
+
+
+def as_value(w: Writer, number: int | SSAValue) -> SSAValue:
+    return w.index(number) if isinstance(number, int) else number
+
+
+def share(w: Writer, part: SSAValue | None, length: int, size: int) -> Span:
+    """Share number ``part`` of ``size`` steps, of ``length`` each, the last of which may be shorter; all where there is one."""
+    if part is None:
+        return Span(None, size)
+    first = w.add(arith.MuliOp(part, w.index(length)))
+    if size % length == 0:
+        return Span(first, length)
+    return Span(first, w.add(arith.MinUIOp(w.add(arith.SubiOp(w.index(size), first)), w.index(length))))
+
+
+def block_at(w: Writer, axis: Axis, first: SSAValue | None, size: int, body: Step) -> None:
+    """One block from ``first``, with a mask where the loop of ``size`` steps may end in it."""
+    place = w.index(0) if first is None else first
+    scope = Scope(w.scopes[-1].block, {axis.loop: place}, bounds=w.scopes[-1].bounds)
+    if size % axis.lanes or size < axis.lanes:
+        scope.bounds = {**scope.bounds, axis.loop: (place, w.index(size))}
+    w.scopes.append(scope)
+    body([])
+    w.scopes.pop()
+
+
+def strips(w: Writer, axis: Axis, unroll: int, span: Span, carried: Carried, body: Step) -> Carried:
+    """The steps of ``span`` in vectors: ``unroll`` at once, one by one, then what is left.
+
+    What is carried has ``unroll`` parts each, of which a single vector takes the first.
+    """
+    lanes, length = axis.lanes, span.length
+    wide = lanes * unroll
+    full = [_floor(w, length, wide), _floor(w, length, lanes)]
+
+    def at(value: SSAValue, part: Carried, copies: Sequence[int], stop: SSAValue | None = None) -> Carried:
+        start = value if span.first is None else w.add(arith.AddiOp(span.first, value))
+        result = list(part)
+        for copy in copies:
+            place = start if copy == 0 else w.add(arith.AddiOp(start, w.index(copy * lanes)))
+            scope = Scope(w.scopes[-1].block, {axis.loop: place}, bounds=w.scopes[-1].bounds)
+            if stop is not None:
+                scope.bounds = {**scope.bounds, axis.loop: (value, stop)}
+            w.scopes.append(scope)
+            result[copy::unroll] = body(part[copy::unroll])
+            w.scopes.pop()
+        return result
+
+    def run(start: int | SSAValue, stop: int | SSAValue, step: int, carried: Carried, *, masked: bool) -> Carried:
+        if isinstance(start, int) and isinstance(stop, int) and start >= stop:
+            return carried
+        begin, end = as_value(w, start), as_value(w, stop)
+        limit, copies = end if masked else None, range(step // lanes)
+        if isinstance(start, int) and isinstance(stop, int) and start + step >= stop:
+            return at(begin, carried, copies, limit)
+        return loop(w, begin, end, step, carried, lambda value, part: at(value, part, copies, limit))
+
+    if unroll > 1:
+        carried = run(0, full[0], wide, carried, masked=False)
+    carried = run(full[0] if unroll > 1 else 0, full[1], lanes, carried, masked=False)
+    return run(full[1], length, lanes, carried, masked=True)
+
+
+def _floor(w: Writer, length: int | SSAValue, step: int) -> int | SSAValue:
+    """The largest multiple of ``step`` up to ``length``."""
+    if isinstance(length, int):
+        return length // step * step
+    if step == 1:
+        return length
+    number = w.index(step)
+    return w.add(arith.MuliOp(w.add(arith.DivUIOp(length, number)), number))
