@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SHELL := /bin/bash
 
-.PHONY: demo test test-opinfo lint format bench clean
+.PHONY: demo test test-opinfo test-kernels lint format bench bench-gpu clean
 
 # GPT-2 and ConvNeXt become text, go through the pipeline, come back as FX graphs, and equal eager.
 demo: $(READY)
@@ -21,6 +21,10 @@ test: $(READY)
 test-opinfo: $(READY)
 	$(BIN)/python -m tests.opinfo.suite
 
+# Every kernel of the zoo, forward and backward, compiled for GPUs that need not be here: none may spill.
+test-kernels: $(READY)
+	$(BIN)/python -m tests.models.compiled_kernels
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -32,6 +36,10 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/compile_time.py
+
+# On a GPU, against eager and Inductor; elsewhere it says that there is none.
+bench-gpu: $(READY)
+	$(BIN)/python benchmarks/gpu.py --out docs/benchmarks-gpu.md
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

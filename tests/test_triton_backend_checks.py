@@ -110,6 +110,10 @@ def one_line(line: str, type: str = "f32") -> str:
     return kernel("one_line", [1], arguments, body)
 
 
+PRODUCT = """%a = arith.constant dense<1.0> : vector<{size}x{type}>
+  %d = tile.dot %a, %a, %a : vector<{size}x{type}>, vector<{size}x{type}> -> vector<{size}x{type}>"""
+
+
 @pytest.mark.parametrize(
     ("line", "type", "message"),
     [
@@ -123,6 +127,8 @@ def one_line(line: str, type: str = "f32") -> str:
             "booleans have no order",
         ),
         ('%y = tile.math "nextafter" %x, %x : vector<8xbf16>', "bf16", "no float's next"),
+        (PRODUCT.format(size="8x8", type="f32"), "f32", "Triton multiplies blocks of 16x16 and more"),
+        (PRODUCT.format(size="16x16", type="f64"), "f64", "not every GPU multiplies blocks of float64"),
         ("%y = arith.ceildivui %x, %x : vector<8xi32>", "i32", "no unsigned division that rounds up"),
         (
             "%c = arith.constant dense<[1, 2, 3, 4, 5, 6, 7, 8]> : vector<8xi64>\n  %y = arith.addi %at, %c : vector<8xi64>",

@@ -22,7 +22,7 @@ def group(arguments: list[str], body: list[str], result: str) -> str:
     last = body[-1].split(" = ")[0]
     lines = "\n".join(f"    {line}" for line in body)
     return f"""
-builtin.module attributes {{fxc.target = #target.cpu<vector_bits = 512>}} {{
+builtin.module attributes {{fxc.target = #target.gpu<arch = "sm_90">}} {{
 func.func @main({", ".join(f"{name}: {type}" for name, type in (each.split(" ") for each in arguments))}) {{
   %u = fusion.group ({{
 {lines}

@@ -93,7 +93,7 @@ def test_the_cache_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [folder] = tmp_path.iterdir()
     monkeypatch.setattr(ahead_of_time, "Worker", None)
     assert compile_kernel(source, "cuda:sm_80", cache=tmp_path) == first
-    (folder / "kernel.bin").write_bytes(b"damaged")
+    (folder / "kernel.cubin").write_bytes(b"damaged")
     with pytest.raises(TypeError):  # it wants to compile again, and there is no worker
         compile_kernel(source, "cuda:sm_80", cache=tmp_path)
     monkeypatch.undo()
@@ -143,15 +143,17 @@ for folder in sys.argv[1:]:
 
 
 def test_tritons_interpreter_agrees(tmp_path: Path) -> None:
-    for name in INTERPRETED:
+    old = tuple(map(int, ahead_of_time.triton_version().split(".")[:2])) < (3, 7)
+    names = [name for name in INTERPRETED if not (old and name == "control_flow")]  # 3.6 takes no loop bounds from kernels
+    for name in names:
         folder = tmp_path / name
         folder.mkdir()
         (folder / "kernel.json").write_text(json.dumps(SOURCES[name].as_json()))
         torch.save([*CASES[name].inputs(), *CASES[name].outputs()], folder / "arguments.pt")
-    command = [sys.executable, "-c", INTERPRETER, *(str(tmp_path / name) for name in INTERPRETED)]
+    command = [sys.executable, "-c", INTERPRETER, *(str(tmp_path / name) for name in names)]
     done = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for name in INTERPRETED:
+    for name in names:
         inputs = CASES[name].inputs()
         results = torch.load(tmp_path / name / "results.pt")[len(inputs) :]
         for result, expected in zip(results, CASES[name].expected(*inputs), strict=True):

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from fxc.backends.triton.kernel_source import KernelSource
 from fxc.backends.triton.resources import Resources
@@ -23,7 +22,7 @@ from fxc.backends.triton.targets import Target
 from fxc.backends.triton.workers import Worker
 from fxc.errors import KernelError
 
-FORMAT = 1
+FORMAT = 2
 """Changes when the meaning of a file in the cache does."""
 
 
@@ -44,13 +43,14 @@ DEFAULT = CompileOptions()
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """``binary`` (a cubin or an hsaco) has the function ``symbol``; ``assembly`` is PTX or AMD's."""
+    """``binary`` (a cubin or an hsaco) has the function ``symbol``; ``assembly`` is PTX or AMD's; ``folder`` holds it all."""
 
     symbol: str
     target: str
     binary: bytes
     assembly: str
     resources: Resources
+    folder: Path
 
 
 def compile_kernels(
@@ -66,16 +66,13 @@ def compile_kernels(
     ``cache`` is a folder, by default the user's. Raises KernelError: without Triton, for a target that is none, and for a
     kernel that Triton refuses, with Triton's words.
     """
-    jobs = [_Job(kernel, Target.of(target), options) for kernel in kernels]
-    folder = cache_folder() if cache is None else cache
-    version = triton_version()
-    folders = [folder / key_of(job.kernel, target, options, version) for job in jobs]
-    missing = {path: job for path, job in zip(folders, jobs, strict=True) if _load(path, target) is None}
+    jobs = [Job.of(kernel, target, options, cache) for kernel in kernels]
+    missing = list({job.folder: job for job in jobs if job.result() is None}.values())
     if missing:
         count = min(len(missing), workers or os.cpu_count() or 1)
         with ThreadPoolExecutor(count) as threads:
             _compile_all(threads, count, missing)
-    return [_loaded(path, target) for path in folders]
+    return [job.finished() for job in jobs]
 
 
 def compile_kernel(
@@ -106,46 +103,56 @@ def key_of(kernel: KernelSource, target: str, options: CompileOptions, version: 
 
 
 @dataclass(frozen=True)
-class _Job:
+class Job:
+    """A kernel to compile; ``folder`` is where the result lies, or will."""
+
     kernel: KernelSource
     target: Target
     options: CompileOptions
+    folder: Path
 
-    def as_json(self) -> dict[str, Any]:
-        return {"kernel": self.kernel.as_json(), "target": asdict(self.target), "options": asdict(self.options)}
+    @classmethod
+    def of(cls, kernel: KernelSource, target: str, options: CompileOptions = DEFAULT, cache: Path | None = None) -> Job:
+        """Errors as ``compile_kernels``."""
+        found, folder = Target.of(target), cache_folder() if cache is None else cache
+        return cls(kernel, found, options, folder / key_of(kernel, target, options, triton_version()))
+
+    def compile(self, worker: Worker) -> None:
+        """Have ``worker`` make the result. KernelError where Triton refuses."""
+        what = {"kernel": self.kernel.as_json(), "target": asdict(self.target), "options": asdict(self.options)}
+        answer = worker.ask({**what, "folder": str(self.folder)})
+        if "error" in answer:
+            message = f"Triton cannot compile {self.kernel.name} for {self.target.name}: {answer['error']}"
+            raise KernelError(message, hint="fxc-opt --emit=triton shows the source")
+
+    def result(self) -> CompiledKernel | None:
+        """What a worker wrote; None where there is nothing, or a part is missing."""
+        try:
+            facts = json.loads((self.folder / "kernel.json").read_text(encoding="utf-8"))
+            binary = (self.folder / f"kernel.{self.target.binary}").read_bytes()
+            assembly = (self.folder / "kernel.s").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return None
+        if hashlib.sha256(binary).hexdigest() != facts["sha256"] or not (self.folder / "launch.json").is_file():
+            return None
+        resources = Resources(**facts["resources"])
+        return CompiledKernel(facts["symbol"], self.target.name, binary, assembly, resources, self.folder)
+
+    def finished(self) -> CompiledKernel:
+        """The result of a job that was compiled."""
+        kernel = self.result()
+        if kernel is None:
+            raise KernelError(f"a compiled kernel was removed while it was to be read: {self.folder}", hint="try again")
+        return kernel
 
 
-def _compile_all(threads: ThreadPoolExecutor, count: int, missing: dict[Path, _Job]) -> None:
+def _compile_all(threads: ThreadPoolExecutor, count: int, missing: Sequence[Job]) -> None:
     """Share the jobs among ``count`` processes, a thread waiting for each; the first that fails ends it all."""
-    items = list(missing.items())
 
     def work(shift: int) -> None:
         with Worker() as worker:
-            for path, job in items[shift::count]:
-                answer = worker.ask({**job.as_json(), "folder": str(path)})
-                if "error" in answer:
-                    message = f"Triton cannot compile {job.kernel.name} for {job.target.name}: {answer['error']}"
-                    raise KernelError(message, hint="fxc-opt --emit=triton shows the source")
+            for job in missing[shift::count]:
+                job.compile(worker)
 
     for done in [threads.submit(work, shift) for shift in range(count)]:
         done.result()
-
-
-def _loaded(folder: Path, target: str) -> CompiledKernel:
-    kernel = _load(folder, target)
-    if kernel is None:
-        raise KernelError(f"a compiled kernel was removed while it was to be read: {folder}", hint="try again")
-    return kernel
-
-
-def _load(folder: Path, target: str) -> CompiledKernel | None:
-    """What a worker wrote; None where there is nothing, or a part is missing."""
-    try:
-        facts = json.loads((folder / "kernel.json").read_text(encoding="utf-8"))
-        binary = (folder / "kernel.bin").read_bytes()
-        assembly = (folder / "kernel.s").read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return None
-    if hashlib.sha256(binary).hexdigest() != facts["sha256"]:
-        return None
-    return CompiledKernel(facts["symbol"], target, binary, assembly, Resources(**facts["resources"]))

@@ -85,7 +85,7 @@ SPELLINGS: Mapping[type[Operation], Operator | Function] = MappingProxyType(
         math.Log2Op: Function("libdevice.log2({0})"),
         math.PowFOp: Function("libdevice.pow({0}, {1})"),
         math.RoundOp: Function("libdevice.round({0})"),
-        math.RoundEvenOp: Function("libdevice.rint({0})"),
+        math.RoundEvenOp: Function("libdevice.nearbyint({0})"),
         math.RsqrtOp: Function("libdevice.rsqrt({0})"),
         math.SinOp: Function("libdevice.sin({0})"),
         math.SinhOp: Function("libdevice.sinh({0})"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 
@@ -38,6 +38,10 @@ class KernelSource:
     grid: tuple[int, ...]
     lanes: int
     warps: int
+
+    def unaligned(self) -> KernelSource:
+        """The same kernel for addresses and numbers that are multiples of nothing."""
+        return replace(self, arguments=tuple(replace(argument, divisible=1) for argument in self.arguments))
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerType
@@ -9,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from fxc.backends.triton.spelling import bits, block_shape, element_type
 from fxc.backends.triton.writer import Writer, refusal
-from fxc.dialects.tile import AtomicAddOp, GatherOp, IotaOp, LoadOp, MaskOp, ScatterOp, StoreOp
+from fxc.dialects.tile import AssertOp, AtomicAddOp, GatherOp, IotaOp, LoadOp, MaskOp, ScatterOp, StoreOp
 
 STORES = (StoreOp, ScatterOp, AtomicAddOp)
 
@@ -23,6 +24,8 @@ def lanes(size: int, dim: int, rank: int) -> str:
 def write_memory(writer: Writer, op: Operation) -> bool:
     """Write the lines of a load, store or mask; False where ``op`` is none."""
     match op:
+        case AssertOp():
+            writer.line(f"tl.device_assert({writer.typed(op.condition)}, {json.dumps(op.message.data)})")
         case IotaOp():
             writer.assign(op.result, _iota(writer, op))
         case MaskOp():

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from xdsl.dialects.builtin import BFloat16Type
 from xdsl.ir import Attribute, Operation
 
-from fxc.backends.triton.spelling import bits, element_type, is_bool, is_float
+from fxc.backends.triton.spelling import bits, block_shape, element_type, is_bool, is_float
 from fxc.backends.triton.writer import Writer, refusal
-from fxc.dialects.tile import RandomOp, ReduceIndexOp, ReduceOp, ScanOp
+from fxc.dialects.tile import DotOp, RandomOp, ReduceIndexOp, ReduceOp, ScanOp
 
 _COMBINE: Mapping[str, str] = MappingProxyType(
     {
@@ -25,6 +25,9 @@ _COMBINE: Mapping[str, str] = MappingProxyType(
 )
 """The helper that combines two lanes."""
 
+SMALLEST_FACTOR = 16
+"""Of each dimension of the factors of a product."""
+
 
 def combination(writer: Writer, op: Operation) -> str | None:
     """The expression of the result of ``op``, or of both as a tuple; None where it combines no lanes."""
@@ -35,6 +38,8 @@ def combination(writer: Writer, op: Operation) -> str | None:
             return _scan(writer, op)
         case ReduceIndexOp():
             return _reduce_index(writer, op)
+        case DotOp():
+            return _dot(writer, op)
         case RandomOp():
             return f"{writer.helper('random_words')}({writer.typed(op.seed)}, {writer.typed(op.offsets)})"
     return None
@@ -71,6 +76,17 @@ def _reduce_index(writer: Writer, op: ReduceIndexOp) -> str:
     for dim in reversed(dims):
         pair = f"tl.reduce({pair}, {dim}, {better})"
     return pair
+
+
+def _dot(writer: Writer, op: DotOp) -> str:
+    """Without a word on the precision, NVIDIA's GPUs round float32 to 10 bits."""
+    [rows, inner], [_, columns] = block_shape(op.left.type), block_shape(op.right.type)
+    if min(rows, inner, columns) < SMALLEST_FACTOR:
+        raise refusal(op, f"Triton multiplies blocks of {SMALLEST_FACTOR}x{SMALLEST_FACTOR} and more", "give it larger blocks")
+    if bits(element_type(op.result.type)) > 32:
+        raise refusal(op, "not every GPU multiplies blocks of float64", "leave it to the library")
+    factors = f"{writer.typed(op.left)}, {writer.typed(op.right)}, {writer.typed(op.start)}"
+    return f'tl.dot({factors}, input_precision="ieee")'
 
 
 def _wide(writer: Writer, op: ReduceOp | ScanOp, value, element: Attribute) -> tuple[str, str]:

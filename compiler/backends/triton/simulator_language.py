@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from fxc.backends.triton.simulator_blocks import DTYPES, OF_STORAGE, Block, DType, Number, aligned, apply, same_type, scalar
-from fxc.errors import KernelError
+from fxc.errors import BoundsError, KernelError
 from fxc.semantics.philox import philox
 
 _WORD = 0xFFFFFFFF
@@ -71,6 +71,13 @@ class _MemoryFunctions:
         active = torch.ones((), dtype=torch.bool) if mask is None else mask.data
         owners = self.programs.reshape(-1, *[1] * pointer.rank)
         return pointer.with_data(pointer.data.expand(shape)), active.expand(shape), owners
+
+
+def _device_assert(condition: Block, message: str) -> None:
+    if condition.dtype.name != "int1":
+        raise KernelError(f"tl.device_assert of {condition.dtype.name}")
+    if not condition.data.all():
+        raise BoundsError(message)
 
 
 def _range(*bounds: Block | int) -> Iterator[Block]:
@@ -155,6 +162,15 @@ def _associative_scan(value: Block, axis: int, combine: Callable[..., Any]) -> B
     return value
 
 
+def _dot(a: Block, b: Block, acc: Block, input_precision: str) -> Block:
+    """A product of blocks; float32 is rounded to less unless asked not to be."""
+    if a.dtype != b.dtype or not a.dtype.is_float or acc.dtype.name != "float32" or input_precision != "ieee":
+        raise KernelError(f"tl.dot of {a.dtype.name} and {b.dtype.name} into {acc.dtype.name} with {input_precision}")
+    if min(*a.shape, *b.shape) < 16 or acc.shape != (a.shape[0], b.shape[1]) or a.shape[1] != b.shape[0]:
+        raise KernelError(f"tl.dot of {a.shape} and {b.shape} into {acc.shape}")
+    return acc.with_data(acc.data + a.data.float() @ b.data.float())
+
+
 def _tuple(value: Any) -> tuple[Block, ...]:
     return value if isinstance(value, tuple) else (value,)
 
@@ -202,7 +218,9 @@ _FUNCTIONS: dict[str, Any] = {
     "cumsum": _cumsum,
     "reduce": _reduce,
     "associative_scan": _associative_scan,
+    "dot": _dot,
     "philox": _philox,
+    "device_assert": _device_assert,
     "debug_barrier": lambda: None,
     "abs": lambda value: value.with_data(value.data.abs()),
     "floor": _floats(torch.floor),
@@ -223,6 +241,6 @@ _LIBDEVICE: dict[str, Any] = {
 }
 _LIBDEVICE |= {
     "cbrt": _floats(_in_double(lambda value: torch.copysign(value.abs() ** (1 / 3), value))),
-    "rint": _floats(torch.round),
+    "nearbyint": _floats(torch.round),
     "round": _floats(_round),
 }

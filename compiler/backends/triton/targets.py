@@ -12,19 +12,21 @@ PRESETS = ("cuda:sm_80", "cuda:sm_90", "rocm:gfx942")
 
 @dataclass(frozen=True)
 class Target:
-    """``backend`` and ``arch`` as Triton has them: ("cuda", 90) or ("hip", "gfx942"); ``warp`` is its lanes of hardware."""
+    """``backend`` and ``arch`` as Triton has them: ("cuda", 90) or ("hip", "gfx942"); ``warp`` is its lanes of hardware,
+    ``binary`` what a compiled kernel is."""
 
     name: str
     backend: str
     arch: int | str
     warp: int
+    binary: str
 
     @classmethod
     def of(cls, name: str) -> Target:
         """The target of a name. Raises KernelError for one that is of neither form."""
         cuda, rocm = re.fullmatch(r"cuda:sm_(\d+)", name), re.fullmatch(r"rocm:(gfx\w+)", name)
         if cuda is not None:
-            return cls(name, "cuda", int(cuda[1]), 32)
+            return cls(name, "cuda", int(cuda[1]), 32, "cubin")
         if rocm is not None:
-            return cls(name, "hip", rocm[1], 64 if rocm[1].startswith("gfx9") else 32)
+            return cls(name, "hip", rocm[1], 64 if rocm[1].startswith("gfx9") else 32, "hsaco")
         raise KernelError(f"{name!r} is no GPU that Triton compiles for", hint=f"a target is one like {', '.join(PRESETS)}")

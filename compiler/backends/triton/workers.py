@@ -68,13 +68,16 @@ def main() -> None:
 
 
 def compile_to_folder(kernel: KernelSource, target: dict[str, Any], options: dict[str, Any], folder: Path) -> None:
-    """Compile and write ``kernel.bin``, ``.s``, ``.py`` and ``.json``; the folder appears complete or not at all."""
+    """Compile and write the binary (``kernel.cubin``), ``kernel.s``, ``.py`` and ``.json``, and what Triton's launcher reads,
+    ``launch.json``; the folder appears complete or not at all."""
     with tempfile.TemporaryDirectory() as scratch:
-        binary, assembly, symbol, resources = _compile(kernel, target, options, folder / "kernel.py", scratch)
-    facts = {"symbol": symbol, "sha256": hashlib.sha256(binary).hexdigest(), "resources": asdict(resources)}
+        compiled, binary, assembly, resources = _compile(kernel, target, options, folder / "kernel.py", scratch)
+    digest = hashlib.sha256(binary).hexdigest()
+    facts = {"symbol": compiled.metadata.name, "sha256": digest, "resources": asdict(resources)}
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=folder.parent))
-    (part / "kernel.bin").write_bytes(binary)
+    (part / f"kernel.{target['binary']}").write_bytes(binary)
+    (part / "launch.json").write_text(json.dumps(compiled.metadata._asdict(), default=vars), encoding="utf-8")
     (part / "kernel.s").write_text(assembly, encoding="utf-8")
     (part / "kernel.py").write_text(kernel.source, encoding="utf-8")
     (part / "kernel.json").write_text(json.dumps(facts), encoding="utf-8")
@@ -87,8 +90,8 @@ def compile_to_folder(kernel: KernelSource, target: dict[str, Any], options: dic
 
 def _compile(
     kernel: KernelSource, target: dict[str, Any], options: dict[str, Any], path: Path, scratch: str
-) -> tuple[bytes, str, str, Resources]:
-    """Binary, assembly, symbol and resources. ``path`` is where the source will lie, for profilers."""
+) -> tuple[Any, bytes, str, Resources]:
+    """Triton's object, binary, assembly and resources. ``path`` is where the source will lie, for profilers."""
     import triton
     from triton import knobs
     from triton.backends.compiler import GPUTarget
@@ -99,6 +102,8 @@ def _compile(
     chosen: dict[str, Any] = {"num_warps": options["warps"] or kernel.warps, "enable_fp_fusion": options["fp_fusion"]}
     if is_cuda:
         chosen["enable_reflect_ftz"] = False
+    if "tl.device_assert(" in kernel.source:
+        chosen |= {"debug": True, "sanitize_overflow": False}  # assertions are left out else, and sums are checked as well
     if options["stages"] is not None:
         chosen["num_stages"] = options["stages"]
     gpu = GPUTarget(target["backend"], target["arch"], target["warp"])
@@ -107,7 +112,7 @@ def _compile(
     shared, warps = compiled.metadata.shared, compiled.metadata.num_warps
     assembly = compiled.asm["ptx" if is_cuda else "amdgcn"]
     resources = cuda_resources(log.getvalue(), shared, warps) if is_cuda else rocm_resources(assembly, shared, warps)
-    return compiled.asm["cubin" if is_cuda else "hsaco"], assembly, compiled.metadata.name, resources
+    return compiled, compiled.asm[target["binary"]], assembly, resources
 
 
 def _ast_source(kernel: KernelSource, is_cuda: bool, path: str) -> Any:
