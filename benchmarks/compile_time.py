@@ -29,6 +29,9 @@ TEN_PASSES = (
     "canonicalize", "cse", "constant-propagation", "constant-pooling", "dce",
     "inline", "symbol-dce", "lower-simple-tuples", "cse", "dce",
 )  # fmt: skip
+KERNELS = ("lower-simple-tuples", "fuse{reductions=true}", "convert-fusion-to-linalg", "schedule", "tile")
+"""From operators to kernels."""
+
 TRACE = '  File "model.py", line {line}, in forward\n    x = self.block(x)\n'
 
 
@@ -105,7 +108,24 @@ def synthetic(size: int, runs: int) -> dict[str, float]:
         copy = clone_module(module)
         context, steps = new_context(), parse_pipeline(name)
         timed(stages, f"  {name}", 1, lambda context=context, copy=copy, steps=steps: steps[0].apply(context, copy))
-    return stages
+    return stages | kernel_stages(clone_module(module))
+
+
+def kernel_stages(module: Any) -> dict[str, float]:
+    """Stage -> milliseconds, from operators to the source of Triton kernels; one run, as each changes the module."""
+    from fxc.backends.triton.printer import print_kernels
+    from fxc.context import new_context
+    from fxc.dialects.target import preset, set_target
+    from fxc.pipeline import parse_pipeline
+
+    stages: dict[str, float] = {}
+    set_target(module, preset("cuda:sm_80"))
+    for name in KERNELS:
+        context, [step] = new_context(), parse_pipeline(name)
+        timed(stages, f"  {name}", 1, lambda context=context, step=step: step.apply(context, module))
+    timed(stages, "  print Triton", 1, lambda: print_kernels(module))
+    stages.pop("  lower-simple-tuples")  # a row of its own above
+    return {"kernels": round(sum(stages.values()), 1), **stages}
 
 
 def timed(stages: dict[str, float], name: str, runs: int, run: Callable[[], Any]) -> Any:

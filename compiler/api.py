@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from fxc.backends.fx import to_fx
 from fxc.dialects.target import set_target
 from fxc.errors import PipelineError, nearest
-from fxc.execution_plan import ExecutionPlan
+from fxc.execution_plan import ExecutionPlan, runnable
 from fxc.frontends.capture import Model, capture
 from fxc.frontends.fx import import_fx
 from fxc.instrumentation import Instrumentation
@@ -30,7 +30,7 @@ from fxc.runner import RunOptions, run_pipeline
 from fxc.runtime import autocast
 from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled
-from fxc.signature import signature_of, with_constants
+from fxc.signature import signature_of, with_constants, with_moves
 from fxc.specialization import mark_gradients
 from fxc.timing import Timer
 
@@ -118,12 +118,16 @@ class _PlanMaker:
             mark_gradients(program, signature, args, kwargs)
         times["capture"] = (perf_counter() - start) * 1e3
         with autocast.off():  # passes ask PyTorch what operators mean
-            timer = run_pipeline_on(program, pipeline_for(TRAINING if training else INFERENCE, self.options), self.options)
+            pipeline = pipeline_for(TRAINING if training else INFERENCE, self.options)
+            timer = run_pipeline_on(program, pipeline + ",bring-inputs" * self.options.move_inputs, self.options)
+            signature = with_moves(signature, program)
             times |= {name: span.wall * 1e3 for name, span in timer.root.children.items()}
-            start = perf_counter()
-            module = to_fx(program)
-            times["export"] = (perf_counter() - start) * 1e3
-        return ExecutionPlan(program, module, signature, training, times)
+            plan = ExecutionPlan.of(program, signature, training, times)
+        if self.options.move_inputs and plan.host is None:
+            raise PipelineError("move_inputs is on, but this plan is no host program", hint="name a target")
+        if self.options.cuda_graphs:
+            plan.use_cuda_graphs()
+        return plan
 
 
 def _modes(model: Any) -> dict[str, bool]:
@@ -144,16 +148,16 @@ def _in_modes(model: Any, modes: Mapping[str, bool]) -> Iterator[None]:
             model.get_submodule(path).training = before[path]
 
 
-def compile_graph(graph: GraphModule, options: Options) -> GraphModule:
-    """An FX graph after the pipeline that ``options`` name: what the torch.compile backend does to each graph."""
+def compile_graph(graph: GraphModule, options: Options) -> Callable[..., Any]:
+    """An FX graph after the pipeline that ``options`` name, as a function: what torch.compile's backend does to each graph."""
     program = import_fx(graph)
     run_pipeline_on(program, pipeline_for(AOT, options), options)
-    return to_fx(program)
+    return runnable(program, cuda_graphs=options.cuda_graphs)
 
 
 def pipeline_for(flow: Flow, options: Options) -> str:
     """The pipeline that ``options`` ask for; else that of ``flow``, down to kernels where there is a target for them."""
-    return options.pipeline or (flow.operators if options.target is None else flow.kernels)
+    return options.pipeline or flow.text(kernels=options.target is not None, freeze=options.freeze)
 
 
 def run_options(options: Options | Mapping[str, Any] | None) -> Options:
@@ -176,7 +180,7 @@ def run_pipeline_on(program: Program, pipeline: str, options: Options) -> Timer:
     if options.target is not None:
         from fxc.backends.kernels import target_named
 
-        set_target(program.module, target_named(options.target))
+        set_target(program.module, target_named(options.target), autotune=options.autotune)
     timer = Timer()
     watchers = list[Instrumentation]()
     if options.print_ir:

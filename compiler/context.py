@@ -18,9 +18,10 @@ def new_context(live: dict[str, Any] | None = None) -> FxcContext:
     """
 
     def load_semantics() -> Semantics:
+        from fxc.backends.program_times import program_times
         from fxc.semantics import TorchSemantics
 
-        return TorchSemantics(live)
+        return TorchSemantics(live, program_times)
 
     context = FxcContext(load_semantics)
     for name, factory in {**get_all_dialects(), **all_dialects()}.items():

@@ -13,10 +13,11 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from fxc.dialects.entry import STATE_KINDS
 from fxc.dialects.fx import OutputOp, TensorDeclOp
 from fxc.dialects.types import SYMBOLS, ValueType
 from fxc.errors import FxcError, InputError, WeightsError
-from fxc.program import STATE_KINDS, Program
+from fxc.program import Program
 
 if TYPE_CHECKING:
     import torch

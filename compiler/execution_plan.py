@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy, deepcopy
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fxc import plan_file
 from fxc.backends.fx import to_fx
+from fxc.backends.plan import host_program, is_plan, kernel_code
+from fxc.dialects.syntax import clone_module
 from fxc.program import Program
+from fxc.runtime.entry import entry
+from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.plan import Plan
 from fxc.runtime.signature import Signature
+from fxc.signature import signature_of
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -23,31 +31,77 @@ class ExecutionPlan(Plan):
     def __init__(
         self,
         ir: Program,
-        module: GraphModule,
+        module: GraphModule | Callable[[], GraphModule],
         signature: Signature,
         training: bool,
         times: Mapping[str, float] | None = None,
+        host: HostProgram | None = None,
     ) -> None:
-        super().__init__(module, signature, training, times)
+        super().__init__(module, signature, training, times, host)
         self.ir = ir
 
+    @classmethod
+    def of(
+        cls,
+        ir: Program,
+        signature: Signature,
+        training: bool,
+        times: Mapping[str, float],
+        kernels: KernelCode | None = None,
+    ) -> ExecutionPlan:
+        """The plan of a program after its pipeline: a host program, where the entry is at the plan level, else a graph.
+
+        ``kernels``: their machine code, where a file had it. Raises TargetError for a callee that a program may not name,
+        WeightsError for a tensor without a value.
+        """
+        start = perf_counter()
+        host = host_program(ir, kernels) if is_plan(ir.main) else None
+        module = to_fx(ir) if host is None else partial(to_fx, ir)
+        return cls(ir, module, signature, training, {**times, "export": (perf_counter() - start) * 1e3}, host)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ExecutionPlan:
+        ir = replace(self.ir, module=clone_module(self.ir.module), state=deepcopy(self.ir.state, memo))
+        made = copy(self)
+        made.ir, made.host = ir, deepcopy(self.host, memo)
+        made._module = deepcopy(self.module, memo) if self.host is None else partial(to_fx, ir)
+        made._bind()
+        return made
+
     def save(self, path: str | Path) -> None:
-        """Writes the IR, the weights as they are now, and a manifest: a folder, or one file where ``path`` ends in ``.zip``.
+        """Writes the IR, the weights as they are now, machine code of kernels, and a manifest: a folder, or one file where
+        ``path`` ends in ``.zip``.
 
         What was there before is replaced where it is a plan. Raises PlanFileError where it is not, or where the plan holds
         what a file cannot.
         """
-        plan_file.write(Path(path), plan_file.Contents(self.ir, self.signature, self.training))
+        kernels = None if self.host is None else kernel_code(self.ir)
+        plan_file.write(Path(path), plan_file.Contents(self.ir, self.signature, self.training, kernels))
 
     @classmethod
-    def load(cls, path: str | Path) -> ExecutionPlan:
-        """Reads what ``save`` wrote. The file is data: nothing in it is imported, unpickled or called.
+    def load(cls, path: str | Path, *, trust_kernels: bool = False) -> ExecutionPlan:
+        """Reads what ``save`` wrote. The file is data: nothing in it is imported, unpickled or called; kernels are compiled
+        from the IR, or found in the cache of object files on this machine.
+
+        ``trust_kernels``: the machine code in the file is called, where it is whole and was made by these versions for this
+        CPU; else kernels are compiled. Say so of files only that come from where your programs come from.
 
         Raises PlanFileError for a file that is damaged, incomplete, no plan, or of another fxc or PyTorch.
         """
         start = perf_counter()
-        contents = plan_file.read(Path(path))
-        read = perf_counter()
-        module = to_fx(contents.program)
-        times = {"read": (read - start) * 1e3, "export": (perf_counter() - read) * 1e3}
-        return cls(contents.program, module, contents.signature, contents.training, times)
+        contents = plan_file.read(Path(path), trust_kernels=trust_kernels)
+        times = {"read": (perf_counter() - start) * 1e3}
+        return cls.of(contents.program, contents.signature, contents.training, times, contents.kernels)
+
+
+def runnable(ir: Program, *, cuda_graphs: bool = False) -> Callable[..., Any]:
+    """A program after its pipeline as a function of its inputs, flat, whose fit the caller has seen to.
+
+    Inputs with other strides than expected are copied, where kernels need them. Raises what ``ExecutionPlan.of`` and
+    ``use_cuda_graphs`` do.
+    """
+    plan = ExecutionPlan.of(ir, signature_of(ir), False, {})
+    if cuda_graphs:
+        plan.use_cuda_graphs()
+    if plan.host is None:
+        return plan.module.forward
+    return entry(plan.host, plan.signature, lambda args, _: plan.run_module(args), plan)

@@ -62,7 +62,21 @@ class NamedPipeline:
 
 @dataclass(frozen=True)
 class Flow:
-    """Pipeline text for a compilation whose result calls PyTorch's ``operators``, and for one that ends in ``kernels``."""
+    """Pipeline text of a compilation: ``prepare``, and then what ends in PyTorch's ``operators`` or in ``kernels``.
 
+    ``frozen`` stands between them where weights are to stay as they are; None where that cannot be.
+    """
+
+    prepare: str
     operators: str
     kernels: str
+    frozen: str | None = None
+
+    def text(self, *, kernels: bool, freeze: bool) -> str:
+        """The whole. PipelineError where weights are to be frozen that cannot be."""
+        if freeze and self.frozen is None:
+            raise PipelineError(
+                "weights cannot be frozen here", hint="fxc.compile freezes them, where training is not asked for"
+            )
+        parts = [self.prepare, self.frozen if freeze else None, self.kernels if kernels else self.operators]
+        return ",".join(part for part in parts if part)

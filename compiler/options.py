@@ -16,12 +16,16 @@ class Options:
 
     ``pipeline``: pass pipeline text, as ``fxc-opt --pass-pipeline`` takes it; without it, what ``fxc/pipelines.py`` says for
     inference, training and torch.compile. ``verify_each``: verify the IR after every pass.
-    ``check_numerics``: run the module before and after every pass on seeded inputs, and stop at the first pass that changes the
-    numbers. ``print_ir``: write the IR to stderr after every pass that changed it. ``timing``: write a table of pass times to
-    stderr. ``recompile``: what ``fxc.compile`` gives captures the model again for inputs that fit no plan, instead of refusing
-    them, and holds the ``cache_size`` plans used last. ``target``: the machine to make kernels for, ``host`` or a preset of
-    ``fxc.dialects.target``; without it PyTorch's own kernels run, and for a machine that is not here the reference
-    interpreter. ``passes``: passes of your own that the pipeline names: classes, or Python files with one pass each.
+    ``check_numerics``: run the module before and after every pass on seeded inputs, and stop at the first pass that changes
+    the numbers. ``print_ir``: write the IR to stderr after every pass that changed it. ``timing``: write a table of pass
+    times to stderr. ``recompile``: what ``fxc.compile`` gives captures the model again for inputs that fit no plan, instead
+    of refusing them, and holds the ``cache_size`` plans used last. ``target``: the machine to make kernels for, ``host``,
+    ``cuda`` or a preset of ``fxc.dialects.target``, of which ``interpret`` is the reference interpreter; without it
+    PyTorch's own kernels run, and for a machine that is not here the reference interpreter. ``freeze``: for inference with
+    the weights of this moment, which are folded and packed, once. ``autotune``: kernels of a GPU find out there how they run
+    fastest, which is kept on disk. ``cuda_graphs``: what a call starts on a GPU is recorded once, and started again as one
+    piece. ``move_inputs``: inputs on another device than in the example are copied to that one, not refused. ``passes``:
+    passes of your own that the pipeline names: classes, or Python files with one pass each.
     """
 
     pipeline: str | None = None
@@ -32,6 +36,10 @@ class Options:
     recompile: bool = False
     cache_size: int = 16
     target: str | None = None
+    freeze: bool = False
+    autotune: bool = False
+    cuda_graphs: bool = False
+    move_inputs: bool = False
     passes: tuple[Any, ...] = ()
 
     @classmethod

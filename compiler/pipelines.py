@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from fxc.named_pipeline import Flow, NamedPipeline, Slot
+from fxc.passes import _sequences
 from fxc.pipeline_text import PassSpec
 
 SIMPLIFY = NamedPipeline((
@@ -69,6 +70,7 @@ TORCHSCRIPT = NamedPipeline(
         Slot("pre"),
         PassSpec("decompose-ops"),
         PassSpec("lower-simple-tuples"),
+        PassSpec.of("lower-random", random=False),
         PassSpec("batch-mm"),
         PassSpec("propagate-requires-grad"),
         PassSpec("fuse"),
@@ -81,41 +83,66 @@ TORCHSCRIPT = NamedPipeline(
         "inline-threshold": (("inline-autodiff-subgraphs", "threshold"),),
         "twice": (("differentiate", "twice"),),
         "reductions": (("decompose-ops", "reductions"), ("fuse", "reductions")),
+        "random": (("lower-random", "random"),),
     }),
 )  # fmt: skip
 """A torch-level graph as TorchScript's graph executor optimised it. Passes that come again do so after others made work.
 
 ``gradients=false``: no gradient is needed, as under ``torch.no_grad``. ``twice``: derivatives are made to be differentiated
 again, where PyTorch has another backward for that. ``reductions``: norms, softmax and losses are taken apart and put into
-groups as well, which pays where groups become kernels. ``pre`` and ``post``: your passes around the part that
+groups as well, which pays where groups become kernels. ``random``: random numbers are made of a seed, in kernels too; they are
+others than PyTorch draws. ``pre`` and ``post``: your passes around the part that
 autograd does not look into.
 """
 
-LOWER_KERNELS = NamedPipeline((
-    PassSpec("convert-fusion-to-linalg"),
-    PassSpec("schedule"),
-    PassSpec("tile"),
+LOWER_KERNELS = NamedPipeline(
+    tuple(PassSpec.of(name, **options) for name, options in _sequences.LOWER_KERNELS),
+    options=MappingProxyType({"matmul": (("tile-matmul", "choose"),)}),
+)
+"""Groups become kernels for the machine in ``fxc.target``; those that no kernel can compute stay.
+
+``matmul=all``: products of matrices become kernels too, with what is around them; else those that were found to be faster.
+"""
+
+LOWER_TO_PLAN = NamedPipeline((
+    PassSpec("convert-to-plan"),
+    PassSpec("plan-memory"),
+    PassSpec("merge-kernels"),
 ))  # fmt: skip
-"""Groups become kernels for the machine in ``fxc.target``; those that no kernel can compute stay."""
+"""The host program with its memory: what is launched and called, in which buffers, in this order."""
+
+FREEZE = NamedPipeline((
+    PassSpec("fold-batch-norm"),
+    PassSpec("pack-weights"),
+    PassSpec("propagate-layouts"),
+    PassSpec("freeze-parameters"),
+    PassSpec("dce"),
+))  # fmt: skip
+"""Weights as they are now: folded, packed where that is faster, and all that depends on them alone computed once."""
 
 NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
     "simplify": SIMPLIFY,
     "lower-to-torch": LOWER_TO_TORCH,
+    "freeze": FREEZE,
     "torchscript": TORCHSCRIPT,
     "lower-kernels": LOWER_KERNELS,
+    "lower-to-plan": LOWER_TO_PLAN,
 })  # fmt: skip
 
 INFERENCE = Flow(
-    "lower-to-torch,canonicalize,torchscript{gradients=false}",
-    "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels",
+    "lower-to-torch,canonicalize",
+    "torchscript{gradients=false}",
+    "torchscript{gradients=false reductions=true},lower-kernels,lower-to-plan",
+    frozen="freeze",
 )
 """What ``fxc.compile`` runs on a captured graph."""
 
 TRAINING = Flow(
-    "lower-to-torch,canonicalize,torchscript",
-    "lower-to-torch,canonicalize,torchscript{reductions=true},lower-kernels",
+    "lower-to-torch,canonicalize",
+    "torchscript",
+    "torchscript{reductions=true subgraph-threshold=1 inline-threshold=1},lower-kernels",
 )
-"""What ``fxc.compile(training=True)`` runs."""
+"""What ``fxc.compile(training=True)`` runs. Kernels know no autograd, so no op that may be in one is left to it."""
 
-AOT = Flow("lower-to-torch,simplify", INFERENCE.kernels)
+AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{INFERENCE.kernels}")
 """What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward: gradients are taken already."""

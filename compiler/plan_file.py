@@ -4,9 +4,11 @@ A folder, or a zip file with the same members:
 
     program.mlir          the IR, with locations
     weights.safetensors   parameters, buffers and constants, where there are any
+    kernels.o             machine code of the kernels, where there is any
     manifest.json         versions, the signature, and the SHA-256 of the other files and of itself
 
-Reading imports nothing, unpickles nothing and calls nothing: JSON, IR text and safetensors are data.
+Reading imports nothing, unpickles nothing and calls nothing: JSON, IR text and safetensors are data. Machine code is not: it is
+read only where the reader says that the file is to be trusted. It can be spared: kernels are in the IR, too.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,8 +35,10 @@ from fxc.semantics.nesting import INPUTS, spec_of
 if TYPE_CHECKING:
     import torch
 
-FORMAT, VERSION = "fxc-plan", 2
-_MANIFEST, _PROGRAM, _WEIGHTS = "manifest.json", "program.mlir", "weights.safetensors"
+    from fxc.runtime.host_program import KernelCode
+
+FORMAT, VERSION = "fxc-plan", 3
+_MANIFEST, _PROGRAM, _WEIGHTS, _KERNELS = "manifest.json", "program.mlir", "weights.safetensors", "kernels.o"
 _MAX_MANIFEST = 64 << 20
 _AGAIN = "compile the model again and save the plan"
 
@@ -46,6 +50,7 @@ class Contents:
     program: Program
     signature: Signature
     training: bool
+    kernels: KernelCode | None = None
 
 
 def write(path: Path, contents: Contents) -> None:
@@ -67,7 +72,9 @@ def write(path: Path, contents: Contents) -> None:
             (folder / _PROGRAM).write_text(text, encoding="utf-8", newline="\n")
             if state:
                 save_state(state, folder / _WEIGHTS)
-            members = [_PROGRAM, *([_WEIGHTS] if state else [])]
+            if contents.kernels is not None:
+                (folder / _KERNELS).write_bytes(contents.kernels.code)
+            members = [name for name in (_PROGRAM, _WEIGHTS, _KERNELS) if (folder / name).exists()]
             files = {name: {"sha256": _sha256(folder / name), "bytes": (folder / name).stat().st_size} for name in members}
             manifest = _manifest(contents, files, state)
             (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8", newline="\n")
@@ -79,14 +86,17 @@ def write(path: Path, contents: Contents) -> None:
             (path / _MANIFEST).unlink(missing_ok=True)
             for name in members:
                 os.replace(folder / name, path / name)
-            if not state:
-                (path / _WEIGHTS).unlink(missing_ok=True)
+            for name in {_WEIGHTS, _KERNELS} - set(members):
+                (path / name).unlink(missing_ok=True)
     except OSError as error:
         raise PlanFileError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def read(path: Path) -> Contents:
-    """The plan at ``path``. PlanFileError where it is not a whole plan that this version can run."""
+def read(path: Path, *, trust_kernels: bool = False) -> Contents:
+    """The plan at ``path``, with machine code only where it is trusted, and only if it is whole.
+
+    PlanFileError where it is not a whole plan that this version can run.
+    """
     if not path.exists():
         raise PlanFileError(f"there is no plan at {path}")
     try:
@@ -94,11 +104,12 @@ def read(path: Path) -> Contents:
             manifest = _read_manifest(path, folder)
             _check_versions(path, manifest)
             files = _field(manifest, "files", dict)
-            if _PROGRAM not in files or not set(files) <= {_PROGRAM, _WEIGHTS}:
+            if _PROGRAM not in files or not set(files) <= {_PROGRAM, _WEIGHTS, _KERNELS}:
                 raise PlanFileError(f"{path} names other files than a plan has", hint=_AGAIN)
-            for name, facts in files.items():
-                _check_file(path, folder / name, facts)
-            return _contents(path, folder, manifest, has_weights=_WEIGHTS in files)
+            for name in files.keys() - {_KERNELS}:
+                _check_file(path, folder / name, files[name])
+            contents = _contents(path, folder, manifest, has_weights=_WEIGHTS in files)
+            return replace(contents, kernels=_kernels(path, folder, manifest)) if trust_kernels else contents
     except OSError as error:
         raise PlanFileError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -159,6 +170,8 @@ def _manifest(contents: Contents, files: Mapping[str, Any], state: Mapping[str, 
         },
         "state": {name: _tensor_json(tensor) for name, tensor in state.items()},
     }
+    if contents.kernels is not None:
+        manifest["kernels"] = {"key": contents.kernels.key, "names": list(contents.kernels.names)}
     return {**manifest, "sha256": _self_hash(manifest)}
 
 
@@ -198,7 +211,7 @@ def _folder(path: Path) -> Iterator[Path]:
         try:
             with zipfile.ZipFile(path) as archive:
                 names = archive.namelist()
-                for name in (_MANIFEST, _PROGRAM, _WEIGHTS):
+                for name in (_MANIFEST, _PROGRAM, _WEIGHTS, _KERNELS):
                     if names.count(name) > 1 or (name in names and archive.getinfo(name).compress_type):
                         raise PlanFileError(f"{path} is a zip file, but not one that fxc wrote", hint=_AGAIN)
                     if name in names:
@@ -274,6 +287,20 @@ def _contents(path: Path, folder: Path, manifest: Mapping[str, Any], *, has_weig
     return Contents(program, _signature(path, manifest, program), _field(manifest, "training", bool))
 
 
+def _kernels(path: Path, folder: Path, manifest: Mapping[str, Any]) -> KernelCode | None:
+    """The machine code of the file; None where there is none that is whole: kernels are compiled again then."""
+    files, facts = _field(manifest, "files", dict), manifest.get("kernels")
+    try:
+        _check_file(path, folder / _KERNELS, files.get(_KERNELS))
+    except PlanFileError:
+        return None
+    if not isinstance(facts, dict) or not isinstance(facts.get("key"), str) or not isinstance(facts.get("names"), list):
+        return None
+    from fxc.runtime.host_program import KernelCode
+
+    return KernelCode((folder / _KERNELS).read_bytes(), facts["key"], tuple(map(str, facts["names"])))
+
+
 def _signature(path: Path, manifest: Mapping[str, Any], program: Program) -> Signature:
     facts = _field(manifest, "signature", dict)
     nesting = program.main.attributes.get(INPUTS)
@@ -297,6 +324,7 @@ def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:
             "device": spec.device,
             "strides": None if spec.strides is None else list(spec.strides),
             "layout": spec.layout,
+            "moves": spec.moves,
         }
     entry: dict[str, Any] = {"other": spec.name, "types": list(spec.types), "symbol": spec.symbol}
     if spec.constant is not ANY:
@@ -314,6 +342,7 @@ def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
             entry["device"],
             None if strides is None else _dims(strides),
             entry["layout"],
+            bool(entry["moves"]),
         )
     constant = _constant(entry["constant"]) if "constant" in entry else ANY
     return OtherInput(entry["other"], tuple(entry["types"]), constant, entry["symbol"])

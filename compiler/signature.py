@@ -9,8 +9,10 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, Tenso
 from xdsl.ir import Attribute
 
 from fxc.dialects import types
+from fxc.dialects.entry import STATE_KINDS
 from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, dtype_name
-from fxc.program import STATE_KINDS, Program
+from fxc.passes.plan.bring_inputs import MOVES
+from fxc.program import Program
 from fxc.runtime import autocast
 from fxc.runtime.signature import ANY, OtherInput, Signature, TensorInput
 from fxc.semantics.nesting import INPUTS, spec_of
@@ -55,6 +57,18 @@ def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str
         for spec, value in zip(signature.inputs, leaves, strict=True)
     )
     return replace(signature, inputs=inputs)
+
+
+def with_moves(signature: Signature, program: Program) -> Signature:
+    """``signature`` with what the pipeline found out: which inputs may come on any device."""
+    arguments = [attrs.data for attrs in program.main.arg_attrs or ()]
+    marked = {attrs["fx.name"] for attrs in arguments if MOVES in attrs and "fx.name" in attrs}
+    names = {name.data for name in marked if isinstance(name, StringAttr)}
+    inputs = list(signature.inputs)
+    for i, spec in enumerate(inputs):
+        if isinstance(spec, TensorInput) and spec.name in names:
+            inputs[i] = replace(spec, moves=True)
+    return replace(signature, inputs=tuple(inputs))
 
 
 _CONSTANT = ("a constant",)

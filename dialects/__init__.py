@@ -40,4 +40,9 @@ def all_dialects() -> dict[str, Callable[[], Dialect]]:
 
         return Target
 
-    return {"fx": fx, "torch": torch, "autodiff": autodiff, "fusion": fusion, "tile": tile, "target": target}
+    def plan() -> Dialect:
+        from fxc.dialects.plan import Plan
+
+        return Plan
+
+    return {"fx": fx, "torch": torch, "autodiff": autodiff, "fusion": fusion, "tile": tile, "plan": plan, "target": target}

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import func
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffectKind, Pure, RecursiveMemoryEffect
 
 from fxc.dialects.values import leaves
@@ -52,6 +52,9 @@ UNDECLARED_VIEWS = frozenset(
 )  # fmt: skip
 """Operators whose results share memory with their first argument though their schema does not say so."""
 
+FORGETFUL_NAMESPACES = frozenset({"aten", "prims"})
+"""Namespaces whose operators hold on to nothing that they are given; others are somebody's own code."""
+
 RESHAPED_IN_PLACE = frozenset(
     {
         "resize_", "resize_as_", "resize_as_sparse_", "_resize_output_", "sparse_resize_", "sparse_resize_and_clear_", "set_",
@@ -71,7 +74,14 @@ FRESH_COMPOSITES = frozenset(
         "negative", "absolute", "clip", "selu", "relu6", "one_hot", "var.dim", "std.dim", "var_mean.dim", "std_mean.dim",
         "argsort", "isfinite", "fliplr", "log_sigmoid", "prelu", "silu_backward", "max.other", "min.other", "divide.Scalar",
         "true_divide.Scalar", "special_erfc", "fix", "__and__.Tensor", "__or__.Tensor", "__xor__.Tensor", "__and__.Scalar",
-        "__or__.Scalar", "__xor__.Scalar", "where.ScalarSelf", "where.ScalarOther", "where.Scalar",
+        "__or__.Scalar", "__xor__.Scalar", "where.ScalarSelf", "where.ScalarOther", "where.Scalar", "ldexp.Tensor", "arccos",
+        "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "greater.Scalar", "greater.Tensor",
+        "greater_equal.Scalar", "greater_equal.Tensor", "less.Scalar", "less.Tensor", "less_equal.Scalar", "less_equal.Tensor",
+        "not_equal.Scalar", "not_equal.Tensor", "multiply.Scalar", "subtract.Scalar", "special_digamma", "special_erf",
+        "special_erfinv", "special_exp2", "special_expit", "special_expm1", "special_gammaln", "special_i0", "special_log1p",
+        "special_logit", "special_multigammaln", "special_ndtr", "special_polygamma", "special_psi", "special_round",
+        "special_sinc", "special_xlogy", "special_xlogy.other_scalar", "special_xlogy.self_scalar", "var", "std", "var_mean",
+        "std_mean",
     }
 )  # fmt: skip
 """Composite operators of ``aten`` that always allocate what they return; of others that cannot be told (``dropout``)."""
@@ -81,6 +91,9 @@ KERNEL_READS = frozenset({"tile.load", "tile.gather"})
 
 KERNEL_WRITES = frozenset({"tile.store", "tile.scatter", "tile.atomic_add"})
 """Ops in kernels that write, through the pointer that is their second operand."""
+
+PLAN_MEMORY = frozenset({"plan.arena", "plan.alloc", "plan.launch"})
+"""Ops that make or fill memory: two equal ones are two, but none is needed where nothing reads that memory."""
 
 PURE_FUNCTIONS = frozenset(
     {"getattr", "len", "int", "float", "bool", "min", "max", "abs", "sum", "round", "pow", "range", "slice"}
@@ -153,7 +166,18 @@ def writes(op: Operation) -> list[SSAValue] | None:
         return _schema_writes(op)
     if op.name in KERNEL_WRITES:
         return [op.operands[1]]
+    if op.name.startswith("plan."):
+        return _plan_writes(op)
     return [] if is_pure(op) or _regions_write_nothing(op) else None
+
+
+def _plan_writes(op: Operation) -> list[SSAValue]:
+    """What has been released holds anything from then on, as if it had been written."""
+    from fxc.dialects.plan import FreeOp, LaunchOp
+
+    if isinstance(op, LaunchOp):
+        return list(op.outs)
+    return list(op.values) if isinstance(op, FreeOp) else []
 
 
 def _regions_write_nothing(op: Operation) -> bool:
@@ -283,6 +307,28 @@ def _returns_fresh(op: Operation) -> bool:
     return (op.has_trait(Pure) and not op.operands) or op.name.startswith("tile.")  # no op gives a pointer; launches allocate
 
 
+def may_keep(op: Operation) -> bool:
+    """Whether ``op`` may hold on to the memory of an operand once it has returned, but for results that ``aliases`` names."""
+    from fxc.dialects.torch_ops.base import TorchOp
+
+    if isinstance(op, TorchOp):
+        namespace, name, *_ = op.operator.split(".")
+        return namespace not in FORGETFUL_NAMESPACES or name in RESHAPED_IN_PLACE or any(map(_has_parts, op.result_types))
+    if op.name.startswith(("plan.", "tile.", "torch.constant")):
+        return False
+    inner = (inner for region in op.regions for block in region.blocks for inner in block.ops)
+    return op.name != "fusion.group" or any(may_keep(each) for each in inner if not each.has_trait(IsTerminator))
+
+
+def _has_parts(type: Attribute) -> bool:
+    """Whether a tensor of ``type`` may be made of others, which it then keeps: a sparse one is."""
+    from xdsl.dialects.builtin import TensorType
+
+    from fxc.dialects.types import layout
+
+    return isinstance(type, TensorType) and layout(type) != "strided"
+
+
 def has_side_effect(op: Operation) -> bool:
     """Whether ``op`` must run though nothing reads its results, writes to memory apart."""
     from fxc.dialects.torch_ops.base import TorchOp
@@ -304,7 +350,7 @@ def has_side_effect(op: Operation) -> bool:
         return False
     if op.name == "autodiff.subgraph":
         return _callee_has_effect(op)
-    if op.name in KERNEL_READS:
+    if op.name in KERNEL_READS or op.name in PLAN_MEMORY:
         return False
     if isinstance(op, CallFunctionOp):
         return not _is_pure_function(op.call_target() or "")
@@ -338,7 +384,7 @@ def is_pure(op: Operation) -> bool:
     """Whether ``op`` does nothing but compute its results: no write, no draw, no side effect."""
     from fxc.dialects.torch_ops.base import TorchOp
 
-    if has_side_effect(op):
+    if has_side_effect(op) or op.name in PLAN_MEMORY:
         return False
     return not _schema_writes(op) if isinstance(op, TorchOp) else True
 

@@ -51,6 +51,15 @@ class Jvp:
     declarations: tuple[Operation, ...]
 
 
+@dataclass(frozen=True)
+class OutVariant:
+    """The overload ``operator`` (``aten.mm.out``) takes what the op takes, and in the arguments ``outs``, in the order of the
+    op's results, the tensors that it writes these into."""
+
+    operator: str
+    outs: tuple[str, ...]
+
+
 class Semantics(Protocol):
     """The one door to torch for passes.
 
@@ -82,6 +91,11 @@ class Semantics(Protocol):
         decomposes it no further, or where a part would write or draw."""
         ...
 
+    def out_variant(self, op: Operation) -> OutVariant | None:
+        """The overload that computes the results of the torch op ``op`` right into tensors of the result types. None where
+        there is none, or it computes elsewhere and copies, or refuses such tensors, or may give them other sizes on the way."""
+        ...
+
     def autocast(self, op: Operation, state: Mapping[str, str | None]) -> Mapping[int, str]:
         """The operands that autocast casts before ``op``, with the dtype, where it is on for the kinds of devices and dtypes of
         ``state`` (None: PyTorch's default). VerifyException where it does something else to ``op`` than that."""
@@ -107,4 +121,9 @@ class Semantics(Protocol):
 
     def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:
         """The forward derivative of ``op`` along the operands that ``needs`` marks. VerifyException as ``vjp``."""
+        ...
+
+    def times(self, modules: Sequence[ModuleOp]) -> Sequence[float] | None:
+        """Milliseconds that the function ``main`` of each module takes on the GPU of its tensors, measured by turns: infinite
+        where it cannot run. None where that GPU is not here."""
         ...

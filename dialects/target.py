@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -21,6 +21,12 @@ from fxc.dialects.values import int_attr, str_attr, string_text
 
 ATTRIBUTE = "fxc.target"
 """The module attribute that holds the target."""
+
+AUTOTUNE = "fxc.autotune"
+"""The module attribute that says that launches find out on the device how their kernels run fastest."""
+
+INTERPRETER = "interpreter"
+"""The ``cpu`` of a target whose kernels the reference interpreter runs."""
 
 
 def _attribute(value: int | str) -> Attribute:
@@ -76,7 +82,9 @@ class _TargetAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class CpuAttr(_TargetAttr):
-    """Cores with vector registers. ``features`` as LLVM spells them; caches in bytes: of one core, ``l3`` shared."""
+    """Cores with vector registers. ``features`` as LLVM spells them; caches in bytes: of one core, ``l3`` shared. ``clock`` in
+    MHz, ``bandwidth`` of memory in bytes a nanosecond, for one core; ``launch`` nanoseconds are what a kernel costs that does
+    nothing."""
 
     name = "target.cpu"
     vector_bits: IntegerAttr
@@ -84,11 +92,17 @@ class CpuAttr(_TargetAttr):
     l1: IntegerAttr
     l2: IntegerAttr
     l3: IntegerAttr
+    clock: IntegerAttr
+    bandwidth: IntegerAttr
+    launch: IntegerAttr
     cpu: StringAttr
     features: StringAttr
     DEFAULTS: ClassVar = MappingProxyType(
-        {"vector_bits": 128, "threads": 1, "l1": 32 << 10, "l2": 1 << 20, "l3": 16 << 20, "cpu": "", "features": ""}
-    )
+        {
+            "vector_bits": 128, "threads": 1, "l1": 32 << 10, "l2": 1 << 20, "l3": 16 << 20,
+            "clock": 3000, "bandwidth": 10, "launch": 4000, "cpu": "", "features": "",
+        }
+    )  # fmt: skip
 
     def lanes(self, bits: int = 32) -> int:
         """How many elements of this many bits fit a vector register."""
@@ -97,7 +111,9 @@ class CpuAttr(_TargetAttr):
 
 @irdl_attr_definition
 class GpuAttr(_TargetAttr):
-    """``warp`` threads run in step; of one of ``multiprocessors``, ``shared`` bytes and ``registers`` that a block may have."""
+    """``warp`` threads run in step; of one of ``multiprocessors``, ``shared`` bytes and ``registers`` that a block may have, and
+    ``units`` that add two numbers in a cycle of ``clock`` MHz. ``bandwidth`` of memory in bytes a nanosecond; ``launch``
+    nanoseconds are what a kernel costs that does nothing."""
 
     name = "target.gpu"
     arch: StringAttr
@@ -106,9 +122,16 @@ class GpuAttr(_TargetAttr):
     shared: IntegerAttr
     registers: IntegerAttr
     max_threads: IntegerAttr
+    units: IntegerAttr
+    clock: IntegerAttr
+    bandwidth: IntegerAttr
+    launch: IntegerAttr
     DEFAULTS: ClassVar = MappingProxyType(
-        {"arch": "sm_80", "warp": 32, "multiprocessors": 108, "shared": 163 << 10, "registers": 65536, "max_threads": 1024}
-    )
+        {
+            "arch": "sm_80", "warp": 32, "multiprocessors": 108, "shared": 163 << 10, "registers": 65536, "max_threads": 1024,
+            "units": 64, "clock": 1410, "bandwidth": 1555, "launch": 5000,
+        }
+    )  # fmt: skip
 
 
 TargetAttr: TypeAlias = CpuAttr | GpuAttr
@@ -121,11 +144,15 @@ PRESETS: Mapping[str, TargetAttr] = MappingProxyType(
             vector_bits=512, cpu="skylake-avx512", features="+avx512f,+avx512bw,+avx512dq,+avx512vl,+fma,+f16c"
         ),
         "cuda:sm_80": GpuAttr.of(),
-        "cuda:sm_90": GpuAttr.of(arch="sm_90", multiprocessors=132, shared=227 << 10),
-        "rocm:gfx942": GpuAttr.of(arch="gfx942", warp=64, multiprocessors=304, shared=64 << 10),
+        "cuda:sm_90": GpuAttr.of(arch="sm_90", multiprocessors=132, shared=227 << 10, units=128, clock=1830, bandwidth=3350),
+        "rocm:gfx942": GpuAttr.of(
+            arch="gfx942", warp=64, multiprocessors=304, shared=64 << 10, units=64, clock=2100, bandwidth=5300
+        ),
+        "interpret": CpuAttr.of(cpu=INTERPRETER),
     }
 )
-"""Machines by name. ``cpu`` is what any 64-bit processor can run; ``cuda`` and ``rocm`` name the largest part of their kind."""
+"""Machines by name. ``cpu`` is what any 64-bit processor can run; ``cuda`` and ``rocm`` name the largest part of their kind;
+``interpret`` is the reference interpreter of kernels, which checks each access of memory."""
 
 
 def preset(name: str) -> TargetAttr:
@@ -141,8 +168,14 @@ def target_of(module: ModuleOp) -> TargetAttr | None:
     return found if isinstance(found, (CpuAttr, GpuAttr)) else None
 
 
-def set_target(module: ModuleOp, target: TargetAttr) -> None:
+def is_autotuned(module: ModuleOp) -> bool:
+    return AUTOTUNE in module.attributes
+
+
+def set_target(module: ModuleOp, target: TargetAttr, *, autotune: bool = False) -> None:
     module.attributes[ATTRIBUTE] = target
+    if autotune:
+        module.attributes[AUTOTUNE] = UnitAttr()
 
 
 Target = Dialect("target", [], [CpuAttr, GpuAttr])

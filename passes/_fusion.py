@@ -16,11 +16,8 @@ from fxc.dialects.types import FloatType, device, layout, sizes
 from fxc.dialects.values import bool_attr
 from fxc.passes._broadcasting import broadcasts
 from fxc.passes._constants import is_constant
-from fxc.passes._fusion_cost import Extent
+from fxc.passes._fusion_cost import MOST_VALUES, Extent
 from fxc.passes._slices import Slices
-
-MOST_VALUES = 128
-"""How many inputs and outputs a group may have together."""
 
 DEVICES = "devices: a group runs on one"
 CONCATENATIONS = "concatenations: a group has one"
@@ -40,6 +37,8 @@ class Border:
     concatenations: int
     extent: Extent | None = None
     """Its loops, where kernels are asked for."""
+    gathered: frozenset[SSAValue] = frozenset()
+    """What it reads at places that others say."""
 
     @classmethod
     def of(cls, op: Operation) -> Border:
@@ -58,6 +57,7 @@ class Border:
             outputs=+outputs,
             devices=self.devices | other.devices,
             concatenations=self.concatenations + other.concatenations,
+            gathered=self.gathered | other.gathered,
         )
 
     def is_full(self) -> bool:

@@ -13,10 +13,14 @@ from dataclasses import dataclass
 
 from fxc.dialects.target import CpuAttr, TargetAttr
 
+MOST_VALUES = 128
+"""How many inputs and outputs a group may have together."""
+
 ROWS = "rows: two reductions that keep other dimensions"
 DOMAIN = "domain: one reduces, and the other has other loops than what is reduced"
 PARALLELISM = "parallelism: too few rows for what each of them would do"
 WORK = "work: what is computed again takes longer than memory does"
+ROOM = "room: a kernel has no registers for so many tensors"
 SHAPE = "shape: a result and what reads it have other loops"
 """The rules, as remarks say them."""
 
@@ -55,19 +59,30 @@ class Extent:
 @dataclass(frozen=True)
 class CostModel:
     """Numbers of a machine. ``programs``: how many rows keep it busy. ``small``: elements that are too few for a program of
-    their own. ``cache``: bytes that are near a core. ``balance``: operations in the time in which a byte comes from memory."""
+    their own. ``values``: how many tensors a kernel has room for. ``rate``: operations, and ``bandwidth``: bytes of memory, a
+    nanosecond. ``launch``: nanoseconds that a kernel costs whatever it does."""
 
     programs: int
     small: int
-    cache: int
-    balance: float
+    values: int
+    rate: float
+    bandwidth: float
+    launch: float
 
     @classmethod
     def of(cls, target: TargetAttr) -> CostModel:
+        """``target`` as numbers: a core adds two vectors in a cycle."""
+        machine = target.fields()
+        clock, bandwidth, launch = (float(machine[name]) for name in ("clock", "bandwidth", "launch"))
         if isinstance(target, CpuAttr):
-            l1, threads = target.l1.value.data, target.threads.value.data
-            return cls(max(16, 4 * threads), l1 // 8, l1, 2.0 * target.lanes())
-        return cls(target.multiprocessors.value.data, 4 * target.max_threads.value.data, target.shared.value.data, 16.0)
+            threads = target.threads.value.data
+            rate = 2 * target.lanes() * clock / 1000
+            return cls(
+                max(16, 4 * threads), target.l1.value.data // 8, MOST_VALUES, rate * threads, bandwidth * threads, launch
+            )
+        processors, most = target.multiprocessors.value.data, target.max_threads.value.data
+        rate = processors * target.units.value.data * clock / 1000
+        return cls(processors, 4 * most, min(MOST_VALUES, target.registers.value.data // most), rate, bandwidth, launch)
 
     def objection(self, producer: Extent, consumer: Extent, *, stored: bool) -> str | None:
         """The rule that forbids one kernel for both. ``stored``: others read what ``producer`` gives to ``consumer``."""
@@ -90,8 +105,8 @@ class CostModel:
         return self._after(*((a, b) if a.reduced is not None else (b, a)))
 
     def is_too_much_work(self, extent: Extent, traffic: int) -> bool:
-        """Whether what ``extent`` repeats takes longer than the ``traffic``, in bytes, of its kernel."""
-        return extent.repeated > self.balance * traffic
+        """Whether what ``extent`` repeats takes longer than a launch, and the ``traffic``, in bytes, of its kernel."""
+        return extent.repeated / self.rate > self.launch + traffic / self.bandwidth
 
     def _after(self, reduction: Extent, other: Extent) -> str | None:
         """The rule that forbids to compute ``other`` row by row of ``reduction``."""

@@ -7,17 +7,18 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import FixedBitwidthType, TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_concatenation, is_split, operations
-from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, joins_tensors, needs_gradient
-from fxc.passes._fusion_cost import WORK, CostModel, Extent
+from fxc.dialects.torch_ops.traits import gathered_argument, is_concatenation, is_split, operations
+from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
+from fxc.passes._fusion_cost import ROOM, WORK, CostModel, Extent
 from fxc.passes.autodiff._functions import copy_op
+from fxc.passes.lowering._linalg.assembling import MOST_PARTS
 from fxc.passes.lowering._linalg.generics import Generics, has_rule
 from fxc.passes.lowering._linalg.reductions import dimensions
 from fxc.passes.lowering._linalg.rules import Reduction
@@ -25,6 +26,9 @@ from fxc.passes.lowering._linalg.scalars import Uncovered
 from fxc.passes.lowering._linalg.table import RULES
 
 VIEW = "view: others read it, and a group shares no memory"
+
+GATHER = "gather: what is read at places that others say is in memory before, not computed for each of them"
+PARTS = f"parts: an element of a concatenation is chosen among at most {MOST_PARTS} tensors"
 
 MOST_COPIES = 16
 """How many readers a view may have that is copied for each of them."""
@@ -95,16 +99,17 @@ class KernelGroups(Groups):
     def is_member(self, op: Operation) -> bool:
         if is_split(op) or needs_gradient(op) or len(op.results) != 1 or op.results[0].first_use is None:
             return False
-        return not is_concatenation(op) and op in self.coverage
+        return op in self.coverage
 
     def is_root(self, op: Operation) -> bool:
         return not is_view(op)
 
     def is_group(self, members: Sequence[Operation]) -> bool:
-        return sum(not is_view(op) for op in members) > 1
+        computed = [op for op in members if not is_view(op)]
+        return len(computed) > 1 or any(operations(op) > 1 for op in computed)
 
     def joins(self, op: Operation) -> bool:
-        return joins_tensors(op) and op in self.coverage
+        return False
 
     def cuts(self, op: Operation) -> bool:
         return is_chunk(op) and op in self.coverage
@@ -112,7 +117,9 @@ class KernelGroups(Groups):
     def widen(self) -> None:
         for value, readers in self._readers().items():
             kinds = list[int]()
-            for i in readers if _bytes(value) >= self.model.cache else ():
+            for i in readers:
+                if _extent_of(self.ops[i]).elements > math.prod(_shape(value)):
+                    continue  # it is broadcast: to read it once saves next to nothing
                 if not any(self._are_one(j, i) or self._meet(j, i) for j in kinds[:MOST_KINDS]):
                     kinds.append(i)
 
@@ -137,14 +144,16 @@ class KernelGroups(Groups):
         return {value: readers for value, readers in found.items() if len(readers) > 1}
 
     def new_border(self, i: int) -> Border:
-        return replace(super().new_border(i), extent=_extent_of(self.ops[i]))
+        op = self.ops[i]
+        return replace(super().new_border(i), extent=_extent_of(op), concatenations=0, gathered=frozenset(_gathered(op)))
 
     def joined_border(self, producer: int, consumer: int) -> Border:
         joined, op = super().joined_border(producer, consumer), self.ops[producer]
         before, after = self.border(producer).extent, self.border(consumer).extent
         assert before is not None and after is not None
         if is_view(op):
-            return replace(joined, extent=after)
+            through = [op.operands[0]] if joined.gathered.intersection(op.results) else []
+            return replace(joined, extent=after, gathered=joined.gathered.union(through))
         repeated = 0
         if (stages := self._stages_of_readers(producer, consumer)) and not is_reduction(op) and not self._stores(joined, op):
             repeated = operations(op) * max(sum(_loops(self.ops[i]) for i in stages) - _loops(op), 0)
@@ -153,6 +162,10 @@ class KernelGroups(Groups):
     def objection(self, producer: int, consumer: int, joined: Border) -> str | None:
         before, after, both = self.border(producer).extent, self.border(consumer).extent, joined.extent
         assert before is not None and after is not None and both is not None
+        if rule := self._objection_of_reads(producer, consumer, joined):
+            return rule
+        if len(joined.inputs) + len(joined.outputs) > self.model.values:
+            return ROOM
         stored = self._stores(joined, self.ops[producer])
         if is_view(self.ops[producer]):
             return VIEW if stored else None
@@ -162,6 +175,15 @@ class KernelGroups(Groups):
             return rule
         traffic = sum(map(_bytes, [*joined.inputs, *joined.outputs]))
         return WORK if self.model.is_too_much_work(both, traffic) else None
+
+    def _objection_of_reads(self, producer: int, consumer: int, joined: Border) -> str | None:
+        """The rule against reading results of one slice in the other as some op there does."""
+        made = [*self.border(producer).outputs, *self.border(consumer).outputs]
+        if any(value in joined.gathered and not is_view(value.op) for value in made if isinstance(value, OpResult)):
+            return GATHER
+        op = self.ops[producer]
+        is_chosen = is_concatenation(op) and len(op.operands) > MOST_PARTS and self._stages_of_readers(producer, consumer)
+        return PARTS if is_chosen else None
 
     def _merge(self, producer: int, consumer: int) -> bool:
         op, stages = self.ops[producer], self._stages_of_readers(producer, consumer)
@@ -191,6 +213,13 @@ def _extent_of(op: Operation) -> Extent:
     source = _reduced(op)
     kept = tuple(dim for dim in range(len(source)) if dim not in dimensions(op))
     return Extent(_real(source), source, kept)
+
+
+def _gathered(op: Operation) -> list[SSAValue]:
+    """What ``op`` reads at places that others say."""
+    name = gathered_argument(op)
+    value = op.bound().get(name) if name is not None and isinstance(op, TorchOp) else None
+    return [value] if isinstance(value, SSAValue) else []
 
 
 def _loops(op: Operation) -> int:

@@ -52,12 +52,19 @@ class Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.calls = list[Call]()
+        self.versions = list[list[int]]()
+
+    def lasting(self) -> list[Call]:
+        """The calls whose results nothing wrote afterwards."""
+        pairs = zip(self.calls, self.versions, strict=True)
+        return [call for call, versions in pairs if [leaf._version for leaf in tree_leaves(call.result)] == versions]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         leaves = tree_leaves(result)
         if leaves and all(isinstance(leaf, torch.Tensor) for leaf in leaves) and not func._schema.is_mutable:
             self.calls.append(Call(func, args, kwargs or {}, result))
+            self.versions.append([leaf._version for leaf in leaves])
         return result
 
 
@@ -69,7 +76,7 @@ def calls_of(function: Callable[[], Any]) -> list[Call]:
             function()
     except Exception:
         return []
-    return recorder.calls
+    return recorder.lasting()
 
 
 class GroupBuilder:

@@ -13,8 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import fxc
 from fxc.program import Program
 from fxc.tools.fxc import run
+from fxc.tools.fxc_opt import run as run_opt
+from fxc.tools.sources import import_source
 
 MODEL = """
 import torch
@@ -156,12 +159,16 @@ def test_a_refused_function_is_never_resolved(folder: Path) -> None:
 
 
 def test_compile_leaves_every_step(folder: Path) -> None:
-    ok("compile", "cli_model.py", "-o", "build", "-p", "lower-to-torch,func.func(cse),dce")
+    out, err = ok("compile", "cli_model.py", "-o", "build", "-p", "lower-to-torch,func.func(cse),dce")
     names = sorted(path.name for path in (folder / "build").iterdir())
-    assert names == ["1-lower-to-torch.mlir", "2-func.func.mlir", "3-dce.mlir", "graph.py", "module.mlir", "module.safetensors"]
+    steps = ["1-captured.mlir", "2-torch.mlir", "3-func.func.mlir", "4-dce.mlir"]
+    assert names == [*steps, "graph.py", "plan.zip", "weights.safetensors"]
+    assert out == "" and err.splitlines() == [
+        f"wrote build/{name}" for name in (*steps, "weights.safetensors", "graph.py", "plan.zip")
+    ]
     compile((folder / "build" / "graph.py").read_text(), "graph.py", "exec")
-    assert "aten.add_" in (folder / "build" / "module.mlir").read_text()
-    assert "aten.add_" not in (folder / "build" / "1-lower-to-torch.mlir").read_text()
+    assert "aten.add_" in (folder / "build" / "1-captured.mlir").read_text()
+    assert "aten.add_" not in (folder / "build" / "2-torch.mlir").read_text()
 
 
 POINTWISE = """
@@ -180,7 +187,97 @@ def test_compile_for_a_cpu(folder: Path) -> None:
     (folder / "pointwise.py").write_text(POINTWISE)
     ok("compile", "pointwise.py", "-o", "build", "--target=cpu:avx2")
     assert "<32 x float>" in (folder / "build" / "kernels.ll").read_text()
-    assert "tile.launch" in (folder / "build" / "4-lower-kernels.mlir").read_text()
+    assert "tile.launch" in next((folder / "build").glob("*-tile.mlir")).read_text()
+
+
+KERNELS = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm = torch.nn.Linear(9, 7), torch.nn.LayerNorm(7)
+        self.register_buffer("steps", torch.zeros(()))
+
+    def forward(self, x):
+        self.steps += 1
+        return torch.relu(self.norm(self.fc(x)) * 2).sum(-1), self.steps
+
+def get_inputs():
+    return (torch.randn(5, 9),)
+"""
+
+LEVELS = {
+    "captured": "torch.aten.layer_norm",
+    "torch": "torch.aten.add.Tensor",
+    "fused": "fusion.group",
+    "linalg": "linalg.generic",
+    "scheduled": "tile.schedule",
+    "tile": "tile.kernel",
+    "plan": "plan.launch",
+}
+"""What is in the IR of each stage, and was not in the stage before."""
+
+
+@pytest.mark.parametrize(("target", "mode"), [("cpu", "--eval"), ("interpret", "--train"), ("cuda:sm_90", "--eval")])
+def test_the_ir_of_each_stage_runs(folder: Path, target: str, mode: str) -> None:
+    (folder / "kernels.py").write_text(KERNELS)
+    ok("compile", "kernels.py", "-o", "build", f"--target={target}", mode)
+    files = {path.stem.split("-", 1)[1]: path for path in sorted((folder / "build").glob("*.mlir"))}
+    levels = [name for name in LEVELS if name != "plan" or mode == "--eval"]
+    assert [name for name in files if name in LEVELS] == levels
+    before = ""
+    for name, path in files.items():
+        text = path.read_text()
+        assert LEVELS.get(name, "") in text and (name not in LEVELS or LEVELS[name] not in before)
+        before = text if name in LEVELS else before
+        assert Program.load(path).state.keys() >= {"fc.weight", "norm.bias"}
+        code, again, err = run_opt([str(path), *(["--print-debuginfo"] if name == "captured" else [])])
+        assert (code, err) == (0, "") and again == text
+        out, _ = ok("run", str(path), "--compare", "kernels.py", mode)
+        assert "close to eager" in out and "NOT" not in out
+
+
+@pytest.mark.parametrize("target", ["host", "interpret"])
+def test_the_plan_that_compile_leaves(folder: Path, target: str) -> None:
+    (folder / "kernels.py").write_text(KERNELS)
+    ok("compile", "kernels.py", "-o", "build", f"--target={target}")
+    plan = fxc.ExecutionPlan.load("build/plan.zip")
+    assert any(getattr(module, "is_kernel", False) for module in plan.module.modules())
+    torch.manual_seed(0)
+    model = import_source("kernels.py").Model().eval()
+    x = torch.randn(5, 9)
+    torch.testing.assert_close(plan(x), model(x))
+
+
+def test_what_a_plan_cannot_hold_is_said(folder: Path) -> None:
+    _, err = ok("compile", "cli_model.py", "--route", "symbolic_trace", "-o", "build", "-p", "cse")
+    assert "no plan: the plan calls what only this process has" in err and not (folder / "build" / "plan.zip").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "emit", "expected"),
+    [
+        ("cuda:sm_90", "triton", "@triton.jit"),
+        ("rocm:gfx942", "triton", "@triton.jit"),
+        ("cpu:avx2", "llvm", "define "),
+        ("interpret", "llvm", "define "),
+        ("cpu", "mlir", "plan.launch"),
+        ("cpu", "table", "call_"),
+    ],
+)
+def test_compile_prints_what_is_asked_for(folder: Path, target: str, emit: str, expected: str) -> None:
+    (folder / "pointwise.py").write_text(POINTWISE)
+    before = set(folder.iterdir())
+    out, err = ok("compile", "pointwise.py", f"--target={target}", f"--emit={emit}")
+    assert expected in out and err == "" and set(folder.iterdir()) - before <= {folder / "__pycache__"}
+
+
+def test_the_target_of_the_command_line_is_stronger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "pointwise.py").write_text(POINTWISE)
+    monkeypatch.setenv("FXC_TARGET", "cpu:avx512")
+    assert "#target.gpu" in ok("compile", "pointwise.py", "--target=cuda:sm_90", "--emit=mlir")[0]
+    assert "vector_bits = 512" in ok("compile", "pointwise.py", "--emit=mlir")[0]
 
 
 @pytest.mark.parametrize(("target", "suffix"), [("cuda:sm_90", "cubin"), ("rocm:gfx942", "hsaco")])
@@ -268,6 +365,9 @@ def test_a_bad_source_is_one_message(folder: Path, source: str, message: str) ->
         (["import", "cli_model.py", "--route", "dynamo", "--dynamic-shapes", "x:0=b"], 1, "takes no dynamic_shapes"),
         (["compile", "cli_model.py", "-o", "d", "-p", "dec"], 1, "there is no pass or pipeline dec"),
         (["compile", "cli_model.py", "-o", "d", "--target=cuda:sm_9"], 1, "there is no target cuda:sm_9"),
+        (["compile", "cli_model.py"], 2, "nothing is to be written: give -o DIR, --emit=FORMAT, or both"),
+        (["compile", "cli_model.py", "--emit=png"], 2, "'png' is not one of"),
+        (["compile", "cli_model.py", "--emit=llvm"], 1, "the module has no tile.kernel to print"),
     ],
 )
 def test_messages_and_exit_codes(folder: Path, argv: list[str], code: int, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fxc.tools.emitters import EMITTERS
 from fxc.tools.expected_diagnostics import Diagnostic, expectations, mismatches
 from fxc.tools.fxc_opt import run
 
@@ -75,6 +77,22 @@ def test_usage_errors_exit_with_2() -> None:
 def test_traceback_on_request() -> None:
     code, _, err = run(["--traceback"], "func.func @f(")
     assert code == 1 and "Traceback" in err and "ParseError" in err
+
+
+@pytest.mark.parametrize("name", ["llvm", "triton", "svg", "dot", "mlir", "fx", "table"])
+def test_a_bug_of_an_emitter_is_one_message(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, function = EMITTERS[name].split(":")
+
+    def broken(*_: object) -> str:
+        raise ZeroDivisionError("no luck\ntoday")
+
+    monkeypatch.setattr(importlib.import_module(path), function, broken)
+    code, out, err = run([f"--emit={name}"], TEXT)
+    assert (code, out) == (1, "")
+    assert err == (
+        f"error: the module cannot be written as {name}: ZeroDivisionError: no luck\n  hint: --traceback shows where\n"
+    )
+    assert "raise ZeroDivisionError" in run([f"--emit={name}", "--traceback"], TEXT)[2]
 
 
 def test_help_shows_groups_and_examples() -> None:

@@ -1,8 +1,7 @@
-"""``fxc import`` and ``fxc compile``: from a model to files."""
+"""``fxc import``: from a model to a file, and what ``fxc compile`` shares with it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,26 +41,9 @@ Examples:
   fxc import model.py -p lower-to-torch,simplify        after passes
 """
 
-COMPILE_HELP = f"""Compile a model, and leave every step in a folder.
 
-\b
-The folder holds
-  module.mlir, module.safetensors   the program as captured, and its weights
-  1-<stage>.mlir, 2-<stage>.mlir    the IR after each stage of the pipeline
-  graph.py                          the resulting FX graph as Python
-  kernels.ll, or kernels/           with --target: LLVM IR for a CPU; for a GPU Triton source, and binaries if Triton is there
-
-{SOURCE_HELP}
-\b
-Examples:
-  fxc compile examples/models/mlp.py:small -o build/mlp
-  fxc compile examples/models/mlp.py:small -o build/mlp --target=cuda:sm_90
-  fxc compile model.py -o build/model -p lower-to-torch,canonicalize,cse,dce
-"""
-
-
-def _capture_options(function: Any) -> Any:
-    """The options of both commands."""
+def capture_options(function: Any) -> Any:
+    """The options of both commands that capture."""
     for option in reversed(
         [
             click.argument("source", shell_complete=lambda c, p, text: [str(f) for f in Path().glob(f"{text}*.py")]),
@@ -86,7 +68,7 @@ def _capture_options(function: Any) -> Any:
 
 
 @click.command("import", help=IMPORT_HELP)
-@_capture_options
+@capture_options
 @click.option("-o", "output", metavar="FILE", type=click.Path(dir_okay=False), help="Write the text and the weights here.")
 @click.option("-p", "--pipeline", default="", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run.")
 @click.option(
@@ -101,7 +83,7 @@ def import_command(
     pipeline: str,
     print_debuginfo: bool | None,
 ) -> None:
-    program = capture_source(source, route, dynamic_shapes, train)
+    program, _ = capture_source(source, route, dynamic_shapes, train)
     if pipeline:
         with progress("running passes"):
             run_on(program, pipeline)
@@ -111,62 +93,8 @@ def import_command(
     save(program, Path(output), debuginfo=print_debuginfo is not False)
 
 
-@click.command("compile", help=COMPILE_HELP)
-@_capture_options
-@click.option("-o", "output", metavar="DIR", required=True, type=click.Path(file_okay=False), help="The folder.")
-@click.option(
-    "-p", "--pipeline", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run, instead of the default."
-)
-@click.option("--target", metavar="NAME", help="Make kernels for a machine: host, cpu:avx2, cuda:sm_90, rocm:gfx942, ...")
-@click.option("--check-numerics", is_flag=True, help="Run before and after every pass and compare the numbers.")
-def compile_command(
-    source: str,
-    route: str,
-    dynamic_shapes: tuple[str, ...],
-    train: bool,
-    output: str,
-    pipeline: str | None,
-    target: str | None,
-    check_numerics: bool,
-) -> None:
-    from fxc.api import pipeline_for
-    from fxc.backends.kernels import target_named
-    from fxc.dialects.target import set_target
-    from fxc.options import Options
-    from fxc.pipeline import parse_pipeline
-    from fxc.pipeline_text import parse, to_text
-    from fxc.pipelines import INFERENCE, TRAINING
-    from fxc.tools.kernel_files import write_kernels
-
-    options = Options.from_env()
-    options = replace(options, pipeline=pipeline or options.pipeline, target=target or options.target)
-    specs = parse(pipeline_for(TRAINING if train else INFERENCE, options))
-    parse_pipeline(to_text(specs))  # a wrong name is found before the model is captured
-    machine = None if options.target is None else target_named(options.target)
-    program = capture_source(source, route, dynamic_shapes, train)
-    if machine is not None:
-        set_target(program.module, machine)
-    folder = Path(output)
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    save(program, folder / "module.mlir", debuginfo=True)
-    digits = len(str(len(specs)))
-    for number, spec in enumerate(specs, 1):
-        name = spec.name if hasattr(spec, "name") else spec.op_name  # type: ignore[union-attr]
-        with progress(f"running {name}"):
-            run_on(program, to_text((spec,)), check_numerics)
-        write_output(folder / f"{number:0{digits}}-{name}.mlir", str(program))
-        say(f"wrote {folder / f'{number:0{digits}}-{name}.mlir'}")
-    from fxc.tools.emit_fx import python_text
-
-    write_output(folder / "graph.py", python_text(program))
-    say(f"wrote {folder / 'graph.py'}")
-    if options.target is not None:
-        write_kernels(program, options.target, folder)
-
-
-def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], train: bool) -> Program:
-    """The program of a SOURCE."""
+def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], train: bool) -> tuple[Program, tuple[Any, ...]]:
+    """The program of a SOURCE, and the inputs that it was captured at: none where it was captured before."""
     with progress(f"loading {source}"):
         from torch.export import ExportedProgram
 
@@ -180,9 +108,9 @@ def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], tra
         if isinstance(loaded.model, ExportedProgram):
             if route != "export" or dynamic_shapes:
                 raise CaptureError(f"{source} is captured already", hint="leave out --route and --dynamic-shapes")
-            return import_fx(loaded.model)
+            return import_fx(loaded.model), loaded.args
         shapes = parse_dynamic_shapes(dynamic_shapes, loaded.model, loaded.args)
-        return capture(loaded.model, loaded.args, route=route, dynamic_shapes=shapes)
+        return capture(loaded.model, loaded.args, route=route, dynamic_shapes=shapes), loaded.args
 
 
 def run_on(program: Program, pipeline: str, check_numerics: bool = False) -> None:

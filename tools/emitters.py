@@ -10,6 +10,7 @@ from types import MappingProxyType
 from xdsl.dialects.builtin import ModuleOp
 
 from fxc.dialects.syntax import print_module
+from fxc.errors import FxcError
 
 EMITTERS: Mapping[str, str] = MappingProxyType(
     {
@@ -34,9 +35,16 @@ class EmitOptions:
 
 
 def emit(name: str, module: ModuleOp, options: EmitOptions) -> str:
-    """The text of ``module`` in the format ``name``, a key of ``EMITTERS``."""
+    """The text of ``module`` in the format ``name``, a key of ``EMITTERS``. FxcError for whatever the emitter raises."""
     path, function = EMITTERS[name].split(":")
-    return getattr(importlib.import_module(path), function)(module, options)
+    try:
+        return getattr(importlib.import_module(path), function)(module, options)
+    except (FxcError, RecursionError):
+        raise
+    except Exception as error:  # a bug of the emitter, and still one message
+        text = (str(error).strip().splitlines() or [""])[0]
+        message = f"the module cannot be written as {name}: {type(error).__name__}: {text}"
+        raise FxcError(message, hint="--traceback shows where") from error
 
 
 def emit_mlir(module: ModuleOp, options: EmitOptions) -> str:

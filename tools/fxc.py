@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fxc.errors import FxcError, nearest
-from fxc.tools import capture_commands, lookup_commands, report_command, run_command, translate_command
+from fxc.tools import capture_commands, compile_command, lookup_commands, report_command, run_command, translate_command
 from fxc.tools.command_line import complain, run_in_process
 
 HELP = """Compile PyTorch models through MLIR text, and look at every step.
@@ -67,7 +67,7 @@ def command(traceback: bool) -> None:
 for _command in (
     capture_commands.import_command,
     run_command.run_command,
-    capture_commands.compile_command,
+    compile_command.compile_command,
     translate_command.translate_command,
     report_command.report_command,
     lookup_commands.passes_command,

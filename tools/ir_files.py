@@ -66,13 +66,13 @@ def load_program(
                 import_source(package)
         live = allowed(tuple(allow))
         importlib.import_module("torch")
-        from fxc.program import Program, load_state, state_names, weights_path
+        from fxc.program import Program, load_state, state_names, weights_beside
 
         context = new_context(live)
         module = read_module(context, text, shown)
         program = Program(module, {}, live, context)
         names = state_names(module) if need_weights else []
-        weights = weights_path(Path(file))
+        weights = weights_beside(Path(file))
         if names and (file == "-" or not weights.exists()):
             missing = "stdin has no weights" if file == "-" else f"{weights.name} is missing"
             raise WeightsError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fxc.backends.kernels import is_interpreted
 from fxc.dialects.target import CpuAttr, GpuAttr, target_of
 from fxc.dialects.tile import KernelOp
 from fxc.program import Program
@@ -12,21 +13,24 @@ from fxc.tools.emit_llvm import emit_llvm
 from fxc.tools.emitters import EmitOptions
 
 
-def write_kernels(program: Program, target: str, folder: Path) -> None:
+def write_kernels(program: Program, folder: Path) -> None:
     """``kernels.ll`` for a CPU; ``kernels/NAME.py`` and its binary for a GPU, the binary where Triton is installed."""
     if not any(isinstance(op, KernelOp) for op in program.module.ops):
         say("no kernels: PyTorch's own run every operator")
+    elif is_interpreted(target_of(program.module)):
+        say("no code is made of the kernels: the reference interpreter runs them as they are")
     elif isinstance(target_of(program.module), CpuAttr):
         write_output(folder / "kernels.ll", emit_llvm(program.module, EmitOptions()))
         say(f"wrote {folder / 'kernels.ll'}")
-    elif isinstance(target_of(program.module), GpuAttr):
-        _write_triton(program, target, folder / "kernels")
+    elif isinstance(machine := target_of(program.module), GpuAttr):
+        _write_triton(program, machine, folder / "kernels")
 
 
-def _write_triton(program: Program, target: str, folder: Path) -> None:
+def _write_triton(program: Program, machine: GpuAttr, folder: Path) -> None:
     from importlib.util import find_spec
 
     from fxc.backends.triton.ahead_of_time import compile_kernels
+    from fxc.backends.triton.device import compile_target
     from fxc.backends.triton.printer import print_kernels
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,6 +41,7 @@ def _write_triton(program: Program, target: str, folder: Path) -> None:
     if find_spec("triton") is None:
         say("Triton is not installed: pip install fxc[triton] compiles them as well")
         return
+    target = compile_target(machine)
     with progress(f"compiling {len(sources)} kernels for {target}"):
         compiled = compile_kernels(sources, target)
     for source, kernel in zip(sources, compiled, strict=True):

@@ -17,13 +17,9 @@ from fxc.dialects.autodiff import DEFINED, UNDEFINED, SubgraphOp
 from fxc.dialects.target import target_of
 from fxc.dialects.tile import KernelOp
 from fxc.passes import load
+from fxc.passes._sequences import LOWER_KERNELS, derivative
 from fxc.program import Program
 
-_PASSES = (
-    "lower-grad-of", "specialize-autograd-zero", "canonicalize", "cse", "constant-propagation", "dce",
-    "decompose-ops", "lower-simple-tuples", "batch-mm", "fuse", "dce",
-)  # fmt: skip
-_KERNELS = ("convert-fusion-to-linalg", "schedule", "tile")
 _specializing = RLock()
 """Held while a graph is made: the passes ask PyTorch, whose tracing changes classes of the whole process."""
 
@@ -72,8 +68,8 @@ class Derivative(torch.nn.Module):
         module = ModuleOp([op.clone() for op in source.module.ops if not isinstance(op, (FuncOp, KernelOp))])
         module.attributes.update(source.module.attributes)
         module.body.block.add_ops(functions)
-        for name in (*_PASSES, *(_KERNELS if kernels else ())):
-            load(name)().apply(source.context, module)
+        for name, options in (*derivative(reductions=kernels), *(LOWER_KERNELS if kernels else ())):
+            load(name)(**options).apply(source.context, module)
         module.verify()
         return Program(module, source.state, source.live, source.context)
 

@@ -6,6 +6,7 @@ Each op becomes the node that it was imported from, or the call that it means; n
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from functools import cache, partial
 from keyword import iskeyword
 from typing import Any
@@ -19,10 +20,14 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, Tenso
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from fxc.backends.derivatives import Derivative
+from fxc.backends.frozen import frozen_results, is_once, reads_once
 from fxc.backends.kernels import KernelLaunch
+from fxc.backends.module_tree import keep_persistence, set_module, set_tensor, training
+from fxc.backends.plan_nodes import PLAN_NODES
 from fxc.backends.second_derivatives import gives_second_derivatives
 from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, SubgraphOp, ZeroOp
 from fxc.dialects.effects import aliases
+from fxc.dialects.entry import STATE_KINDS
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fusion import YieldOp as GroupYieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
@@ -36,7 +41,7 @@ from fxc.dialects.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.errors import FxcError, InputError, WeightsError
 from fxc.location import module_stack, node_name, region_location, stack_trace
 from fxc.passes.autodiff._reverse import unreached_inputs
-from fxc.program import STATE_KINDS, Program, entry_function
+from fxc.program import Program, entry_function
 from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
 from fxc.semantics.modules import build_module
 from fxc.semantics.nesting import INPUTS, OUTPUTS, spec_of
@@ -60,6 +65,16 @@ def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
     return _Exporter(program).module(entry_function(program.module), lifted)
 
 
+def region_module(program: Program, region: Region, name: str) -> GraphModule:
+    """A region of a higher-order operator, called ``name``, as a module of its own."""
+    return _Body(_Exporter(program), torch.nn.Module(), "", region.block).region(region.block, name)
+
+
+def submodule(program: Program, path: str) -> torch.nn.Module:
+    """The module that the program calls at ``path``. TargetError for a class that a file may not name."""
+    return _Exporter(program).submodule(path)
+
+
 class _Exporter:
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -74,7 +89,7 @@ class _Exporter:
         root = torch.nn.Module()
         for name, declaration in self.tensors.items():
             if "." not in name or not self._in_region(name):
-                _set_tensor(root, name, self.tensor(name), declaration.kind.data, declaration.non_persistent is None)
+                set_tensor(root, name, self.tensor(name), declaration.kind.data, declaration.non_persistent is None)
         body = _Body(self, root, "", function.body.block)
         arguments = list(
             zip(function.body.block.args, _dictionaries(function.arg_attrs, len(function.body.block.args)), strict=True)
@@ -85,8 +100,8 @@ class _Exporter:
         if not lifted:
             self._finish(body, function)
         module = GraphModule(root, body.graph, class_name="GraphModule")
-        _keep_persistence(root, module)
-        module.training = _training(root)  # train() would change the mode of the modules that the graph calls
+        keep_persistence(root, module)
+        module.training = training(root)  # train() would change the mode of the modules that the graph calls
         return module
 
     def _in_region(self, name: str) -> bool:
@@ -97,7 +112,7 @@ class _Exporter:
     def _argument(self, body: _Body, value: BlockArgument, attributes: DictionaryAttr, lifted: bool) -> None:
         kind, name = _text(attributes, "fx.kind") or "input", _text(attributes, "fx.name") or value._name or f"arg{value.index}"
         if kind in STATE_KINDS and not lifted:
-            _set_tensor(body.root, name, self.tensor(name), kind, "fx.non_persistent" not in attributes.data)
+            set_tensor(body.root, name, self.tensor(name), kind, "fx.non_persistent" not in attributes.data)
             node = body.create("get_attr", name, (), {}, value._name, None)
         else:
             default = attributes.data.get("fx.default")
@@ -218,6 +233,10 @@ class _Body:
                 pass
             case LaunchOp():
                 self.launch(op)
+            case _ if type(op) in PLAN_NODES:
+                PLAN_NODES[type(op)](self, op)
+            case func.CallOp() if is_once(op) and self.has_state(op.operands):
+                self.frozen(op)
             case func.CallOp() | SubgraphOp():
                 self.function_call(op)
             case OutputOp():
@@ -243,7 +262,7 @@ class _Body:
         results = list(op.results)
         name = results[0]._name if len(results) == 1 else None
         node = self.create(kind, target, args, kwargs, name, op.location)
-        if packed or (len(results) == 1 and not _returns_sequence(op)):
+        if packed or (len(results) == 1 and not returns_sequence(op)):
             for result in results:
                 self.env[result] = node
             return
@@ -263,14 +282,14 @@ class _Body:
         elif isinstance(op, CallMethodOp):
             check_method(target)
         elif isinstance(op, CallModuleOp):
-            _set_module(self.root, target.removeprefix(self.prefix), self.exporter.submodule(target))
+            set_module(self.root, target.removeprefix(self.prefix), self.exporter.submodule(target))
             target = target.removeprefix(self.prefix)
         else:
             declaration = self.exporter.tensors.get(target)
             kind_of = declaration.kind.data if declaration is not None else "constant"
             tensor = self.exporter.tensor(target)
             target = target.removeprefix(self.prefix)
-            _set_tensor(self.root, target, tensor, kind_of, True)
+            set_tensor(self.root, target, tensor, kind_of, True)
         self.call(op, kind, target, python, keywords, True)
 
     def higher_order(self, op: HigherOrderOp) -> None:
@@ -299,7 +318,7 @@ class _Body:
             i += 1
             target = f"{name}_{i}"
         self.regions[target] = region
-        _set_module(self.root, target, self.region(region.block, name))
+        set_module(self.root, target, self.region(region.block, name))
         return target
 
     def region(self, block: Block, name: str) -> GraphModule:
@@ -318,6 +337,18 @@ class _Body:
         single = len(callee.function_type.outputs) == 1  # a subgraph may return more than the op has results
         operands = [self.saved(v) if isinstance(op, SubgraphOp) else self.env[v] for v in op.operands]
         self.call(op, "call_module", target, operands, {}, single)
+
+    def has_state(self, values: Sequence[SSAValue]) -> bool:
+        """Whether ``values`` are attributes; lifted, they are placeholders."""
+        return all(self.env[value].op == "get_attr" for value in values)
+
+    def frozen(self, op: func.CallOp) -> None:
+        """The results are attributes; the tensors that they are made of are not, unless others read these."""
+        for value, made in zip(op.results, frozen_results(self.exporter.program, op), strict=True):
+            self.env[value] = self.attribute(made, value)
+        for value in dict.fromkeys(op.operands):
+            if reads_once(value):
+                self.graph.erase_node(self.env.pop(value))
 
     def saved(self, value: SSAValue) -> Any:
         """``value`` for autograd to save: the write at the end must not reach it."""
@@ -351,7 +382,7 @@ class _Body:
                 twice=twice,
                 unreached=tuple(unreached_inputs(f)),
             )
-            _set_module(self.root, name, DifferentiableSubgraph(made))
+            set_module(self.root, name, DifferentiableSubgraph(made))
         operands = [self.env[value] for value in op.operands]
         for i in gradient.indices("captured_inputs"):
             operands[i] = self.saved(op.operands[i])
@@ -366,7 +397,7 @@ class _Body:
         i = 0
         while hasattr(self.root, name):
             name, i = f"{base}_{i}", i + 1
-        _set_module(self.root, name, KernelLaunch(op, target_of(self.exporter.program.module)))
+        set_module(self.root, name, KernelLaunch(op, target_of(self.exporter.program.module)))
         node = self.create("call_module", name, [self.env[value] for value in op.operands], {}, base, op.location)
         for i, result in enumerate(op.results):
             if result.uses:
@@ -374,13 +405,17 @@ class _Body:
 
     def constant(self, op: ConstantOp) -> Any:
         value = constant_value(op)
-        if not isinstance(value, torch.Tensor):
-            return value
+        return self.attribute(value, op.result) if isinstance(value, torch.Tensor) else value
+
+    def attribute(self, tensor: torch.Tensor, value: SSAValue) -> Node:
+        """``value`` as an attribute of the module that has this tensor."""
         while hasattr(self.root, f"_tensor_constant{self.constants}"):
             self.constants += 1
         name = f"_tensor_constant{self.constants}"
-        self.root.register_buffer(name, value, persistent=False)
-        return self.create("get_attr", name, (), {}, op.result._name or name, op.location)
+        self.root.register_buffer(name, tensor, persistent=False)
+        return self.create(
+            "get_attr", name, (), {}, value._name or name, value.owner.location if isinstance(value.owner, Operation) else None
+        )
 
 
 def _constant(leaf: SSAValue | Attribute) -> Any:
@@ -392,7 +427,7 @@ def _is_packed(op: HigherOrderOp) -> bool:
     return isinstance(op.results[0].type, (TupleType, NoneValueType, ValueType)) or not op.regions
 
 
-def _returns_sequence(op: Operation) -> bool:
+def returns_sequence(op: Operation) -> bool:
     """Whether PyTorch returns a tuple or list where ``op`` has one unpacked result."""
     if isinstance(op, TorchOp):
         returns = op.SCHEMA.returns
@@ -448,47 +483,3 @@ def _argument_names(in_spec: TreeSpec) -> list[str]:
     if in_spec.type is tuple and len(children) == 2 and children[0].type is tuple and children[1].type is dict:
         return [*(f"arg_{i}" for i in range(children[0].num_children)), *map(str, children[1].context)]
     return [f"arg_{i}" for i in range(in_spec.num_children)]
-
-
-def _owner(root: torch.nn.Module, path: str) -> tuple[torch.nn.Module, str]:
-    """The module that holds ``path``, made where it is missing, and the last name."""
-    *parents, last = path.split(".")
-    for name in parents:
-        child = getattr(root, name, None)
-        if not isinstance(child, torch.nn.Module):
-            child = torch.nn.Module()
-            root.add_module(name, child)
-        root = child
-    return root, last
-
-
-def _set_tensor(root: torch.nn.Module, path: str, tensor: torch.Tensor, kind: str, persistent: bool) -> None:
-    owner, name = _owner(root, path)
-    if getattr(owner, name, None) is tensor:
-        return
-    if kind == "parameter" and isinstance(tensor, torch.nn.Parameter):
-        owner.register_parameter(name, tensor)
-    elif kind == "parameter":
-        owner.register_parameter(name, torch.nn.Parameter(tensor, requires_grad=tensor.is_floating_point()))
-    elif kind == "buffer":
-        owner.register_buffer(name, tensor, persistent=persistent)
-    else:
-        setattr(owner, name, tensor)
-
-
-def _set_module(root: torch.nn.Module, path: str, module: torch.nn.Module) -> None:
-    owner, name = _owner(root, path)
-    owner.add_module(name, module)
-
-
-def _keep_persistence(root: torch.nn.Module, module: torch.nn.Module) -> None:
-    """GraphModule copies every buffer as a persistent one: those that are not are marked again."""
-    copies = dict(module.named_modules(remove_duplicate=False))
-    for path, owner in root.named_modules(remove_duplicate=False):
-        if path in copies:
-            copies[path]._non_persistent_buffers_set |= owner._non_persistent_buffers_set & copies[path]._buffers.keys()
-
-
-def _training(root: torch.nn.Module) -> bool:
-    """Train mode where a module that the graph calls is in it."""
-    return any(module.training for module in root.modules() if type(module) is not torch.nn.Module)

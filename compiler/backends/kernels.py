@@ -14,11 +14,13 @@ from typing import Any
 
 import torch
 
-from fxc.dialects.target import PRESETS, CpuAttr, GpuAttr, TargetAttr
+from fxc.dialects import plan
+from fxc.dialects.target import INTERPRETER, PRESETS, CpuAttr, GpuAttr, TargetAttr
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import PipelineError, nearest
 from fxc.runtime.cpu_features import features_named, host_features
-from fxc.semantics.tile_interpreter import launch
+from fxc.runtime.native_kernel import TensorKernel
+from fxc.semantics.tile_interpreter import launch, launch_into
 
 Runner = Callable[..., list[Any]]
 
@@ -29,16 +31,24 @@ BACKENDS: Mapping[type, str] = MappingProxyType({CpuAttr: "fxc.backends.cpu", Gp
 HOST = "host"
 """The name of the machine that this process runs on."""
 
+GPU = "cuda"
+"""The name of the GPU that is here, AMD's too, as PyTorch calls them."""
+
 
 def target_named(name: str) -> TargetAttr:
-    """The machine called ``name``: a preset of ``fxc.dialects.target``, or ``host``. PipelineError where there is none.
+    """The machine called ``name``: a preset of ``fxc.dialects.target``, ``host`` or ``cuda``. PipelineError for what is none.
 
-    ``host`` is the widest preset of a CPU that this one has the instructions of, so that a plan moves to others like it.
+    ``cuda`` is the GPU that is here. ``host`` is the widest preset of a CPU that this one has the instructions of, so that
+    a plan moves to others like it.
     """
     if name == HOST:
         return _host()
+    if name == GPU:
+        from fxc.backends.triton.device import device_target
+
+        return device_target()
     if name not in PRESETS:
-        names = [HOST, *PRESETS]
+        names = [HOST, GPU, *PRESETS]
         raise PipelineError(f"there is no target {name}", hint=nearest(name, names) or f"targets: {', '.join(names)}")
     return PRESETS[name]
 
@@ -54,16 +64,35 @@ def _host() -> CpuAttr:
     return CpuAttr.of(**widest.fields() | {"threads": torch.get_num_threads()})
 
 
+def is_interpreted(target: TargetAttr | None) -> bool:
+    """Whether the target is the reference interpreter."""
+    return isinstance(target, CpuAttr) and target.cpu.data == INTERPRETER
+
+
 def launch_runner(op: LaunchOp, target: TargetAttr | None) -> Runner:
-    """What runs ``op`` on ``target``: the reference interpreter, where no target is given or no backend compiles it."""
-    name = BACKENDS.get(type(target))
+    """What runs ``op`` on ``target``: the reference interpreter, where it is the target, there is none, or no backend compiles
+    the kernel for it."""
+    return _compiled(op, target) or (lambda *operands: launch(op, operands))
+
+
+def launch_writer(op: plan.LaunchOp, target: TargetAttr | None) -> Callable[..., None]:
+    """What runs ``op``, as ``launch_runner`` says: it takes the operands and then the tensors to write, and checks them all."""
+    compiled, count = _compiled(op, target), len(op.inputs)
+    if isinstance(compiled, TensorKernel):
+        return compiled.write
+    return lambda *values: launch_into(op, values[:count], values[count:])
+
+
+def _compiled(op: LaunchOp | plan.LaunchOp, target: TargetAttr | None) -> Runner | None:
+    name = None if is_interpreted(target) else BACKENDS.get(type(target))
     compiles = getattr(importlib.import_module(name), "launch_runner", None) if name is not None else None
-    compiled = compiles(op, target) if compiles is not None else None
-    return compiled or (lambda *operands: launch(op, operands))
+    return compiles(op, target) if compiles is not None else None
 
 
 class KernelLaunch(torch.nn.Module):
     """A ``tile.launch`` as a node of a graph: takes its operands, gives a list of new tensors."""
+
+    is_kernel = True
 
     def __init__(self, op: LaunchOp, target: TargetAttr | None) -> None:
         super().__init__()
@@ -71,5 +100,21 @@ class KernelLaunch(torch.nn.Module):
 
     def __call__(self, *operands: Any) -> list[Any]:
         return self.run(*operands)  # without Module's hooks, which cost more than a small kernel
+
+    forward = __call__
+
+
+class KernelWrite(torch.nn.Module):
+    """A ``plan.launch`` as a node of a graph: takes its operands and the tensors that it writes."""
+
+    is_kernel = True
+    _is_impure = True  # passes over FX graphs drop calls without a use otherwise
+
+    def __init__(self, op: plan.LaunchOp, target: TargetAttr | None) -> None:
+        super().__init__()
+        self.run = launch_writer(op, target)
+
+    def __call__(self, *values: Any) -> None:
+        self.run(*values)
 
     forward = __call__

@@ -17,6 +17,6 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     chosen = run_options(options)
 
     def compile_boxed(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        return make_boxed_func(compile_graph(aot_graph, chosen).forward)
+        return make_boxed_func(compile_graph(aot_graph, chosen))
 
     return aot_autograd(fw_compiler=compile_boxed)(graph, inputs)  # type: ignore[no-any-return]

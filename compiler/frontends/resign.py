@@ -10,11 +10,12 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
 from xdsl.ir import SSAValue
 
+from fxc.dialects.entry import STATE_KINDS
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.types import VALUE
 from fxc.dialects.values import str_attr
 from fxc.errors import CaptureError
-from fxc.program import STATE_KINDS, Program
+from fxc.program import Program
 from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.semantics.tensors import type_of
 from fxc.semantics.values import attribute_of

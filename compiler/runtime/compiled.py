@@ -21,7 +21,7 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.cache is None:
-            return self.plan(*args, **kwargs)
+            return self.plan.call(*args, **kwargs)
         plan = self.cache.plan_for(args, kwargs)
         plan.hits += 1
         return plan.run(args, kwargs)
@@ -52,5 +52,4 @@ class Compiled:
         return CacheStats(self.plan.hits, self.plan.misses, 0, 1) if self.cache is None else self.cache.stats
 
     def __repr__(self) -> str:
-        nodes = len(self.plan.graph.nodes)
-        return f"<fxc.Compiled of {len(self.signature.inputs)} inputs, {nodes} nodes{', training' if self.training else ''}>"
+        return repr(self.plan).replace(type(self.plan).__name__ + ":", "fxc.Compiled of")

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ctypes.util import find_library
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from fxc.errors import KernelError
 from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.native_function import python_symbols
 from fxc.runtime.openmp import openmp_symbols
 
 _LOCK = threading.RLock()  # llvmlite's own lock guards single calls, not the several of a load
+_MAGIC: Mapping[str, bytes] = MappingProxyType({"linux": b"\x7fELF", "darwin": b"\xcf\xfa\xed\xfe"})
+"""What an object file starts with."""
+_SMALLEST = 64
+"""Bytes of the header of one."""
 _ENGINES = list[Any]()  # code lives as long as the process: callables hold bare addresses of it
 
 
@@ -24,7 +31,7 @@ def _initialize() -> None:
     llvm.initialize_native_asmprinter()
     if (mathematics := find_library("m")) is not None:
         llvm.load_library_permanently(mathematics)
-    for name, address in openmp_symbols().items():
+    for name, address in {**openmp_symbols(), **python_symbols()}.items():
         llvm.add_symbol(name, address)
 
 
@@ -38,6 +45,8 @@ def target_machine(features: CpuFeatures) -> llvm.TargetMachine:
 
 def load_object(code: bytes, names: Iterable[str], features: CpuFeatures) -> dict[str, int]:
     """The addresses of functions of an object file. KernelError where the file cannot be loaded or lacks one."""
+    if not code.startswith(_MAGIC.get(sys.platform, b"")) or len(code) < _SMALLEST:  # LLVM would crash
+        raise KernelError("machine code that cannot be loaded: it is no object file")
     with _LOCK:
         try:
             reference = llvm.ObjectFileRef.from_data(code)

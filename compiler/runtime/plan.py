@@ -1,19 +1,27 @@
-"""What runs after the pipeline: an FX graph behind a check of its inputs."""
+"""What runs after the pipeline: a host program or an FX graph, behind a check of its inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from copy import copy, deepcopy
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from operator import getitem
 from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 
+from fxc.errors import PipelineError
 from fxc.runtime import autocast
 from fxc.runtime.autograd import DifferentiableSubgraph
+from fxc.runtime.cuda_graphs import CudaGraphs, GraphDriver
 from fxc.runtime.direct_call import direct_call
+from fxc.runtime.entry import entry
+from fxc.runtime.host_program import HostProgram
 from fxc.runtime.signature import Signature
 
 
@@ -21,10 +29,13 @@ from fxc.runtime.signature import Signature
 class PlanStats:
     """What a plan does, what it cost to make, and how it was used; ``str()`` is a table.
 
-    ``ops``: calls in the graph and its subgraphs, ``getitem`` apart. ``library_calls``: those of them that PyTorch's own
-    kernels run. ``subgraph_calls``: calls of functions, branches and loop bodies. ``parameter_bytes``: memory of parameters,
-    buffers and constants, what is shared counted once. ``times``: milliseconds a stage. ``hits``: calls that fitted,
-    ``misses``: calls that were refused or that made the plan; of threads that call at one moment some may not be counted.
+    ``ops``: calls in the program and its subgraphs. ``launches``: those of them that start kernels of ours, ``library_calls``:
+    those that PyTorch's own kernels run. ``subgraph_calls``: calls of functions, branches and loop bodies. ``parameter_bytes``:
+    memory of parameters, buffers and constants, what is shared counted once. Of a host program ``allocations``: tensors made,
+    results among them; ``arena_bytes``: memory that buffers within a call share, ``peak_bytes``: the most of it that is in use
+    at one moment, ``sum_bytes``: what the buffers would take apart, ``lower_bound_bytes``: what no placing gets below.
+    ``times``: milliseconds a stage. ``hits``: calls that fitted, ``misses``: calls that were refused or that made the plan; of
+    threads that call at one moment some may not be counted.
     """
 
     ops: int
@@ -34,32 +45,67 @@ class PlanStats:
     times: Mapping[str, float] = field(default_factory=dict)
     hits: int = 0
     misses: int = 0
+    launches: int = 0
+    allocations: int = 0
+    arena_bytes: int = 0
+    peak_bytes: int = 0
+    sum_bytes: int = 0
+    lower_bound_bytes: int = 0
 
     def __str__(self) -> str:
-        names = ("ops", "library_calls", "subgraph_calls", "parameter_bytes", "hits", "misses")
-        rows = [f"{name.replace('_', ' '):32} {getattr(self, name):>12,}" for name in names]
+        counts = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "times"}
+        rows = [f"{name.replace('_', ' '):32} {value:>12,}" for name, value in counts.items()]
         return "\n".join([*rows, *(f"{name:32} {time:>9,.1f} ms" for name, time in self.times.items())])
 
 
 class Plan:
-    """``module`` on inputs that fit ``signature``.
+    """What runs on inputs that fit ``signature``: ``host``, a program with kernels, or else the graph of ``module``.
 
     ``ir``: the program that it was made of, where one is kept. ``module``: a GraphModule, where each value is released after
-    its last use; ``code``: it as Python. ``training``: whether results carry gradients. Editing ``module.graph`` and
-    ``module.recompile()`` change what runs.
+    its last use; ``code``: what runs, as Python. ``training``: whether results carry gradients. Where the graph runs, editing
+    ``module.graph`` and ``module.recompile()`` change what runs. Where a host program does, the graph is another form of it,
+    which runs on tensors that are not plain ones: fake tensors, subclasses.
     """
 
     ir: Any = None
 
     def __init__(
-        self, module: GraphModule, signature: Signature, training: bool, times: Mapping[str, float] | None = None
+        self,
+        module: GraphModule | Callable[[], GraphModule],
+        signature: Signature,
+        training: bool,
+        times: Mapping[str, float] | None = None,
+        host: HostProgram | None = None,
     ) -> None:
-        self.module, self.signature, self.training = module, signature, training
+        self._module, self.host = module, host
+        self.signature, self.training = signature, training
         self.times = MappingProxyType(dict(times or {}))
         self.hits, self.misses = 0, 0
+        self._bind()
+
+    def _bind(self) -> None:
+        """What stands for this plan and no copy of it."""
         self._direct: tuple[str, Callable[..., Any] | None] = ("", None)
+        self.call = self._checked if self.host is None else entry(self.host, self.signature, self._other, self)
+
+    def use_cuda_graphs(self, driver: GraphDriver | None = None) -> None:
+        """From the next call on the host program runs as CUDA graphs; ``driver`` stands for the accelerator.
+
+        PipelineError where there is no accelerator, or a graph runs.
+        """
+        if self.host is None:
+            hint = "name a target; training plans and those of free sizes stay graphs"
+            raise PipelineError("cuda_graphs is on, but this plan is no host program", hint=hint)
+        self.host.main = CudaGraphs(self.host, driver)
+        self._bind()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(*args, **kwargs)
+
+    def _checked(self, *args: Any, **kwargs: Any) -> Any:
+        return self._other(args, kwargs)
+
+    def _other(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self.signature.fits(args, kwargs):
             self.misses += 1
             self.signature.check(args, kwargs)
@@ -71,14 +117,32 @@ class Plan:
         if autocast.is_on():
             with autocast.off():
                 return self.run(args, kwargs)
-        # forward, not __call__: a plan has no hooks, and GraphModule's wrappers cost more than the whole check
-        forward = self.module.forward if kwargs else self._forward()
+        forward = self._forward(args, kwargs)
         if self.training or not torch.is_grad_enabled():
-            return forward(*args, **kwargs)
-        with torch.no_grad():
-            return forward(*args, **kwargs)
+            return forward()
+        torch._C._set_grad_enabled(False)  # torch.no_grad() costs more than a small kernel
+        try:
+            return forward()
+        finally:
+            torch._C._set_grad_enabled(True)
 
-    def _forward(self) -> Callable[..., Any]:
+    def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
+        """What is to run for these inputs."""
+        leaves = None if self.host is None else self.signature.leaves(args, kwargs)
+        if self.host is not None and leaves is not None and self.host.takes(leaves):
+            return partial(self.host.main, *leaves)
+        fake = next((leaf for leaf in leaves or () if isinstance(leaf, FakeTensor)), None)
+        if fake is not None:  # buffers are to be fake, too
+            return partial(_within, fake.fake_mode, partial(self.module.forward, *args, **kwargs))
+        # forward, not __call__: a plan has no hooks, and GraphModule's wrappers cost more than the whole check
+        return partial(self.module.forward if kwargs else self._direct_forward(), *args, **kwargs)
+
+    def run_module(self, args: tuple[Any, ...]) -> Any:
+        """The results of ``module``, whose kernels check what they are given and copy what lies otherwise."""
+        with torch.no_grad():
+            return self.module.forward(*args)
+
+    def _direct_forward(self) -> Callable[..., Any]:
         """What to call with positional arguments; made anew where the module was recompiled."""
         code, direct = self._direct
         if code is not self.module._code:
@@ -87,32 +151,55 @@ class Plan:
         return direct or self.module.forward
 
     @property
+    def module(self) -> GraphModule:
+        """The FX graph, made when it is first asked for where a host program runs."""
+        if not isinstance(self._module, GraphModule):
+            self._module = self._module()
+        return self._module
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
+        """With copies of its tensors, and counts of its own from here on."""
+        made = copy(self)
+        made._module, made.host = deepcopy(self.module, memo), deepcopy(self.host, memo)
+        made._bind()
+        return made
+
+    @property
     def graph(self) -> Graph:
-        """The FX graph that runs."""
+        """The graph of ``module``."""
         return self.module.graph
 
     @property
     def code(self) -> str:
-        """The graph as Python, as it runs."""
-        return self.module.code.strip() + "\n"
+        """What runs, as Python."""
+        return (self.module.code if self.host is None else self.host.source).strip() + "\n"
 
     @property
     def stats(self) -> PlanStats:
         """Counts as of now."""
+        used = {"times": self.times, "hits": self.hits, "misses": self.misses}
+        if self.host is not None:
+            facts = self.host.facts
+            ops = facts.launches + facts.library_calls + facts.subgraph_calls
+            return PlanStats(ops=ops, parameter_bytes=sum(_storages(self.host.tensors()).values()), **asdict(facts), **used)
         nodes = list(_calls(self.module))
         return PlanStats(
             ops=len(nodes),
+            launches=sum(_is_launch(owner, node) for owner, node in nodes),
             library_calls=sum(_is_library_call(owner, node) for owner, node in nodes),
             subgraph_calls=sum(_is_subgraph_call(owner, node) for owner, node in nodes),
-            parameter_bytes=sum(_storages(self.module).values()),
-            times=self.times,
-            hits=self.hits,
-            misses=self.misses,
+            parameter_bytes=sum(_storages(_tensors(self.module)).values()),
+            **used,
         )
 
     def __repr__(self) -> str:
-        training = ", training" if self.training else ""
-        return f"<{type(self).__name__}: {len(self.signature.inputs)} inputs, {len(self.graph.nodes)} nodes{training}>"
+        size = f"{len(self.graph.nodes)} nodes" if self.host is None else f"{self.host.facts.launches} kernels"
+        return f"<{type(self).__name__}: {len(self.signature.inputs)} inputs, {size}{', training' if self.training else ''}>"
+
+
+def _within(region: AbstractContextManager[Any], function: Callable[[], Any]) -> Any:
+    with region:
+        return function()
 
 
 def _calls(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
@@ -130,19 +217,26 @@ def _is_subgraph_call(owner: GraphModule, node: Node) -> bool:
     return isinstance(node.target, torch._ops.HigherOrderOperator)
 
 
+def _is_launch(owner: GraphModule, node: Node) -> bool:
+    """Whether a kernel of ours computes the node."""
+    return node.op == "call_module" and getattr(owner.get_submodule(str(node.target)), "is_kernel", False)
+
+
 def _is_library_call(owner: GraphModule, node: Node) -> bool:
     """Whether PyTorch computes the node: operators, functions, methods and modules, not arithmetic on host numbers."""
-    if _is_subgraph_call(owner, node):
+    if _is_subgraph_call(owner, node) or _is_launch(owner, node):
         return False
     return node.op != "call_function" or getattr(node.target, "__module__", "") not in ("_operator", "builtins", "math")
 
 
-def _storages(module: GraphModule) -> dict[int, int]:
-    """Size by storage of the tensors that a plan holds."""
-    sizes = dict[int, int]()
+def _tensors(module: GraphModule) -> Iterator[Any]:
+    """The tensors that a plan holds, and other things."""
     for owner in module.modules():
-        for value in (*owner._parameters.values(), *owner._buffers.values(), *owner.__dict__.values()):
-            if isinstance(value, torch.Tensor) and value.layout is torch.strided:
-                storage = value.untyped_storage()
-                sizes[storage._cdata] = storage.nbytes()
-    return sizes
+        yield from (*owner._parameters.values(), *owner._buffers.values(), *owner.__dict__.values())
+
+
+def _storages(values: Iterable[Any]) -> dict[int, int]:
+    """Size by storage of the tensors among ``values``."""
+    tensors = (value for value in values if isinstance(value, torch.Tensor) and value.layout is torch.strided)
+    storages = (tensor.untyped_storage() for tensor in tensors)
+    return {storage._cdata: storage.nbytes() for storage in storages}

@@ -17,6 +17,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 from fxc.errors import InputError
 from fxc.runtime import autocast
 
+_TENSOR, _STRIDED = torch.Tensor, torch.strided
 Dim = int | str
 """A number, or an expression in symbols: equal symbols must get equal values within their bounds."""
 
@@ -32,7 +33,7 @@ ANY: Final = _Any()
 
 @dataclass(frozen=True)
 class TensorInput:
-    """A tensor input. ``strides`` is None for a contiguous one."""
+    """A tensor input. ``strides`` is None for a contiguous one. ``moves``: it may come on any device."""
 
     name: str
     dtype: str
@@ -40,6 +41,7 @@ class TensorInput:
     device: str
     strides: tuple[Dim, ...] | None = None
     layout: str = "strided"
+    moves: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class Signature:
         leaves = self.leaves(args, kwargs)
         return leaves is not None and self.fits_leaves(leaves)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether the inputs come as positional arguments, none of them nested."""
+        return type(self._nest) is int
+
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
         """The inputs in order, or None where they are nested otherwise."""
         nest = self._nest
@@ -99,10 +106,10 @@ class Signature:
         if self._plain is not None:
             for value, (dtype, sizes) in zip(leaves, self._plain, strict=True):
                 if (
-                    not isinstance(value, torch.Tensor)
+                    not isinstance(value, _TENSOR)
                     or value.shape != sizes
                     or value.dtype is not dtype
-                    or not (value.is_cpu and value.is_contiguous())
+                    or not (value.is_cpu and value.layout is _STRIDED and value.is_contiguous())
                 ):
                     return False
             return True
@@ -126,9 +133,10 @@ class Signature:
                     return False
                 continue
             if (
-                not isinstance(value, torch.Tensor)
+                not isinstance(value, _TENSOR)
                 or value.dtype is not dtype
                 or not (value.is_cpu if device is None else value.device == device)
+                or value.layout is not _STRIDED
                 or not (value.is_contiguous() if strides is None else value.stride() == strides)
             ):
                 return False
@@ -192,7 +200,9 @@ class Signature:
             raise InputError(f"input {spec.name} is a {type(value).__name__}, but a tensor is expected")
         if str(value.dtype) != f"torch.{spec.dtype}":
             raise InputError(f"input {spec.name} has dtype {value.dtype}, but torch.{spec.dtype} is expected", hint=_RECOMPILE)
-        if str(value.device) != spec.device:
+        if spec.moves and value.is_meta:
+            raise InputError(f"input {spec.name} is on meta, where tensors hold no numbers", hint="move it before")
+        if not spec.moves and str(value.device) != spec.device:
             raise InputError(f"input {spec.name} is on {value.device}, not on {spec.device}", hint="move it with .to(...)")
         if str(value.layout) != f"torch.{spec.layout}":
             raise InputError(f"input {spec.name} has layout {value.layout}, but torch.{spec.layout} is expected")
@@ -285,7 +295,7 @@ def _test_of(spec: TensorInput | OtherInput, bounds: Mapping[str, tuple[int, int
         raise InputError(f"input {spec.name}: PyTorch has no dtype {spec.dtype}")
     static = all(isinstance(size, int) for size in spec.sizes)
     idle = any(size in (0, 1) for size in spec.sizes)  # the stride of such a dimension may be any
-    if spec.layout != "strided" or (spec.strides is not None and (idle or not static)):
+    if spec.moves or spec.layout != "strided" or (spec.strides is not None and (idle or not static)):
         return None
     place = None if device == torch.device("cpu") else device
     if static:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from fxc.dialects.semantics import Jvp, Vjp
+import fxc.semantics.random_numbers  # noqa: F401  # registers fxc::uniform
+from fxc.dialects.semantics import Jvp, OutVariant, Vjp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
 from fxc.dialects.types import SYMBOLS
@@ -24,22 +25,27 @@ from fxc.semantics.differentiate import Differentiator
 from fxc.semantics.functionalize import functionalize
 from fxc.semantics.inference import TypeInference
 from fxc.semantics.interpret import Interpreter
+from fxc.semantics.out_variants import out_variant
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.values import attribute_of, literal_of, tensor_of, value_of
 
 __all__ = ["TorchSemantics"]
 
+Times = Callable[[Sequence[ModuleOp]], Sequence[float] | None]
+
 
 class TorchSemantics:
-    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live`` as in ``fxc.program.Program``."""
+    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live`` as in ``fxc.program.Program``; ``times`` measures programs."""
 
-    def __init__(self, live: dict[str, Any] | None = None) -> None:
+    def __init__(self, live: dict[str, Any] | None = None, times: Times | None = None) -> None:
         self.live = live if live is not None else {}
+        self._times = times
         self._interpreter = Interpreter({})
         self._differentiator = Differentiator(self._interpreter)
         self._inference = TypeInference()
         self._decompositions = dict[Hashable, FuncOp | None]()
         self._autocasts = dict[Hashable, Mapping[int, str]]()
+        self._out_variants = dict[Hashable, OutVariant | None]()
 
     def infer(self, op: Operation) -> Sequence[Attribute]:
         return self._inference.infer(op, symbols_around(op))
@@ -84,6 +90,13 @@ class TorchSemantics:
         found = self._decompositions[key]
         return None if found is None else found.clone()
 
+    def out_variant(self, op: Operation) -> OutVariant | None:
+        symbols = symbols_around(op)
+        key = call_key(op, symbols)
+        if key not in self._out_variants:
+            self._out_variants[key] = out_variant(op, symbols, self._interpreter)
+        return self._out_variants[key]
+
     def autocast(self, op: Operation, state: Mapping[str, str | None]) -> Mapping[int, str]:
         symbols = symbols_around(op)
         key = call_key(op, symbols), tuple(state.items())
@@ -102,6 +115,9 @@ class TorchSemantics:
 
     def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:
         return self._differentiator.jvp(op, needs, symbols_around(op))
+
+    def times(self, modules: Sequence[ModuleOp]) -> Sequence[float] | None:
+        return None if self._times is None else self._times(modules)
 
 
 def symbols_around(op: Operation) -> DictionaryAttr | None:

@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from fxc.dialects.fx import CallMethodOp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.values import Tree
+from fxc.semantics import plan_interpreter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.tile_interpreter import launch
 
@@ -41,6 +42,9 @@ class Float64Interpreter(Interpreter):
 
     def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
         return launch(op, operands, wide=True)
+
+    def plan(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
+        return plan_interpreter.run(op, operands, wide=True)
 
     def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
         if isinstance(op, CallMethodOp) and (method := _METHODS.get(op.call_target() or "")) is not None:

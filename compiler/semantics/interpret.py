@@ -1,4 +1,4 @@
-"""The reference interpreter: runs the ``fx`` and ``torch`` levels op by op on whatever torch values it is given.
+"""The reference interpreter: runs the ``fx``, ``torch`` and ``plan`` levels op by op on whatever torch values it is given.
 
 Real tensors give results, fake tensors give types, traced tensors give graphs: the meaning of an op is the call itself.
 """
@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import TensorType, TupleType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
-from fxc.dialects import fusion, types
+from fxc.dialects import fusion, plan, types
 from fxc.dialects.autodiff import (
     AddOp,
     AnyNonzeroOp,
@@ -36,7 +36,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import ValueType
 from fxc.dialects.values import FunctionAttr, RegionAttr, Tree
 from fxc.errors import FxcError, InputError, TargetError
-from fxc.semantics import autograd_functions, linalg_interpreter
+from fxc.semantics import autograd_functions, linalg_interpreter, plan_interpreter
 from fxc.semantics.scalar_ops import scalar_op
 from fxc.semantics.targets import (
     check_attribute,
@@ -144,12 +144,14 @@ class Interpreter:
                 return self.block(op.body.block, (), _mutable(env))
             case LaunchOp():
                 return self.launch(op, [env[value] for value in op.operands])
+            case _ if isinstance(op, plan_interpreter.OPS):
+                return self.plan(op, [env[value] for value in op.operands])
             case AnyNonzeroOp() | AddOp() | SumToSizeOp() | MaterializeOp():
                 return [_gradient(op, self.python(op.trees()[0], env))]
             case ZeroOp():
                 return [None]
             case _ if isinstance(op, linalg_interpreter.OPS):
-                return [linalg_interpreter.run(op, [env[value] for value in op.operands])]
+                return [linalg_interpreter.run(op, _mutable(env))]
             case arith.ConstantOp():
                 return [scalar_op(op, [])]
             case _:
@@ -160,6 +162,12 @@ class Interpreter:
         if _is_concrete(list(operands)):
             return launch(op, operands)
         return [layout.new() for layout in result_layouts(op)]
+
+    def plan(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
+        """What an op of the ``plan`` level gives. Kernels run on real tensors only: others hold no numbers to write."""
+        if isinstance(op, plan.LaunchOp) and not _is_concrete(list(operands)):
+            return []
+        return plan_interpreter.run(op, operands)
 
     def python(self, trees: Sequence[Tree], env: Mapping[SSAValue, Any]) -> list[Any]:
         def leaf(value: SSAValue | Attribute) -> Any:

@@ -4,18 +4,28 @@ step."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import MutableMapping, Sequence
+from typing import Any
 
 import torch
-from xdsl.dialects import tensor
+from xdsl.dialects import affine, arith, cf, scf, tensor
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSymExpr,
+)
 
 from fxc.dialects import types
-from fxc.errors import InputError
+from fxc.errors import BoundsError, InputError
 from fxc.semantics.scalar_ops import scalar_op
 from fxc.semantics.values import torch_dtype
 
@@ -23,8 +33,12 @@ OPS = (linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.ConcatOp)
 """What ``run`` runs, besides ops on scalars."""
 
 
-def run(op: Operation, values: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The result of ``op``: a new tensor as its type says. InputError for other ops than ``OPS``."""
+def run(op: Operation, surroundings: MutableMapping[SSAValue, Any]) -> torch.Tensor:
+    """The result of ``op``, a new tensor as its type says, for the values around it.
+
+    InputError for other ops than ``OPS``, BoundsError for what is read outside of a tensor or asserted and not so.
+    """
+    values = [surroundings[value] for value in op.operands]
     type = op.results[0].type
     assert isinstance(type, TensorType)
     result = _empty(type)
@@ -36,7 +50,7 @@ def run(op: Operation, values: Sequence[torch.Tensor]) -> torch.Tensor:
         case tensor.ConcatOp():
             return result.copy_(torch.cat(list(values), op.dim.value.data))
         case linalg.GenericOp():
-            return result.copy_(_generic(op, values))
+            return result.copy_(_generic(op, values, surroundings))
         case _:
             raise InputError(f"the linalg level has no {op.name}")
 
@@ -48,7 +62,9 @@ def _empty(type: TensorType) -> torch.Tensor:
     return torch.empty_strided(shape, steps, dtype=dtype, device=device)
 
 
-def _generic(op: linalg.GenericOp, values: Sequence[torch.Tensor]) -> torch.Tensor:
+def _generic(
+    op: linalg.GenericOp, values: Sequence[torch.Tensor], surroundings: MutableMapping[SSAValue, torch.Tensor]
+) -> torch.Tensor:
     """What a generic with one output gives: one step for each point of the loops that are reduced."""
     *maps, out_map = [attribute.data for attribute in op.indexing_maps]
     *inputs, result = values
@@ -60,7 +76,9 @@ def _generic(op: linalg.GenericOp, values: Sequence[torch.Tensor]) -> torch.Tens
     for point in itertools.product(*(range(sizes[dim]) for dim in reduced)):
         loops = _loops(sizes, dict(zip(reduced, point, strict=True)), kept)
         elements = [_read(source, map, loops) for source, map in zip(inputs, maps, strict=True)]
-        result = _body(op.body.block, [*elements, result], loops).expand(result.shape)
+        own: dict[SSAValue, torch.Tensor] = dict(zip(op.body.block.args, [*elements, result], strict=True))
+        env = ChainMap(own, surroundings)
+        result = _Body(env, loops).run(op.body.block, torch.tensor(0 not in result.shape)).expand(result.shape)
     return result
 
 
@@ -76,14 +94,16 @@ def _read(source: torch.Tensor, map: AffineMap, loops: Sequence[torch.Tensor]) -
     return source[tuple(_evaluate(expression, loops) for expression in map.results)]
 
 
-def _evaluate(expression: AffineExpr, loops: Sequence[torch.Tensor]) -> torch.Tensor:
+def _evaluate(expression: AffineExpr, loops: Sequence[torch.Tensor], symbols: Sequence[torch.Tensor] = ()) -> torch.Tensor:
     match expression:
+        case AffineSymExpr():
+            return symbols[expression.position]
         case AffineDimExpr():
             return loops[expression.position]
         case AffineConstantExpr():
             return torch.tensor(expression.value)
         case AffineBinaryOpExpr():
-            left, right = _evaluate(expression.lhs, loops), _evaluate(expression.rhs, loops)
+            left, right = (_evaluate(side, loops, symbols) for side in (expression.lhs, expression.rhs))
             match expression.kind:
                 case AffineBinaryOpKind.Add:
                     return left + right
@@ -98,13 +118,51 @@ def _evaluate(expression: AffineExpr, loops: Sequence[torch.Tensor]) -> torch.Te
     raise InputError(f"no index expression: {expression}")
 
 
-def _body(block: Block, arguments: Sequence[torch.Tensor], loops: Sequence[torch.Tensor]) -> torch.Tensor:
-    env: dict[SSAValue, torch.Tensor] = dict(zip(block.args, arguments, strict=True))
-    for op in block.ops:
-        if isinstance(op, linalg.YieldOp):
-            return env[op.operands[0]]
-        if isinstance(op, linalg.IndexOp):
-            env[op.result] = loops[op.dim.value.data]
-        else:
-            env[op.results[0]] = scalar_op(op, [env[value] for value in op.operands])
-    raise InputError("the body of a linalg.generic must end in linalg.yield")
+class _Body:
+    """A body that runs on all elements at once. ``env``: its values, and those that it sees of the surroundings."""
+
+    def __init__(self, env: MutableMapping[SSAValue, torch.Tensor], loops: Sequence[torch.Tensor]) -> None:
+        self.env, self.loops = env, loops
+
+    def run(self, block: Block, taken: torch.Tensor) -> torch.Tensor:
+        """What ``block`` yields for the elements for which it is ``taken``, and anything for others."""
+        for op in block.ops:
+            values = [self.env[value] for value in op.operands]
+            match op:
+                case linalg.YieldOp() | scf.YieldOp():
+                    return values[0]
+                case linalg.IndexOp():
+                    self.env[op.result] = self.loops[op.dim.value.data]
+                case affine.ApplyOp():
+                    map = op.map.data
+                    self.env[op.result] = _evaluate(map.results[0], values[: map.num_dims], values[map.num_dims :])
+                case cf.AssertOp():
+                    if not (values[0] | ~taken).all():
+                        raise BoundsError(op.msg.data)
+                case tensor.ExtractOp():
+                    self.env[op.result] = _extracted(values[0], values[1:], taken)
+                case scf.IfOp():
+                    yes, no = (
+                        self.run(op.true_region.block, taken & values[0]),
+                        self.run(op.false_region.block, taken & ~values[0]),
+                    )
+                    self.env[op.results[0]] = torch.where(values[0], yes, no)
+                case arith.IndexCastOp():
+                    self.env[op.result] = values[0].long()
+                case _:
+                    self.env[op.results[0]] = scalar_op(op, values)
+        raise InputError("the body of a linalg.generic must end in linalg.yield")
+
+
+def _extracted(source: torch.Tensor, index: Sequence[torch.Tensor], taken: torch.Tensor) -> torch.Tensor:
+    """The elements of ``source`` at ``index``; where it is not ``taken``, anything."""
+    if not source.numel():
+        if taken.any():
+            raise BoundsError("a tensor without elements is read")
+        return torch.zeros((), dtype=source.dtype)
+    shape = torch.broadcast_shapes(taken.shape, *(place.shape for place in index))
+    outside = [(place < 0) | (place >= size) for place, size in zip(index, source.shape, strict=True)]
+    if any((taken & wrong).any() for wrong in outside):
+        raise BoundsError("a place outside of a tensor is read")
+    safe = [torch.where(taken, place, 0).expand(shape) for place in index]
+    return source[tuple(safe)] if safe else source

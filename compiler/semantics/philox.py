@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-_WORD = 0xFFFFFFFF
+WORD = 0xFFFFFFFF
+"""The largest word of 32 bits."""
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 
@@ -17,7 +18,7 @@ def philox(counter: Sequence[torch.Tensor], key: Sequence[torch.Tensor]) -> list
     for _ in range(10):
         (high0, low0), (high1, low1) = (_product(m, word) for m, word in zip(_MULTIPLIERS, words[::2], strict=True))
         words = [high1 ^ words[1] ^ keys[0], low1, high0 ^ words[3] ^ keys[1], low0]
-        keys = [(k + weyl) & _WORD for k, weyl in zip(keys, _WEYL, strict=True)]
+        keys = [(k + weyl) & WORD for k, weyl in zip(keys, _WEYL, strict=True)]
     return words
 
 
@@ -26,7 +27,7 @@ def random_bits(seed: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     seed, offsets = torch.broadcast_tensors(seed, offsets)
     block = offsets >> 2
     zero = torch.zeros_like(block)
-    words = philox([block & _WORD, (block >> 32) & _WORD, zero, zero], [seed & _WORD, (seed >> 32) & _WORD])
+    words = philox([block & WORD, (block >> 32) & WORD, zero, zero], [seed & WORD, (seed >> 32) & WORD])
     chosen = torch.stack(words).gather(0, (offsets & 3).unsqueeze(0)).squeeze(0)
     return chosen.to(torch.int32)
 
@@ -36,4 +37,4 @@ def _product(constant: int, word: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
     low, high = word & 0xFFFF, word >> 16
     a, b = constant * low, constant * high  # below 2**48
     middle = (a >> 16) + (b & 0xFFFFFFFF)
-    return ((b >> 32) + (middle >> 32) << 16) + ((middle & _WORD) >> 16) & _WORD, (a & 0xFFFF | middle << 16) & _WORD
+    return ((b >> 32) + (middle >> 32) << 16) + ((middle & WORD) >> 16) & WORD, (a & 0xFFFF | middle << 16) & WORD

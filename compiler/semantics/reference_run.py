@@ -15,18 +15,18 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
+from fxc.dialects.entry import STATE_KINDS
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import SYMBOLS, ValueType
 from fxc.errors import InputError
+from fxc.semantics import plan_interpreter
 from fxc.semantics.binding import Binding, without_new_values
 from fxc.semantics.float64 import Float64Interpreter, widened
 from fxc.semantics.interpret import Interpreter, Watch
 from fxc.semantics.seeded import Seeded
-
-STATE_KINDS = ("parameter", "buffer", "constant")
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,7 @@ _RUNNABLE = (
     CallModuleOp,
     GetAttrOp,
     LaunchOp,
+    *plan_interpreter.OPS,
     OutputOp,
     func.ReturnOp,
 )

@@ -1,4 +1,4 @@
-"""Ops of ``arith``, ``math`` and ``tile.math`` on scalars, run on torch tensors: each element apart."""
+"""Ops of ``arith``, ``math``, ``tile.math`` and ``tile.random`` on scalars, run on torch tensors: each element apart."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
 from xdsl.ir import Attribute, Operation
 
-from fxc.dialects.tile.blocks import MathOp
+from fxc.dialects.tile.blocks import MathOp, RandomOp
 from fxc.errors import InputError
+from fxc.semantics.philox import random_bits
 from fxc.semantics.tile_ops import BINARY, CASTS, FLOAT_COMPARISONS, FUNCTIONS, INTEGER_COMPARISONS
 from fxc.semantics.values import torch_dtype
 
@@ -40,6 +41,8 @@ def scalar_op(op: Operation, values: Sequence[torch.Tensor]) -> torch.Tensor:
             return values[0].view(element_dtype(op.result.type))
         case MathOp():
             return FUNCTIONS[op.kind.data](*values)
+        case RandomOp():
+            return random_bits(*values)
     raise InputError(f"{op.name} is no op on scalars that the interpreter knows")
 
 

@@ -17,7 +17,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from fxc.dialects import tile, types
+from fxc.dialects import plan, tile, types
 from fxc.dialects.tile.kernel import INIT, KernelOp, LaunchOp
 from fxc.dialects.tile.types import PtrType, element_of, shape_of
 from fxc.errors import FxcError
@@ -56,7 +56,21 @@ def launch(op: LaunchOp, operands: Sequence[Any], *, wide: bool = False) -> list
     return results
 
 
-def kernel_of(op: LaunchOp) -> KernelOp:
+def launch_into(op: plan.LaunchOp, inputs: Sequence[Any], outs: Sequence[Tensor], *, wide: bool = False) -> None:
+    """Runs the kernel of ``op`` on tensors that are there. KernelError as ``run_kernel``, and where one of ``outs`` is not laid
+    out as its type says."""
+    kernel = kernel_of(op)
+    count = len(kernel.inputs())
+    tensors = [layout.laid_out(x) for layout, x in zip(operand_layouts(op), inputs[:count], strict=True)]
+    for layout, out in zip(result_layouts(op), outs, strict=True):
+        if out.shape != layout.sizes or out.stride() != layout.strides:
+            raise kernel_error(f"a buffer has strides {out.stride()}, its type says {layout.strides}", op)
+        if layout.init is not None:
+            out.fill_(layout.init)
+    run_kernel(kernel, [*tensors, *outs, *inputs[count:]], wide=wide)
+
+
+def kernel_of(op: LaunchOp | plan.LaunchOp) -> KernelOp:
     """The kernel that ``op`` launches; KernelError where there is none."""
     if (kernel := op.kernel()) is None:
         raise kernel_error(f"there is no kernel @{op.callee.root_reference.data}", op)
@@ -86,20 +100,21 @@ class Layout:
         return torch.empty_strided(self.sizes, self.strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
-def operand_layouts(op: LaunchOp) -> list[Layout]:
+def operand_layouts(op: LaunchOp | plan.LaunchOp) -> list[Layout]:
     """The layout of each tensor that ``op`` takes."""
     return [_layout(value.type, op) for value in op.operands[: len(kernel_of(op).inputs())]]
 
 
-def result_layouts(op: LaunchOp) -> list[Layout]:
-    """The layout of each tensor that ``op`` gives."""
+def result_layouts(op: LaunchOp | plan.LaunchOp) -> list[Layout]:
+    """The layout of each tensor that ``op`` gives, or writes."""
     kernel = kernel_of(op)
     initial = [kernel.argument_attributes(argument).get(INIT) for argument in kernel.outputs()]
     numbers = [init.value.data if isinstance(init, (IntegerAttr, FloatAttr)) else None for init in initial]
-    return [_layout(type, op, number) for type, number in zip(op.result_types, numbers, strict=True)]
+    written = op.outs.types if isinstance(op, plan.LaunchOp) else op.result_types
+    return [_layout(type, op, number) for type, number in zip(written, numbers, strict=True)]
 
 
-def _layout(type: Attribute, op: LaunchOp, init: float | None = None) -> Layout:
+def _layout(type: Attribute, op: Operation, init: float | None = None) -> Layout:
     assert isinstance(type, TensorType)
     sizes = [size for size in types.sizes(type) if isinstance(size, int)]
     strides = [s for s in types.strides(type) or types.contiguous_strides(sizes) if isinstance(s, int)]
@@ -120,18 +135,29 @@ class Launch:
         self.buffers = dict[SSAValue, Buffer]()
         self.scalars = dict[SSAValue, Tensor]()
         self.copies = list[tuple[Tensor, Tensor]]()
+        self.given = list[tuple[Any, BlockArgument]]()
         parameters = kernel.body.block.args
         if len(arguments) != len(parameters):
             raise kernel_error(f"the kernel takes {len(parameters)} arguments, but got {len(arguments)}", kernel)
         for parameter, value in zip(parameters, arguments, strict=True):
             if isinstance(parameter.type, PtrType):
-                self.buffers[parameter] = self.buffer(parameter, parameter.type, value)
+                self.buffers[parameter] = self.shared(parameter, value) or self.buffer(parameter, parameter.type, value)
+                self.given.append((value, parameter))
             else:
                 self.scalars[parameter] = torch.tensor([value], dtype=self.dtype(parameter.type))
 
     def dtype(self, element: Attribute) -> torch.dtype:
         found = torch.int64 if isinstance(element, IndexType) else torch_dtype(element)
         return torch.float64 if self.wide and found.is_floating_point else found
+
+    def shared(self, parameter: BlockArgument, tensor: Any) -> Buffer | None:
+        """The buffer of the pointer that got the same tensor, where this one is written: then one record sees both."""
+        if self.kernel.access(parameter) == "read":
+            return None
+        same = [self.buffers[other] for value, other in self.given if value is tensor]
+        for buffer in same:
+            buffer.make_writable()
+        return same[0] if same else None
 
     def buffer(self, parameter: BlockArgument, type: PtrType, value: Any) -> Buffer:
         kernel = self.kernel

@@ -32,6 +32,12 @@ class Buffer:
         self.writer = torch.full((size if access != "read" else 0,), _NOBODY)
         self.reader = torch.full((size if access != "read" else 0,), _NOBODY)
 
+    def make_writable(self) -> None:
+        """From here on it is read and written."""
+        self.access = "readwrite"
+        self.writer = torch.full((self.data.numel(),), _NOBODY)
+        self.reader = torch.full((self.data.numel(),), _NOBODY)
+
     def read(self, offsets: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, op: Operation) -> torch.Tensor:
         """The elements of this number; anything where ``mask`` is false. All have one shape, programs along the first axis."""
         chosen, who = self._chosen(offsets, mask, programs, "read", op)

@@ -12,7 +12,10 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAt
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects import tile
+from fxc.dialects.diagnostics import place_of
+from fxc.dialects.syntax import op_text
 from fxc.dialects.tile.types import element_of, shape_of
+from fxc.errors import BoundsError
 from fxc.semantics.philox import random_bits
 from fxc.semantics.tile_memory import kernel_error
 from fxc.semantics.tile_ops import CASTS, FLOAT_COMPARISONS, FUNCTIONS, INTEGER_COMPARISONS, best, reduction, scan
@@ -138,6 +141,11 @@ def _scan(run: Programs, op: tile.ScanOp) -> list[Tensor]:
     return [scan(op.kind.data, run.env[op.value].movedim(dim, -1)).movedim(-1, dim)]
 
 
+def _dot(run: Programs, op: tile.DotOp) -> list[Tensor]:
+    left, right, start = run.values(op)
+    return [start + left.to(start.dtype) @ right.to(start.dtype)]
+
+
 def _random(run: Programs, op: tile.RandomOp) -> list[Tensor]:
     offsets = run.env[op.offsets]
     return [random_bits(_align(run.env[op.seed], offsets.dim() - 1), offsets)]
@@ -230,6 +238,15 @@ def _if(run: Programs, op: scf.IfOp) -> list[Tensor]:
     return new if len(taken) == 1 else _merged(active, new, old)
 
 
+def _assert(run: Programs, op: tile.AssertOp) -> list[Tensor]:
+    condition = run.env[op.condition]
+    if run.active is not None:
+        condition = condition | ~_align(run.active, condition.dim() - 1)
+    if not condition.all():
+        raise BoundsError(op.message.data, op=op_text(op), place=place_of(op))
+    return []
+
+
 RULES: Mapping[type[Operation], Callable[[Any, Any], Sequence[Tensor]]] = {
     arith.ConstantOp: _constant,
     arith.BitcastOp: _bitcast,
@@ -252,7 +269,9 @@ RULES: Mapping[type[Operation], Callable[[Any, Any], Sequence[Tensor]]] = {
     tile.ReduceOp: _reduce,
     tile.ReduceIndexOp: _reduce_index,
     tile.ScanOp: _scan,
+    tile.DotOp: _dot,
     tile.RandomOp: _random,
+    tile.AssertOp: _assert,
     tile.LoadOp: _load,
     tile.GatherOp: _load,
     tile.StoreOp: _store,

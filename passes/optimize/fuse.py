@@ -14,11 +14,12 @@ Guarantees: a ``fusion.group`` holds at least two ops of one block and one devic
             of is none, as the queries ask what the group reads instead. Numbers that it reads are copied into it. No two
             ops in a group are equal, unless others read both. Running it again changes nothing.
             With ``reductions = true`` a group holds what ``convert-fusion-to-linalg`` has rules for, and nothing else:
-            pointwise ops, reductions, and views between them; of a view that others read too it has a copy. A group with a
+            pointwise ops, reductions, and views between them; of a view that others read too it has a copy. What an
+            op reads at places that indices say, as ``embedding`` does, is made before its group. A group with a
             reduction goes on where that saves memory traffic on the machine in ``fxc.target`` (``_fusion_cost.py``): with
             the rows that were reduced, over no more than that, where there are enough rows to go round and what several
-            stages compute again is less than what memory takes. Slices that read the same tensor, one larger than the
-            first-level cache, become one where they fit. ``fxc-opt --remarks=fuse`` prints what was refused and why.
+            stages compute again is less than what memory takes. Slices that read the same tensor, which is not
+            broadcast for them, become one where they fit. ``fxc-opt --remarks=fuse`` prints what was refused and why.
 Keeps:      lone ops; the arithmetic, op by op; random ops and the order of draws; ops with an integer operand that is not
             constant; ops of sparse tensors; concatenations of different shapes, cuts into unequal pieces; size queries that
             no operand's type answers; a chunk whose move would change the strides of what its readers give. An op computed
@@ -64,6 +65,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import is_pure, is_random, writes
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.target import preset, target_of
+from fxc.passes._bias import rejoin_addmm
 from fxc.passes._chunk_motion import ChunkMotion
 from fxc.passes._constants import is_constant
 from fxc.passes._fusion import Groups, is_chunk, is_host_constant, is_pointwise, outputs
@@ -89,6 +91,8 @@ class FusePass(ModulePass):
             for run in reversed(list(_runs(block))):  # what changes in a run are queries after it
                 if run:
                     _fuse(ctx, block, run, kernels)
+            if kernels is not None:
+                rejoin_addmm(block)
 
 
 @dataclass(frozen=True)
@@ -140,17 +144,23 @@ def _fuse(ctx: Context, block: Block, run: Sequence[Operation], kernels: Kernels
     if wanted("fuse"):
         explain(groups, found)
     if found:
-        _gather(block, run, anchor, groups.order(found))
+        _gather(run, anchor, block, groups.order(found), {members[0] for members in found})
     if copies is not None:
         copies.rejoin(block)
 
 
-def _gather(block: Block, run: Sequence[Operation], anchor: Operation | None, pieces: Sequence[list[Operation]]) -> None:
-    """Put ``pieces`` in the place of ``run``, before ``anchor``: lone ops, and groups of several."""
+def _gather(
+    run: Sequence[Operation],
+    anchor: Operation | None,
+    block: Block,
+    pieces: Sequence[list[Operation]],
+    firsts: Container[Operation],
+) -> None:
+    """Put ``pieces`` in the place of ``run``, before ``anchor``: groups, which start with one of ``firsts``, and lone ops."""
     for op in run:
         op.detach()
     for piece in pieces:
-        ops = [_group(piece)] if len(piece) > 1 else piece
+        ops = [_group(piece)] if piece[0] in firsts else piece
         if anchor is None:
             block.add_ops(ops)
         else:

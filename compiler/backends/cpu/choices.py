@@ -6,7 +6,7 @@ from math import prod
 
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.tile import KernelOp
-from fxc.runtime.cpu_features import CpuFeatures, features_named
+from fxc.runtime.cpu_features import CpuFeatures, features_named, host_features
 
 SHARED_FROM = 1 << 15
 """Elements of the largest tensor from which on threads share a kernel's programs: where ATen's own loops start to. With idle
@@ -22,3 +22,11 @@ def shares_work(kernel: KernelOp) -> bool:
 def features_of(target: CpuAttr | None) -> CpuFeatures | None:
     """What code for ``target`` may use; None where it says nothing of it."""
     return features_named(target.features.data) if target is not None and target.features.data else None
+
+
+def usable_features(target: CpuAttr | None) -> CpuFeatures | None:
+    """What code for ``target`` may use on this CPU; None where it does not have it all."""
+    wanted, here = features_of(target), host_features()
+    if wanted is not None and not wanted.names <= here.names:
+        return None
+    return wanted or here

@@ -7,6 +7,9 @@ A kernel ``@k`` becomes
 ``void @k.call(...)``
     the whole grid, on the threads of OpenMP's pool where that was asked for; takes the arguments themselves
 
+Where @k has assertions, a pointer to a number comes after the arguments: that of an assertion that failed, from 1 on, in the
+order of the text. ``i32 @k.call(...)`` returns it, or 0.
+
 ``contract`` stands on float arithmetic, ``reassoc`` on reductions only, and nothing assumes that there is no NaN or infinity.
 """
 
@@ -20,15 +23,17 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from fxc.backends.cpu import arith_rules, block_rules, memory_rules, reduce_rules
+from fxc.backends.cpu import arith_rules, assert_rules, block_rules, memory_rules, reduce_rules
+from fxc.backends.cpu.assert_rules import STATUS, messages
 from fxc.backends.cpu.builder import ZERO, Builder, ModuleText, i32, i64
 from fxc.backends.cpu.types import I32, I64, PTR, Type, Value, llvm_type
+from fxc.dialects.plan import IN_PLACE
 from fxc.dialects.syntax import op_text
 from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp
 from fxc.errors import FxcError, KernelError
 from fxc.runtime.cpu_features import CpuFeatures
 
-RULES = {**arith_rules.RULES, **block_rules.RULES, **memory_rules.RULES, **reduce_rules.RULES}
+RULES = {**arith_rules.RULES, **assert_rules.RULES, **block_rules.RULES, **memory_rules.RULES, **reduce_rules.RULES}
 
 
 def print_kernels(
@@ -39,6 +44,13 @@ def print_kernels(
 
     Raises KernelError, with the op, for what the CPU has no code for.
     """
+    return kernel_module(kernels, features, parallel, sources=sources).text()
+
+
+def kernel_module(
+    kernels: Sequence[KernelOp], features: CpuFeatures, parallel: Callable[[KernelOp], bool], *, sources: bool = False
+) -> ModuleText:
+    """What ``print_kernels`` prints, for more functions to be added."""
     module = ModuleText(features)
     for kernel in kernels:
         if sources:
@@ -48,7 +60,7 @@ def print_kernels(
         if parallel(kernel):
             _print_team(module, kernel)
         _print_call(module, kernel, parallel(kernel))
-    return module.text()
+    return module
 
 
 def _source_comments(kernel: KernelOp) -> str:
@@ -72,6 +84,7 @@ def _print_body(module: ModuleText, kernel: KernelOp) -> None:
     b = Builder(module)
     arguments = [Value(f"%p{i}", argument_type(argument)) for i, argument in enumerate(kernel.body.block.args)]
     listed = [f"{_parameter(kernel, a)} {value.text}" for a, value in zip(kernel.body.block.args, arguments, strict=True)]
+    listed += [str(STATUS)] * bool(messages(kernel))
     printer = _Printer(b, kernel, arguments)
     head, body, done = "programs", "program", "done"
     b.branch(head)
@@ -93,10 +106,11 @@ def _parameter(kernel: KernelOp, argument: BlockArgument) -> str:
     type = str(argument_type(argument))
     if type != "ptr":
         return type
-    words = [type, "noalias"]
+    attributes = kernel.argument_attributes(argument)
+    words = [type] if IN_PLACE in attributes else [type, "noalias"]
     if kernel.access(argument) == "read":
         words.append("readonly")
-    divisible = kernel.argument_attributes(argument).get("tile.divisible")
+    divisible = attributes.get("tile.divisible")
     if isinstance(divisible, IntegerAttr) and divisible.value.data & (divisible.value.data - 1) == 0:
         words.append(f"align {divisible.value.data}")
     return " ".join(words)
@@ -108,6 +122,8 @@ def _print_range(module: ModuleText, kernel: KernelOp) -> None:
     for i, argument in enumerate(kernel.body.block.args):
         type = argument_type(argument)
         values.append(b.emit(type, f"load {type}, {b.address(table, I64, i64(i))}, align 8"))
+    if messages(kernel):
+        values.append(b.emit(PTR, f"load ptr, {b.address(table, I64, i64(len(values)))}, align 8"))
     listed = ", ".join([*map(str, values), "i64 %first", "i64 %last"])
     b.line(f"call void {symbol(kernel, '.body')}({listed})")
     b.line("ret void")
@@ -129,6 +145,11 @@ def _print_team(module: ModuleText, kernel: KernelOp) -> None:
 def _print_call(module: ModuleText, kernel: KernelOp, parallel: bool) -> None:
     b = Builder(module)
     arguments = [Value(f"%p{i}", argument_type(argument)) for i, argument in enumerate(kernel.body.block.args)]
+    parameters = ", ".join(map(str, arguments))
+    if can_fail := bool(messages(kernel)):
+        b.line(f"{STATUS.text} = alloca i32, align 4")
+        b.line(f"store i32 0, {STATUS}, align 4")
+        arguments.append(STATUS)
     listed = ", ".join(map(str, arguments))
     if parallel:
         table = b.emit(PTR, f"alloca [{max(len(arguments), 1)} x i64], align 8")
@@ -137,8 +158,10 @@ def _print_call(module: ModuleText, kernel: KernelOp, parallel: bool) -> None:
         b.call_void("GOMP_parallel", Value(symbol(kernel, ".team"), PTR), table, i32(0), i32(0))
     else:
         b.line(f"call void {symbol(kernel, '.body')}({listed}{', ' * bool(listed)}i64 0, i64 {prod(kernel.programs)})")
-    b.line("ret void")
-    module.functions.append(f"define void {symbol(kernel, '.call')}({listed}) #0 {{\n{b.text()}}}\n")
+    result = b.emit(I32, f"load i32, {STATUS}, align 4") if can_fail else "void"
+    b.line(f"ret {result}")
+    kind = "i32" if can_fail else "void"
+    module.functions.append(f"define {kind} {symbol(kernel, '.call')}({parameters}) #0 {{\n{b.text()}}}\n")
 
 
 class _Printer:

@@ -9,18 +9,19 @@ from typing import Any
 
 import torch
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from fxc.backends.cpu.choices import features_of, shares_work
+from fxc.backends.cpu.assert_rules import messages
+from fxc.backends.cpu.choices import shares_work, usable_features
 from fxc.backends.cpu.kernel_printer import argument_type, print_kernels
 from fxc.backends.cpu.machine_code import compile_module
-from fxc.dialects import types
+from fxc.dialects import plan, types
 from fxc.dialects.syntax import op_text
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType
 from fxc.dialects.tile.kernel import INIT
-from fxc.errors import KernelError
-from fxc.runtime.cpu_features import CpuFeatures, host_features
+from fxc.errors import BoundsError, KernelError
+from fxc.runtime.cpu_features import CpuFeatures
 from fxc.runtime.native_kernel import NativeKernel, ScalarSpec, TensorSpec
 from fxc.runtime.object_cache import ObjectCache, default_cache_folder
 from fxc.runtime.openmp import openmp_symbols
@@ -34,16 +35,18 @@ def compile_kernel(kernel: KernelOp, target: CpuAttr | None) -> Callable[[Sequen
         return None
     parameters = kernel.body.block.args
     kinds = [ctypes.c_void_p if isinstance(p.type, PtrType) else _c_type(p) for p in parameters]
-    code = ctypes.CFUNCTYPE(None, *kinds)(address)
+    failures = messages(kernel)
+    code = ctypes.CFUNCTYPE(ctypes.c_int if failures else None, *kinds)(address)
 
     def run(arguments: Sequence[Any]) -> None:
         torch.get_num_threads()  # tells OpenMP in a new thread what torch.set_num_threads has said
-        code(*(value.data_ptr() if hasattr(value, "data_ptr") else value for value in arguments))
+        if status := code(*(value.data_ptr() if hasattr(value, "data_ptr") else value for value in arguments)):
+            raise BoundsError(failures[status - 1], place=f"kernel {kernel.sym_name.data}")
 
     return run
 
 
-def compile_launch(op: LaunchOp, target: CpuAttr | None, *, copies: bool = False) -> NativeKernel | None:
+def compile_launch(op: LaunchOp | plan.LaunchOp, target: CpuAttr | None, *, copies: bool = False) -> NativeKernel | None:
     """See ``launch_runner`` of ``fxc.backends.cpu``; ``copies`` as NativeKernel takes it.
 
     KernelError for a launch whose tensors are too small for the kernel.
@@ -51,23 +54,24 @@ def compile_launch(op: LaunchOp, target: CpuAttr | None, *, copies: bool = False
     kernel = op.kernel()
     if kernel is None:
         raise KernelError(f"there is no kernel @{op.callee.root_reference.data}", op=op_text(op))
-    inputs = [_tensor(op, kernel, *pair) for pair in zip(kernel.inputs(), op.operands, strict=False)]
-    outputs = [_tensor(op, kernel, *pair) for pair in zip(kernel.outputs(), op.results, strict=True)]
+    inputs = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.inputs(), op.operands, strict=False)]
+    written = op.outs if isinstance(op, plan.LaunchOp) else op.results
+    outputs = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.outputs(), written, strict=True)]
     if not all(inputs) or not all(outputs):
         return None
     address = _address(kernel, target)
     if address is None:
         return None
     scalars = [_scalar(argument) for argument in kernel.scalars()]
-    return NativeKernel(kernel.sym_name.data, address, inputs, outputs, scalars, copies=copies, shared=shares_work(kernel))  # type: ignore[arg-type]
+    name, shared, failures = kernel.sym_name.data, shares_work(kernel), messages(kernel)
+    return NativeKernel(name, address, inputs, outputs, scalars, copies=copies, shared=shared, failures=failures)  # type: ignore[arg-type]
 
 
 def _address(kernel: KernelOp, target: CpuAttr | None) -> int | None:
     """Of the machine code that runs the whole grid."""
-    wanted, here = features_of(target), host_features()
-    if wanted is not None and not wanted.names <= here.names:
+    features = usable_features(target)
+    if features is None:
         return None
-    features = wanted or here
     text = print_kernels([kernel], features, lambda kernel: shares_work(kernel) and bool(openmp_symbols()))
     return _loaded(text, f"{kernel.sym_name.data}.call", features)
 
@@ -77,7 +81,7 @@ def _loaded(text: str, name: str, features: CpuFeatures) -> int:
     return compile_module(text, [name], features, ObjectCache(default_cache_folder() / "cpu"))[name]
 
 
-def _tensor(op: LaunchOp, kernel: KernelOp, argument: BlockArgument, value: SSAValue) -> TensorSpec | None:
+def tensor_spec(op: Operation, kernel: KernelOp, argument: BlockArgument, value: SSAValue) -> TensorSpec | None:
     """What the launch gives for a pointer; None where it is not a static tensor on the CPU."""
     type = value.type
     assert isinstance(type, TensorType)

@@ -18,14 +18,18 @@ _OPTIMIZATION = 1
 
 def compile_module(text: str, names: Sequence[str], features: CpuFeatures, cache: ObjectCache | None) -> dict[str, int]:
     """The addresses of functions that ``text`` defines. KernelError for text that LLVM refuses."""
-    if cache is None:
-        return load_object(object_code(text, features), names, features)
+    code = object_code(text, features) if cache is None else cached_object(text, features, cache)
+    return load_object(code, names, features)
+
+
+def cached_object(text: str, features: CpuFeatures, cache: ObjectCache) -> bytes:
+    """``object_code``, kept in ``cache``."""
     key = cache_key(text, llvmlite.__version__, str(_OPTIMIZATION), features.text)
     code = cache.get(key)
     if code is None:
         code = object_code(text, features)
         cache.put(key, code)
-    return load_object(code, names, features)
+    return code
 
 
 def object_code(text: str, features: CpuFeatures) -> bytes:

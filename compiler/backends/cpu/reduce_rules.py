@@ -10,9 +10,9 @@ import numpy as np
 from fxc.backends.cpu.arith_rules import Rule
 from fxc.backends.cpu.builder import Builder, constant, vector_constant
 from fxc.backends.cpu.conversions import extend, in_float, truncate
-from fxc.backends.cpu.lanes import numbers, pick
+from fxc.backends.cpu.lanes import join, numbers, pick, pieces
 from fxc.backends.cpu.types import I1, Type, Value, shape_of
-from fxc.dialects.tile import RandomOp, ReduceIndexOp, ReduceOp, ScanOp
+from fxc.dialects.tile import DotOp, RandomOp, ReduceIndexOp, ReduceOp, ScanOp
 
 _SUM = "reassoc contract"  # the only place where the order of float operations is LLVM's to choose
 _FLOAT: Mapping[str, Callable[[Builder, Value, Value], Value]] = MappingProxyType(
@@ -169,7 +169,19 @@ def _product(b: Builder, value: Value, factor: int, wide: Type) -> tuple[Value, 
     return b.cast("trunc", b.binary("lshr", product, constant(wide, 32)), "i32"), b.cast("trunc", product, "i32")
 
 
+def _dot(b: Builder, op: DotOp, left: Value, right: Value, start: Value) -> Value:
+    """Row by row: each element of a row of the left block times a row of the right one."""
+    [rows, inner], [_, columns] = shape_of(op.left.type), shape_of(op.right.type)
+    left, right = (extend(b, value, start.type.element) for value in (left, right))
+    factors, totals = pieces(b, right, inner), pieces(b, start, rows)
+    for row in range(rows):
+        for place in range(inner):
+            factor = b.splat(b.extract(left, row * inner + place), columns)
+            totals[row] = b.fma(factor, factors[place], totals[row])
+    return join(b, totals)
+
+
 RULES: Mapping[str, Rule] = MappingProxyType(
-    {"tile.reduce": _reduce, "tile.reduce_index": _reduce_index, "tile.scan": _scan, "tile.random": _random}
+    {"tile.reduce": _reduce, "tile.reduce_index": _reduce_index, "tile.scan": _scan, "tile.dot": _dot, "tile.random": _random}
 )
 """Op name -> rule."""

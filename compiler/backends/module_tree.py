@@ -1,0 +1,49 @@
+"""Trees of modules that a GraphModule is made of: tensors and submodules at paths."""
+
+from __future__ import annotations
+
+import torch
+
+
+def _owner(root: torch.nn.Module, path: str) -> tuple[torch.nn.Module, str]:
+    """The module that holds ``path``, made where it is missing, and the last name."""
+    *parents, last = path.split(".")
+    for name in parents:
+        child = getattr(root, name, None)
+        if not isinstance(child, torch.nn.Module):
+            child = torch.nn.Module()
+            root.add_module(name, child)
+        root = child
+    return root, last
+
+
+def set_tensor(root: torch.nn.Module, path: str, tensor: torch.Tensor, kind: str, persistent: bool) -> None:
+    owner, name = _owner(root, path)
+    if getattr(owner, name, None) is tensor:
+        return
+    if kind == "parameter" and isinstance(tensor, torch.nn.Parameter):
+        owner.register_parameter(name, tensor)
+    elif kind == "parameter":
+        owner.register_parameter(name, torch.nn.Parameter(tensor, requires_grad=tensor.is_floating_point()))
+    elif kind == "buffer":
+        owner.register_buffer(name, tensor, persistent=persistent)
+    else:
+        setattr(owner, name, tensor)
+
+
+def set_module(root: torch.nn.Module, path: str, module: torch.nn.Module) -> None:
+    owner, name = _owner(root, path)
+    owner.add_module(name, module)
+
+
+def keep_persistence(root: torch.nn.Module, module: torch.nn.Module) -> None:
+    """GraphModule copies every buffer as a persistent one: those that are not are marked again."""
+    copies = dict(module.named_modules(remove_duplicate=False))
+    for path, owner in root.named_modules(remove_duplicate=False):
+        if path in copies:
+            copies[path]._non_persistent_buffers_set |= owner._non_persistent_buffers_set & copies[path]._buffers.keys()
+
+
+def training(root: torch.nn.Module) -> bool:
+    """Train mode where a module that the graph calls is in it."""
+    return any(module.training for module in root.modules() if type(module) is not torch.nn.Module)

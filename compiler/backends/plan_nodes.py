@@ -1,0 +1,86 @@
+"""Ops of the ``plan`` level as nodes of an FX graph: allocations, kernels that write, moves. A release is no node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import TensorType
+
+from fxc.backends.kernels import KernelWrite
+from fxc.backends.module_tree import set_module
+from fxc.dialects import types
+from fxc.dialects.plan import AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, RecordOp, WaitOp
+from fxc.dialects.target import target_of
+from fxc.runtime.arena import Place
+from fxc.runtime.streams import Streams
+from fxc.semantics.values import torch_dtype
+
+Rule = Callable[[Any, Any], None]
+"""Adds an op to the graph that a body of ``fxc.backends.fx`` builds."""
+
+
+def _arena(body: Any, op: ArenaOp) -> None:
+    arguments = {"dtype": torch.uint8, "device": torch.device(op.device.data)}
+    body.env[op.arena] = body.create("call_function", torch.empty, (op.bytes.value.data,), arguments, "arena", op.location)
+
+
+def _alloc(body: Any, op: AllocOp) -> None:
+    type = op.buffer.type
+    assert isinstance(type, TensorType)
+    sizes, dtype = tuple(int(size) for size in types.sizes(type)), torch_dtype(type.element_type)
+    strides = tuple(int(step) for step in types.strides(type) or types.contiguous_strides(sizes))
+    if op.arena is not None:
+        arguments: Any = (body.env[op.arena], op.start(), dtype, sizes, strides)
+        target, options = buffer_in, {}
+    else:
+        arguments, target = (sizes, strides), torch.empty_strided
+        options = {"dtype": dtype, "device": torch.device(types.device(type))}
+    body.env[op.buffer] = body.create("call_function", target, arguments, options, op.buffer._name, op.location)
+
+
+def buffer_in(
+    arena: torch.Tensor, offset: int, dtype: torch.dtype, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> torch.Tensor:
+    """The tensor that lies ``offset`` bytes into ``arena``."""
+    return Place(offset, dtype, sizes, strides).within(arena)  # type: ignore[return-value]
+
+
+def _launch(body: Any, op: LaunchOp) -> None:
+    base = op.callee.root_reference.data
+    name, count = base, 0
+    while hasattr(body.root, name):
+        count += 1
+        name = f"{base}_{count}"
+    set_module(body.root, name, KernelWrite(op, target_of(body.exporter.program.module)))
+    body.create("call_module", name, [body.env[value] for value in op.operands], {}, base, op.location)
+
+
+def _bring(body: Any, op: BringOp) -> None:
+    assert isinstance(op.result.type, TensorType)
+    arguments = (body.env[op.source], torch.device(types.device(op.result.type)))
+    body.env[op.result] = body.create("call_method", "to", arguments, {}, op.result._name, op.location)
+
+
+def _record(body: Any, op: RecordOp) -> None:
+    body.env[op.event] = body.create("call_function", _STREAMS.record, (op.stream.value.data,), {}, "event", op.location)
+
+
+def _wait(body: Any, op: WaitOp) -> None:
+    body.create("call_function", _STREAMS.wait, (body.env[op.event], op.stream.value.data), {}, None, op.location)
+
+
+_STREAMS = Streams()
+
+PLAN_NODES: Mapping[type, Rule] = MappingProxyType({
+    ArenaOp: _arena,
+    AllocOp: _alloc,
+    LaunchOp: _launch,
+    FreeOp: lambda body, op: None,
+    BringOp: _bring,
+    RecordOp: _record,
+    WaitOp: _wait,
+})  # fmt: skip
+"""Op class -> how it becomes a node."""

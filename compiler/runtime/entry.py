@@ -1,0 +1,128 @@
+"""The entry of a host program: one function that checks its inputs and runs ``main``, written out for one signature.
+
+What it lets through is proven: tensors of PyTorch's own classes with the dtype, sizes, strides and device that the program was
+compiled for, and weights that are still as they were. All else goes another way, which explains or copes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import torch
+
+from fxc.runtime import autocast
+from fxc.runtime.host_program import PLAIN, HostProgram
+from fxc.runtime.native_kernel import TensorSpec
+from fxc.runtime.signature import Signature, TensorInput
+
+Other = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+def entry(program: HostProgram, signature: Signature, other: Other, counter: Any) -> Callable[..., Any]:
+    """What a call runs: ``program.main`` where the inputs fit, else ``other(args, kwargs)``.
+
+    ``counter.hits`` is the number of calls that fitted.
+    """
+    writer = _Writer(program, signature)
+    text = writer.text()
+    names = writer.values | {
+        "main": program.main,
+        "other": other,
+        "counter": counter,
+        "leaves_of": signature.leaves,
+        "fits": signature.fits_leaves,
+        "autocast": autocast.is_on,
+        "grad_enabled": torch.is_grad_enabled,
+        "set_grad_enabled": torch._C._set_grad_enabled,  # type: ignore[attr-defined]
+    }
+    exec(text, names)
+    return names["call"]
+
+
+class _Writer:
+    def __init__(self, program: HostProgram, signature: Signature) -> None:
+        self.program, self.signature = program, signature
+        self.values: dict[str, Any] = {"plain": PLAIN, "strided": torch.strided}
+        self._numbers = count()
+
+    def text(self) -> str:
+        inputs = [f"x{i}" for i in range(len(self.signature.inputs))]
+        refused = [f"not ({' and '.join(self.tests(inputs))})", "autocast()"]
+        lines = [
+            "def call(*args, **kwargs):",
+            *self.unpacked(inputs),
+            f"    if {' or '.join(refused)}:",
+            "        return other(args, kwargs)",
+            "    counter.hits += 1",
+            *self.run(f"main({', '.join(inputs)})"),
+        ]
+        return "\n".join(lines)
+
+    def unpacked(self, inputs: Sequence[str]) -> list[str]:
+        """Statements that name the inputs."""
+        target = f"{', '.join(inputs)}, = " if inputs else ""
+        if self.signature.is_flat:
+            lines = [f"    if kwargs or len(args) != {len(inputs)}:", "        return other(args, kwargs)"]
+            return [*lines, f"    {target}args"] if inputs else lines
+        lines = ["    leaves = leaves_of(args, kwargs)", "    if leaves is None:", "        return other(args, kwargs)"]
+        return [*lines, f"    {target}leaves"]
+
+    def tests(self, inputs: Sequence[str]) -> list[str]:
+        """Expressions that are true of what ``main`` may be given."""
+        found = ["True"]
+        specs = [_spec(spec) for spec in self.signature.inputs]
+        simple = all(spec is not None for spec in specs)
+        if self.signature.autocast or not simple:
+            found.append(f"fits(({''.join(f'{name}, ' for name in inputs)}))")
+        for name, spec, described in zip(inputs, specs, self.signature.inputs, strict=True):
+            if simple and spec is not None:
+                found += self.as_specified(name, spec)
+            elif isinstance(described, TensorInput):
+                found += [f"type({name}) in plain", f"not {name}.is_neg()", f"not {name}.is_conj()"]
+        for weight in self.program.weights:
+            name = f"w{next(self._numbers)}"
+            self.values[name] = weight.tensor
+            found += self.as_specified(name, weight.spec)
+        return found
+
+    def as_specified(self, name: str, spec: TensorSpec) -> list[str]:
+        i = next(self._numbers)
+        self.values |= {f"sizes{i}": torch.Size(spec.sizes), f"dtype{i}": spec.dtype, f"strides{i}": spec.strides}
+        self.values[f"device{i}"] = spec.device
+        here = f"{name}.is_cpu" if spec.device.type == "cpu" else f"{name}.device == device{i}"
+        lies_right = f"{name}.is_contiguous()" if spec.contiguous else f"{name}.stride() == strides{i}"
+        lazy = [f"not {name}.is_neg()"] + [f"not {name}.is_conj()"] * spec.dtype.is_complex
+        tests = [f"type({name}) in plain", f"{name}.shape == sizes{i}", f"{name}.dtype is dtype{i}", here]
+        return [*tests, f"{name}.layout is strided", lies_right, *lazy]
+
+    def run(self, call: str) -> list[str]:
+        """Statements that return what ``main`` does, with grad mode off where that matters."""
+        if not self.program.calls_library:
+            return [f"    return {call}"]
+        return [
+            "    if not grad_enabled():",
+            f"        return {call}",
+            "    set_grad_enabled(False)",
+            "    try:",
+            f"        return {call}",
+            "    finally:",
+            "        set_grad_enabled(True)",
+        ]
+
+
+def _spec(described: Any) -> TensorSpec | None:
+    """A tensor input of known sizes and strides; None for another input."""
+    if not isinstance(described, TensorInput) or described.layout != "strided" or described.moves:
+        return None
+    dims, steps = described.sizes, described.strides
+    if not all(isinstance(dim, int) for dim in (*dims, *(steps or ()))) or (steps is not None and {0, 1} & set(dims)):
+        return None  # the stride of one element, or none, may be any
+    sizes = tuple(int(dim) for dim in dims)
+    strides = tuple(int(step) for step in steps) if steps is not None else _contiguous(sizes)
+    return TensorSpec(described.name, getattr(torch, described.dtype), sizes, strides, device=torch.device(described.device))
+
+
+def _contiguous(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return torch.empty(sizes, device="meta").stride()

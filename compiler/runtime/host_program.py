@@ -1,0 +1,136 @@
+"""A host program: Python that was printed from the ``plan`` level, with what its names stand for."""
+
+from __future__ import annotations
+
+import linecache
+import platform
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import count
+from typing import Any
+from weakref import finalize
+
+import torch
+from torch.nn import Parameter
+
+from fxc.runtime.arena import Arenas
+from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.native_kernel import TensorSpec
+
+PLAIN = (torch.Tensor, Parameter)
+"""Classes of tensors that are nothing but their numbers: of others, code that takes addresses knows nothing."""
+
+_NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """What one call does, and the memory that it takes, as ``fxc.runtime.plan.PlanStats`` has them."""
+
+    launches: int = 0
+    library_calls: int = 0
+    subgraph_calls: int = 0
+    allocations: int = 0
+    arena_bytes: int = 0
+    peak_bytes: int = 0
+    sum_bytes: int = 0
+    lower_bound_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """The machine code of a program's kernels. ``key``: what it was made by and for; ``names``: the kernels in it."""
+
+    code: bytes
+    key: str
+    names: tuple[str, ...]
+
+    @staticmethod
+    def key_of(features: CpuFeatures) -> str:
+        """The key of code for ``features`` that is made in this process."""
+        parts = [platform.machine(), sys.platform, f"fxc {version('fxc')}", f"llvmlite {version('llvmlite')}", features.text]
+        return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor of the program that kernels are given the address of: it must still be as ``spec`` says."""
+
+    name: str
+    tensor: torch.Tensor
+    spec: TensorSpec
+
+
+class HostProgram:
+    """``source`` as a module whose function ``main`` takes the inputs, flat, and returns the outputs in their nesting.
+
+    ``main`` checks nothing: it may be called with plain tensors that fit the signature, while ``weights`` are as they were,
+    with grad mode off where ``calls_library``. ``globals``: what the names in ``source`` stand for. ``written_inputs``: the
+    places of those that a call writes; ``written_weights``: names in ``globals``.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        globals: Mapping[str, Any],
+        facts: HostFacts,
+        weights: Sequence[Weight] = (),
+        *,
+        calls_library: bool = True,
+        written_inputs: Sequence[int] = (),
+        written_weights: Sequence[str] = (),
+    ) -> None:
+        self.source, self.globals, self.facts, self.weights = source, dict(globals), facts, tuple(weights)
+        self.calls_library = calls_library
+        self.written_inputs, self._written_weights = tuple(written_inputs), tuple(written_weights)
+        file = f"<fxc plan {next(_NUMBERS)}>"
+        names = dict(self.globals)
+        exec(compile(source, file, "exec"), names)
+        self.main: Callable[..., Any] = names["main"]
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # tracebacks show the lines
+        finalize(self, linecache.cache.pop, file, None)
+
+    def takes(self, leaves: Sequence[Any]) -> bool:
+        """Whether ``main`` may be called, with inputs that fit the signature."""
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        if not all(type(tensor) in PLAIN and not tensor.is_neg() and not tensor.is_conj() for tensor in tensors):
+            return False
+        relied_on = ((weight.spec, weight.tensor) for weight in self.weights)
+        return all(not spec.complaint(tensor) and spec.lies_right(tensor) for spec, tensor in relied_on)
+
+    @property
+    def written_weights(self) -> list[torch.Tensor]:
+        """The tensors of the program that a call writes."""
+        return [self.globals[name] for name in self._written_weights]
+
+    def tensors(self) -> Iterator[torch.Tensor]:
+        """The tensors that the program holds: weights and constants."""
+        for value in self.globals.values():
+            if isinstance(value, torch.nn.Module):
+                yield from (*value.parameters(), *value.buffers())
+            elif isinstance(value, torch.Tensor):
+                yield value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> HostProgram:
+        """With copies of its tensors, and memory of its own; code is shared."""
+        globals = {name: _copied(value, memo) for name, value in self.globals.items()}
+        weights = [Weight(weight.name, deepcopy(weight.tensor, memo), weight.spec) for weight in self.weights]
+        return HostProgram(
+            self.source,
+            globals,
+            self.facts,
+            weights,
+            calls_library=self.calls_library,
+            written_inputs=self.written_inputs,
+            written_weights=self._written_weights,
+        )
+
+    def __repr__(self) -> str:
+        return f"<HostProgram: {self.facts.launches} launches, {self.facts.library_calls} library calls>"
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    return deepcopy(value, memo) if isinstance(value, (torch.Tensor, torch.nn.Module, Arenas)) else value

@@ -1,0 +1,102 @@
+"""Which overload of an operator writes its results into tensors that it is given, for one call of it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+import torch
+from xdsl.dialects.builtin import DictionaryAttr, TensorType
+from xdsl.ir import Operation
+
+from fxc.dialects import types
+from fxc.dialects.effects import is_pure
+from fxc.dialects.plan import storage_bytes
+from fxc.dialects.semantics import OutVariant
+from fxc.dialects.torch_ops import TorchOp, op_class
+from fxc.dialects.torch_ops.schema import Schema
+from fxc.semantics.inference import quiet
+from fxc.semantics.interpret import Interpreter
+from fxc.semantics.tensors import FakeWorld, type_of
+
+
+def out_variant(op: Operation, symbols: DictionaryAttr | None, interpreter: Interpreter) -> OutVariant | None:
+    """See ``Semantics.out_variant``."""
+    if not isinstance(op, TorchOp) or not is_pure(op) or not all(_is_writable(result.type) for result in op.results):
+        return None
+    found = _overload(op)
+    return found if found is not None and _accepts(op, found, symbols, interpreter) else None
+
+
+def _is_writable(type: object) -> bool:
+    """Whether a tensor of ``type`` can be made, and each of its elements is a place of its own."""
+    if not isinstance(type, TensorType) or storage_bytes(type) is None:
+        return False
+    dims, steps = types.sizes(type), types.strides(type)
+    return steps is None or all(step != 0 or size == 1 for size, step in zip(dims, steps, strict=True))
+
+
+def _overload(op: TorchOp) -> OutVariant | None:
+    """The overload with the arguments of ``op`` and a tensor for each result, where the device has code of its own for it."""
+    namespace, name, _ = op.operator.split(".")
+    for overload in getattr(getattr(torch.ops, namespace), name).overloads():
+        cls = op_class(f"torch.{namespace}.{name}.{overload}")
+        if cls is None or not issubclass(cls, TorchOp):
+            continue
+        outs = _outs(op.SCHEMA, cls.SCHEMA)
+        if outs is not None and len(outs) == len(op.results) and _is_native(f"{namespace}::{name}.{overload}", op):
+            return OutVariant(f"{namespace}.{name}.{overload}", outs)
+    return None
+
+
+def _outs(base: Schema, schema: Schema) -> tuple[str, ...] | None:
+    """The arguments that take the results of ``base``; None where ``schema`` differs in more than these."""
+    outs = [argument for argument in schema.arguments if argument.writes]
+    if any(argument.type != "Tensor" or not argument.keyword_only for argument in outs):
+        return None
+    rest = tuple(argument for argument in schema.arguments if not argument.writes)
+    return tuple(argument.name for argument in outs) if outs and rest == base.arguments else None
+
+
+def _is_native(name: str, op: TorchOp) -> bool:
+    """Not an overload that calls the operator and copies what it returns, or one that needs ``out`` for more than results."""
+    type = op.results[0].type
+    assert isinstance(type, TensorType)
+    key = types.device(type).partition(":")[0].upper()
+    known = name.removeprefix("aten::") in structured_overloads()
+    return known and key in ("CPU", "CUDA") and torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
+
+
+@cache
+def structured_overloads() -> frozenset[str]:
+    """The overloads of ``aten`` whose kernels get results of their final sizes: ``mm.out``.
+
+    Others may give ``out`` other sizes on the way, and write past what lies there: ``binary_cross_entropy.out`` does. The list
+    is PyTorch's own; where it is not installed, there is none.
+    """
+    listed = resources.files("torchgen").joinpath("packaged/ATen/native/native_functions.yaml")
+    try:
+        parts = listed.read_text(encoding="utf-8").split("\n- func: ")
+    except OSError:
+        return frozenset()
+    return frozenset(part.partition("(")[0] for part in parts if "\n  structured: True" in part)
+
+
+def _accepts(op: TorchOp, variant: OutVariant, symbols: DictionaryAttr | None, interpreter: Interpreter) -> bool:
+    """Whether the overload leaves fake tensors of the result types as they are."""
+    world = FakeWorld(symbols)
+    cls = op_class(f"torch.{variant.operator}")
+    assert cls is not None and issubclass(cls, TorchOp)
+    buffers = dict(zip(variant.outs, op.results, strict=True))
+    call = cls.build_call(*cls.divide({**op.bound(), **buffers}), op.result_types)
+    try:
+        with quiet(), world.mode, torch.no_grad():
+            values = [*op.operands, *op.results]
+            env = {value: world.fake(value.type) for value in values}
+            interpreter.op(call, env)
+            kept = all(type_of(env[result]) == result.type for result in op.results)
+    except Exception:  # what cannot be told of fake tensors is left to the operator itself
+        return False
+    finally:
+        call.drop_all_references()
+    return kept and not world.shape_env.guards

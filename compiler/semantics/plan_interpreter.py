@@ -1,0 +1,90 @@
+"""The reference interpreter of the ``plan`` level: an arena is a tensor of bytes, and buffers are views of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import torch
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation
+
+from fxc.dialects import types
+from fxc.dialects.plan import AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, RecordOp, WaitOp
+from fxc.semantics.tile_interpreter import launch_into
+from fxc.semantics.values import torch_dtype
+
+Rule: TypeAlias = Callable[[Any, Sequence[Any], bool], Sequence[Any]]
+"""The results of an op for these operands; with floats in float64, where the last one says so."""
+
+_WIDER = 8
+"""How many times as many bytes an arena has where floats are float64: all offsets grow by as much, so what met still meets."""
+
+
+def run(op: Operation, operands: Sequence[Any], *, wide: bool = False) -> Sequence[Any]:
+    """The results of ``op``, one of ``OPS``."""
+    return RULES[type(op)](op, operands, wide)
+
+
+def _arena(op: ArenaOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    size = op.bytes.value.data * (_WIDER if wide else 1)
+    return [torch.empty(size, dtype=torch.uint8, device=op.device.data)]
+
+
+def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    type = op.buffer.type
+    assert isinstance(type, TensorType)
+    dims = [int(size) for size in types.sizes(type)]
+    steps = [int(step) for step in types.strides(type) or types.contiguous_strides(dims)]
+    dtype = _dtype(type, wide)
+    if not operands:
+        return [torch.empty_strided(dims, steps, dtype=dtype, device=types.device(type))]
+    start = op.start() * (_WIDER if wide else 1)
+    end = start + op.needed() // torch_dtype(type.element_type).itemsize * dtype.itemsize
+    return [operands[0][start:end].view(dtype).as_strided(dims, steps)]
+
+
+def _dtype(type: TensorType, wide: bool) -> torch.dtype:
+    dtype = torch_dtype(type.element_type)
+    if wide and dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if wide and dtype.is_floating_point else dtype
+
+
+def _launch(op: LaunchOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    inputs = len(op.inputs)
+    launch_into(op, operands[:inputs], operands[inputs:], wide=wide)
+    return []
+
+
+def _free(op: FreeOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    return []
+
+
+def _bring(op: BringOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    assert isinstance(op.result.type, TensorType)
+    return [operands[0].to(types.device(op.result.type))]
+
+
+def _record(op: RecordOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    return [None]
+
+
+def _wait(op: WaitOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    return []
+
+
+RULES: Mapping[type[Operation], Rule] = MappingProxyType(
+    {
+        ArenaOp: _arena,
+        AllocOp: _alloc,
+        LaunchOp: _launch,
+        FreeOp: _free,
+        BringOp: _bring,
+        RecordOp: _record,
+        WaitOp: _wait,
+    }
+)
+
+OPS = tuple(RULES)

@@ -1,0 +1,38 @@
+"""The ``plan`` dialect: the host program, with its memory.
+
+Allocations, launches, library calls, views, write-backs and releases stand in the order in which they happen. A tensor value is
+memory, a buffer or a view of one: ops of ``torch`` with an ``out`` argument and ``plan.launch`` write into it.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from fxc.dialects.plan.ops import IN_PLACE, AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, released
+from fxc.dialects.plan.streams import STREAM, RecordOp, WaitOp
+from fxc.dialects.plan.types import ALIGNMENT, ArenaType, EventType, aligned, storage_bytes
+
+Plan = Dialect(
+    "plan",
+    [ArenaOp, AllocOp, LaunchOp, FreeOp, BringOp, RecordOp, WaitOp],
+    [ArenaType, EventType],
+)
+
+__all__ = [
+    "ALIGNMENT",
+    "IN_PLACE",
+    "STREAM",
+    "AllocOp",
+    "ArenaOp",
+    "ArenaType",
+    "BringOp",
+    "EventType",
+    "FreeOp",
+    "LaunchOp",
+    "Plan",
+    "RecordOp",
+    "WaitOp",
+    "aligned",
+    "released",
+    "storage_bytes",
+]

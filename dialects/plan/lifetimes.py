@@ -1,0 +1,83 @@
+"""What a block of the ``plan`` level must obey: no name is used after its release, no two live buffers share bytes.
+
+Nothing here knows how offsets were chosen: buffers are followed in the order of the program, through views, until the last of
+their names is released.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from fxc.dialects.diagnostics import OpVerifyException
+from fxc.dialects.effects import aliases
+
+
+def reads(op: Operation) -> Iterator[SSAValue]:
+    """What ``op`` reads, in its regions too."""
+    yield from op.operands
+    for region in op.regions:
+        for inner in region.walk():
+            yield from inner.operands
+
+
+def check_releases(block: Block, released: Callable[[Operation], Sequence[SSAValue]]) -> None:
+    """Refuse the use of a name after an op that releases it."""
+    gone = set[SSAValue]()
+    for op in block.ops:
+        for value in reads(op):
+            if value in gone:
+                raise OpVerifyException(f"{op.name}: %{_name(value)} is used after its release", op)
+        gone.update(released(op))
+
+
+class ArenaCheck:
+    """Follows the buffers of one arena through a block, op by op."""
+
+    def __init__(self, released: Callable[[Operation], Sequence[SSAValue]]) -> None:
+        self.released = released
+        self.buffers = dict[SSAValue, frozenset[SSAValue]]()
+        """Name -> the buffers whose memory it may share."""
+        self.names = dict[SSAValue, set[SSAValue]]()
+        """Buffer -> its names that are not released."""
+        self.places = list[tuple[int, int]]()
+        """First byte and end of each live buffer, in order; they do not overlap."""
+        self.place_of = dict[SSAValue, tuple[int, int]]()
+
+    def place(self, op: Operation, buffer: SSAValue, start: int, end: int) -> None:
+        """``op`` puts ``buffer`` at these bytes. OpVerifyException where a live buffer has one of them."""
+        self.buffers[buffer], self.names[buffer] = frozenset([buffer]), {buffer}
+        if start == end:
+            return
+        index = bisect_left(self.places, (start, end))
+        for other in self.places[max(index - 1, 0) : index + 1]:
+            if other[0] < end and start < other[1]:
+                [owner] = [value for value, place in self.place_of.items() if place == other]
+                text = f"%{_name(buffer)} at bytes {start} to {end} meets %{_name(owner)} at {other[0]} to {other[1]}"
+                raise OpVerifyException(f"{op.name}: {text}, which is still in use", op)
+        insort(self.places, (start, end))
+        self.place_of[buffer] = (start, end)
+
+    def step(self, op: Operation) -> None:
+        """``op`` is the next one of the block, and no ``plan.alloc`` in this arena."""
+        if op.has_trait(IsTerminator):
+            for value in reads(op):
+                if value in self.buffers:
+                    raise OpVerifyException(f"{op.name}: %{_name(value)} lies in an arena, which does not outlive the call", op)
+        for index, operand in aliases(op):
+            name = op.results[index]
+            for buffer in self.buffers.get(operand, ()) if name.first_use is not None else ():
+                self.buffers[name] = self.buffers.get(name, frozenset()) | {buffer}
+                self.names[buffer].add(name)
+        for name in self.released(op):
+            for buffer in self.buffers.get(name, ()):
+                self.names[buffer].discard(name)
+                if not self.names[buffer] and (place := self.place_of.pop(buffer, None)) is not None:
+                    self.places.remove(place)
+
+
+def _name(value: SSAValue) -> str:
+    return value._name or "its operand"

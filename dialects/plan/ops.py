@@ -1,0 +1,271 @@
+"""The ops of the ``plan`` dialect that make, fill and release memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, StringAttr, SymbolRefAttr, TensorType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryAllocEffect, MemoryFreeEffect, MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases
+from fxc.dialects.plan.types import ALIGNMENT, ArenaType, storage_bytes
+from fxc.dialects.syntax import parse_type, type_text
+from fxc.dialects.tile.kernel import KernelOp, check_arguments, kernel_around
+from fxc.dialects.tile.types import print_operands, print_types
+from fxc.dialects.types import device
+
+
+@irdl_op_definition
+class ArenaOp(IRDLOperation):
+    """``%a = plan.arena {bytes = 65536 : i64, device = "cpu"} : !plan.arena``: one block of memory that buffers share.
+
+    Its first byte is a multiple of 64. It lasts for one call: no buffer in it is returned.
+    """
+
+    name = "plan.arena"
+    bytes = prop_def(IntegerAttr.constr(i64))
+    device = prop_def(StringAttr)
+    arena = result_def(ArenaType)
+    traits = traits_def(MemoryAllocEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict `:` type($arena)"
+
+    @classmethod
+    def of(cls, bytes: int, device: str) -> ArenaOp:
+        properties = {"bytes": IntegerAttr(bytes, i64), "device": StringAttr(device)}
+        return cls.create(properties=properties, result_types=[ArenaType()])
+
+    def verify_(self) -> None:
+        if self.bytes.value.data < 0:
+            raise VerifyException(f"plan.arena: there is no block of {self.bytes.value.data} bytes")
+        if self.parent is None:
+            return
+        check = ArenaCheck(released)
+        for op in self.parent.ops:
+            if isinstance(op, AllocOp) and op.arena is self.arena:
+                check.place(op, op.buffer, op.start(), op.start() + op.needed())
+            else:
+                check.step(op)
+
+
+@irdl_op_definition
+class AllocOp(IRDLOperation):
+    """``%b = plan.alloc : tensor<64x128xf32>`` or ``plan.alloc %a[4096] : tensor<64x128xf32>``: memory for a tensor.
+
+    Nothing is written to it. It has the sizes and strides of its type, which are static. In the first form it is a tensor of
+    its own; in the second, the bytes of the arena from 4096 on, a multiple of 64.
+    """
+
+    name = "plan.alloc"
+    arena = opt_operand_def(ArenaType)
+    offset = opt_prop_def(IntegerAttr.constr(i64))
+    buffer = result_def(TensorType)
+    traits = traits_def(MemoryAllocEffect())
+
+    @classmethod
+    def of(cls, type: Attribute) -> AllocOp:
+        """A tensor of its own."""
+        return cls.create(result_types=[type])
+
+    @classmethod
+    def at(cls, arena: SSAValue, offset: int, type: Attribute) -> AllocOp:
+        """The bytes of ``arena`` from ``offset`` on."""
+        return cls.create(operands=[arena], properties={"offset": IntegerAttr(offset, i64)}, result_types=[type])
+
+    def start(self) -> int:
+        """The first byte in the arena; 0 for a tensor of its own."""
+        return self.offset.value.data if self.offset is not None else 0
+
+    def needed(self) -> int:
+        """How many bytes there must be. VerifyException where the type does not say it."""
+        found = storage_bytes(self.buffer.type)
+        if found is None:
+            raise VerifyException(f"plan.alloc: memory has static sizes and strides, unlike {self.buffer.type}")
+        return found
+
+    def verify_(self) -> None:
+        needed = self.needed()
+        if (self.arena is None) != (self.offset is None):
+            raise VerifyException("plan.alloc: an arena and the offset in it come together")
+        if self.arena is None:
+            return
+        arena, offset = self.arena.owner, self.start()
+        if not isinstance(arena, ArenaOp) or arena.parent is not self.parent:
+            raise VerifyException("plan.alloc: the arena is made by a plan.arena of the same block")
+        if offset < 0 or offset % ALIGNMENT:
+            raise VerifyException(f"plan.alloc: the offset {offset} is no multiple of {ALIGNMENT}")
+        if offset + needed > arena.bytes.value.data:
+            end = offset + needed
+            raise VerifyException(f"plan.alloc: bytes {offset} to {end} do not lie in an arena of {arena.bytes.value.data}")
+        assert isinstance(self.buffer.type, TensorType)
+        if device(self.buffer.type) != arena.device.data:
+            raise VerifyException(f"plan.alloc: the arena is on {arena.device.data}, {self.buffer.type} is not")
+
+    def print(self, printer: Printer) -> None:
+        if self.arena is not None:
+            printer.print_string(" ")
+            printer.print_ssa_value(self.arena)
+            printer.print_string(f"[{self.start()}]")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(f" : {type_text(self.buffer.type)}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AllocOp:
+        name, offset = parser.parse_optional_unresolved_operand(), 0
+        if name is not None:
+            with parser.in_square_brackets():
+                offset = parser.parse_integer(allow_boolean=False)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = parse_type(parser)
+        op = cls.of(type) if name is None else cls.at(parser.resolve_operand(name, ArenaType()), offset, type)
+        op.attributes |= attributes
+        return op
+
+
+@irdl_op_definition
+class LaunchOp(IRDLOperation):
+    """``plan.launch @k(%x, %n) outs(%b) : (tensor<4xf32>, !torch.int) outs(tensor<4xf32>)``: run a kernel on buffers.
+
+    Operands: a tensor for each pointer that is read, then a number for each scalar; ``outs``: a tensor for each pointer that is
+    written, first filled where the kernel says ``tile.init``. Each has exactly the sizes and strides of its type. A tensor that
+    is read may be in ``outs``, too, where the pointers of both have ``tile.in_place`` in the kernel.
+    """
+
+    name = "plan.launch"
+    callee = prop_def(FlatSymbolRefAttrConstr)
+    inputs = var_operand_def()
+    outs = var_operand_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    @classmethod
+    def of(cls, name: str, inputs: Sequence[SSAValue], outs: Sequence[SSAValue]) -> LaunchOp:
+        return cls.build(operands=[inputs, outs], properties={"callee": SymbolRefAttr(name)})
+
+    def kernel(self) -> KernelOp | None:
+        """The kernel, as found in the symbol table around; None where there is none."""
+        return kernel_around(self, self.callee)
+
+    def verify_(self) -> None:
+        kernel = self.kernel()
+        if kernel is None:
+            if self.parent_op() is None:
+                return
+            raise VerifyException(f"plan.launch: @{self.callee.root_reference.data} is not a tile.kernel")
+        check_arguments(self.name, kernel, self.inputs, self.outs)
+        if len(set(self.outs)) != len(self.outs):
+            raise VerifyException("plan.launch: a buffer is in outs twice")
+        for argument, value in zip(kernel.outputs(), self.outs, strict=True):
+            for other, read in zip(kernel.inputs(), self.inputs, strict=False):
+                if read is value and not all(IN_PLACE in kernel.argument_attributes(each) for each in (argument, other)):
+                    text = f"argument {argument.index} writes over argument {other.index}"
+                    raise VerifyException(f"plan.launch: {text}, and the kernel does not say {IN_PLACE} of both")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" @{self.callee.root_reference.data}(")
+        print_operands(printer, self.inputs)
+        printer.print_string(") outs(")
+        print_operands(printer, self.outs)
+        printer.print_string(")")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : (")
+        print_types(printer, self.inputs.types)
+        printer.print_string(") outs(")
+        print_types(printer, self.outs.types)
+        printer.print_string(")")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LaunchOp:
+        callee = SymbolRefAttr(parser.parse_symbol_name())
+        inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        parser.parse_keyword("outs")
+        outs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        position = parser.pos
+        input_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
+        parser.parse_keyword("outs")
+        out_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
+        operands = [
+            parser.resolve_operands(inputs, input_types, position),
+            parser.resolve_operands(outs, out_types, position),
+        ]
+        return cls.build(operands=operands, properties={"callee": callee}, attributes=attributes)
+
+
+IN_PLACE = "tile.in_place"
+"""Of two pointers of a kernel, one read and one written: they may be the same one."""
+
+
+@irdl_op_definition
+class FreeOp(IRDLOperation):
+    """``plan.free %b, %c : tensor<4xf32>, tensor<4xf32>``: the last use of these names.
+
+    The bytes of an arena may be used again once all names of a buffer, those of views of it too, are released. Another tensor
+    goes when PyTorch says so: a view keeps it.
+    """
+
+    name = "plan.free"
+    values = var_operand_def()
+    traits = traits_def(MemoryFreeEffect())
+    assembly_format = "$values attr-dict `:` type($values)"
+
+    @classmethod
+    def of(cls, values: Sequence[SSAValue]) -> FreeOp:
+        return cls.build(operands=[values])
+
+    def verify_(self) -> None:
+        if len(set(self.values)) != len(self.values):
+            raise VerifyException("plan.free: a name is released twice")
+        if any(_is_argument(value) for value in self.values):
+            raise VerifyException("plan.free: an argument is the caller's")
+        following = self.next_op
+        while following is not None and not isinstance(following, FreeOp):
+            following = following.next_op
+        if following is None and self.parent is not None:  # the last one checks the block, once
+            check_releases(self.parent, released)
+
+
+def _is_argument(value: SSAValue) -> bool:
+    return not isinstance(value.owner, Operation)
+
+
+def released(op: Operation) -> Sequence[SSAValue]:
+    """The names that ``op`` releases."""
+    return op.values if isinstance(op, FreeOp) else ()
+
+
+@irdl_op_definition
+class BringOp(IRDLOperation):
+    """``%x1 = plan.bring %x : tensor<4xf32> to tensor<4xf32, #torch.meta<device = "cuda:0">>``: ``%x`` where the plan needs it.
+
+    A copy, or ``%x`` itself where it is there already.
+    """
+
+    name = "plan.bring"
+    source = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    @classmethod
+    def of(cls, source: SSAValue, type: Attribute) -> BringOp:
+        return cls.build(operands=[source], result_types=[type])

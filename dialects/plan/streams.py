@@ -1,0 +1,57 @@
+"""The ops of the ``plan`` dialect that order the work of an accelerator's streams."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.plan.types import EventType
+
+STREAM = "plan.stream"
+"""The attribute of a launch or call that says which stream it runs on; 0 is the caller's, also where there is none."""
+
+
+@irdl_op_definition
+class RecordOp(IRDLOperation):
+    """``%e = plan.record {stream = 1 : i64} : !plan.event``: where stream 1 is now."""
+
+    name = "plan.record"
+    stream = prop_def(IntegerAttr.constr(i64))
+    event = result_def(EventType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict `:` type($event)"
+
+    @classmethod
+    def of(cls, stream: int) -> RecordOp:
+        return cls.create(properties={"stream": IntegerAttr(stream, i64)}, result_types=[EventType()])
+
+    def verify_(self) -> None:
+        _check_stream(self.name, self.stream)
+
+
+@irdl_op_definition
+class WaitOp(IRDLOperation):
+    """``plan.wait %e {stream = 0 : i64}``: what stream 0 does from here on starts after what ``%e`` recorded."""
+
+    name = "plan.wait"
+    event = operand_def(EventType)
+    stream = prop_def(IntegerAttr.constr(i64))
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$event attr-dict"
+
+    @classmethod
+    def of(cls, event: SSAValue, stream: int) -> WaitOp:
+        return cls.create(operands=[event], properties={"stream": IntegerAttr(stream, i64)})
+
+    def verify_(self) -> None:
+        _check_stream(self.name, self.stream)
+
+
+def _check_stream(name: str, stream: IntegerAttr) -> None:
+    if stream.value.data < 0:
+        raise VerifyException(f"{name}: there is no stream {stream.value.data}")

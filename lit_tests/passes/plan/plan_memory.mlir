@@ -1,0 +1,233 @@
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=plan-memory | filecheck %s
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=plan-memory,plan-memory | filecheck %s
+// RUN: fxc-opt %s --split-input-file --pass-pipeline='plan-memory{in-place=false}' | filecheck %s --check-prefix=APART
+
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+/// A chain of kernels works in one buffer; without that, two places are used by turns. An argument is not written over.
+// CHECK:         tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read", tile.in_place}, %y: !tile.ptr<f32> {tile.access = "write", tile.in_place})
+// CHECK-LABEL: func.func @chain
+// CHECK-SAME:    plan.memory = {arena = 64 : i64, peak = 64 : i64, lower_bound = 64 : i64, sum = 192 : i64}
+// CHECK-NEXT:    %arena = plan.arena {bytes = 64 : i64, device = "cpu"}
+// CHECK-NEXT:    %a = plan.alloc %arena[0]
+// CHECK-NEXT:    plan.launch @k(%x) outs(%a)
+// CHECK-NEXT:    plan.launch @k(%a) outs(%a)
+// CHECK-NEXT:    plan.launch @k(%a) outs(%a)
+// CHECK-NEXT:    %s = torch.aten.sum.default(%a)
+// CHECK-NEXT:    plan.free %a
+// APART:         tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"})
+// APART-LABEL: func.func @chain
+// APART-SAME:    plan.memory = {arena = 128 : i64, peak = 128 : i64, lower_bound = 128 : i64, sum = 192 : i64}
+// APART:         %a = plan.alloc %arena[0]
+// APART:         %b = plan.alloc %arena[64]
+// APART:         %c = plan.alloc %arena[0]
+func.func @chain(%x: tensor<16xf32>) -> tensor<f32> {
+  %a = plan.alloc : tensor<16xf32>
+  plan.launch @k(%x) outs(%a) : (tensor<16xf32>) outs(tensor<16xf32>)
+  %b = plan.alloc : tensor<16xf32>
+  plan.launch @k(%a) outs(%b) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %a : tensor<16xf32>
+  %c = plan.alloc : tensor<16xf32>
+  plan.launch @k(%b) outs(%c) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %b : tensor<16xf32>
+  %s = torch.aten.sum.default(%c) : (tensor<16xf32>) -> tensor<f32>
+  plan.free %c : tensor<16xf32>
+  fx.output(%s) : (tensor<f32>) -> ()
+}
+
+// -----
+
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+/// Not in place: what is read later; in a view, too; an input of another type; what was written before.
+// CHECK-LABEL: func.func @apart
+// CHECK:         plan.launch @k(%x) outs(%a)
+// CHECK:         plan.launch @k(%a) outs(%b)
+// CHECK:         plan.launch @k(%v) outs(%c)
+// CHECK:         plan.launch @k(%b) outs(%d)
+// CHECK:         plan.launch @k(%d) outs(%e)
+// CHECK:         plan.launch @k(%d) outs(%e)
+func.func @apart(%x: tensor<16xf32>) -> tensor<4x4xf32> {
+  %a = plan.alloc : tensor<16xf32>
+  plan.launch @k(%x) outs(%a) : (tensor<16xf32>) outs(tensor<16xf32>)
+  %v = torch.aten.view.default(%a, [4, 4]) : (tensor<16xf32>) -> tensor<4x4xf32>
+  %b = plan.alloc : tensor<16xf32>
+  plan.launch @k(%a) outs(%b) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %a : tensor<16xf32>
+  %c = plan.alloc : tensor<4x4xf32>
+  plan.launch @k(%v) outs(%c) : (tensor<4x4xf32>) outs(tensor<4x4xf32>)
+  plan.free %v : tensor<4x4xf32>
+  %d = plan.alloc : tensor<4x4xf32>
+  plan.launch @k(%b) outs(%d) : (tensor<16xf32>) outs(tensor<4x4xf32>)
+  plan.free %b : tensor<16xf32>
+  %e = plan.alloc : tensor<4x4xf32>
+  plan.launch @k(%d) outs(%e) : (tensor<4x4xf32>) outs(tensor<4x4xf32>)
+  plan.launch @k(%d) outs(%e) : (tensor<4x4xf32>) outs(tensor<4x4xf32>)
+  plan.free %d : tensor<4x4xf32>
+  %r = torch.aten.add.Tensor(%c, %e) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  plan.free %c, %e : tensor<4x4xf32>, tensor<4x4xf32>
+  fx.output(%r) : (tensor<4x4xf32>) -> ()
+}
+
+// -----
+
+tile.kernel @reversed(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 8, unroll = 1, block = 8>} {
+  %zero = arith.constant 0 : index
+  %eight = arith.constant 8 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<8xf32>
+  tile.store %a, %y[%eight] strides [1] : vector<8xf32>, !tile.ptr<f32>
+  %b = tile.load %x[%eight] strides [1] : !tile.ptr<f32> -> vector<8xf32>
+  tile.store %b, %y[%zero] strides [1] : vector<8xf32>, !tile.ptr<f32>
+  tile.return
+}
+tile.kernel @late(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %none = arith.constant dense<0.0> : vector<16xf32>
+  tile.store %none, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.return
+}
+tile.kernel @other(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"inner", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+tile.kernel @gathers(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %i = arith.constant dense<1> : vector<16xi64>
+  %a = tile.gather %x[%i] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+tile.kernel @adds(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "readwrite", tile.init = 0.0 : f32}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+tile.kernel @blocks(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  scf.for %i = %zero to %one step %one {
+    tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  }
+  tile.return
+}
+
+/// Not in place: kernels that store elsewhere than they loaded; or before they load; reductions; loads by index; kernels that
+/// add to what is there; a load and a store that do not run as often as each other.
+// CHECK-LABEL: func.func @kernels
+// CHECK:         plan.launch @reversed(%a) outs(%b)
+// CHECK:         plan.launch @late(%b) outs(%c)
+// CHECK:         plan.launch @other(%c) outs(%d)
+// CHECK:         plan.launch @gathers(%d) outs(%e)
+// CHECK:         plan.launch @adds(%e) outs(%f)
+// CHECK:         plan.launch @blocks(%f) outs(%g)
+func.func @kernels(%x: tensor<16xf32>) -> tensor<f32> {
+  %a = plan.alloc : tensor<16xf32>
+  plan.launch @reversed(%x) outs(%a) : (tensor<16xf32>) outs(tensor<16xf32>)
+  %b = plan.alloc : tensor<16xf32>
+  plan.launch @reversed(%a) outs(%b) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %a : tensor<16xf32>
+  %c = plan.alloc : tensor<16xf32>
+  plan.launch @late(%b) outs(%c) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %b : tensor<16xf32>
+  %d = plan.alloc : tensor<16xf32>
+  plan.launch @other(%c) outs(%d) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %c : tensor<16xf32>
+  %e = plan.alloc : tensor<16xf32>
+  plan.launch @gathers(%d) outs(%e) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %d : tensor<16xf32>
+  %f = plan.alloc : tensor<16xf32>
+  plan.launch @adds(%e) outs(%f) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %e : tensor<16xf32>
+  %g = plan.alloc : tensor<16xf32>
+  plan.launch @blocks(%f) outs(%g) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %f : tensor<16xf32>
+  %s = torch.aten.sum.default(%g) : (tensor<16xf32>) -> tensor<f32>
+  plan.free %g : tensor<16xf32>
+  fx.output(%s) : (tensor<f32>) -> ()
+}
+
+// -----
+
+torch.operator @mylib.keep.default "(Tensor x) -> Tensor" flags ""
+
+/// Not in an arena: what is returned, in a view too; what somebody's own operator, or a higher-order one, may keep; what is
+/// never released; what has no bytes.
+// CHECK-LABEL: func.func @outside
+// CHECK-SAME:    plan.memory = {arena = 64 : i64, peak = 256 : i64, lower_bound = 256 : i64, sum = 256 : i64}
+// CHECK-NEXT:    plan.arena {bytes = 64 : i64, device = "cpu"}
+// CHECK-NEXT:    %a = plan.alloc :
+// CHECK-NEXT:    %b = plan.alloc :
+// CHECK-NEXT:    %c = plan.alloc :
+// CHECK-NEXT:    %d = plan.alloc : tensor<0xf32>
+// CHECK-NEXT:    %e = plan.alloc %arena[0] : tensor<16xf32>
+func.func @outside(%x: tensor<16xf32>) -> (tensor<4x4xf32>, tensor<f32>) {
+  %a = plan.alloc : tensor<16xf32>
+  %b = plan.alloc : tensor<16xf32>
+  %c = plan.alloc : tensor<16xf32>
+  %d = plan.alloc : tensor<0xf32>
+  %e = plan.alloc : tensor<16xf32>
+  %0 = torch.aten.add.out(%x, %x, out = %a) : (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %1 = torch.aten.add.out(%x, %x, out = %b) : (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %2 = torch.aten.add.out(%x, %x, out = %c) : (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %3 = torch.aten.add.out(%x, %x, out = %e) : (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %v = torch.aten.view.default(%a, [4, 4]) : (tensor<16xf32>) -> tensor<4x4xf32>
+  plan.free %a : tensor<16xf32>
+  %k = torch.mylib.keep.default(%b) : (tensor<16xf32>) -> tensor<16xf32>
+  plan.free %b : tensor<16xf32>
+  %s = torch.aten.dot.default(%c, %e) : (tensor<16xf32>, tensor<16xf32>) -> tensor<f32>
+  plan.free %e, %d : tensor<16xf32>, tensor<0xf32>
+  fx.output((%v, %s)) : (tensor<4x4xf32>, tensor<f32>) -> ()
+}
+
+// -----
+
+/// A buffer is in use until the last view of it is released.
+// CHECK-LABEL: func.func @view
+// CHECK:         %a = plan.alloc %arena[0]
+// CHECK:         %b = plan.alloc %arena[64]
+// CHECK:         %c = plan.alloc %arena[0]
+func.func @view(%x: tensor<16xf32>) -> tensor<f32> {
+  %a = plan.alloc : tensor<16xf32>
+  %0 = torch.aten.add.out(%x, %x, out = %a) : (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %v = torch.aten.view.default(%a, [4, 4]) : (tensor<16xf32>) -> tensor<4x4xf32>
+  plan.free %a : tensor<16xf32>
+  %b = plan.alloc : tensor<4x4xf32>
+  %1 = torch.aten.add.out(%v, %v, out = %b) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  plan.free %v : tensor<4x4xf32>
+  %c = plan.alloc : tensor<4x4xf32>
+  %2 = torch.aten.add.out(%b, %b, out = %c) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  plan.free %b : tensor<4x4xf32>
+  %s = torch.aten.sum.default(%c) : (tensor<4x4xf32>) -> tensor<f32>
+  plan.free %c : tensor<4x4xf32>
+  fx.output(%s) : (tensor<f32>) -> ()
+}
+
+// -----
+
+/// An arena for each device.
+// CHECK-LABEL: func.func @devices
+// CHECK-NEXT:    %arena = plan.arena {bytes = 64 : i64, device = "cuda:0"}
+// CHECK-NEXT:    %arena_1 = plan.arena {bytes = 64 : i64, device = "cpu"}
+// CHECK-NEXT:    %a = plan.alloc %arena_1[0] : tensor<16xf32>
+// CHECK-NEXT:    %b = plan.alloc %arena[0] : tensor<16xf32, #torch.meta<device = "cuda:0">>
+func.func @devices() {
+  %a = plan.alloc : tensor<16xf32>
+  %b = plan.alloc : tensor<16xf32, #torch.meta<device = "cuda:0">>
+  plan.free %a, %b : tensor<16xf32>, tensor<16xf32, #torch.meta<device = "cuda:0">>
+  fx.output(()) : () -> ()
+}

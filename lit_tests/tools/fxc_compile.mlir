@@ -1,0 +1,31 @@
+// RUN: fxc compile %S/inputs/models/pointwise.py --target=interpret --emit=mlir | filecheck %s
+// RUN: fxc compile %S/inputs/models/pointwise.py --target=cuda:sm_90 --emit=triton | filecheck %s --check-prefix=TRITON
+// RUN: fxc compile %S/inputs/models/pointwise.py --target=cpu:avx2 --emit=llvm | filecheck %s --check-prefix=LLVM
+// RUN: fxc compile %S/inputs/models/pointwise.py --target=interpret -o %t 2>&1 | filecheck %s --check-prefix=FILES
+// RUN: fxc run %t/1-captured.mlir --compare %S/inputs/models/pointwise.py | filecheck %s --check-prefix=RES
+// RUN: fxc run %t/5-linalg.mlir --compare %S/inputs/models/pointwise.py | filecheck %s --check-prefix=RES
+// RUN: fxc-opt %t/5-linalg.mlir -p schedule,group-kernels,tile | filecheck %s
+// RUN: not fxc compile %S/inputs/models/pointwise.py --emit=llvm 2>&1 | filecheck %s --check-prefix=NONE
+
+// CHECK:       builtin.module attributes {fxc.target = #target.cpu<cpu = "interpreter">} {
+// CHECK:       {{tile|plan}}.launch @[[NAME:[a-z_0-9]+]](
+// CHECK:       tile.kernel @[[NAME]](
+
+// TRITON:      @triton.jit
+// TRITON-NEXT: def {{.*}}(x, y,
+
+// LLVM:        <{{[0-9]+}} x float>
+
+// FILES:       1-captured.mlir
+// FILES-NEXT:  2-torch.mlir
+// FILES:       -fused.mlir
+// FILES-NEXT:  5-linalg.mlir
+// FILES-NEXT:  6-scheduled.mlir
+// FILES-NEXT:  7-tile.mlir
+// FILES-NEXT:  8-plan.mlir
+// FILES:       graph.py
+// FILES:       plan.zip
+
+// RES:         close to eager: max abs difference 0
+
+// NONE:        error: the module has no tile.kernel to print

@@ -1,0 +1,123 @@
+"""New values of arguments: results of a function that becomes one which writes its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.effects import aliases
+from fxc.dialects.fx import OutputOp
+from fxc.dialects.torch_ops import TorchOp, torch_op
+from fxc.dialects.values import Tree, leaves
+from fxc.passes._statistics import count
+
+MUTATES = "fx.mutates"
+
+
+def new_values(function: FuncOp) -> dict[SSAValue, BlockArgument]:
+    """Value -> the argument whose new value it is, of those that nothing else in the results is."""
+    marks, values = _marks(function), _returned(function)
+    return {value: function.args[mark] for value, mark in zip(values, marks, strict=True) if mark is not None}
+
+
+def insert_write_backs(function: FuncOp) -> None:
+    """Write new values of arguments back at the end of ``function``, and leave them out of its results.
+
+    A result that is a new value becomes the argument itself. What may share memory with a written argument, a result or
+    another argument's new value, is copied before the first write.
+    """
+    marks = _marks(function)
+    if all(mark is None for mark in marks):
+        return
+    last = function.body.block.last_op
+    assert last is not None
+    values = _returned(function)
+    pairs = [(function.args[mark], value) for value, mark in zip(values, marks, strict=True) if mark is not None]
+    written = {argument for argument, _ in pairs}
+    arguments = {value: argument for argument, value in reversed(pairs)}
+    copies = {value: value for value in values}
+    for value in dict.fromkeys(values):
+        kept = value not in arguments
+        if (kept or len(written) > 1) and _shares(value, written - ({arguments[value]} if not kept else set())):
+            copies[value] = _copied(value, last)
+    for argument, value in pairs:
+        if value is not argument:
+            call = torch_op("aten.copy_.default").build_call([argument, copies[value]], {}, [argument.type])
+            Rewriter.insert_op(call, InsertPoint.before(last))
+            count("arguments written back")
+    _drop(function, last, marks, {value: arguments.get(value, copy) for value, copy in copies.items()})
+
+
+def _marks(function: FuncOp) -> list[int | None]:
+    """For each result the index of the argument whose new value it is."""
+    attributes = function.res_attrs
+    if attributes is None:
+        return [None] * len(_returned(function))
+    found = [each.data.get(MUTATES) for each in attributes.data]
+    return [mark.value.data if isinstance(mark, IntegerAttr) else None for mark in found]
+
+
+def _returned(function: FuncOp) -> list[SSAValue]:
+    """The values that ``function`` returns, one for each result."""
+    last = function.body.block.last_op
+    if isinstance(last, OutputOp):
+        return [leaf for leaf in leaves(last.trees()[0][0]) if isinstance(leaf, SSAValue)]
+    return list(last.operands) if last is not None else []
+
+
+def _shares(value: SSAValue, written: set[BlockArgument]) -> bool:
+    """Whether ``value`` may be one of ``written``, or a view of it."""
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        current = pending.pop()
+        if current in written:
+            return True
+        if current not in seen and isinstance(current.owner, Operation):
+            pending += [source for index, source in aliases(current.owner) if current.owner.results[index] is current]
+        seen.add(current)
+    return False
+
+
+def _copied(value: SSAValue, before: Operation) -> SSAValue:
+    clone: TorchOp = torch_op("aten.clone.default").build_call([value], {}, [value.type])
+    Rewriter.insert_op(clone, InsertPoint.before(before))
+    clone.results[0]._name = value._name
+    return clone.results[0]
+
+
+def _drop(function: FuncOp, last: Operation, marks: list[int | None], values: Mapping[SSAValue, SSAValue]) -> None:
+    """Return what has no mark, with other values in its place."""
+    if isinstance(last, OutputOp):
+        kept, position = list[Tree](), 0
+        for element in last.trees()[0][0]:
+            mark = marks[position] if isinstance(element, SSAValue) else None
+            position += sum(isinstance(leaf, SSAValue) for leaf in leaves(element))
+            kept += [] if mark is not None else [_replaced(element, values)]
+        new: Operation = OutputOp.build_call([tuple(kept)], {}, [], attributes=last.attributes, location=last.location)
+    else:
+        kept_values = [values[value] for value, mark in zip(last.operands, marks, strict=True) if mark is None]
+        new = ReturnOp(*kept_values)
+    Rewriter.insert_op(new, InsertPoint.before(last))
+    Rewriter.erase_op(last)
+    types = [value.type for value in _returned(function)]
+    if function.function_type.outputs.data:
+        function.properties["function_type"] = FunctionType.from_lists(function.function_type.inputs.data, types)
+    attributes = [each for each, mark in zip(function.res_attrs or (), marks, strict=True) if mark is None]
+    if any(each.data for each in attributes):
+        function.properties["res_attrs"] = ArrayAttr[DictionaryAttr](attributes)
+    else:
+        function.properties.pop("res_attrs", None)
+
+
+def _replaced(tree: Tree, values: Mapping[SSAValue, SSAValue]) -> Tree:
+    if isinstance(tree, SSAValue):
+        return values[tree]
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(_replaced(element, values) for element in tree)
+    if isinstance(tree, dict):
+        return {key: _replaced(element, values) for key, element in tree.items()}
+    return tree

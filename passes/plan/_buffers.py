@@ -1,0 +1,100 @@
+"""The buffers of a block: from where to where each is in use, and whether something outside may see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from fxc.dialects.effects import aliases, may_keep
+from fxc.dialects.plan import AllocOp, aligned, released
+from fxc.dialects.plan.lifetimes import reads
+from fxc.dialects.types import device
+
+
+@dataclass(eq=False)
+class Buffer:
+    """The memory of one ``plan.alloc``.
+
+    ``names``: the values that may be in it and are not released. ``start``, ``end``: the places in the block of its making and
+    of its last release; ``end`` is None where there is none. ``is_seen``: it is returned, or given to what may keep it.
+    """
+
+    op: AllocOp
+    start: int
+    end: int | None = None
+    is_seen: bool = False
+    names: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    @property
+    def bytes(self) -> int:
+        return aligned(self.op.needed())
+
+    @property
+    def device(self) -> str:
+        return device(self.op.buffer.type)  # type: ignore[arg-type]
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether its memory is of no use after ``end``."""
+        return self.end is not None and not self.is_seen
+
+
+class Buffers:
+    """Follows the buffers of a block; ``walk`` gives each op, before it is counted."""
+
+    def __init__(self) -> None:
+        self.found = list[Buffer]()
+        self.of = dict[SSAValue, list[Buffer]]()
+        """Name -> the buffers that it may be in."""
+        self.used = set[SSAValue]()
+        """The names that an op so far has read or written."""
+
+    def walk(self, block: Block) -> Iterator[Operation]:
+        for place, op in enumerate(list(block.ops)):
+            if op.parent is block:
+                yield op
+            if op.parent is block:
+                self._step(place, op)
+
+    def _step(self, place: int, op: Operation) -> None:
+        if isinstance(op, AllocOp):
+            buffer = Buffer(op, place, names={op.buffer})
+            self.found.append(buffer)
+            self.of[op.buffer] = [buffer]
+            return
+        values = list(reads(op))
+        self.used.update(values)
+        if op.has_trait(IsTerminator) or may_keep(op):
+            for buffer in self._buffers(values):
+                buffer.is_seen = True
+        for index, operand in aliases(op):
+            if op.results[index].first_use is not None:
+                self._name(op.results[index], operand)
+        for value in released(op):
+            for buffer in self.of.get(value, ()):
+                buffer.names.discard(value)
+                if not buffer.names:
+                    buffer.end = place
+
+    def _buffers(self, values: list[SSAValue]) -> Iterator[Buffer]:
+        for value in values:
+            yield from self.of.get(value, ())
+
+    def _name(self, result: SSAValue, operand: SSAValue) -> None:
+        """``result`` may be in the memory of ``operand``."""
+        known = self.of.setdefault(result, [])
+        for buffer in self.of.get(operand, ()):
+            if buffer not in known:
+                known.append(buffer)
+            buffer.names.add(result)
+
+
+def buffers_of(block: Block) -> list[Buffer]:
+    """The buffers of ``block``, in the order in which they are made."""
+    buffers = Buffers()
+    for _ in buffers.walk(block):
+        pass
+    return buffers.found

@@ -1,0 +1,150 @@
+"""Offsets for buffers that share a block of memory: two that are in use at one time have no byte in common.
+
+A buffer is in use from step ``start`` to before step ``end``. Where all sizes are multiples of an alignment, all offsets are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+MOST_PAIRS = 32
+"""How many others, on average, a buffer may be in use with for ``by_size`` to be tried: it looks at each of them."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A buffer: how many bytes, from which step to before which."""
+
+    size: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An offset for each buffer, and where the last one ends."""
+
+    offsets: tuple[int, ...]
+    peak: int
+
+
+def lower_bound(spans: Sequence[Span]) -> int:
+    """The most bytes that are in use at one step: no layout has fewer."""
+    live = highest = 0
+    for _, change in sorted([(span.start, span.size) for span in spans] + [(span.end, -span.size) for span in spans]):
+        live += change
+        highest = max(highest, live)
+    return highest
+
+
+def best_layout(spans: Sequence[Span]) -> Layout:
+    """The smallest of three layouts: best fit in the order of time, the same backwards, and by size where that is quick."""
+    bound, best = lower_bound(spans), None
+    for layout in _layouts(spans):
+        if best is None or layout.peak < best.peak:
+            best = layout
+        if best.peak == bound:
+            break
+    assert best is not None
+    return best
+
+
+def _layouts(spans: Sequence[Span]) -> Iterator[Layout]:
+    yield by_time(spans)
+    yield by_time([Span(span.size, -span.end, -span.start) for span in spans])
+    if (others := _in_use_together(spans, MOST_PAIRS * len(spans))) is not None:
+        yield by_size(spans, others)
+
+
+def by_time(spans: Sequence[Span]) -> Layout:
+    """Each buffer, when it comes, gets the smallest gap that it fits in, else the end, which grows."""
+    gaps, offsets, ends = _Gaps(), [0] * len(spans), list[tuple[int, int]]()
+    for i in sorted(range(len(spans)), key=lambda i: (spans[i].start, -spans[i].size, i)):
+        while ends and ends[0][0] <= spans[i].start:
+            _, gone = heappop(ends)
+            gaps.give(offsets[gone], spans[gone].size)
+        offsets[i] = gaps.take(spans[i].size)
+        heappush(ends, (spans[i].end, i))
+    return Layout(tuple(offsets), gaps.end)
+
+
+def by_size(spans: Sequence[Span], others: Sequence[Sequence[int]]) -> Layout:
+    """The largest buffer first, each in the smallest gap between those of ``others`` that are placed, else behind them."""
+    offsets: list[int] = [-1] * len(spans)
+    for i in sorted(range(len(spans)), key=lambda i: (-spans[i].size, spans[i].start, i)):
+        placed = sorted((offsets[j], offsets[j] + spans[j].size) for j in others[i] if offsets[j] >= 0)
+        offsets[i] = _smallest_gap(placed, spans[i].size)
+    return Layout(tuple(offsets), max((o + span.size for o, span in zip(offsets, spans, strict=True)), default=0))
+
+
+def _smallest_gap(placed: Sequence[tuple[int, int]], size: int) -> int:
+    """Where the smallest gap of at least ``size`` between these starts; behind the last where there is none."""
+    reached, best, width = 0, -1, 0
+    for start, end in placed:
+        if start - reached >= size and (best < 0 or start - reached < width):
+            best, width = reached, start - reached
+        reached = max(reached, end)
+    return reached if best < 0 else best
+
+
+def _in_use_together(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
+    """For each buffer those that are in use at a step when it is; None where there are more than ``limit`` pairs."""
+    others: list[list[int]] = [[] for _ in spans]
+    live, ends, pairs = set[int](), list[tuple[int, int]](), 0
+    for i in sorted(range(len(spans)), key=lambda i: spans[i].start):
+        while ends and ends[0][0] <= spans[i].start:
+            live.discard(heappop(ends)[1])
+        pairs += len(live)
+        if pairs > limit:
+            return None
+        for j in live:
+            others[i].append(j)
+            others[j].append(i)
+        live.add(i)
+        heappush(ends, (spans[i].end, i))
+    return others
+
+
+class _Gaps:
+    """The bytes below ``end`` that are not in use, as gaps by size and by place. Neighbours are one gap."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.by_size = list[tuple[int, int]]()
+        self.size_at, self.start_before = dict[int, int](), dict[int, int]()
+
+    def take(self, size: int) -> int:
+        """Where ``size`` bytes are now in use."""
+        index = bisect_left(self.by_size, (size, -1))
+        if index < len(self.by_size):
+            width, start = self.by_size[index]
+            self._remove(start, width)
+            if width > size:
+                self._add(start + size, width - size)
+            return start
+        start = self.start_before.get(self.end, self.end)  # a gap at the end grows
+        if start < self.end:
+            self._remove(start, self.end - start)
+        self.end = start + size
+        return start
+
+    def give(self, start: int, size: int) -> None:
+        """These bytes are free again."""
+        if (before := self.start_before.get(start)) is not None:
+            self._remove(before, start - before)
+            start, size = before, size + start - before
+        if (after := self.size_at.get(start + size)) is not None:
+            self._remove(start + size, after)
+            size += after
+        self._add(start, size)
+
+    def _add(self, start: int, size: int) -> None:
+        insort(self.by_size, (size, start))
+        self.size_at[start], self.start_before[start + size] = size, start
+
+    def _remove(self, start: int, size: int) -> None:
+        del self.by_size[bisect_left(self.by_size, (size, start))]
+        del self.size_at[start], self.start_before[start + size]

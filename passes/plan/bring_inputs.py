@@ -1,0 +1,75 @@
+"""bring-inputs: inputs may come on any device, and are brought to the one where the plan needs them.
+
+Assumes:    an entry function at the plan level (``convert-to-plan``).
+Guarantees: each tensor input of ``@main`` is read through a ``plan.bring`` at the start, and marked ``fx.moves``.
+Keeps:      the model's own tensors, and inputs that are written: what is written must be the caller's. Functions that have no
+            ops of ``plan``.
+Cost:       one walk.
+
+Before:
+    func.func @main(%x: tensor<4xf32> {fx.kind = "input", fx.name = "x"}) -> tensor<4xf32> {
+      %b = plan.alloc : tensor<4xf32>
+      %0 = torch.aten.neg.out(%x, out = %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      fx.output(%b) : (tensor<4xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4xf32> {fx.kind = "input", fx.moves, fx.name = "x"}) -> tensor<4xf32> {
+      %x_1 = plan.bring %x : tensor<4xf32> to tensor<4xf32>
+      %b = plan.alloc : tensor<4xf32>
+      %0 = torch.aten.neg.out(%x_1, out = %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      fx.output(%b) : (tensor<4xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.plan import BringOp
+from fxc.passes._statistics import count
+from fxc.passes._written_arguments import written_arguments
+
+MOVES = "fx.moves"
+"""The attribute of an argument that may come on any device."""
+
+
+@dataclass(frozen=True)
+class BringInputsPass(ModulePass):
+    name = "bring-inputs"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        functions = [function for function in op.ops if isinstance(function, FuncOp) and function.sym_name.data == "main"]
+        for function in functions:
+            if any(inner.name.startswith("plan.") for inner in function.walk()):
+                _bring(function)
+
+
+def _bring(function: FuncOp) -> None:
+    attributes = list(function.arg_attrs or [DictionaryAttr({})] * len(function.args))
+    written = written_arguments(function)
+    for i, argument in enumerate(function.args):
+        is_input = attributes[i].data.get("fx.kind", _INPUT) == _INPUT
+        if not is_input or argument in written or not isinstance(argument.type, TensorType) or MOVES in attributes[i].data:
+            continue
+        attributes[i] = DictionaryAttr({**attributes[i].data, MOVES: UnitAttr()})
+        _read_through(argument, function)
+        count("inputs brought")
+    function.arg_attrs = ArrayAttr(attributes)
+
+
+_INPUT = StringAttr("input")
+
+
+def _read_through(argument: BlockArgument, function: FuncOp) -> None:
+    bring = BringOp.of(argument, argument.type)
+    bring.result.name_hint = argument.name_hint
+    argument.replace_all_uses_with(bring.result)
+    bring.operands[0] = argument
+    Rewriter.insert_op(bring, InsertPoint.at_start(function.body.block))

@@ -1,0 +1,125 @@
+"""The ways to run a group: as operators, and its kernels on the reference interpreter, as printed Triton, and natively."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from fxc.backends.cpu.launch import compile_launch
+from fxc.backends.triton.kernel_source import KernelSource
+from fxc.backends.triton.printer import print_kernel
+from fxc.backends.triton.simulator import simulate
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.syntax import clone_module
+from fxc.dialects.target import PRESETS, set_target
+from fxc.dialects.tile import KernelOp, LaunchOp
+from fxc.dialects.verification import verify
+from fxc.passes._sequences import LOWER_KERNELS
+from fxc.passes.autodiff._functions import copy_op
+from fxc.semantics.interpret import Interpreter
+from fxc.semantics.tile_interpreter import kernel_of, launch, operand_layouts, result_layouts
+from tests.kernel_groups import run_passes
+
+Engine = Callable[[LaunchOp, Sequence[Any]], Sequence[torch.Tensor]]
+"""Runs a launch: its operands in, new results out."""
+
+
+def simulated(op: LaunchOp, operands: Sequence[Any]) -> list[torch.Tensor]:
+    """The kernel's printed Triton source, on the simulator."""
+    arguments, results = launch_arguments(op, operands)
+    simulate(print_kernel(kernel_of(op)), arguments)
+    return results
+
+
+def native(op: LaunchOp, operands: Sequence[Any]) -> Sequence[torch.Tensor]:
+    """The kernel's machine code for the processor that this runs on."""
+    run = compile_launch(op, None, copies=True)
+    assert run is not None, f"no native code for {op.callee}"
+    return run(*operands)
+
+
+ENGINES: Mapping[str, Engine] = MappingProxyType({"interpreter": launch, "simulator": simulated, "native": native})
+"""Independent of each other: each reads a kernel's IR, or what is printed of it, in its own way."""
+
+
+def launch_arguments(op: LaunchOp, operands: Sequence[Any]) -> tuple[list[Any], list[torch.Tensor]]:
+    """What the kernel takes, in its order, and the results among it. What is to be written holds NaN, or 85 in each byte."""
+    inputs = len(kernel_of(op).inputs())
+    tensors = [layout.laid_out(x) for layout, x in zip(operand_layouts(op), operands[:inputs], strict=True)]
+    results = [layout.new() for layout in result_layouts(op)]
+    for layout, result in zip(result_layouts(op), results, strict=True):
+        if layout.init is None:
+            _poison(result)
+    return [*tensors, *results, *operands[inputs:]], results
+
+
+def _poison(tensor: torch.Tensor) -> None:
+    if tensor.is_floating_point():
+        tensor.fill_(torch.nan)
+    elif tensor.dtype != torch.bool:
+        tensor.fill_(85)
+
+
+class EngineInterpreter(Interpreter):
+    """Runs each launch with ``engine``."""
+
+    def __init__(self, functions: Mapping[str, FuncOp], engine: Engine) -> None:
+        super().__init__(functions)
+        self.engine = engine
+
+    def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
+        return self.engine(op, operands)
+
+
+def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
+    return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+
+
+def module_of(group: GroupOp) -> ModuleOp:
+    """A module whose ``main`` takes what ``group`` reads and returns what it gives."""
+    inputs = group.inputs()
+    block = Block(arg_types=[value.type for value in inputs])
+    for argument, value in zip(block.args, inputs, strict=True):
+        argument.name_hint = value.name_hint
+    values: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    copy = copy_op(group, values)
+    block.add_ops([copy, ReturnOp(*copy.results)])
+    types = FunctionType.from_lists([value.type for value in inputs], list(group.result_types))
+    module = ModuleOp([FuncOp("main", types, Region(block))])
+    verify(module)
+    return module
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """A group's ``module`` after it became kernels, and how many there are."""
+
+    module: ModuleOp
+    count: int
+
+    def run(self, engine: Engine, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        functions = functions_of(self.module)
+        with torch.no_grad():
+            return list(EngineInterpreter(functions, engine).call(functions["main"], list(arguments)))
+
+    def sources(self) -> list[KernelSource]:
+        """The Triton source of each kernel."""
+        return [print_kernel(op) for op in self.module.ops if isinstance(op, KernelOp)]
+
+
+def kernels_for(module: ModuleOp, target: str) -> Kernels | None:
+    """The kernels of a module of one group, made for a preset of ``fxc.dialects.target``; None where no kernel computes it."""
+    made = clone_module(module)
+    set_target(made, PRESETS[target])
+    run_passes(made, ",".join(name for name, _ in LOWER_KERNELS))
+    ops: list[Operation] = list(made.walk())
+    if any(isinstance(op, GroupOp) for op in ops):
+        return None
+    return Kernels(made, sum(isinstance(op, KernelOp) for op in ops))

@@ -1,0 +1,167 @@
+"""Machine code in plan files: used where the reader trusts the file and it fits, and spared where not."""
+
+from __future__ import annotations
+
+import json
+import platform
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import fxc
+from fxc import plan_file
+from fxc.errors import PlanFileError
+from fxc.runtime.cpu_features import features_named
+from fxc.runtime.host_program import KernelCode
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = torch.nn.Linear(8, 16), torch.nn.LayerNorm(16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.norm(self.first(x).tanh() * 2), -1)
+
+
+@pytest.fixture(scope="module")
+def plan() -> fxc.ExecutionPlan:
+    torch.manual_seed(0)
+    made = fxc.compile(Net().eval(), (x(),), options={"target": "host"}).plan
+    assert isinstance(made, fxc.ExecutionPlan)
+    return made
+
+
+def x() -> torch.Tensor:
+    return torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def saved(plan: fxc.ExecutionPlan, tmp_path: Path) -> Path:
+    plan.save(tmp_path / "plan")
+    return tmp_path / "plan"
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The texts that LLVM compiles from here on; the cache of object files is empty."""
+    from fxc.backends.cpu import machine_code
+
+    monkeypatch.setenv("FXC_CACHE_DIR", str(tmp_path / "cache"))
+    texts, compile_now = list[str](), machine_code.object_code
+    monkeypatch.setattr(machine_code, "object_code", lambda text, f: texts.append(text) or compile_now(text, f))
+    return texts
+
+
+def test_machine_code_is_in_the_file(saved: Path) -> None:
+    manifest = json.loads((saved / "manifest.json").read_text())
+    assert set(manifest["files"]) == {"program.mlir", "weights.safetensors", "kernels.o"}
+    assert platform.machine() in manifest["kernels"]["key"] and "kernel_0" in manifest["kernels"]["names"]
+    assert (saved / "kernels.o").read_bytes()[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("suffix", ["", ".zip"])
+def test_trusted_machine_code_runs(suffix: str, plan: fxc.ExecutionPlan, tmp_path: Path, compiled: list[str]) -> None:
+    path = tmp_path / f"plan{suffix}"
+    plan.save(path)
+    compiled.clear()
+    loaded = fxc.ExecutionPlan.load(path, trust_kernels=True)
+    assert not compiled
+    torch.testing.assert_close(loaded(x()), plan(x()), rtol=0, atol=0)
+    assert loaded.code == plan.code and loaded.stats.launches == plan.stats.launches > 0
+    loaded.save(tmp_path / f"again{suffix}")
+    torch.testing.assert_close(fxc.ExecutionPlan.load(tmp_path / f"again{suffix}")(x()), plan(x()), rtol=0, atol=0)
+
+
+def test_by_default_machine_code_is_not_even_read(
+    saved: Path, plan: fxc.ExecutionPlan, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[Path]()
+    read_bytes = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or read_bytes(path))
+    loaded = fxc.ExecutionPlan.load(saved)
+    assert len(compiled) == 1 and not any(path.name == "kernels.o" for path in read)
+    torch.testing.assert_close(loaded(x()), plan(x()), rtol=0, atol=0)
+    (saved / "kernels.o").write_bytes(b"\xcc" * 4096)
+    torch.testing.assert_close(fxc.ExecutionPlan.load(saved)(x()), plan(x()), rtol=0, atol=0)
+    assert len(compiled) == 1, "the cache of object files had it"
+
+
+def edit(saved: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    manifest = json.loads((saved / "manifest.json").read_text())
+    change(manifest)
+    manifest["sha256"] = plan_file._self_hash(manifest)
+    (saved / "manifest.json").write_text(json.dumps(manifest))
+
+
+def with_other_code(saved: Path, code: bytes) -> None:
+    """As if the file had been made so: the checksums are right."""
+    (saved / "kernels.o").write_bytes(code)
+    edit(
+        saved,
+        lambda m: m["files"].update({"kernels.o": {"sha256": plan_file._sha256(saved / "kernels.o"), "bytes": len(code)}}),
+    )
+
+
+def cut(saved: Path) -> None:
+    (saved / "kernels.o").write_bytes((saved / "kernels.o").read_bytes()[:-9])
+
+
+def flip(saved: Path) -> None:
+    data = bytearray((saved / "kernels.o").read_bytes())
+    data[len(data) // 2] ^= 1
+    (saved / "kernels.o").write_bytes(bytes(data))
+
+
+MISFITS: dict[str, Callable[[Path], Any]] = {
+    "cut": cut,
+    "changed": flip,
+    "empty": lambda saved: (saved / "kernels.o").write_bytes(b""),
+    "missing": lambda saved: (saved / "kernels.o").unlink(),
+    "not named": lambda saved: edit(saved, lambda m: m["files"].pop("kernels.o")),
+    "no key": lambda saved: edit(saved, lambda m: m["kernels"].pop("key")),
+    "no facts": lambda saved: edit(saved, lambda m: m.pop("kernels")),
+    "wrong facts": lambda saved: edit(saved, lambda m: m.update(kernels=[1])),
+    "other names": lambda saved: edit(saved, lambda m: m["kernels"].update(names=["kernel_77"])),
+    "other version": lambda saved: edit(saved, lambda m: m["kernels"].update(key=m["kernels"]["key"].replace("llvmlite", "x"))),
+    "other CPU": lambda saved: edit(saved, lambda m: m["kernels"].update(key=KernelCode.key_of(features_named("+sse2")))),
+    "no object file": lambda saved: with_other_code(saved, b"text"),
+    "no code": lambda saved: with_other_code(saved, b""),
+}
+
+
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_machine_code_that_does_not_fit_is_compiled_again(
+    misfit: str, saved: Path, plan: fxc.ExecutionPlan, compiled: list[str]
+) -> None:
+    MISFITS[misfit](saved)
+    loaded = fxc.ExecutionPlan.load(saved, trust_kernels=True)
+    assert len(compiled) == 1
+    torch.testing.assert_close(loaded(x()), plan(x()), rtol=0, atol=0)
+
+
+def test_other_files_must_still_be_whole(saved: Path) -> None:
+    text = (saved / "program.mlir").read_text()
+    (saved / "program.mlir").write_text(text.replace("kernel_0", "kernel_O"))
+    with pytest.raises(PlanFileError, match=r"damaged: program.mlir"):
+        fxc.ExecutionPlan.load(saved, trust_kernels=True)
+
+
+def test_a_plan_without_kernels_leaves_none_behind(saved: Path) -> None:
+    other = fxc.compile(lambda a: a.relu(), (x(),)).plan
+    assert isinstance(other, fxc.ExecutionPlan)
+    other.save(saved)
+    assert sorted(path.name for path in saved.iterdir()) == ["manifest.json", "program.mlir"]
+    assert fxc.ExecutionPlan.load(saved, trust_kernels=True)(x()).equal(x().relu())
+
+
+def test_equal_plans_are_equal_files(plan: fxc.ExecutionPlan, tmp_path: Path) -> None:
+    plan.save(tmp_path / "a.zip")
+    plan.save(tmp_path / "b.zip")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert "kernels.o" in archive.namelist()
