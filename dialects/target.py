@@ -111,8 +111,8 @@ class CpuAttr(_TargetAttr):
 
 @irdl_attr_definition
 class GpuAttr(_TargetAttr):
-    """``warp`` threads run in step; of one of ``multiprocessors``, ``shared`` bytes and ``registers`` that a block may have, and
-    ``units`` that add two numbers in a cycle of ``clock`` MHz. ``bandwidth`` of memory in bytes a nanosecond; ``launch``
+    """``warp`` threads run in step; of one of ``multiprocessors``, ``shared`` bytes and ``registers`` that a block may have,
+    and ``units`` that add two numbers in a cycle of ``clock`` MHz. ``bandwidth`` of memory in bytes a nanosecond; ``launch``
     nanoseconds are what a kernel costs that does nothing."""
 
     name = "target.gpu"

@@ -28,6 +28,7 @@ from fxc.semantics.interpret import Interpreter
 from fxc.semantics.operators import operator_name
 from fxc.semantics.tensors import type_of
 from fxc.semantics.values import attribute_of, tree_of
+from tests.opinfo_samples import sample_inputs
 
 CONTEXT = new_context()
 
@@ -235,7 +236,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 def samples(op: Any, dtype: torch.dtype, most: int) -> Iterator[Callable[[], Any]]:
     """Calls of an operator of OpInfo on its own samples: evenly chosen ones."""
     try:
-        found = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+        found = list(sample_inputs(op, dtype))
     except Exception:
         return
     for sample in found[:: max(1, len(found) // most)][:most]:

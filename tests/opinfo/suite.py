@@ -33,6 +33,7 @@ import fxc
 from fxc.dialects.verification import verify
 from fxc.program import Program
 from tests.graph_equality import assert_same_graph
+from tests.opinfo_samples import sample_inputs
 
 PIPELINE = "canonicalize,cse,dce,constant-propagation"
 SECOND_DTYPES = (torch.int64, torch.bool, torch.complex64, torch.bfloat16)
@@ -93,7 +94,7 @@ def samples_of(
     """
     for dtype in dtypes_of(info) if dtypes is None else dtypes:
         torch.manual_seed(zlib.crc32(info.formatted_name.encode()))
-        for i, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=requires_grad)):
+        for i, sample in enumerate(sample_inputs(info, dtype, requires_grad=requires_grad)):
             name = f"{info.formatted_name}/{str(dtype).removeprefix('torch.')}/{i}"
             if zlib.crc32(name.encode()) % whole == part - 1:
                 yield _sample(info, name, sample, requires_grad)
