@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SHELL := /bin/bash
 
-.PHONY: demo test test-opinfo test-kernels lint format bench bench-gpu clean
+.PHONY: demo test test-opinfo test-kernels lint format bench bench-gpu clean bench-cpu
 
 # GPT-2 and ConvNeXt become text, go through the pipeline, come back as FX graphs, and equal eager.
 demo: $(READY)
@@ -40,6 +40,10 @@ bench: $(READY)
 # On a GPU, against eager and Inductor; elsewhere it says that there is none.
 bench-gpu: $(READY)
 	$(BIN)/python benchmarks/gpu.py --out docs/benchmarks-gpu.md
+
+# Against eager and Inductor on the CPU: hours, on a machine that does nothing else; goes on where it was stopped.
+bench-cpu: $(READY)
+	$(BIN)/python benchmarks/cpu.py --missing --write
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

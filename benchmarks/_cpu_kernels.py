@@ -11,13 +11,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
-SHAPES: Mapping[int, tuple[int, int]] = MappingProxyType({
-    1_000: (10, 100),
-    10_000: (100, 100),
-    100_000: (100, 1000),
-    1_000_000: (1000, 1000),
-    10_000_000: (10_000, 1000),
-})
+SHAPES: Mapping[int, tuple[int, int]] = MappingProxyType(
+    {
+        1_000: (10, 100),
+        10_000: (100, 100),
+        100_000: (100, 1000),
+        1_000_000: (1000, 1000),
+        10_000_000: (10_000, 1000),
+    }
+)
 """Rows and columns; not a multiple of a vector's lanes."""
 MIDDLE = 5
 """The dimension between rows and columns, of kernels on three."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 LLAMA_LAYERS = 4
 Cache = tuple[tuple[Tensor, Tensor], ...]
@@ -164,7 +168,7 @@ TRAINING: Mapping[str, TrainingCase] = MappingProxyType({
     "GPT-2, 4 layers": TrainingCase(
         ModelCase(
             "gpt2",
-            Size({"layers": 4, "width": 256, "heads": 8, "dropout": 0.0}, {"tokens": 128}),
+            Size({"layers": 4, "dropout": 0.0}, {"tokens": 128}),
             Size({**_TINY_TEXT, "dropout": 0.0}, {"tokens": 10, "vocab": 61}),
         ),
         50257,
@@ -174,8 +178,8 @@ TRAINING: Mapping[str, TrainingCase] = MappingProxyType({
 """Training steps."""
 
 
-def growing(layers: int) -> tuple[nn.Module, tuple[Any, ...]]:
+def growing(layers: int, width: int = 64) -> tuple[nn.Module, tuple[Any, ...]]:
     """GPT-2 of ``layers`` small layers."""
-    size = Size({"vocab": 512, "context": 64, "layers": layers, "width": 64, "heads": 4}, {"tokens": 32, "vocab": 512})
+    size = Size({"vocab": 512, "context": 64, "layers": layers, "width": width, "heads": 4}, {"tokens": 32, "vocab": 512})
     case = ModelCase("gpt2", size, size)
     return case.model(), case.inputs(1)

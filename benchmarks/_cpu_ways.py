@@ -12,7 +12,7 @@ Run = Callable[..., Any]
 Way = Callable[[Run, tuple[Any, ...]], Run]
 """Of a model and its inputs: what runs as the model does."""
 
-HOST = {"target": "host"}
+HOST: dict[str, Any] = {"target": "host"}
 
 
 def eager(model: Run, inputs: tuple[Any, ...]) -> Run:

@@ -71,10 +71,12 @@ def _calls_a_turn(calls: Mapping[str, Callable[[], Any]]) -> int:
 
 
 def ratio(times: Times, name: str, base: str) -> Spread | None:
-    """Of ``name`` to ``base`` round by round, so that what slows the machine in a round meets both; None where one is missing."""
-    if name not in times or base not in times:
-        return None
-    return Spread.of([mine / theirs for mine, theirs in zip(times[name], times[base], strict=True)])
+    """Of ``name`` to ``base`` round by round, so that what slows the machine in a round meets both; None where one is missing.
+
+    Where one of them failed in a later round, of the rounds that both have.
+    """
+    found = [mine / theirs for mine, theirs in zip(times.get(name, ()), times.get(base, ()), strict=False)]
+    return Spread.of(found) if found else None
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from xdsl.dialects.builtin import FixedBitwidthType, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType, TensorType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
@@ -23,6 +23,7 @@ from fxc.passes.lowering._linalg.generics import Generics, has_rule
 from fxc.passes.lowering._linalg.reductions import dimensions
 from fxc.passes.lowering._linalg.rules import Reduction
 from fxc.passes.lowering._linalg.scalars import Uncovered
+from fxc.passes.lowering._linalg.symbolic import at_any_size, is_symbolic
 from fxc.passes.lowering._linalg.table import RULES
 
 VIEW = "view: others read it, and a group shares no memory"
@@ -35,6 +36,10 @@ MOST_COPIES = 16
 
 MOST_KINDS = 4
 """With how many slices that do not fit each other a reader of the same tensor is compared."""
+
+
+ANY_SIZE = 1021
+"""What a size that is not known counts as where costs are compared: no static size is likely to be the same."""
 
 
 class Coverage:
@@ -69,10 +74,14 @@ def _is_covered(op: TorchOp) -> bool:
     copy = copy_op(op, copies)
     body.add_ops([copy, YieldOp.of(copy.results)])
     try:
-        Generics(body).convert().verify()
+        (at_any_size(body, _convert) if is_symbolic(body) else _convert(body)).verify()
     except (Uncovered, VerifyException):
         return False
     return True
+
+
+def _convert(body: Block) -> Block:
+    return Generics(body).convert()
 
 
 def is_reduction(op: Operation) -> bool:
@@ -233,7 +242,7 @@ def _reduced(op: Operation) -> tuple[int, ...]:
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
     assert isinstance(value.type, TensorType)
-    return tuple(value.type.get_shape())
+    return tuple(ANY_SIZE if size == DYNAMIC_INDEX else size for size in value.type.get_shape())
 
 
 def _real(shape: Sequence[int]) -> tuple[int, ...]:

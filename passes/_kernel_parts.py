@@ -44,7 +44,7 @@ def _origin(draw: TorchOp, value: SSAValue) -> SSAValue | None:
     op = value.owner
     if not isinstance(op, TorchOp):
         return None
-    if _computes(op):
+    if is_computed_by_kernels(op):
         same = next((operand for operand in op.operands if operand.type == value.type), None)
         return None if same is None else _origin(draw, same) or same
     if not list(_views(op)) or (origin := _origin(draw, op.operands[0])) is None:
@@ -57,12 +57,12 @@ def _origin(draw: TorchOp, value: SSAValue) -> SSAValue | None:
 def _is_beside_kernels(op: TorchOp) -> bool:
     """Whether kernels compute what ``op`` takes, or read what it gives."""
     sources = (value.owner for value in op.operands if isinstance(value.owner, Operation))
-    return any(map(is_read_by_kernels, op.results)) or any(map(_computes, sources))
+    return any(map(is_read_by_kernels, op.results)) or any(map(is_computed_by_kernels, sources))
 
 
 def is_read_by_kernels(value: SSAValue) -> bool:
     """Whether an operator that kernels compute reads ``value``, or a view of it."""
-    return any(_computes(user) or any(map(is_read_by_kernels, _views(user))) for user in _users(value))
+    return any(is_computed_by_kernels(user) or any(map(is_read_by_kernels, _views(user))) for user in _users(value))
 
 
 def _users(value: SSAValue) -> Iterator[Operation]:
@@ -74,7 +74,7 @@ def _views(op: Operation) -> Iterator[SSAValue]:
         yield op.results[0]
 
 
-def _computes(op: Operation) -> bool:
+def is_computed_by_kernels(op: Operation) -> bool:
     return isinstance(op, TorchOp) and has_rule(op) and not any(aliases(op))
 
 
@@ -112,7 +112,7 @@ def _draw(op: TorchOp) -> tuple[SSAValue, TorchOp, float] | None:
     x, share = bound["input"], number(bound["p"])
     if not isinstance(x, SSAValue) or not is_random(op) or share is None or not 0 < share < 1:
         return None
-    if not (isinstance(x.owner, Operation) and _computes(x.owner)) and not is_read_by_kernels(result):
+    if not (isinstance(x.owner, Operation) and is_computed_by_kernels(x.owner)) and not is_read_by_kernels(result):
         return None
     if x.type != result.type or not is_floating(result.type):
         return None

@@ -182,8 +182,13 @@ CALLS: list[Call] = [
     ("aten.stack.default", many),
     ("aten.split.Tensor", with_constants((1,), (2, 0), (2, -1))),
     ("aten.unbind.int", with_constants((), (0,), (-1,))),
-    ("aten.sum.dim_IntList", with_constants(([0],), ([-1], True))),
-    ("aten.mean.default", unary),
+    *[
+        (f"aten.{name}", with_constants(([0],), ([-1], True), ([0, 1],)))
+        for name in ("sum.dim_IntList", "mean.dim", "amax.default", "amin.default")
+    ],
+    *[(f"aten.{name}.default", unary) for name in ("mean", "sum", "var")],
+    ("aten.flatten.using_ints", with_constants((), (0, 1))),
+    ("aten.flip.default", with_constants(([0],), ([-1],))),
     ("aten.max.dim", with_constants((0,), (-1, True))),
     ("aten.topk.default", with_constants((2,), (1, 0))),
     ("aten.full.default", made),

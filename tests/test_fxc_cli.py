@@ -190,6 +190,29 @@ def test_compile_for_a_cpu(folder: Path) -> None:
     assert "tile.launch" in next((folder / "build").glob("*-tile.mlir")).read_text()
 
 
+TWO_SUMS = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        rows = x.sum(1, keepdim=True)
+        return x * rows * x.sum(0, keepdim=True)
+
+def get_inputs():
+    return (torch.randn(128, 256),)
+"""
+
+
+def test_compile_says_why_two_kernels_are_not_one(folder: Path) -> None:
+    (folder / "sums.py").write_text(TWO_SUMS)
+    quiet, err = ok("compile", "sums.py", "--target=cpu:avx2", "--emit=mlir")
+    assert "remark" not in err
+    told, err = ok("compile", "sums.py", "--target=cpu:avx2", "--emit=mlir", "--remarks")
+    assert told == quiet and "tile.launch" in quiet and "torch.aten.sum.dim_IntList" in quiet
+    [line] = [line for line in err.splitlines() if "remark: fuse: rows: " in line]
+    assert "rows = x.sum(1, keepdim=True)" in line and "sums.py:6" in line
+
+
 KERNELS = """
 import torch
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, nan
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import torch
@@ -18,26 +19,42 @@ from fxc.errors import BoundsError, InputError
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
 
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
+
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor that a kernel reads or makes; ``fill`` is what all elements are before the kernel runs."""
+    """A tensor that a kernel reads or makes; ``fill`` is what all elements are before the kernel runs.
+
+    A size may be the ``symbol`` of a number that the kernel takes: then ``at`` has the tensor of a call.
+    """
 
     name: str
     dtype: torch.dtype
-    sizes: tuple[int, ...]
+    sizes: tuple[int | str, ...]
     strides: tuple[int, ...]
     fill: float | None = None
     device: torch.device = CPU
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether a size is a symbol."""
+        return any(isinstance(size, str) for size in self.sizes)
 
     @property
     def contiguous(self) -> bool:
         expected, step = list[int](), 1
         for size in reversed(self.sizes):
             expected.insert(0, step)
-            step *= max(size, 1)
+            step *= max(size, 1) if isinstance(size, int) else 1  # none lies before it
         steps = zip(self.sizes, self.strides, expected, strict=True)
         return 0 in self.sizes or all(size == 1 or a == b for size, a, b in steps)
+
+    def at(self, numbers: Mapping[str, int]) -> TensorSpec:
+        """The tensor where symbols are these ``numbers``."""
+        if not self.is_dynamic:
+            return self
+        return replace(self, sizes=tuple(size if isinstance(size, int) else numbers[size] for size in self.sizes))
 
     def complaint(self, value: Any) -> str:
         """Why the kernel cannot read ``value``, strides apart; empty where it can."""
@@ -60,24 +77,28 @@ class TensorSpec:
     def lies_right(self, value: Tensor) -> bool:
         """Whether the strides are the kernel's; that of a dimension of size 1 does not matter."""
         steps = zip(self.sizes, value.stride(), self.strides, strict=True)
-        return not value.numel() or all(size <= 1 or a == b for size, a, b in steps)
+        return not value.numel() or all(a == b for size, a, b in steps if size not in (0, 1))
 
     def laid_out(self, value: Tensor) -> Tensor:
         """``value``, copied where its strides are others."""
         return value if self.lies_right(value) else self.new().copy_(value)
 
     def new(self) -> Tensor:
-        made = torch.empty_strided(self.sizes, self.strides, dtype=self.dtype, device=self.device)
+        made = torch.empty_strided(self._known_sizes(), self.strides, dtype=self.dtype, device=self.device)
         return made if self.fill is None else made.fill_(self.fill)
+
+    def _known_sizes(self) -> tuple[int, ...]:
+        return tuple(size for size in self.sizes if isinstance(size, int))
 
 
 @dataclass(frozen=True)
 class ScalarSpec:
-    """A number: ``type`` is int or float, ``bits`` its width in the kernel."""
+    """A number: ``type`` is int or float, ``bits`` its width in the kernel, ``symbol`` the size that it is, if it is one."""
 
     name: str
     type: type
     bits: int
+    symbol: str = ""
 
 
 class TensorKernel:
@@ -104,6 +125,7 @@ class TensorKernel:
     ) -> None:
         self.name, self.inputs, self.outputs, self.scalars = name, tuple(inputs), tuple(outputs), tuple(scalars)
         self.copies = copies
+        self.is_dynamic = any(scalar.symbol for scalar in self.scalars)
 
     def __call__(self, *arguments: Any) -> list[Tensor]:
         if len(arguments) != len(self.inputs) + len(self.scalars):
@@ -113,9 +135,9 @@ class TensorKernel:
 
     def into(self, arguments: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Run on ``arguments``, as a call takes them, and write into ``outputs``, which lie as new results would."""
-        tensors = self.accepted(*arguments[: len(self.inputs)])
         numbers = [self.number(i, value) for i, value in enumerate(arguments[len(self.inputs) :])]
-        for spec, value in zip(self.outputs, outputs, strict=True):
+        tensors = self.accepted(*arguments[: len(self.inputs)], sizes=self.sizes(*numbers))
+        for spec, value in zip(self.at(self.outputs, numbers), outputs, strict=True):
             if complaint := spec.complaint(value):
                 raise InputError(f"{self._named(spec)} {complaint}")
             if not spec.lies_right(value):
@@ -130,23 +152,32 @@ class TensorKernel:
         count = len(self.inputs) + len(self.scalars)
         self.into(values[:count], values[count:])
 
-    def accepted(self, *tensors: Any) -> list[Tensor]:
+    def sizes(self, *numbers: Any) -> dict[str, Any]:
+        """The sizes that are among the ``numbers`` of a call, by symbol."""
+        return {spec.symbol: number for spec, number in zip(self.scalars, numbers, strict=True) if spec.symbol}
+
+    def at(self, specs: Sequence[TensorSpec], numbers: Sequence[Any]) -> Sequence[TensorSpec]:
+        """``specs`` in a call with ``numbers``."""
+        return [spec.at(self.sizes(*numbers)) for spec in specs] if self.is_dynamic else specs
+
+    def accepted(self, *tensors: Any, sizes: Mapping[str, int] = _NO_SIZES) -> list[Tensor]:
         """The tensors, or copies of them, that the code may be given; InputError names the first that does not fit."""
-        for spec, value in zip(self.inputs, tensors, strict=True):
+        specs = [spec.at(sizes) for spec in self.inputs] if self.is_dynamic else self.inputs
+        for spec, value in zip(specs, tensors, strict=True):
             if complaint := spec.complaint(value):
                 raise InputError(f"{self._named(spec)} {complaint}")
             if not self.copies and not spec.lies_right(value):
                 raise InputError(f"{self._named(spec)} has strides {value.stride()}, but {spec.strides} is expected")
-        return [spec.laid_out(value) for spec, value in zip(self.inputs, tensors, strict=True)]
+        return [spec.laid_out(value) for spec, value in zip(specs, tensors, strict=True)]
 
-    def fake_results(self, *tensors: Any) -> list[Tensor] | None:
+    def fake_results(self, *tensors: Any, sizes: Mapping[str, int] = _NO_SIZES) -> list[Tensor] | None:
         """The results, where some tensor is a fake one."""
         fake = next((value for value in tensors if isinstance(value, FakeTensor)), None)
         if fake is None:
             return None
-        self.accepted(*tensors)
+        self.accepted(*tensors, sizes=sizes)
         with fake.fake_mode:
-            return [spec.new() for spec in self.outputs]
+            return [spec.at(sizes).new() for spec in self.outputs]
 
     def number(self, index: int, value: Any) -> Any:
         """``value`` as scalar ``index`` takes it; InputError where it does not fit."""
@@ -215,29 +246,39 @@ def specialized(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, 
     ...; ``globals``: what else they name.
     """
     tensors = [f"x{i}" for i in range(len(kernel.inputs))]
-    tests, names = _tests(tensors, kernel.inputs)
+    tests, names = _tests(kernel, tensors, kernel.inputs)
     names |= {"kernel": kernel, **globals}
     results = [f"y{i}" for i in range(len(kernel.outputs))]
     names |= {f"new{i}": _maker(spec) for i, spec in enumerate(kernel.outputs)}
     scalars = [f"n{i}" for i in range(len(kernel.scalars))]
-    lines = list[str]()
+    listed = ", ".join([*tensors, f"sizes=kernel.sizes({', '.join(scalars)})"] if kernel.is_dynamic else tensors)
+    numbers = [f"n{i} = kernel.number({i}, n{i})" for i in range(len(scalars))]
+    lines = numbers if kernel.is_dynamic else []
     if tensors:
-        lines += [
+        lines = [
+            *lines,
             f"if not ({' and '.join(tests)}):",
-            f"    if (fake := kernel.fake_results({', '.join(tensors)})) is not None:",
+            f"    if (fake := kernel.fake_results({listed})) is not None:",
             "        return fake",
-            f"    {', '.join(tensors)}, = kernel.accepted({', '.join(tensors)})",
+            f"    {', '.join(tensors)}, = kernel.accepted({listed})",
         ]
-    lines += [f"n{i} = kernel.number({i}, n{i})" for i in range(len(scalars))]
-    lines += [f"{name} = new{i}()" for i, name in enumerate(results)]
+    lines = lines if kernel.is_dynamic else [*lines, *numbers]
+    makes = [_dims(kernel, spec) if spec.is_dynamic else "" for spec in kernel.outputs]
+    lines = [*lines, *(f"{name} = new{i}({makes[i]})" for i, name in enumerate(results))]
     return function([*tensors, *scalars], [*lines, *run, f"return [{', '.join(results)}]"], names)
+
+
+def _dims(kernel: TensorKernel, spec: TensorSpec) -> str:
+    """The sizes of ``spec`` as Python text, of the numbers ``n0``, ..."""
+    names = {scalar.symbol: f"n{i}" for i, scalar in enumerate(kernel.scalars) if scalar.symbol}
+    return f"({''.join(f'{size if isinstance(size, int) else names[size]}, ' for size in spec.sizes)})"
 
 
 def specialized_write(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, Any]) -> Callable[..., None]:
     """The body of ``kernel.write``, written out, with ``run`` and ``globals`` as in ``specialized``."""
     tensors, results = [f"x{i}" for i in range(len(kernel.inputs))], [f"y{i}" for i in range(len(kernel.outputs))]
     scalars = [f"n{i}" for i in range(len(kernel.scalars))]
-    tests, names = _tests([*tensors, *results], [*kernel.inputs, *kernel.outputs])
+    tests, names = _tests(kernel, [*tensors, *results], [*kernel.inputs, *kernel.outputs])
     arguments = ", ".join([*tensors, *scalars])
     lines = [f"if not ({' and '.join(tests)}):", f"    return kernel.into([{arguments}], [{', '.join(results)}])"]
     lines += [f"n{i} = kernel.number({i}, n{i})" for i in range(len(scalars))]
@@ -248,15 +289,17 @@ def specialized_write(kernel: TensorKernel, run: Sequence[str], globals: Mapping
     )
 
 
-def _tests(values: Sequence[str], specs: Sequence[TensorSpec]) -> tuple[list[str], dict[str, Any]]:
+def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSpec]) -> tuple[list[str], dict[str, Any]]:
     """What says in Python that the tensors of these names are as ``specs`` say, and what that names."""
     names: dict[str, Any] = {"plain": (Tensor, Parameter), "strided": torch.strided}
     tests = list[str]()
     for x, spec in zip(values, specs, strict=True):
-        names |= {f"dtype_{x}": spec.dtype, f"sizes_{x}": torch.Size(spec.sizes), f"strides_{x}": spec.strides}
+        names |= {f"dtype_{x}": spec.dtype, f"strides_{x}": spec.strides}
+        names |= {} if spec.is_dynamic else {f"sizes_{x}": torch.Size(spec.sizes)}  # type: ignore[arg-type]
+        expected = _dims(kernel, spec) if spec.is_dynamic else f"sizes_{x}"
         lies_right = f"{x}.is_contiguous()" if spec.contiguous else f"{x}.layout is strided and {x}.stride() == strides_{x}"
         here = f"{x}.is_cpu" if spec.device == CPU else f"{x}.get_device() == {spec.device.index}"
-        tests += [f"type({x}) in plain", f"{x}.dtype is dtype_{x}", f"{x}.shape == sizes_{x}", here]
+        tests += [f"type({x}) in plain", f"{x}.dtype is dtype_{x}", f"{x}.shape == {expected}", here]
         tests += [lies_right, f"not {x}.is_neg()"]
     return tests, names
 
@@ -279,10 +322,12 @@ def _c_type(spec: ScalarSpec) -> Any:
     return {1: ctypes.c_bool, 8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32}.get(spec.bits, ctypes.c_int64)
 
 
-def _maker(spec: TensorSpec) -> Callable[[], Tensor]:
-    """Makes a new tensor, as fast as PyTorch lets Python do it."""
+def _maker(spec: TensorSpec) -> Callable[..., Tensor]:
+    """Makes a new tensor, of given sizes where ``spec`` does not know them, as fast as PyTorch lets Python do it."""
     fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{spec.device.type}", None)  # type: ignore[attr-defined]
     if fast is None:
-        return spec.new
+        return (lambda sizes: replace(spec, sizes=sizes).new()) if spec.is_dynamic else spec.new
+    if spec.is_dynamic:
+        return (lambda sizes: fast(sizes, spec.strides, spec.dtype)) if spec.fill is None else (lambda sizes: replace(spec, sizes=sizes).new())
     make = partial(fast, spec.sizes, spec.strides, spec.dtype)
     return make if spec.fill is None else lambda: make().fill_(spec.fill)

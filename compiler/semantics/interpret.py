@@ -45,7 +45,7 @@ from fxc.semantics.targets import (
     resolve_higher_order,
     resolve_operator,
 )
-from fxc.semantics.tile_interpreter import launch, result_layouts
+from fxc.semantics.tile_interpreter import launch, result_layouts, symbol_values
 from fxc.semantics.values import constant_value, python_of, torch_dtype, value_of
 
 Watch = Callable[[Operation, Sequence[Any]], None]
@@ -161,7 +161,7 @@ class Interpreter:
         """What a kernel computes; where the operands are not real tensors, new ones of the result types."""
         if _is_concrete(list(operands)):
             return launch(op, operands)
-        return [layout.new() for layout in result_layouts(op)]
+        return [layout.at(symbol_values(op, operands)).new() for layout in result_layouts(op)]
 
     def plan(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
         """What an op of the ``plan`` level gives. Kernels run on real tensors only: others hold no numbers to write."""

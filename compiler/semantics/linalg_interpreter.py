@@ -29,7 +29,7 @@ from fxc.errors import BoundsError, InputError
 from fxc.semantics.scalar_ops import scalar_op
 from fxc.semantics.values import torch_dtype
 
-OPS = (linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.ConcatOp)
+OPS = (linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.DimOp, tensor.ConcatOp)
 """What ``run`` runs, besides ops on scalars."""
 
 
@@ -40,11 +40,13 @@ def run(op: Operation, surroundings: MutableMapping[SSAValue, Any]) -> torch.Ten
     """
     values = [surroundings[value] for value in op.operands]
     type = op.results[0].type
+    if isinstance(op, tensor.DimOp):
+        return torch.tensor(values[0].shape[int(values[1])])
     assert isinstance(type, TensorType)
-    result = _empty(type)
+    if isinstance(op, tensor.EmptyOp):
+        return _empty(type, values)
+    result = torch.empty_like(values[-1]) if not type.has_static_shape() else _empty(type, [])
     match op:
-        case tensor.EmptyOp():
-            return result
         case linalg.FillOp():
             return result.fill_(values[0].item())
         case tensor.ConcatOp():
@@ -55,8 +57,10 @@ def run(op: Operation, surroundings: MutableMapping[SSAValue, Any]) -> torch.Ten
             raise InputError(f"the linalg level has no {op.name}")
 
 
-def _empty(type: TensorType) -> torch.Tensor:
-    shape, strides = type.get_shape(), types.strides(type)
+def _empty(type: TensorType, sizes: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A tensor of ``type``; ``sizes`` are those that it does not say."""
+    given = iter(sizes)
+    shape, strides = [int(next(given)) if size < 0 else size for size in type.get_shape()], types.strides(type)
     dtype, device = torch_dtype(type.element_type), types.device(type)
     steps = types.contiguous_strides(shape) if strides is None else [int(step) for step in strides]
     return torch.empty_strided(shape, steps, dtype=dtype, device=device)
@@ -68,7 +72,8 @@ def _generic(
     """What a generic with one output gives: one step for each point of the loops that are reduced."""
     *maps, out_map = [attribute.data for attribute in op.indexing_maps]
     *inputs, result = values
-    sizes = op.get_static_loop_ranges()
+    known = all(isinstance(value.type, TensorType) and value.type.has_static_shape() for value in op.operands)
+    sizes = op.get_static_loop_ranges() if known else _loop_sizes([*maps, out_map], values)
     reduced = [dim for dim, kind in enumerate(op.iterator_types) if kind.data != IteratorType.PARALLEL]
     kept = [expression.position for expression in out_map.results if isinstance(expression, AffineDimExpr)]
     if len(kept) != len(out_map.results):
@@ -80,6 +85,15 @@ def _generic(
         env = ChainMap(own, surroundings)
         result = _Body(env, loops).run(op.body.block, torch.tensor(0 not in result.shape)).expand(result.shape)
     return result
+
+
+def _loop_sizes(maps: Sequence[AffineMap], values: Sequence[torch.Tensor]) -> list[int]:
+    """The steps of each loop, which goes through a dimension of one of ``values``."""
+    found = dict[int, int]()
+    for map, value in zip(maps, values, strict=True):
+        pairs = zip(map.results, value.shape, strict=True)
+        found |= {place.position: size for place, size in pairs if isinstance(place, AffineDimExpr)}
+    return [found[loop] for loop in range(maps[0].num_dims)]
 
 
 def _loops(sizes: Sequence[int], fixed: dict[int, int], kept: Sequence[int]) -> list[torch.Tensor]:

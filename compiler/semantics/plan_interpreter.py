@@ -35,10 +35,11 @@ def _arena(op: ArenaOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
 def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
     type = op.buffer.type
     assert isinstance(type, TensorType)
-    dims = [int(size) for size in types.sizes(type)]
+    known = {number.type.expression.data: value for number, value in zip(op.numbers, operands, strict=False)}  # type: ignore[attr-defined]
+    dims = [size if isinstance(size, int) else known[size] for size in types.sizes(type)]
     steps = [int(step) for step in types.strides(type) or types.contiguous_strides(dims)]
     dtype = _dtype(type, wide)
-    if not operands:
+    if op.arena is None:
         return [torch.empty_strided(dims, steps, dtype=dtype, device=types.device(type))]
     start = op.start() * (_WIDER if wide else 1)
     end = start + op.needed() // torch_dtype(type.element_type).itemsize * dtype.itemsize

@@ -7,8 +7,8 @@ would carry or store is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -45,8 +45,9 @@ def launch(op: LaunchOp, operands: Sequence[Any], *, wide: bool = False) -> list
     """The results of ``op``. KernelError as ``run_kernel``, and where an element of a result was not written."""
     kernel = kernel_of(op)
     inputs = len(kernel.inputs())
-    tensors = [layout.laid_out(x) for layout, x in zip(operand_layouts(op), operands[:inputs], strict=True)]
-    results = [layout.new(wide=wide) for layout in result_layouts(op)]
+    numbers = symbol_values(op, operands)
+    tensors = [layout.at(numbers).laid_out(x) for layout, x in zip(operand_layouts(op), operands[:inputs], strict=True)]
+    results = [layout.at(numbers).new(wide=wide) for layout in result_layouts(op)]
     run = Launch(kernel, [*tensors, *results, *operands[inputs:]], wide)
     run.run()
     for argument, result in zip(kernel.outputs(), results, strict=True):
@@ -61,8 +62,9 @@ def launch_into(op: plan.LaunchOp, inputs: Sequence[Any], outs: Sequence[Tensor]
     out as its type says."""
     kernel = kernel_of(op)
     count = len(kernel.inputs())
-    tensors = [layout.laid_out(x) for layout, x in zip(operand_layouts(op), inputs[:count], strict=True)]
-    for layout, out in zip(result_layouts(op), outs, strict=True):
+    numbers = symbol_values(op, inputs)
+    tensors = [layout.at(numbers).laid_out(x) for layout, x in zip(operand_layouts(op), inputs[:count], strict=True)]
+    for layout, out in zip((layout.at(numbers) for layout in result_layouts(op)), outs, strict=True):
         if out.shape != layout.sizes or out.stride() != layout.strides:
             raise kernel_error(f"a buffer has strides {out.stride()}, its type says {layout.strides}", op)
         if layout.init is not None:
@@ -79,23 +81,30 @@ def kernel_of(op: LaunchOp | plan.LaunchOp) -> KernelOp:
 
 @dataclass(frozen=True)
 class Layout:
-    """A tensor as its type says it is; ``init`` is what each element of a new one is."""
+    """A tensor as its type says it is; ``init`` is what each element of a new one is.
 
-    sizes: tuple[int, ...]
+    A size may be the name of a number that a launch is given; ``at`` has the layout for these ``numbers``.
+    """
+
+    sizes: tuple[types.Dim, ...]
     strides: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
     init: float | None = None
 
+    def at(self, numbers: Mapping[str, int]) -> Layout:
+        sizes = tuple(size if isinstance(size, int) else numbers[size] for size in self.sizes)
+        return self if sizes == self.sizes else replace(self, sizes=sizes)
+
     def new(self, *, wide: bool = False) -> Tensor:
         """A new tensor; with floats in float64, if ``wide``."""
         dtype = torch.float64 if wide and self.dtype.is_floating_point else self.dtype
-        made = torch.empty_strided(self.sizes, self.strides, dtype=dtype, device=self.device)
+        made = torch.empty_strided(self.sizes, self.strides, dtype=dtype, device=self.device)  # type: ignore[arg-type]
         return made if self.init is None else made.fill_(self.init)
 
     def laid_out(self, tensor: Tensor) -> Tensor:
         """``tensor``, or a copy of it with these strides."""
-        if tensor.stride() == self.strides:
+        if tensor.stride() == self.strides and tensor.shape == self.sizes:
             return tensor
         return torch.empty_strided(self.sizes, self.strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
@@ -116,11 +125,18 @@ def result_layouts(op: LaunchOp | plan.LaunchOp) -> list[Layout]:
 
 def _layout(type: Attribute, op: Operation, init: float | None = None) -> Layout:
     assert isinstance(type, TensorType)
-    sizes = [size for size in types.sizes(type) if isinstance(size, int)]
-    strides = [s for s in types.strides(type) or types.contiguous_strides(sizes) if isinstance(s, int)]
-    if len(sizes) != len(type.get_shape()) or len(strides) != len(sizes):
-        raise kernel_error("a kernel runs on tensors of static sizes", op)
-    return Layout(tuple(sizes), tuple(strides), torch_dtype(type.element_type), torch.device(types.device(type)), init)
+    sizes = types.sizes(type)
+    if not plan.has_static_steps(type):
+        raise kernel_error("a kernel runs on tensors of static strides", op)
+    strides = [s for s in types.strides(type) or types.contiguous_strides(type.get_shape()) if isinstance(s, int)]
+    return Layout(sizes, tuple(strides), torch_dtype(type.element_type), torch.device(types.device(type)), init)
+
+
+def symbol_values(op: LaunchOp | plan.LaunchOp, operands: Sequence[Any]) -> dict[str, Any]:
+    """The numbers that ``op`` is given for symbolic sizes, by name."""
+    inputs = op.inputs if isinstance(op, plan.LaunchOp) else op.operands
+    pairs = zip(inputs, operands, strict=False)
+    return {value.type.expression.data: number for value, number in pairs if isinstance(value.type, types.IntType)}
 
 
 def _name(argument: BlockArgument) -> str:
@@ -140,11 +156,13 @@ class Launch:
         if len(arguments) != len(parameters):
             raise kernel_error(f"the kernel takes {len(parameters)} arguments, but got {len(arguments)}", kernel)
         for parameter, value in zip(parameters, arguments, strict=True):
+            if not isinstance(parameter.type, PtrType):
+                self.scalars[parameter] = torch.tensor([value], dtype=self.dtype(parameter.type))
+        self.grid = kernel.programs_for([int(self.scalars[argument].item()) for argument in kernel.indices()])
+        for parameter, value in zip(parameters, arguments, strict=True):
             if isinstance(parameter.type, PtrType):
                 self.buffers[parameter] = self.shared(parameter, value) or self.buffer(parameter, parameter.type, value)
                 self.given.append((value, parameter))
-            else:
-                self.scalars[parameter] = torch.tensor([value], dtype=self.dtype(parameter.type))
 
     def dtype(self, element: Attribute) -> torch.dtype:
         found = torch.int64 if isinstance(element, IndexType) else torch_dtype(element)
@@ -176,10 +194,10 @@ class Launch:
         access = kernel.access(parameter)
         initialized = access != "write" or INIT in kernel.argument_attributes(parameter)
         data = data.view(torch.int8) if data.dtype == torch.uint8 else data
-        return Buffer(_name(parameter), data, access=access, initialized=initialized, parallel=prod(kernel.programs) > 1)
+        return Buffer(_name(parameter), data, access=access, initialized=initialized, parallel=prod(self.grid) > 1)
 
     def run(self) -> None:
-        count = prod(self.kernel.programs)
+        count = prod(self.grid)
         largest = max([prod(shape_of(result.type)) for op in self.kernel.walk() for result in op.results], default=1)
         step = max(_LANES // largest, 1)
         with torch.no_grad():

@@ -63,7 +63,7 @@ def _bitcast(run: Programs, op: arith.BitcastOp) -> list[Tensor]:
 
 
 def _program_id(run: Programs, op: tile.ProgramIdOp) -> list[Tensor]:
-    grid, axis = run.launch.kernel.programs, op.axis.value.data
+    grid, axis = run.launch.grid, op.axis.value.data
     return [run.programs // prod(grid[:axis]) % grid[axis]]
 
 

@@ -25,11 +25,12 @@ from xdsl.traits import MemoryAllocEffect, MemoryFreeEffect, MemoryReadEffect, M
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases
-from fxc.dialects.plan.types import ALIGNMENT, ArenaType, storage_bytes
+from fxc.dialects.plan.types import ALIGNMENT, ArenaType, has_static_steps, storage_bytes
 from fxc.dialects.syntax import parse_type, type_text
 from fxc.dialects.tile.kernel import KernelOp, check_arguments, kernel_around
 from fxc.dialects.tile.types import print_operands, print_types
-from fxc.dialects.types import device
+from fxc.dialects.types import IntType, device, sizes
+from fxc.dialects.values import str_attr
 
 
 @irdl_op_definition
@@ -69,25 +70,31 @@ class ArenaOp(IRDLOperation):
 class AllocOp(IRDLOperation):
     """``%b = plan.alloc : tensor<64x128xf32>`` or ``plan.alloc %a[4096] : tensor<64x128xf32>``: memory for a tensor.
 
-    Nothing is written to it. It has the sizes and strides of its type, which are static. In the first form it is a tensor of
-    its own; in the second, the bytes of the arena from 4096 on, a multiple of 64.
+    Nothing is written to it. It has the sizes and strides of its type. In the first form it is a tensor of its own, and takes
+    each size that is not static as a number: ``plan.alloc(%n) : tensor<?x128xf32, ...>`` with ``%n : !torch.int<"s0">``; in the
+    second, the bytes of the arena from 4096 on, a multiple of 64.
     """
 
     name = "plan.alloc"
     arena = opt_operand_def(ArenaType)
+    numbers = var_operand_def(IntType)
     offset = opt_prop_def(IntegerAttr.constr(i64))
     buffer = result_def(TensorType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryAllocEffect())
 
     @classmethod
-    def of(cls, type: Attribute) -> AllocOp:
-        """A tensor of its own."""
-        return cls.create(result_types=[type])
+    def of(cls, type: Attribute, numbers: Sequence[SSAValue] = ()) -> AllocOp:
+        """A tensor of its own, of the sizes that are among ``numbers`` where ``type`` does not say them."""
+        wanted = [size for size in sizes(type) if isinstance(size, str)] if isinstance(type, TensorType) else []
+        known = {number.type.expression.data: number for number in numbers if isinstance(number.type, IntType)}
+        given = [known[size] for size in dict.fromkeys(wanted) if size in known]
+        return cls.build(operands=[[], given], result_types=[type])
 
     @classmethod
     def at(cls, arena: SSAValue, offset: int, type: Attribute) -> AllocOp:
         """The bytes of ``arena`` from ``offset`` on."""
-        return cls.create(operands=[arena], properties={"offset": IntegerAttr(offset, i64)}, result_types=[type])
+        return cls.build(operands=[arena, []], properties={"offset": IntegerAttr(offset, i64)}, result_types=[type])
 
     def start(self) -> int:
         """The first byte in the arena; 0 for a tensor of its own."""
@@ -101,9 +108,12 @@ class AllocOp(IRDLOperation):
         return found
 
     def verify_(self) -> None:
-        needed = self.needed()
         if (self.arena is None) != (self.offset is None):
             raise VerifyException("plan.alloc: an arena and the offset in it come together")
+        self._verify_numbers()
+        if self.numbers:
+            return
+        needed = self.needed()
         if self.arena is None:
             return
         arena, offset = self.arena.owner, self.start()
@@ -118,7 +128,19 @@ class AllocOp(IRDLOperation):
         if device(self.buffer.type) != arena.device.data:
             raise VerifyException(f"plan.alloc: the arena is on {arena.device.data}, {self.buffer.type} is not")
 
+    def _verify_numbers(self) -> None:
+        """Refuse numbers other than each size of the type that is not static, once, where strides are."""
+        assert isinstance(self.buffer.type, TensorType)
+        given = [number.type.expression.data for number in self.numbers if isinstance(number.type, IntType)]
+        wanted = list(dict.fromkeys(size for size in sizes(self.buffer.type) if isinstance(size, str)))
+        if given and (given != wanted or "" in given or self.arena is not None or not has_static_steps(self.buffer.type)):
+            raise VerifyException(f"plan.alloc: {given} are not the sizes to be known of {self.buffer.type}, a tensor of its own")
+
     def print(self, printer: Printer) -> None:
+        if self.numbers:
+            printer.print_string("(")
+            print_operands(printer, self.numbers)
+            printer.print_string(")")
         if self.arena is not None:
             printer.print_string(" ")
             printer.print_ssa_value(self.arena)
@@ -128,6 +150,7 @@ class AllocOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> AllocOp:
+        given = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand) or []
         name, offset = parser.parse_optional_unresolved_operand(), 0
         if name is not None:
             with parser.in_square_brackets():
@@ -135,7 +158,11 @@ class AllocOp(IRDLOperation):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type = parse_type(parser)
-        op = cls.of(type) if name is None else cls.at(parser.resolve_operand(name, ArenaType()), offset, type)
+        wanted = list(dict.fromkeys(size for size in sizes(type) if isinstance(size, str))) if isinstance(type, TensorType) else []
+        if given and len(given) != len(wanted):
+            parser.raise_error(f"expected a number for each of {wanted}")
+        numbers = [parser.resolve_operand(each, IntType(str_attr(size))) for each, size in zip(given, wanted, strict=False)]
+        op = cls.of(type, numbers) if name is None else cls.at(parser.resolve_operand(name, ArenaType()), offset, type)
         op.attributes |= attributes
         return op
 

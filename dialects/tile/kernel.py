@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
@@ -19,7 +21,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
 from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineMap
 from xdsl.irdl import (
+    BaseAttr,
     IRDLOperation,
     irdl_op_definition,
     opt_prop_def,
@@ -50,7 +54,8 @@ class KernelOp(IRDLOperation):
     """``tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}) attributes {grid = array<i64: 128>} { ...; tile.return }``.
 
     A program that runs once for each point of ``grid`` (one to three axes), in any order and in parallel. Arguments: pointers
-    that are read, then pointers that are written, then scalars. Attributes of a pointer:
+    that are read, then pointers that are written, then scalars. Where the number of programs is not known, the grid is a map of
+    the scalars that are an ``index``, in order: ``grid = affine_map<(d0) -> (d0 ceildiv 64)>``. Attributes of a pointer:
 
     ``tile.access``    "read", "write" or "readwrite"; needed
     ``tile.elements``  how many elements may be addressed, from the pointer on
@@ -61,7 +66,7 @@ class KernelOp(IRDLOperation):
     name = "tile.kernel"
     sym_name = prop_def(StringAttr)
     function_type = prop_def(FunctionType)
-    grid = prop_def(DenseArrayBase.constr(i64))
+    grid = prop_def(DenseArrayBase.constr(i64) | BaseAttr(AffineMapAttr))
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
@@ -70,7 +75,7 @@ class KernelOp(IRDLOperation):
     def of(
         cls,
         name: str,
-        grid: Sequence[int],
+        grid: Sequence[int] | AffineMap,
         body: Region,
         arguments: Sequence[Mapping[str, Attribute]] = (),
         attributes: Mapping[str, Attribute] | None = None,
@@ -79,7 +84,7 @@ class KernelOp(IRDLOperation):
         properties: dict[str, Attribute] = {
             "sym_name": StringAttr(name),
             "function_type": FunctionType.from_lists([argument.type for argument in body.block.args], []),
-            "grid": integers(grid),
+            "grid": AffineMapAttr(grid) if isinstance(grid, AffineMap) else integers(grid),
         }
         if any(arguments):
             properties["arg_attrs"] = ArrayAttr([DictionaryAttr(dict(each)) for each in arguments])
@@ -87,8 +92,24 @@ class KernelOp(IRDLOperation):
 
     @property
     def programs(self) -> tuple[int, ...]:
-        """How many programs there are along each axis."""
-        return tuple(self.grid.get_values())
+        """How many programs there are along each axis; ``DYNAMIC_INDEX`` where the scalars say it."""
+        if isinstance(self.grid, DenseArrayBase):
+            return tuple(self.grid.get_values())
+        axes = self.grid.data.results
+        return tuple(axis.value if isinstance(axis, AffineConstantExpr) else DYNAMIC_INDEX for axis in axes)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the scalars say how many programs there are."""
+        return DYNAMIC_INDEX in self.programs
+
+    def programs_for(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """How many programs there are along each axis where the kernel's ``index`` scalars are ``numbers``."""
+        return self.programs if isinstance(self.grid, DenseArrayBase) else self.grid.data.eval(numbers, [])
+
+    def indices(self) -> list[BlockArgument]:
+        """The scalars that are an ``index``, of which a dynamic grid is made."""
+        return [argument for argument in self.scalars() if isinstance(argument.type, IndexType)]
 
     def argument_attributes(self, argument: BlockArgument) -> Mapping[str, Attribute]:
         return self.arg_attrs.data[argument.index].data if self.arg_attrs is not None else {}
@@ -118,13 +139,23 @@ class KernelOp(IRDLOperation):
         block = self.body.block
         if tuple(self.function_type.inputs.data) != block.arg_types or self.function_type.outputs.data:
             raise VerifyException("tile.kernel: the function type must be that of the body's arguments, without results")
-        if not 1 <= len(self.programs) <= 3 or any(count < 0 for count in self.programs):
-            raise VerifyException(f"tile.kernel: grid {list(self.programs)} must have one to three sizes, none negative")
+        self._verify_grid()
         if self.arg_attrs is not None and len(self.arg_attrs) != len(block.args):
             raise VerifyException("tile.kernel: there must be attributes for each argument, or none")
         if not isinstance(block.last_op, ReturnOp):
             raise VerifyException("tile.kernel: the body must end in tile.return")
         self._verify_arguments()
+
+    def _verify_grid(self) -> None:
+        known = self.programs if isinstance(self.grid, DenseArrayBase) else [n for n in self.programs if n != DYNAMIC_INDEX]
+        if not 1 <= len(self.programs) <= 3 or any(count < 0 for count in known):
+            raise VerifyException(f"tile.kernel: grid {list(self.programs)} must have one to three sizes, none negative")
+        if isinstance(self.grid, DenseArrayBase):
+            return
+        map, expected = self.grid.data, len(self.indices())
+        if map.num_dims != expected or map.num_symbols:
+            found = f"a map of {map.num_dims} dimensions and {map.num_symbols} symbols"
+            raise VerifyException(f"tile.kernel: the grid is a map of the {expected} scalars that are an index, not {found}")
 
     def _verify_arguments(self) -> None:
         order = list[int]()
@@ -159,7 +190,7 @@ class KernelOp(IRDLOperation):
             parser.ssa_values = outer
         name, inputs, outputs, body, extra, arg_attrs, _ = parsed
         attributes = dict(extra.data) if extra is not None else {}
-        if not isinstance(grid := attributes.pop("grid", None), DenseArrayBase):
+        if not isinstance(grid := attributes.pop("grid", None), (DenseArrayBase, AffineMapAttr)):
             parser.raise_error("tile.kernel needs attributes {grid = array<i64: ...>}", position)
         properties: dict[str, Attribute] = {
             "sym_name": StringAttr(name),
@@ -293,6 +324,7 @@ def check_arguments(name: str, kernel: KernelOp, inputs: Sequence[SSAValue], out
             f"but there are {len(inputs)} and {len(outputs)}"
         )
     values = [*inputs[: len(kernel.inputs())], *outputs]
+    _check_sizes(name, inputs[len(kernel.inputs()) :], values)
     for argument, value in zip([*kernel.inputs(), *kernel.outputs()], values, strict=True):
         _check_tensor(name, argument, value, kernel.elements(argument))
     for argument, value in zip(kernel.scalars(), inputs[len(kernel.inputs()) :], strict=True):
@@ -301,6 +333,15 @@ def check_arguments(name: str, kernel: KernelOp, inputs: Sequence[SSAValue], out
     for argument in kernel.outputs():
         if kernel.access(argument) == "readwrite" and INIT not in kernel.argument_attributes(argument):
             raise VerifyException(f"{name}: argument {argument.index} is readwrite, and {INIT} says not what it holds")
+
+
+def _check_sizes(name: str, numbers: Sequence[SSAValue], tensors: Sequence[SSAValue]) -> None:
+    """Refuse a tensor with a size that is neither static nor one of ``numbers``: the kernel would not know it."""
+    known = {number.type.expression.data for number in numbers if isinstance(number.type, IntType)} - {""}
+    for value in tensors:
+        for size in sizes(value.type) if isinstance(value.type, TensorType) else ():
+            if isinstance(size, str) and size not in known:
+                raise VerifyException(f"{name}: no number says the size {size or '?'} of {value.type}")
 
 
 def _check_tensor(name: str, argument: BlockArgument, value: SSAValue, elements: int | None) -> None:

@@ -49,6 +49,7 @@ After:
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -62,11 +63,14 @@ from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import GpuAttr, TargetAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.types import device
+from fxc.passes._attribute_numbers import AttributeNumbers
 from fxc.passes._decomposition import decompose
 from fxc.passes._extremes import split_extreme
 from fxc.passes._statistics import count
 from fxc.passes.lowering._linalg.generics import Generics, check_types, has_rule
 from fxc.passes.lowering._linalg.scalars import Uncovered
+from fxc.passes.lowering._linalg.symbolic import at_any_size, is_symbolic
+from fxc.passes.lowering._outlines import Copier, Outline
 from fxc.passes.lowering.lower_scans import KINDS
 
 SOURCE = "tile.source"
@@ -79,17 +83,44 @@ class ConvertFusionToLinalgPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
+        conversions = Conversions(ctx, target_of(op))
         for group in [inner for inner in op.walk() if isinstance(inner, GroupOp)]:
             if not any(isinstance(inner, TorchOp) for inner in group.body.block.ops):
                 continue
             try:
-                body = _converted(ctx, group, target_of(op))
+                body = conversions.body(group)
             except Uncovered as reason:
                 count("groups left to the library")
                 count(f"because of {reason}")
             else:
                 _replace(group, body)
                 count("groups converted")
+
+
+class Conversions:
+    """Converts groups. Those that differ in names only have copies of the same loops."""
+
+    def __init__(self, ctx: FxcContext, target: TargetAttr | None) -> None:
+        self.ctx, self.target, self.attributes = ctx, target, AttributeNumbers()
+        self.known = dict[Hashable, tuple[Outline, Block | Uncovered]]()
+
+    def body(self, group: GroupOp) -> Block:
+        """The body of ``group`` in linalg. Uncovered where there is none."""
+        if is_symbolic(group.body.block):
+            return _converted(self.ctx, group, self.target)
+        outline = Outline(group, self.attributes)
+        if outline.key not in self.known:
+            self.known[outline.key] = outline, self._attempt(group)
+        first, made = self.known[outline.key]
+        if isinstance(made, Uncovered):
+            raise Uncovered(*made.args)
+        return made if first is outline else Copier(first, outline).block(made)
+
+    def _attempt(self, group: GroupOp) -> Block | Uncovered:
+        try:
+            return _converted(self.ctx, group, self.target)
+        except Uncovered as reason:
+            return reason
 
 
 def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Block:
@@ -100,18 +131,25 @@ def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Bl
         device(v.type) != "cpu" for v in group.results if isinstance(v.type, TensorType)
     ):
         raise Uncovered("a device that is not the target")
+    if is_symbolic(group.body.block):
+        return at_any_size(group.body.block, lambda block: _linalg(ctx, block))
     copy = group.clone()
     try:
-        pending = [op for op in copy.body.block.ops if isinstance(op, TorchOp) and not has_rule(op)]
-        while pending:
-            op = pending.pop()
-            check_types(op)
-            if op.operator in KINDS or not (parts := split_extreme(op) or decompose(ctx, op)):  # a scan has n * n parts
-                raise Uncovered(op.operator)
-            pending += [part for part in parts if not has_rule(part)]
-        return Generics(copy.body.block).convert()
+        return _linalg(ctx, copy.body.block)
     finally:
         copy.drop_all_references()
+
+
+def _linalg(ctx: FxcContext, block: Block) -> Block:
+    """``block`` in linalg; operators without a rule are taken apart in it."""
+    pending = [op for op in block.ops if isinstance(op, TorchOp) and not has_rule(op)]
+    while pending:
+        op = pending.pop()
+        check_types(op)
+        if op.operator in KINDS or not (parts := split_extreme(op) or decompose(ctx, op)):  # a scan has n * n parts
+            raise Uncovered(op.operator)
+        pending += [part for part in parts if not has_rule(part)]
+    return Generics(block).convert()
 
 
 def _replace(group: GroupOp, body: Block) -> None:

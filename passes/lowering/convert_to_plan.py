@@ -123,7 +123,7 @@ def _launch(op: LaunchOp, outs: Sequence[SSAValue]) -> plan.LaunchOp:
 
 def _allocate(op: Operation) -> list[SSAValue]:
     """A buffer for each result of ``op``, made before it."""
-    allocations = [plan.AllocOp.of(result.type) for result in op.results]
+    allocations = [plan.AllocOp.of(result.type, op.operands) for result in op.results]
     for allocation in allocations:
         allocation.location = op.location
     buffers: list[SSAValue] = [allocation.buffer for allocation in allocations]

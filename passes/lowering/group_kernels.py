@@ -68,7 +68,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -198,7 +198,10 @@ def _small(group: GroupOp, target: TargetAttr) -> ScheduleAttr | None:
         return None
     [schedule] = schedules.data
     values = [*group.inputs(), *group.results]
-    sizes = [math.prod(value.type.get_shape()) for value in values if isinstance(value.type, TensorType)]
+    shapes = [value.type.get_shape() for value in values if isinstance(value.type, TensorType)]
+    if any(DYNAMIC_INDEX in shape for shape in shapes):
+        return None
+    sizes = [math.prod(shape) for shape in shapes]
     small = (
         isinstance(schedule, ScheduleAttr) and schedule.parts.value.data == 1 and max(sizes, default=0) <= SMALL[type(target)]
     )

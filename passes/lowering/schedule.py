@@ -11,7 +11,7 @@ Guarantees: each such group has the attribute ``tile.schedule``: a list of ``#ti
             them, online where no cache of a core has, or no registers of a GPU, and stored where a CPU would call a function
             again. Running it again changes nothing.
 Keeps:      schedules that are there: a person may write or change them. Groups of other ops.
-Cost:       one walk over the groups.
+Cost:       one walk over the groups; of those that differ in names and constants only the first is judged.
 
 Before:
     func.func @main(%x: tensor<4x8xf32>) {
@@ -50,6 +50,7 @@ After:
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -57,10 +58,13 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.passes import ModulePass
 
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.target import preset, target_of
+from fxc.dialects.target import TargetAttr, preset, target_of
+from fxc.dialects.tile import ScheduleAttr
+from fxc.passes._attribute_numbers import AttributeNumbers
 from fxc.passes._statistics import count
+from fxc.passes.lowering._outlines import Outline
 from fxc.passes.lowering._tile.choices import choose
-from fxc.passes.lowering._tile.stages import kernels_of, stages_of
+from fxc.passes.lowering._tile.stages import is_kernel, kernels_of, stages_of
 
 SCHEDULE = "tile.schedule"
 
@@ -70,10 +74,20 @@ class SchedulePass(ModulePass):
     name = "schedule"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = target_of(op) or preset("cpu")
+        target, attributes = target_of(op) or preset("cpu"), AttributeNumbers()
+        known = dict[Hashable, ArrayAttr[ScheduleAttr]]()
         for group in op.walk():
-            if not isinstance(group, GroupOp) or SCHEDULE in group.attributes or not (stages := stages_of(group)):
+            if not isinstance(group, GroupOp) or SCHEDULE in group.attributes or not is_kernel(group):
                 continue
-            schedules = [schedule for kernel in kernels_of(group, stages) for schedule in choose(kernel, target)]
-            group.attributes[SCHEDULE] = ArrayAttr(schedules)
-            count("kernels planned", len(schedules))
+            key = Outline(group, attributes).key
+            if key not in known:
+                known[key] = _chosen(group, target)
+            if known[key].data:
+                group.attributes[SCHEDULE] = known[key]
+                count("kernels planned", len(known[key]))
+
+
+def _chosen(group: GroupOp, target: TargetAttr) -> ArrayAttr[ScheduleAttr]:
+    """The schedules of ``group``; none where kernels cannot compute it."""
+    kernels = kernels_of(group, stages_of(group))
+    return ArrayAttr([schedule for kernel in kernels for schedule in choose(kernel, target)])

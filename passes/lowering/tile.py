@@ -8,7 +8,8 @@ Guarantees: each such group is gone: there is a ``tile.kernel`` in the module fo
             Other loads and stores of full vectors have no mask. A kernel has the schedule, and the names of what the group
             computes in ``tile.source``.
 Keeps:      groups without a schedule.
-Cost:       one walk over the groups, times ``unroll`` and three strips for each body.
+Cost:       one walk over the groups, times ``unroll`` and three strips for each body; of groups that differ in names and
+            constants only the first costs that, others a copy.
 
 Before:
     func.func @main(%x: tensor<4x8xf32>) {
@@ -49,12 +50,12 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
@@ -62,10 +63,15 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.diagnostics import OpPassFailedException
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import GpuAttr, target_of
-from fxc.dialects.tile import KernelOp, LaunchOp, ScheduleAttr
+from fxc.dialects.tile import KernelOp, LaunchOp, PtrType, ScheduleAttr
 from fxc.dialects.tile.kernel import DIVISIBLE
+from fxc.passes._attribute_numbers import AttributeNumbers
 from fxc.passes._statistics import count
+from fxc.passes.lowering._outlines import Outline
+from fxc.passes.lowering._tile.dynamic import symbolic_sizes
 from fxc.passes.lowering._tile.kernels import Pieces, make_kernel, plans_of
+from fxc.passes.lowering._tile.launched import Launched
+from fxc.passes.lowering._tile.numbers import Numbers
 from fxc.passes.lowering._tile.parts import combining_schedule, combining_stages, parts_of
 from fxc.passes.lowering._tile.stages import Stage, runs_of, stages_of
 
@@ -80,9 +86,9 @@ class TilePass(ModulePass):
     name = "tile"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        names, on_gpu = _fresh_names(op), isinstance(target_of(op), GpuAttr)
+        tiling, on_gpu = Tiling(_fresh_names(op)), isinstance(target_of(op), GpuAttr)
         for group in [inner for inner in op.walk() if isinstance(inner, GroupOp) and SCHEDULE in inner.attributes]:
-            for kernel in _tile(group, names):
+            for kernel in tiling.tile(group):
                 if on_gpu:
                     align(kernel)
                 op.body.block.add_op(kernel)
@@ -91,9 +97,11 @@ class TilePass(ModulePass):
 
 def align(kernel: KernelOp) -> None:
     """Say that tensors begin at multiples of 16 bytes, as PyTorch allocates them: a launch on others takes other code."""
-    listed = [kernel.argument_attributes(argument) for argument in kernel.body.block.args]
-    hint = {DIVISIBLE: IntegerAttr(ALIGNMENT, i64)}
-    kernel.arg_attrs = ArrayAttr([DictionaryAttr(dict(each) | hint) for each in listed])
+    hint, listed = {DIVISIBLE: IntegerAttr(ALIGNMENT, i64)}, list[DictionaryAttr]()
+    for argument in kernel.body.block.args:
+        known = dict(kernel.argument_attributes(argument))
+        listed.append(DictionaryAttr(known | hint if isinstance(argument.type, PtrType) else known))
+    kernel.arg_attrs = ArrayAttr(listed)
 
 
 def _fresh_names(module: ModuleOp) -> Iterator[str]:
@@ -106,25 +114,46 @@ def _fresh_names(module: ModuleOp) -> Iterator[str]:
         number += 1
 
 
-def _tile(group: GroupOp, names: Iterator[str]) -> list[KernelOp]:
-    """Put launches in the place of ``group``; returns their kernels."""
+class Tiling:
+    """Puts launches in the place of groups. Those that differ in names and numbers only have copies of the same kernels."""
+
+    def __init__(self, names: Iterator[str]) -> None:
+        self.names, self.attributes = names, AttributeNumbers()
+        self.known = dict[Hashable, Launched]()
+        self.numbers = Numbers()
+
+    def tile(self, group: GroupOp) -> list[KernelOp]:
+        """The kernels of ``group``, which is gone."""
+        outline = Outline(group, self.attributes)
+        key = outline.key, tuple(outline.locations), self.attributes.of(group.attributes[SCHEDULE])
+        if key in self.known:
+            pairs, given = self.known[key].copy(outline, self.names)
+        else:
+            pairs, given = _written(group, self.names)
+            self.known[key] = Launched.of(outline, pairs, given)
+        for kernel, launch in pairs:
+            kernel.attributes |= {name: group.attributes[name] for name in [SOURCE] if name in group.attributes}
+            launch.location = kernel.location = group.location
+            sizes = symbolic_sizes([*launch.operands, *launch.results])
+            launch.operands = [*launch.operands, *(self.numbers.value(size, group) for size in sizes)]
+        Rewriter.insert_op([launch for _, launch in pairs], InsertPoint.before(group))
+        for old, value in zip(group.results, given, strict=True):
+            value.name_hint = old.name_hint
+            old.replace_all_uses_with(value)
+        Rewriter.erase_op(group)
+        return [kernel for kernel, _ in pairs]
+
+
+def _written(group: GroupOp, names: Iterator[str]) -> tuple[list[tuple[KernelOp, LaunchOp]], list[SSAValue]]:
+    """The kernels of ``group`` with their launches, and what these give for its results."""
     stages, schedules = stages_of(group), _schedules(group)
     _check(group, stages, schedules)
     pieces, made = Pieces(group), dict[SSAValue, SSAValue]()
-    kernels, launches = list[KernelOp](), list[Operation]()
+    pairs = list[tuple[KernelOp, LaunchOp]]()
     for schedule in schedules:
         chosen = [stages[number] for number in schedule.numbers()]
-        for kernel, launch in _launches(group, chosen, schedule, names, pieces, made):
-            kernel.attributes |= {name: group.attributes[name] for name in [SOURCE] if name in group.attributes}
-            launch.location = kernel.location = group.location
-            kernels.append(kernel)
-            launches.append(launch)
-    Rewriter.insert_op(launches, InsertPoint.before(group))
-    for old, value in zip(group.results, group.yielded(), strict=True):
-        made[value].name_hint = old.name_hint
-        old.replace_all_uses_with(made[value])
-    Rewriter.erase_op(group)
-    return kernels
+        pairs += _launches(group, chosen, schedule, names, pieces, made)
+    return pairs, [made[value] for value in group.yielded()]
 
 
 def _launches(

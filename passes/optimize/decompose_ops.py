@@ -6,7 +6,8 @@ Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they 
             statistics and pointwise operators; with ``cpu = true`` everywhere. The parts are those of PyTorch's own
             decomposition. With ``reductions = true`` these norms are taken apart everywhere, and so are their derivatives,
             ``rms_norm``, softmax, losses and other operators that are reductions and pointwise work, for ``fuse`` to
-            gather; ``dropout`` on a CPU is a draw and pointwise work, and pieces that kernels read are slices; but what
+            gather; ``dropout`` on a CPU is a draw and pointwise work, and pieces that kernels read are slices; a sum of
+            single elements is none, and what kernels compute is reduced before it is viewed in another shape; but what
             autograd looks into stays as it is. Types of results do not change. Running it again changes nothing.
 Keeps:      ``addmm`` with other factors, with factors that are values, in half precision, where ``mm`` would round once
             more, and with a bias whose strides the sum would take over. Norms that update their statistics in place. An
@@ -44,6 +45,7 @@ from fxc.passes._bias import ADDMM, split_addmm, split_below_view
 from fxc.passes._decomposition import decompose
 from fxc.passes._fusion import needs_gradient
 from fxc.passes._kernel_parts import is_read_by_kernels, release_draw, split_for_kernels
+from fxc.passes._reductions import simplify_reduction
 from fxc.passes.autodiff._functions import differentiated_functions
 
 _PRODUCTS = frozenset(["aten.linear.default"])
@@ -79,7 +81,7 @@ class DecomposeOpsPass(ModulePass):
             elif inner.operator in _PRODUCTS or self._has_parts(inner, kernels):
                 pending += decompose(ctx, inner)
             elif kernels:
-                split_for_kernels(inner)
+                _ = split_for_kernels(inner) or simplify_reduction(inner)
 
     def _has_parts(self, op: TorchOp, kernels: bool) -> bool:
         """Whether ``op`` is made of reductions and pointwise work that are better in its place."""

@@ -30,7 +30,8 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
-        return aligned(self.op.needed())
+        """How many there are in an arena; none where that is not known before the call."""
+        return 0 if self.op.numbers else aligned(self.op.needed())
 
     @property
     def device(self) -> str:

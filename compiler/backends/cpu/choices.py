@@ -15,8 +15,14 @@ cores threads pay from half of that on; with busy ones they cost milliseconds at
 
 def shares_work(kernel: KernelOp) -> bool:
     """Whether calls of ``kernel`` use the threads of OpenMP's pool."""
+    if kernel.is_dynamic:
+        return True
     largest = max((kernel.elements(argument) or 0 for argument in kernel.body.block.args), default=0)
     return prod(kernel.programs) > 1 and largest >= SHARED_FROM
+
+
+FEWEST_PROGRAMS = 8
+"""From how many programs on threads share those of a kernel of any size: each has a few thousand elements."""
 
 
 def features_of(target: CpuAttr | None) -> CpuFeatures | None:

@@ -17,15 +17,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
 
 from fxc.backends.cpu import arith_rules, assert_rules, block_rules, memory_rules, reduce_rules
 from fxc.backends.cpu.assert_rules import STATUS, messages
 from fxc.backends.cpu.builder import ZERO, Builder, ModuleText, i32, i64
+from fxc.backends.cpu.choices import FEWEST_PROGRAMS
 from fxc.backends.cpu.types import I32, I64, PTR, Type, Value, llvm_type
 from fxc.dialects.plan import IN_PLACE
 from fxc.dialects.syntax import op_text
@@ -135,7 +144,9 @@ def _print_team(module: ModuleText, kernel: KernelOp) -> None:
     b = Builder(module)
     me = b.cast("sext", b.call("omp_get_thread_num", I32), "i64")
     all_of_us = b.cast("sext", b.call("omp_get_num_threads", I32), "i64")
-    programs = i64(prod(kernel.programs))
+    table = Value("%arguments", PTR)
+    numbers = [b.emit(I64, f"load i64, {b.address(table, I64, i64(each.index))}, align 8") for each in kernel.indices()]
+    programs = _total(b, kernel, numbers)
     first, last = (b.binary("sdiv", b.mul(programs, part), all_of_us) for part in (me, b.add(me, i64(1))))
     b.line(f"call void {symbol(kernel)}(ptr %arguments, {first}, {last})")
     b.line("ret void")
@@ -155,13 +166,57 @@ def _print_call(module: ModuleText, kernel: KernelOp, parallel: bool) -> None:
         table = b.emit(PTR, f"alloca [{max(len(arguments), 1)} x i64], align 8")
         for i, value in enumerate(arguments):
             b.line(f"store {value}, {b.address(table, I64, i64(i))}, align 8")
-        b.call_void("GOMP_parallel", Value(symbol(kernel, ".team"), PTR), table, i32(0), i32(0))
+        threads = i32(0)
+        if kernel.is_dynamic:
+            few = b.compare("slt", _total(b, kernel, _numbers(kernel, arguments)), i64(FEWEST_PROGRAMS))
+            threads = b.select(few, i32(1), i32(0))
+        b.call_void("GOMP_parallel", Value(symbol(kernel, ".team"), PTR), table, threads, i32(0))
     else:
-        b.line(f"call void {symbol(kernel, '.body')}({listed}{', ' * bool(listed)}i64 0, i64 {prod(kernel.programs)})")
+        programs = _total(b, kernel, _numbers(kernel, arguments))
+        b.line(f"call void {symbol(kernel, '.body')}({listed}{', ' * bool(listed)}i64 0, {programs})")
     result = b.emit(I32, f"load i32, {STATUS}, align 4") if can_fail else "void"
     b.line(f"ret {result}")
     kind = "i32" if can_fail else "void"
     module.functions.append(f"define {kind} {symbol(kernel, '.call')}({parameters}) #0 {{\n{b.text()}}}\n")
+
+
+def _numbers(kernel: KernelOp, arguments: Sequence[Value]) -> list[Value]:
+    """Those of ``arguments`` that a dynamic grid is made of."""
+    return [arguments[argument.index] for argument in kernel.indices()]
+
+
+def grid_sizes(b: Builder, kernel: KernelOp, numbers: Sequence[Value]) -> list[Value]:
+    """How many programs there are along each axis; ``numbers``: those of the scalars that are an index."""
+    if not isinstance(kernel.grid, AffineMapAttr):
+        return [i64(size) for size in kernel.programs]
+    return [_affine(b, axis, numbers) for axis in kernel.grid.data.results]
+
+
+def _affine(b: Builder, expression: AffineExpr, numbers: Sequence[Value]) -> Value:
+    match expression:
+        case AffineConstantExpr():
+            return i64(expression.value)
+        case AffineDimExpr():
+            return numbers[expression.position]
+        case AffineBinaryOpExpr():
+            left, right = _affine(b, expression.lhs, numbers), _affine(b, expression.rhs, numbers)
+            match expression.kind:
+                case AffineBinaryOpKind.Add:
+                    return b.add(left, right)
+                case AffineBinaryOpKind.Mul:
+                    return b.mul(left, right)
+                case AffineBinaryOpKind.CeilDiv:  # of numbers that are not negative
+                    return b.binary("udiv", b.add(left, b.sub(right, i64(1))), right)
+                case AffineBinaryOpKind.FloorDiv:
+                    return b.binary("udiv", left, right)
+                case AffineBinaryOpKind.Mod:
+                    return b.binary("urem", left, right)
+    raise KernelError(f"the CPU backend has no code for a grid of {expression}")
+
+
+def _total(b: Builder, kernel: KernelOp, numbers: Sequence[Value]) -> Value:
+    """The number of all programs."""
+    return reduce(b.mul, grid_sizes(b, kernel, numbers)) if kernel.is_dynamic else i64(prod(kernel.programs))
 
 
 class _Printer:
@@ -175,9 +230,12 @@ class _Printer:
     def start(self, program: Value) -> None:
         """The place on each axis of a program's number; the last axis counts fastest."""
         rest, places = program, list[Value]()
-        for size in reversed(self.kernel.programs[1:]):
-            places.insert(0, self.b.binary("urem", rest, i64(size)) if size else ZERO)
-            rest = self.b.binary("udiv", rest, i64(max(size, 1)))
+        for size in reversed(grid_sizes(self.b, self.kernel, [self.values[each] for each in self.kernel.indices()])[1:]):
+            if size.text == "0":
+                places.insert(0, ZERO)
+                continue
+            places.insert(0, self.b.binary("urem", rest, size))
+            rest = self.b.binary("udiv", rest, size)
         self.axes = [rest, *places]
 
     def block(self, block: Block) -> list[Value]:

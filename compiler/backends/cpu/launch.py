@@ -62,7 +62,8 @@ def compile_launch(op: LaunchOp | plan.LaunchOp, target: CpuAttr | None, *, copi
     address = _address(kernel, target)
     if address is None:
         return None
-    scalars = [_scalar(argument) for argument in kernel.scalars()]
+    operands = op.inputs if isinstance(op, plan.LaunchOp) else op.operands
+    scalars = [_scalar(*pair) for pair in zip(kernel.scalars(), operands[len(kernel.inputs()) :], strict=True)]
     name, shared, failures = kernel.sym_name.data, shares_work(kernel), messages(kernel)
     return NativeKernel(name, address, inputs, outputs, scalars, copies=copies, shared=shared, failures=failures)  # type: ignore[arg-type]
 
@@ -82,37 +83,43 @@ def _loaded(text: str, name: str, features: CpuFeatures) -> int:
 
 
 def tensor_spec(op: Operation, kernel: KernelOp, argument: BlockArgument, value: SSAValue) -> TensorSpec | None:
-    """What the launch gives for a pointer; None where it is not a static tensor on the CPU."""
+    """What the launch gives for a pointer; None where it is no tensor of known strides on the CPU."""
     type = value.type
     assert isinstance(type, TensorType)
     sizes = types.sizes(type)
-    strides = types.strides(type)
-    steps = strides if strides is not None else types.contiguous_strides([int(size) for size in sizes])
-    if not all(isinstance(dim, int) for dim in (*sizes, *steps)) or types.device(type) != "cpu":
+    if not plan.has_static_steps(type) or types.device(type) != "cpu":
         return None
-    dims, steps = tuple(int(size) for size in sizes), tuple(int(step) for step in steps)
-    extent = 1 + sum((size - 1) * step for size, step in zip(dims, steps, strict=True)) if 0 not in dims else 0
-    limit = kernel.elements(argument)
-    if limit is not None and limit > extent:
+    steps = tuple(int(step) for step in types.strides(type) or types.contiguous_strides(type.get_shape()))
+    extent, limit = _extent(sizes, steps), kernel.elements(argument)
+    if limit is not None and extent is not None and limit > extent:
         name = argument.name_hint or str(argument.index)
         raise KernelError(f"%{name} points to {limit} elements, but the tensor has {extent}", op=op_text(op))
     init = kernel.argument_attributes(argument).get(INIT)
     return TensorSpec(
         value.name_hint or argument.name_hint or str(argument.index),
         torch_dtype(type.element_type),
-        dims,
+        sizes,
         steps,
         _fill(init) if init is not None and kernel.access(argument) != "read" else None,
     )
+
+
+def _extent(sizes: Sequence[types.Dim], steps: Sequence[int]) -> int | None:
+    """How many elements a tensor goes over in memory; None where that is not known."""
+    dims = [size for size in sizes if isinstance(size, int)]
+    if len(dims) < len(sizes):
+        return None
+    return 1 + sum((size - 1) * step for size, step in zip(dims, steps, strict=True)) if 0 not in dims else 0
 
 
 def _fill(init: Attribute) -> float | None:
     return init.value.data if isinstance(init, (IntegerAttr, FloatAttr)) else None
 
 
-def _scalar(argument: BlockArgument) -> ScalarSpec:
-    type = argument_type(argument)
-    return ScalarSpec(argument.name_hint or str(argument.index), float if type.is_float else int, type.bits)
+def _scalar(argument: BlockArgument, value: SSAValue) -> ScalarSpec:
+    type, given = argument_type(argument), value.type
+    symbol = given.expression.data if isinstance(given, types.IntType) else ""
+    return ScalarSpec(argument.name_hint or str(argument.index), float if type.is_float else int, type.bits, symbol)
 
 
 def _c_type(argument: BlockArgument) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from fxc.backends.fx import region_module, submodule
 from fxc.backends.plan.globals import Globals
 from fxc.backends.plan.kernels import Kernels, failures, kernel_of
 from fxc.backends.plan.memory import spec_of, tensor_text
-from fxc.backends.plan.text import Leaf, nest_text, text_of
+from fxc.backends.plan.text import Leaf, nest_text, text_of, tuple_text
 from fxc.dialects import types
 from fxc.dialects.effects import aliases
 from fxc.dialects.plan import LaunchOp
@@ -30,6 +30,7 @@ from fxc.runtime.host_program import Weight
 from fxc.runtime.streams import Streams
 from fxc.semantics.nesting import OUTPUTS
 from fxc.semantics.nesting import spec_of as nesting_of
+from fxc.semantics.values import torch_dtype
 
 
 class Host:
@@ -100,15 +101,16 @@ class Host:
             names[result] = self.globals.bind(result._name or "frozen", made if spec is None else spec.laid_out(made))
         return names
 
-    def allocation(self, type: TensorType) -> tuple[str, str]:
-        """The name of what makes a tensor of ``type``, and its arguments."""
-        spec, device = spec_of(type, ""), torch.device(types.device(type))
-        assert spec is not None
+    def allocation(self, type: TensorType, numbers: Mapping[str, str]) -> tuple[str, str]:
+        """The name of what makes a tensor of ``type``, and its arguments. ``numbers``: the names of sizes that it does not say."""
+        device, steps = torch.device(types.device(type)), types.strides(type) or types.contiguous_strides(type.get_shape())
+        dtype = torch_dtype(type.element_type)
+        sizes = tuple_text([str(size) if isinstance(size, int) else numbers[size] for size in types.sizes(type)])
         fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{device.type}", None)  # type: ignore[attr-defined]
         if fast is not None and device.index is None:
-            return self.globals.bind(f"empty_{device.type}", fast), f"{spec.sizes}, {spec.strides}, {spec.dtype}"
-        where = f"dtype={spec.dtype}, device={self.globals.constant(device)}"
-        return "torch.empty_strided", f"{spec.sizes}, {spec.strides}, {where}"
+            return self.globals.bind(f"empty_{device.type}", fast), f"{sizes}, {steps}, {dtype}"
+        where = f"dtype={dtype}, device={self.globals.constant(device)}"
+        return "torch.empty_strided", f"{sizes}, {steps}, {where}"
 
     # kernels
 

@@ -142,7 +142,8 @@ def _alloc(p: FunctionPrinter, op: AllocOp) -> None:
         kind = "address of " if is_address(op.buffer, p.host.kernels.is_native) else ""
         p.emit(f"{p.define(op.buffer, node_name(op.location))} = {place}", f"{kind}{text} at {op.start()}")
         return
-    make, arguments = p.host.allocation(type)
+    numbers = {number.type.expression.data: p.env[number] for number in op.numbers}  # type: ignore[attr-defined]
+    make, arguments = p.host.allocation(type, numbers)
     p.emit(f"{p.define(op.buffer, node_name(op.location))} = {make}({arguments})")
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, IntegerType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from fxc.backends.triton.spelling import block_shape, constant_value, element_type
 from fxc.dialects.tile import KernelOp, LoadOp, MaskOp, ProgramIdOp, SelectOp, StoreOp
 
 _WIDEST = 1 << 63
+_MOST_PROGRAMS = (1 << 31) - 1
+_LARGEST_SIZE = 1 << 48
+"""Elements: memory has no more of them."""
 _UNSIGNED = (arith.DivUIOp, arith.CeilDivUIOp, arith.RemUIOp, arith.MinUIOp, arith.MaxUIOp)
 
 
@@ -88,7 +91,8 @@ class IndexRanges:
                 number = int(constant_value(op.value))
                 return Range(number, number)
             case ProgramIdOp():
-                return Range(0, max(self.kernel.programs[op.axis.value.data] - 1, 0))
+                programs = self.kernel.programs[op.axis.value.data]
+                return Range(0, _MOST_PROGRAMS if programs == DYNAMIC_INDEX else max(programs - 1, 0))
             case arith.AddiOp():
                 return operands[0] + operands[1]
             case arith.SubiOp():
@@ -110,6 +114,8 @@ class IndexRanges:
         return ANY
 
     def _of_argument(self, value: SSAValue) -> Range:
+        if self.kernel.is_dynamic and value in self.kernel.indices():
+            return Range(0, _LARGEST_SIZE)
         loop = value.owner.parent_op()  # type: ignore[union-attr]
         if not isinstance(loop, scf.ForOp) or value is not loop.body.block.args[0]:
             return ANY

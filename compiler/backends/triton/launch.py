@@ -25,6 +25,7 @@ from fxc.backends.triton.targets import Target
 from fxc.dialects import plan
 from fxc.dialects.target import GpuAttr, is_autotuned
 from fxc.dialects.tile import LaunchOp
+from fxc.dialects.types import IntType
 from fxc.errors import KernelError
 from fxc.runtime.native_kernel import ScalarSpec, TensorKernel, TensorSpec, function, specialized, specialized_write
 from fxc.semantics.tile_interpreter import Layout, kernel_of, operand_layouts, result_layouts
@@ -45,12 +46,15 @@ def compile_launch(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel |
 def gpu_kernel(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel:
     """The launch on the device of its tensors, whatever that is. KernelError for what cannot be printed or launched."""
     kernel, source = kernel_of(op), print_kernel(kernel_of(op))
-    if any(size > limit for size, limit in zip(source.grid, LARGEST_GRID, strict=False)):
+    if any(isinstance(size, int) and size > limit for size, limit in zip(source.grid, LARGEST_GRID, strict=False)):
         raise KernelError(f"kernel {source.name} has the grid {source.grid}, but {LARGEST_GRID} is the largest")
     names = [argument.name for argument in source.arguments]
     layouts = [*operand_layouts(op), *result_layouts(op)]
     specs = [_spec(name, layout) for name, layout in zip(names, layouts, strict=False)]
-    scalars = [_scalar(argument.name, argument.type) for argument in source.arguments[len(layouts) :]]
+    operands = (op.inputs if isinstance(op, plan.LaunchOp) else op.operands)[len(kernel.inputs()) :]
+    symbols = [value.type.expression.data if isinstance(value.type, IntType) else "" for value in operands]
+    numbers = zip(source.arguments[len(layouts) :], symbols, strict=True)
+    scalars = [_scalar(argument.name, argument.type, symbol) for argument, symbol in numbers]
     inputs, outputs = specs[: len(kernel.inputs())], specs[len(kernel.inputs()) :]
     return GpuKernel(source, target, inputs, outputs, scalars, tunes=is_autotuned(_module_of(op)))
 
@@ -66,9 +70,9 @@ def _spec(name: str, layout: Layout) -> TensorSpec:
     return TensorSpec(name, layout.dtype, layout.sizes, layout.strides, layout.init, place)
 
 
-def _scalar(name: str, type: str) -> ScalarSpec:
+def _scalar(name: str, type: str, symbol: str) -> ScalarSpec:
     kind = float if type.startswith(("fp", "bf")) else int
-    return ScalarSpec(name, kind, int(type.lstrip("fpbi")))
+    return ScalarSpec(name, kind, int(type.lstrip("fpbi")), symbol)
 
 
 class GpuKernel(TensorKernel):
@@ -101,11 +105,12 @@ class GpuKernel(TensorKernel):
         self._write(*values)
 
     def _first_call(self, *arguments: Any) -> list[torch.Tensor]:
-        tensors = arguments[: len(self.inputs)]
-        fake = self.fake_results(*tensors)
+        tensors, numbers = arguments[: len(self.inputs)], arguments[len(self.inputs) :]
+        sizes = self.sizes(*numbers)
+        fake = self.fake_results(*tensors, sizes=sizes)
         if fake is not None:
             return fake
-        self._bind(self.accepted(*tensors), arguments[len(self.inputs) :])
+        self._bind(self.accepted(*tensors, sizes=sizes), numbers)
         return self._call(*arguments)
 
     def _first_start(self, *values: Any) -> None:
@@ -161,7 +166,7 @@ class GpuKernel(TensorKernel):
     ) -> Sequence[float]:
         """Milliseconds of the kernel compiled in each of these ways; infinite where the device cannot hold it."""
         waiting = [self._submit(self.source, way) for way in ways]
-        outputs = [spec.new() for spec in self.outputs]  # they must outlive the runs
+        outputs = [spec.new() for spec in self.at(self.outputs, numbers)]  # they must outlive the runs
         pointers = [tensor.data_ptr() for tensor in (*tensors, *outputs)]
         loaded = [_load_or_none(each, self.source) for each in waiting]
         runs = [_bound(kernel, self.device.index or 0, [*pointers, *numbers]) for kernel in loaded if kernel is not None]

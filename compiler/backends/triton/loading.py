@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fxc.backends.triton.ahead_of_time import CompiledKernel
+from fxc.backends.triton.grids import Grid, programs_of
 from fxc.backends.triton.kernel_source import KernelSource
 from fxc.backends.triton.targets import Target
 from fxc.errors import KernelError
@@ -23,7 +24,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class LoadedKernel:
-    """``run(x, y, z, stream, function, packed, None, None, None, *pointers, *numbers)`` launches the kernel.
+    """A kernel to be launched on ``grid``, with as many numbers as ``scalars`` behind its pointers: ``run(x, y, z, stream, function, packed, None, None, None, *pointers, *numbers)`` launches the kernel.
 
     The three that are None are what profilers hook in.
     """
@@ -31,10 +32,12 @@ class LoadedKernel:
     run: Callable[..., None]
     function: Any
     packed: Any
-    grid: tuple[int, int, int]
+    grid: Grid
+    scalars: int = 0
 
     def __call__(self, stream: int, *arguments: Any) -> None:
-        self.run(*self.grid, stream, self.function, self.packed, None, None, None, *arguments)
+        grid = programs_of(self.grid, arguments[len(arguments) - self.scalars :])
+        self.run(*grid, stream, self.function, self.packed, None, None, None, *arguments)
 
 
 def load(compiled: CompiledKernel, source: KernelSource) -> LoadedKernel:
@@ -54,7 +57,8 @@ def load(compiled: CompiledKernel, source: KernelSource) -> LoadedKernel:
         raise KernelError(f"compiled kernel {source.name} is damaged: {error}", hint=f"remove {compiled.folder}") from error
     x, y, z = (*source.grid, 1, 1)[:3]
     assert run is not None
-    return LoadedKernel(run, kernel.function, kernel.packed_metadata, (x, y, z))
+    scalars = sum(not argument.is_pointer for argument in source.arguments)
+    return LoadedKernel(run, kernel.function, kernel.packed_metadata, (x, y, z), scalars)
 
 
 def current_stream() -> Callable[[int], int]:

@@ -15,6 +15,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from fxc.backends.triton.casts import cast
 from fxc.backends.triton.elementwise import expression
+from fxc.backends.triton.grids import grid_of
 from fxc.backends.triton.helpers import HELPERS
 from fxc.backends.triton.kernel_source import Argument, KernelSource
 from fxc.backends.triton.memory import STORES, write_memory
@@ -66,12 +67,14 @@ class _KernelPrinter:
         definition = f"@triton.jit\ndef {self.name}({', '.join(each.name for each in arguments)}):\n"
         helpers = "".join(f"\n{HELPERS[name]}" for name in self.writer.helpers)
         text = f"{self.heading()}\n{HEADER}{helpers}\n\n{definition}" + "\n".join(body) + "\n"
-        return KernelSource(self.name, text, arguments, tuple(self.kernel.programs), self.lanes, self.warps())
+        return KernelSource(self.name, text, arguments, grid_of(self.kernel), self.lanes, self.warps())
 
     def heading(self) -> str:
         """Comments that say what the kernel is, and what of the user's program it computes."""
         warps = f"{self.warps()} warp{'s' if self.warps() != 1 else ''}"
-        lines = [f"{self.name}: grid {tuple(self.kernel.programs)}, {warps}, {self.writer.ranges.bits}-bit index"]
+        grid = grid_of(self.kernel, [self.writer.names[scalar] for scalar in self.kernel.scalars()])
+        listed = f"({', '.join(map(str, grid))}{',' * (len(grid) == 1)})"
+        lines = [f"{self.name}: grid {listed}, {warps}, {self.writer.ranges.bits}-bit index"]
         sources = self.kernel.attributes.get(SOURCE)
         if isinstance(sources, ArrayAttr):
             lines += [f"  {each.data}" for each in sources.data if isinstance(each, StringAttr)]

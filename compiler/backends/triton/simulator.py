@@ -12,6 +12,7 @@ from types import CodeType
 
 import torch
 
+from fxc.backends.triton.grids import programs_of
 from fxc.backends.triton.kernel_source import Argument, KernelSource
 from fxc.backends.triton.simulator_blocks import DTYPES, Block, Diverged, scalar
 from fxc.backends.triton.simulator_language import namespace
@@ -49,10 +50,12 @@ class _Simulation:
         self.kernel = kernel
         self.code, branches = _without_imports(kernel)
         self.values = [_value(argument, given, branches) for argument, given in zip(kernel.arguments, arguments, strict=True)]
+        numbers = [given for argument, given in zip(kernel.arguments, arguments, strict=True) if not argument.is_pointer]
+        self.grid = programs_of(kernel.grid, numbers)
         self.memories = [value.memory for value in self.values if value.memory is not None]
 
     def run(self) -> None:
-        total = torch.Size(self.kernel.grid).numel()
+        total = torch.Size(self.grid).numel()
         for programs in torch.arange(total).split(max(LANES_AT_ONCE // self.kernel.lanes, 1)):
             if len(programs):
                 self.programs(programs)
@@ -60,7 +63,7 @@ class _Simulation:
     def programs(self, programs: torch.Tensor) -> None:
         """Run some programs together, or in groups where they take different ways."""
         try:
-            variables = namespace(programs, self.kernel.grid)
+            variables = namespace(programs, self.grid)
             exec(self.code, variables)
             variables[self.kernel.name](*self.values)
         except Diverged as diverged:

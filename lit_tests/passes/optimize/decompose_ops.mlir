@@ -267,3 +267,69 @@ func.func @autograd(%x: tensor<4x5xf32>, %y: tensor<4x5xf32>) {
   %b = torch.aten.softmax.int(%y, 1) {requires_grad = [false]} : (tensor<4x5xf32>) -> tensor<4x5xf32>
   fx.output((%a, %b)) : (tensor<4x5xf32>, tensor<4x5xf32>) -> ()
 }
+
+// -----
+
+/// A sum of single elements adds nothing to them but zero, which makes 0.0 of -0.0; one that gives another dtype is a sum.
+// CHECK-LABEL: func.func @single
+// CHECK-COUNT-3: torch.aten.sum.dim_IntList
+// ROWS-LABEL:  func.func @single
+// ROWS-NEXT:     %a = torch.aten.add.Scalar(%x, 0) : (tensor<1x4x1xf32>) -> tensor<1x4x1xf32>
+// ROWS-NEXT:     %[[S:.*]] = torch.aten.add.Scalar(%x, 0)
+// ROWS-NEXT:     %b = torch.aten.view.default(%[[S]], [4]) : (tensor<1x4x1xf32>) -> tensor<4xf32>
+// ROWS-NEXT:     %c = torch.aten.sum.dim_IntList(%x, [0]
+// ROWS-NEXT:     fx.output
+func.func @single(%x: tensor<1x4x1xf32>) {
+  %a = torch.aten.sum.dim_IntList(%x, [0], true) : (tensor<1x4x1xf32>) -> tensor<1x4x1xf32>
+  %b = torch.aten.sum.dim_IntList(%x, [0, -1]) : (tensor<1x4x1xf32>) -> tensor<4xf32>
+  %c = torch.aten.sum.dim_IntList(%x, [0], dtype = torch.float64) : (tensor<1x4x1xf32>) -> tensor<4x1xf64>
+  fx.output((%a, %b, %c)) : (tensor<1x4x1xf32>, tensor<4xf32>, tensor<4x1xf64>) -> ()
+}
+
+// -----
+
+/// What a kernel computes is reduced before a view joins or divides its dimensions: its loops are then those of the sum.
+// CHECK-LABEL: func.func @joined
+// CHECK-COUNT-3: torch.aten.view.default
+// ROWS-LABEL:  func.func @joined
+// ROWS:          %[[S:.*]] = torch.aten.sum.dim_IntList(%n, [0, 1], false, dtype = torch.float64) : (tensor<3x10x4x6xf32>) -> tensor<4x6xf64>
+// ROWS-NEXT:     %[[A:.*]] = torch.aten.view.default(%[[S]], [1, 24]) : (tensor<4x6xf64>) -> tensor<1x24xf64>
+// ROWS:          %[[M:.*]] = torch.aten.amax.default(%n, [2, 3], false) : (tensor<3x10x4x6xf32>) -> tensor<3x10xf32>
+// ROWS-NEXT:     %[[B:.*]] = torch.aten.view.default(%[[M]], [30]) : (tensor<3x10xf32>) -> tensor<30xf32>
+// ROWS:          %c = torch.aten.mean.dim(%m, [0], false) : (tensor<30x24xf32>) -> tensor<24xf32>
+// ROWS-NEXT:     fx.output((%[[A]], %[[B]], %c))
+func.func @joined(%x: tensor<3x10x4x6xf32>, %y: tensor<30x24xf32>) {
+  %n = torch.aten.neg.default(%x) : (tensor<3x10x4x6xf32>) -> tensor<3x10x4x6xf32>
+  %v = torch.aten.view.default(%n, [30, 24]) : (tensor<3x10x4x6xf32>) -> tensor<30x24xf32>
+  %a = torch.aten.sum.dim_IntList(%v, [0], true, dtype = torch.float64) : (tensor<30x24xf32>) -> tensor<1x24xf64>
+  %w = torch.aten.view.default(%n, [30, 1, 24]) : (tensor<3x10x4x6xf32>) -> tensor<30x1x24xf32>
+  %b = torch.aten.amax.default(%w, [1, -1]) : (tensor<30x1x24xf32>) -> tensor<30xf32>
+  %m = torch.aten.exp.default(%y) : (tensor<30x24xf32>) -> tensor<30x24xf32>
+  %u = torch.aten.view.default(%m, [3, 10, 24]) : (tensor<30x24xf32>) -> tensor<3x10x24xf32>
+  %c = torch.aten.mean.dim(%u, [0, 1]) : (tensor<3x10x24xf32>) -> tensor<24xf32>
+  fx.output((%a, %b, %c)) : (tensor<1x24xf64>, tensor<30xf32>, tensor<24xf32>) -> ()
+}
+
+// -----
+
+/// Not where a part of a dimension stays, where the view has a copy's or other strides, where all dimensions are reduced and
+/// none is named, nor of what no kernel computes.
+// CHECK-LABEL: func.func @parts
+// ROWS-LABEL:  func.func @parts
+// ROWS:          torch.aten.sum.dim_IntList(%v, [0])
+// ROWS:          torch.aten.sum.dim_IntList(%w, [0])
+// ROWS:          torch.aten.sum.default(%v)
+// ROWS:          torch.aten.sum.dim_IntList(%u, [0])
+// ROWS-NEXT:     fx.output
+func.func @parts(%x: tensor<6x4xf32>, %y: tensor<2x3x4xf32>, %z: tensor<4x6xf32, #torch.meta<strides = [1, 4]>>) {
+  %n = torch.aten.neg.default(%x) : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  %v = torch.aten.view.default(%n, [2, 3, 4]) : (tensor<6x4xf32>) -> tensor<2x3x4xf32>
+  %a = torch.aten.sum.dim_IntList(%v, [0]) : (tensor<2x3x4xf32>) -> tensor<3x4xf32>
+  %m = torch.aten.neg.default(%z) : (tensor<4x6xf32, #torch.meta<strides = [1, 4]>>) -> tensor<4x6xf32, #torch.meta<strides = [1, 4]>>
+  %w = torch.aten.reshape.default(%m, [24]) : (tensor<4x6xf32, #torch.meta<strides = [1, 4]>>) -> tensor<24xf32>
+  %b = torch.aten.sum.dim_IntList(%w, [0]) : (tensor<24xf32>) -> tensor<f32>
+  %c = torch.aten.sum.default(%v) : (tensor<2x3x4xf32>) -> tensor<f32>
+  %u = torch.aten.view.default(%y, [6, 4]) : (tensor<2x3x4xf32>) -> tensor<6x4xf32>
+  %d = torch.aten.sum.dim_IntList(%u, [0]) : (tensor<6x4xf32>) -> tensor<4xf32>
+  fx.output((%a, %b, %c, %d)) : (tensor<3x4xf32>, tensor<f32>, tensor<f32>, tensor<4xf32>) -> ()
+}

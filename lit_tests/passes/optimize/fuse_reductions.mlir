@@ -327,7 +327,7 @@ func.func @other_siblings(%x: tensor<64x256xf32>) {
 // CHECK:         fx.output
 func.func @uncovered(%x: tensor<4xcomplex<f32>>, %y: tensor<4xf32>, %f: !torch.float, %z: tensor<?xf32>) {
   %a = torch.aten.neg.default(%x) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
-  %b = torch.aten.abs.default(%a) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %b = torch.aten.exp.default(%a) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
   %c = torch.aten.add.Scalar(%y, %f) : (tensor<4xf32>, !torch.float) -> tensor<4xf32>
   %d = torch.aten.abs.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
   %e = torch.aten.neg.default(%z) : (tensor<?xf32>) -> tensor<?xf32>

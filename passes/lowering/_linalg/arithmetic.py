@@ -166,6 +166,10 @@ def addcmul(x: Scalar, tensor1: Scalar, tensor2: Scalar, value: Any = 1) -> Scal
     return x + tensor1 * value * tensor2
 
 
+def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
+    return a.math("fma", b, c) if a.is_float else a * b + c
+
+
 def addcdiv(x: Scalar, tensor1: Scalar, tensor2: Scalar, value: Any = 1) -> Scalar:
     return x + tensor1 * value / tensor2
 
@@ -252,6 +256,7 @@ TABLE: Mapping[str, Pointwise] = MappingProxyType(
         **_each("clamp_max.default clamp_max.Tensor", arithmetic(clamp_max)),
         **_each("lerp.Scalar lerp.Tensor", arithmetic(lerp)),
         **_each("addcmul.default", arithmetic(addcmul)),
+        "prims.fma.default": arithmetic(fma),
         **_each("addcdiv.default", arithmetic(addcdiv)),
         **_each("sign.default sgn.default", arithmetic(sign)),
         **_each("heaviside.default", arithmetic(heaviside)),

@@ -175,6 +175,17 @@ class Generics:
         return total.to(computation_dtype(result_dtype(op)))
 
 
+class Key(tuple[SSAValue, Index]):
+    """A read that is looked up often: index expressions are trees, hashed once."""
+
+    _hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = super().__hash__()
+        return self._hash
+
+
 class Body:
     """The body of a generic over ``shape`` that is being written."""
 
@@ -183,21 +194,24 @@ class Body:
         self.loops: Index = tuple(AffineExpr.dimension(dim) for dim in range(len(shape)))
         self.inputs = dict[tuple[SSAValue, Index], Scalar]()
         self.elements = dict[tuple[SSAValue, Index], Scalar]()
+        self.reads = dict[tuple[SSAValue, Index], Sequence[Read]]()
+        """What an element is computed of, where its place says that."""
         self.places = Places(self.block, shape)
         self.begun = dict[tuple[SSAValue, Index], tuple[Steps, Sequence[Read]]]()
         """Elements that are made step by step, and what the next step waits for."""
 
     def element(self, value: SSAValue, index: Index) -> Scalar:
         """The element of ``value`` at ``index``; the ops that it takes are written where they are not yet."""
-        stack = [(value, index)]
+        stack = [Key((value, index))]
         while stack:
             key = stack[-1]
             if key not in self.elements:
-                if missing := [read for read in self._reads(*key) if read not in self.elements]:
+                reads = self.reads.get(key) or self._reads(key)
+                if missing := [read for read in reads if read not in self.elements]:
                     stack += reversed(missing)
                     continue
                 if key not in self.elements:
-                    self.elements[key] = self._written(*key)
+                    self.elements[key] = self._written(key)
             stack.pop()
         return self.elements[value, index]
 
@@ -216,36 +230,39 @@ class Body:
         pairs = zip(index, shape_of(value), strict=True)
         return all(size == 1 or (place in self.loops and self.shape[self.loops.index(place)] == size) for place, size in pairs)
 
-    def _reads(self, value: SSAValue, index: Index) -> Sequence[Read]:
-        found = self._rule(value, index)
+    def _reads(self, key: Read) -> Sequence[Read]:
+        (value, index), found = key, self._rule(*key)
         if found is None:
             return []
         op, rule, result = found
         if isinstance(rule, Placed):
-            return self._advance(value, index, rule.steps(op, index, result, self.places))
-        return [] if isinstance(rule, Reduction) else rule.reads(op, index, result)
-
-    def _advance(self, value: SSAValue, index: Index, start: Steps) -> Sequence[Read]:
-        """Go on with the element as far as it can be made; what it needs then, nothing where it is there."""
-        try:
-            steps, reads = self.begun.get((value, index)) or (start, next(start))
-            while all(read in self.elements for read in reads):
-                reads = steps.send([self.elements[read] for read in reads])
-        except StopIteration as made:
-            self.elements[value, index] = made.value
+            return self._advance(key, rule.steps(op, index, result, self.places))
+        if isinstance(rule, Reduction):
             return []
-        self.begun[value, index] = steps, reads
+        self.reads[key] = reads = [Key(read) for read in rule.reads(op, index, result)]
         return reads
 
-    def _written(self, value: SSAValue, index: Index) -> Scalar:
-        found = self._rule(value, index)
+    def _advance(self, key: Read, start: Steps) -> Sequence[Read]:
+        """Go on with the element as far as it can be made; what it needs then, nothing where it is there."""
+        try:
+            steps, reads = self.begun.get(key) or (start, [Key(read) for read in next(start)])
+            while all(read in self.elements for read in reads):
+                reads = [Key(read) for read in steps.send([self.elements[read] for read in reads])]
+        except StopIteration as made:
+            self.elements[key] = made.value
+            return []
+        self.begun[key] = steps, reads
+        return reads
+
+    def _written(self, key: Read) -> Scalar:
+        (value, index), found = key, self._rule(*key)
         if found is None:
             return self.load(self.generics.tensors.get(value, value), index)
-        op, rule, result = found
+        op, rule, _ = found
         if isinstance(rule, Reduction):
             return self.generics.total(op, rule, index, self)
         assert not isinstance(rule, Placed)
-        made = rule.emit(op, [self.elements[read] for read in rule.reads(op, index, result)], self.block)
+        made = rule.emit(op, [self.elements[read] for read in self.reads[key]], self.block)
         if isinstance(made.value, OpResult) and made.value.name_hint is None:
             made.value.name_hint = value.name_hint
         return made.rounded(dtype_of(value)) if value in self.generics.tensors else made

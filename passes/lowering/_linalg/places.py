@@ -79,7 +79,8 @@ class Places:
         if isinstance(expression, AffineSymExpr):
             return self._values[expression.position]
         if expression not in self._numbers:
-            self._numbers[expression] = self._add(arith.IndexCastOp(self._index(expression), i64))
+            cast = arith.IndexCastOp.create(operands=[self._index(expression)], result_types=[i64])
+            self._numbers[expression] = self._add(cast)
         return Scalar(self.block, self._numbers[expression], "int64")
 
     def inside(self, expression: AffineExpr, size: int) -> Scalar | None:
@@ -165,15 +166,17 @@ class Places:
     def _index(self, expression: AffineExpr) -> SSAValue:
         """The value of ``expression``."""
         if expression not in self._indices:
-            dims = sorted({part.position for part in expression.post_order() if isinstance(part, AffineDimExpr)})
-            symbols = sorted({part.position for part in expression.post_order() if isinstance(part, AffineSymExpr)})
+            parts = list(expression.post_order())
+            dims = sorted({part.position for part in parts if isinstance(part, AffineDimExpr)})
+            symbols = sorted({part.position for part in parts if isinstance(part, AffineSymExpr)})
             operands = [*(self._loop(dim) for dim in dims), *(self.symbols[symbol] for symbol in symbols)]
             own = expression.replace_dims_and_symbols(
                 [AffineExpr.dimension(dims.index(dim) if dim in dims else 0) for dim in range(len(self.shape))],
                 [AffineExpr.symbol(symbols.index(at) if at in symbols else 0) for at in range(len(self.symbols))],
             )
-            map = AffineMap(len(dims), len(symbols), (own,))
-            self._indices[expression] = self._add(affine.ApplyOp(operands, AffineMapAttr(map)))
+            map = AffineMapAttr(AffineMap(len(dims), len(symbols), (own,)))
+            apply = affine.ApplyOp.create(operands=operands, result_types=[IndexType()], properties={"map": map})
+            self._indices[expression] = self._add(apply)
         return self._indices[expression]
 
     def _loop(self, dim: int) -> SSAValue:

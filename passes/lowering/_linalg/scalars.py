@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 from typing import TypeAlias
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.dialects.tile.blocks import FUNCTIONS, MathOp
@@ -33,6 +34,7 @@ def computation_dtype(dtype: str) -> str:
     return "float32" if dtype in HALVES else dtype
 
 
+@cache
 def machine_type(dtype: str) -> Attribute:
     """The type of a scalar of ``dtype``: arith's integers have no sign."""
     type = element_type(dtype)
@@ -67,7 +69,8 @@ class Scalar:
         cls = floats if self.is_float else integers
         if cls is None:
             raise Uncovered(f"an operation that {self.dtype} does not have")
-        return self._emit(cls(self.value, self.constant(other).value))  # type: ignore[call-arg]
+        operands = [self.value, self.constant(other).value]
+        return self._emit(cls.create(operands=operands, result_types=[self.value.type], properties=_defaults(cls)))
 
     def __add__(self, other: Operand) -> Scalar:
         return self._binary(other, arith.AddfOp, arith.OrIOp if self.dtype == "bool" else arith.AddiOp)
@@ -126,7 +129,8 @@ class Scalar:
         if self.is_float:
             return self._emit(arith.CmpfOp(self.value, right, "une" if predicate == "ne" else f"o{predicate}"), "bool")
         sign = "" if predicate in ("eq", "ne") else "u" if self._is_unsigned else "s"
-        return self._emit(arith.CmpiOp(self.value, right, sign + predicate), "bool")
+        properties = {"predicate": _predicate(sign + predicate)}
+        return self._emit(arith.CmpiOp.create(operands=[self.value, right], result_types=[i1], properties=properties), "bool")
 
     def __lt__(self, other: Operand) -> Scalar:
         return self.compare("lt", other)
@@ -241,14 +245,31 @@ MATH: dict[str, type[Operation]] = {cls.name.removeprefix("math."): cls for cls 
 
 def constant(body: Block, number: int | float | bool, dtype: str) -> Scalar:
     """``number`` as a scalar of ``dtype``; integers wrap around."""
+    value = _number(number, repr(number), dtype)
+    op = arith.ConstantOp.create(result_types=[value.type], properties={"value": value})
+    body.add_op(op)
+    return Scalar(body, op.results[0], dtype)
+
+
+@lru_cache(maxsize=1 << 12)
+def _number(number: float, text: str, dtype: str) -> IntegerAttr | FloatAttr:
+    """``number`` as a constant. ``text`` is how Python spells it: 0.0 and -0.0 are equal, and so are 1 and True."""
     type = machine_type(dtype)
     if isinstance(type, IntegerType):
-        value = bool(number) if dtype == "bool" else int(number)
-        op = arith.ConstantOp(IntegerAttr(value, type, truncate_bits=True))
-    else:
-        op = arith.ConstantOp(FloatAttr(float(number), type))  # type: ignore[arg-type]
-    body.add_op(op)
-    return Scalar(body, op.result, dtype)
+        return IntegerAttr(bool(number) if dtype == "bool" else int(number), type, truncate_bits=True)
+    return FloatAttr(float(number), type)  # type: ignore[arg-type]
+
+
+@cache
+def _defaults(cls: type[Operation]) -> Mapping[str, Attribute]:
+    """The properties that an op of ``cls`` on two operands has where nothing is said of them."""
+    either = Block(arg_types=[i1]).args[0]
+    return cls(either, either).properties  # type: ignore[call-arg]
+
+
+@cache
+def _predicate(name: str) -> IntegerAttr:
+    return IntegerAttr(arith.CMPI_COMPARISON_OPERATIONS.index(name), i64)
 
 
 def where(condition: Scalar, yes: Operand, no: Operand) -> Scalar:
@@ -256,7 +277,8 @@ def where(condition: Scalar, yes: Operand, no: Operand) -> Scalar:
     model = yes if isinstance(yes, Scalar) else no
     assert isinstance(model, Scalar)
     left, right = model.constant(yes), model.constant(no)
-    return left._emit(arith.SelectOp(condition.value, left.value, right.value))
+    operands = [condition.value, left.value, right.value]
+    return left._emit(arith.SelectOp.create(operands=operands, result_types=[left.value.type]))
 
 
 def loaded(body: Block, value: SSAValue, dtype: str) -> Scalar:

@@ -9,6 +9,8 @@ from xdsl.dialects.builtin import FixedBitwidthType, TensorType
 
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
 from fxc.dialects.tile import ScheduleAttr
+from fxc.passes.lowering._tile.dynamic import is_known
+from fxc.passes.lowering._tile.forms import LARGEST
 from fxc.passes.lowering._tile.gathers import computed
 from fxc.passes.lowering._tile.online import pair_of
 from fxc.passes.lowering._tile.plans import Plan
@@ -90,9 +92,11 @@ def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
     assert isinstance(target, CpuAttr)
     bits = _bits(stages)
     lanes = target.lanes(bits)
-    total = max(math.prod(stage.sizes.values()) for stage in stages)
-    share = math.ceil(total / (4 * target.threads.value.data))
-    elements = max(min(target.l1.value.data // (bits // 8) // 2, share), SMALLEST)
+    elements = target.l1.value.data // (bits // 8) // 2
+    if is_known([size for stage in stages for size in stage.sizes.values()]):
+        total = max(math.prod(stage.sizes.values()) for stage in stages)
+        elements = min(elements, math.ceil(total / (4 * target.threads.value.data)))
+    elements = max(elements, SMALLEST)
     if kind == "inner":
         return lanes, ACCUMULATORS, max(elements // max(_row(stages), 1), 1)
     if kind == "outer":
@@ -149,7 +153,7 @@ def _has_pair(plan: Plan) -> bool:
 
 def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
     """In how many parts to cut what is reduced, for each processor to have some."""
-    if len(runs_of(stages)) > 1:
+    if len(runs_of(stages)) > 1 or not is_known([size for stage in stages for size in stage.sizes.values()]):
         return 1
     plan = Plan(stages, {})
     reduced = min(plan.count(nest.loops) for nest in plan.nests if nest.reductions)
@@ -175,7 +179,8 @@ def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
     for run in runs_of(stages):
         plan = Plan(run, {})
         turned = plan.turned_loop()
-        if turned is not None and 2 * min(plan.sizes[turned], plan.sizes[plan.rows[-1]]) >= side:
+        sides = [plan.sizes[loop] for loop in (turned, plan.rows[-1]) if loop is not None] if turned is not None else []
+        if sides and 2 * min(size for size in sides if isinstance(size, int)) >= side:
             return side
     return 1
 
@@ -183,7 +188,8 @@ def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
 def _innermost(stages: Sequence[Stage]) -> int:
     """How many elements lie behind each other in memory, for all that each stage of an elementwise kernel reads and writes."""
     plans = [Plan([stage], {}) for stage in stages]
-    return min(plan.sizes[plan.rows[-1]] if plan.rows else 1 for plan in plans)
+    found = [plan.sizes[plan.rows[-1]] if plan.rows else 1 for plan in plans]
+    return min((size for size in found if isinstance(size, int)), default=LARGEST)
 
 
 def _row(stages: Sequence[Stage]) -> int:

@@ -23,6 +23,7 @@ from xdsl.ir.affine import (
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.types import contiguous_strides, strides
+from fxc.passes.lowering._tile.dynamic import Steps
 
 Atom: TypeAlias = "int | Quotient | Symbol"
 """A loop by its number, a quotient of a form, or a number that is computed."""
@@ -76,12 +77,13 @@ class Form:
                 total += Form(0, ((names[atom], factor),))
         return total
 
-    def range(self, sizes: Mapping[int, int]) -> tuple[int, int]:
+    def range(self, sizes: Mapping[int, Steps]) -> tuple[int, int]:
         """The smallest and the largest value, for loops of these ``sizes``."""
         low = high = self.constant
         for atom, factor in self.terms:
             if isinstance(atom, int):
-                ends = (0, max(sizes[atom] - 1, 0))
+                steps = sizes[atom]
+                ends = (0, max(steps - 1, 0) if isinstance(steps, int) else LARGEST)
             elif isinstance(atom, Symbol):
                 ends = (0, LARGEST)
             else:
@@ -90,7 +92,7 @@ class Form:
             high += max(factor * end for end in ends)
         return low, high
 
-    def quotient(self, divisor: int, sizes: Mapping[int, int]) -> Form:
+    def quotient(self, divisor: int, sizes: Mapping[int, Steps]) -> Form:
         """``self // divisor``, without what divides evenly."""
         even = Form.of(self.constant // divisor, {atom: f // divisor for atom, f in self.terms if f % divisor == 0})
         rest = Form.of(self.constant % divisor, {atom: f for atom, f in self.terms if f % divisor})
@@ -115,7 +117,7 @@ class Symbol:
     value: SSAValue
 
 
-def form_of(expression: AffineExpr, sizes: Mapping[int, int], symbols: Sequence[SSAValue] = ()) -> Form:
+def form_of(expression: AffineExpr, sizes: Mapping[int, Steps], symbols: Sequence[SSAValue] = ()) -> Form:
     """The form of an index expression over loops of these ``sizes``, and ``symbols``."""
     match expression:
         case AffineSymExpr():
@@ -139,7 +141,7 @@ def form_of(expression: AffineExpr, sizes: Mapping[int, int], symbols: Sequence[
     raise VerifyException(f"no address can be made of {expression}")
 
 
-def address(type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, int], symbols: Sequence[SSAValue] = ()) -> Form:
+def address(type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, Steps], symbols: Sequence[SSAValue] = ()) -> Form:
     """The number, in memory, of the element of a tensor of ``type`` at ``index``."""
     total = Form(0)
     for expression, step in zip(index, steps_of(type), strict=True):
@@ -148,21 +150,21 @@ def address(type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, i
 
 
 def steps_of(type: TensorType) -> list[int]:
-    """The strides of a tensor of known sizes."""
+    """The strides of a tensor, of which the first size need not be known where it is contiguous."""
     given = strides(type)
     return list(contiguous_strides(type.get_shape())) if given is None else [int(step) for step in given]
 
 
 def extent(type: Attribute) -> int:
-    """How many elements a tensor of ``type`` goes over in memory."""
+    """How many elements a tensor of ``type``, of known sizes, goes over in memory."""
     assert isinstance(type, TensorType)
     pairs = zip(type.get_shape(), steps_of(type), strict=True)
     return 0 if 0 in type.get_shape() else 1 + sum((size - 1) * step for size, step in pairs)
 
 
 def collapsed(
-    order: Sequence[int], sizes: Mapping[int, int], forms: Sequence[Form]
-) -> tuple[list[int], dict[int, int], list[Form]]:
+    order: Sequence[int], sizes: Mapping[int, Steps], forms: Sequence[Form]
+) -> tuple[list[int], dict[int, Steps], list[Form]]:
     """Loops in nesting ``order``, neighbours joined where every form goes through them in even steps.
 
     Returns the loops that are left (an inner one stands for those joined to it), their sizes, and the forms over them.
@@ -178,11 +180,11 @@ def collapsed(
     return left, {loop: new[loop] for loop in left}, [_without_units(form, sizes) for form in forms]
 
 
-def _real(order: Sequence[int], sizes: Mapping[int, int]) -> Iterator[int]:
+def _real(order: Sequence[int], sizes: Mapping[int, Steps]) -> Iterator[int]:
     return (loop for loop in order if sizes[loop] != 1)
 
 
-def _without_units(form: Form, sizes: Mapping[int, int]) -> Form:
+def _without_units(form: Form, sizes: Mapping[int, Steps]) -> Form:
     """``form`` without loops of one step."""
     names = {loop: loop for loop in form.loops() if sizes[loop] != 1}
     return form.renamed(names)

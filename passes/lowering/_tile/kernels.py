@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import arith, scf, tensor
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
+from fxc.passes.lowering._tile.dynamic import Quotient, symbolic_sizes
 from fxc.passes.lowering._tile.forms import extent, steps_of
 from fxc.passes.lowering._tile.plans import Plan
 from fxc.passes.lowering._tile.programs import Programs
@@ -57,15 +60,19 @@ def make_kernel(
     for argument, value in zip(block.args, (*inputs, *outputs), strict=True):
         argument.name_hint = value.name_hint
     arguments = dict(zip((*inputs, *outputs), block.args, strict=True))
+    symbols = {size: block.insert_arg(IndexType(), len(block.args)) for size in symbolic_sizes([*inputs, *outputs])}
+    for size, argument in symbols.items():
+        argument.name_hint = size if size.isidentifier() else "n"
     pointers: dict[SSAValue, SSAValue] = dict(arguments)
     pointers |= {piece: arguments[whole] for piece, whole in pieces.whole.items() if whole in arguments}
     plans = plans_of(stages, schedule, pieces)
-    count = _write_programs(block, plans, schedule, pointers)
+    grid = _write_programs(block, plans, schedule, pointers, symbols)
     block.add_op(ReturnOp.create())
     copies = {stage.result: plan.cut.count for plan in plans if plan.cut is not None for stage in plan.reductions()}
     attributes = [_access(value, "read") for value in inputs]
     attributes += [_access(value, "write", copies.get(value, 1)) for value in outputs]
-    return KernelOp.of(name, [count], Region(block), attributes, {"schedule": schedule}), inputs, outputs
+    attributes += [{} for _ in symbols]
+    return KernelOp.of(name, grid, Region(block), attributes, {"schedule": schedule}), inputs, outputs
 
 
 def plans_of(stages: Sequence[Stage], schedule: ScheduleAttr, pieces: Pieces) -> list[Plan]:
@@ -77,10 +84,18 @@ def plans_of(stages: Sequence[Stage], schedule: ScheduleAttr, pieces: Pieces) ->
     return plans
 
 
-def _write_programs(block: Block, plans: Sequence[Plan], schedule: ScheduleAttr, pointers: Mapping[SSAValue, SSAValue]) -> int:
-    """Write the programs of each of ``plans``; returns how many there are."""
-    writer = Writer(block)
+def _write_programs(
+    block: Block,
+    plans: Sequence[Plan],
+    schedule: ScheduleAttr,
+    pointers: Mapping[SSAValue, SSAValue],
+    symbols: Mapping[str, SSAValue],
+) -> Sequence[int] | AffineMap:
+    """Write the programs of each of ``plans``; returns the grid."""
+    writer = Writer(block, symbols)
     runs = [Programs(plan, writer, pointers, schedule) for plan in plans]
+    if len(runs) > 1 and symbols:
+        raise VerifyException("#tile.schedule: stages of symbolic sizes have other rows than those before them")
     program, first = writer.add(ProgramIdOp.of(0)), 0
     program.name_hint = "program"
     for run in runs:
@@ -89,7 +104,14 @@ def _write_programs(block: Block, plans: Sequence[Plan], schedule: ScheduleAttr,
         elif run.count:
             _write_part(writer, run, program, first)
         first += run.count
-    return first
+    return _grid(runs[0], list(symbols)) if symbols else [first]
+
+
+def _grid(run: Programs, symbols: Sequence[str]) -> Sequence[int] | AffineMap:
+    """The programs of ``run``, of numbers of ``symbols``."""
+    copies = run.copies
+    expression = copies.expression(symbols.index(copies.size.name)) if isinstance(copies, Quotient) else AffineExpr.constant(1)
+    return AffineMap(len(symbols), 0, (expression * run.count,))
 
 
 def _write_part(writer: Writer, run: Programs, program: SSAValue, first: int) -> None:
@@ -110,4 +132,6 @@ def _tensor(value: SSAValue) -> TensorType:
 
 
 def _access(value: SSAValue, access: str, copies: int = 1) -> dict[str, Attribute]:
+    if not _tensor(value).has_static_shape():
+        return {ACCESS: StringAttr(access)}
     return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(copies * extent(value.type), i64)}

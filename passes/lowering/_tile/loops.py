@@ -10,6 +10,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, SSAValue
 
+from fxc.passes.lowering._tile.dynamic import Steps
 from fxc.passes.lowering._tile.writer import Axis, Scope, Writer
 
 Carried: TypeAlias = list[SSAValue]
@@ -70,22 +71,23 @@ def as_value(w: Writer, number: int | SSAValue) -> SSAValue:
     return w.index(number) if isinstance(number, int) else number
 
 
-def share(w: Writer, part: SSAValue | None, length: int, size: int) -> Span:
+def share(w: Writer, part: SSAValue | None, length: int, size: Steps) -> Span:
     """Share number ``part`` of ``size`` steps, of ``length`` each, the last of which may be shorter; all where there is one."""
     if part is None:
-        return Span(None, size)
+        return Span(None, size if isinstance(size, int) else w.size(size))
     first = w.add(arith.MuliOp(part, w.index(length)))
-    if size % length == 0:
+    if length == 1 or (isinstance(size, int) and size % length == 0):
         return Span(first, length)
-    return Span(first, w.add(arith.MinUIOp(w.add(arith.SubiOp(w.index(size), first)), w.index(length))))
+    smaller = arith.MinUIOp if isinstance(size, int) else arith.MinSIOp  # GPUs have no unsigned one for what has no range
+    return Span(first, w.add(smaller(w.add(arith.SubiOp(w.size(size), first)), w.index(length))))
 
 
-def block_at(w: Writer, axis: Axis, first: SSAValue | None, size: int, body: Step) -> None:
+def block_at(w: Writer, axis: Axis, first: SSAValue | None, size: Steps, body: Step) -> None:
     """One block from ``first``, with a mask where the loop of ``size`` steps may end in it."""
     place = w.index(0) if first is None else first
     scope = Scope(w.scopes[-1].block, {axis.loop: place}, bounds=w.scopes[-1].bounds)
-    if size % axis.lanes or size < axis.lanes:
-        scope.bounds = {**scope.bounds, axis.loop: (place, w.index(size))}
+    if not isinstance(size, int) or size % axis.lanes or size < axis.lanes:
+        scope.bounds = {**scope.bounds, axis.loop: (place, w.size(size))}
     w.scopes.append(scope)
     body([])
     w.scopes.pop()

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.passes.lowering._tile.dynamic import Steps, is_known
 from fxc.passes.lowering._tile.forms import Form, address, collapsed, extent
 from fxc.passes.lowering._tile.gathers import forms_of
 from fxc.passes.lowering._tile.stages import Stage, rows_of
@@ -49,7 +50,7 @@ class Plan:
     def __init__(self, stages: Sequence[Stage], places: Mapping[SSAValue, tuple[TensorType, int]]) -> None:
         self.stages, self.places = stages, places
         found = rows_of(stages)
-        self.sizes = dict[int, int](enumerate(found.sizes or ()))
+        self.sizes = dict[int, Steps](enumerate(found.sizes or ()))
         self.rows = list(self.sizes)
         self.nests = list[Nest]()
         self.cut: Cut | None = None
@@ -78,7 +79,8 @@ class Plan:
         if not self.rows:
             return None
         forms = [form for form in self.forms.values() if abs(form.factor(self.rows[-1])) > 1]
-        counts = {loop: sum(form.factor(loop) == 1 for form in forms) for loop in self.rows[:-1]}
+        known = [loop for loop in self.rows[:-1] if is_known([self.sizes[loop]])]
+        counts = {loop: sum(form.factor(loop) == 1 for form in forms) for loop in known}
         best = max(counts, key=lambda loop: counts[loop], default=None)
         return best if best is not None and counts[best] else None
 
@@ -116,7 +118,8 @@ class Plan:
                 return
 
     def count(self, loops: Sequence[int]) -> int:
-        return math.prod(self.sizes[loop] for loop in loops)
+        """How many steps ``loops`` have together; ``Size`` where one of them has."""
+        return math.prod(self.sizes[loop] for loop in loops)  # type: ignore[arg-type]
 
     def _add(self, stage: Stage, rows: Sequence[int], inner: Sequence[int]) -> None:
         nest = self._nest(stage, [stage.sizes[loop] for loop in inner])

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.lowering._tile.bodies import Bodies
+from fxc.passes.lowering._tile.dynamic import Count, Size, ceildiv, product
 from fxc.passes.lowering._tile.loops import Carried, Span, Step, block_at, ends, loop, nested, share, strips
 from fxc.passes.lowering._tile.plans import PART, Plan
 from fxc.passes.lowering._tile.rows import RowWriter, span_of
@@ -37,21 +38,28 @@ class Programs:
         axes = [axis for axis in (self.turned, self.lane) if axis is not None]
         self.outer = [row for row in plan.rows if all(row != axis.loop for axis in axes)]
         self.band = tile * max(math.isqrt(block) // tile, 1) if self.turned is not None else 1
-        self.bands = math.ceil(plan.sizes[self.turned.loop] / self.band) if self.turned is not None else 1
+        self.bands = ceildiv(plan.sizes[self.turned.loop], self.band) if self.turned is not None else 1
         self._chunks(block // self.band, block if kind == "inner" else None)
         self.is_block = self.unroll == 1 and self.rows == 1 and block <= math.prod(axis.lanes for axis in axes)
-        self.groups = math.ceil(plan.count(self.outer) / self.rows)
+        self.groups = ceildiv(plan.count(self.outer), self.rows)
         self.radices = (plan.cut.count if plan.cut is not None else 1, self.groups, self.bands, self.chunks)
-        self.count = 0 if 0 in (plan.sizes[row] for row in plan.rows) else math.prod(self.radices)
+        unknown, known = product(self.radices)
+        self.count = 0 if 0 in (plan.sizes[row] for row in plan.rows) or not known else known
+        """How many programs there are, for each of ``copies``."""
+        self.copies = unknown
 
     def _chunks(self, elements: int, rows: int | None) -> None:
         """Cut columns into chunks of about ``elements``; a program has ``rows``, or as many as have so many elements."""
-        self.chunk, self.chunks, self.rows = 0, 1, rows or 1
+        self.chunk, self.chunks, self.rows = 0, 1, rows or 1  # type: tuple[int, Count, int]
         if self.lane is None:
             self.rows = rows or max(elements, 1)
             return
         columns, vector = self.plan.sizes[self.lane.loop], self.lane.lanes * self.unroll
-        self.chunk = min(max(elements // vector, 1) * vector, columns)
+        self.chunk = max(elements // vector, 1) * vector
+        if isinstance(columns, Size):
+            self.chunks = columns.ceildiv(self.chunk)
+            return
+        self.chunk = min(self.chunk, columns)
         self.chunks = math.ceil(columns / self.chunk) if columns else 1
         if self.chunks == 1 and self.turned is None:
             self.rows = max(elements // max(columns, 1), 1)
@@ -63,7 +71,7 @@ class Programs:
         part, group, band, chunk = self._digits(program)
         w.scopes.append(Scope(w.scopes[-1].block, {} if part is None else {PART: part}))
         if rows == 1 or self.rows == 1:
-            self._row(group if rows > 1 else None, part, band, chunk)
+            self._row(None if isinstance(rows, int) and rows <= 1 else group, part, band, chunk)
         else:
             span = share(w, group, self.rows, rows)
             loop(w, *ends(w, span), 1, [], lambda row, carried: self._row(row, part, band, chunk))
@@ -71,14 +79,14 @@ class Programs:
 
     def _digits(self, program: SSAValue) -> list[SSAValue | None]:
         """The place of a program along each of ``radices``; None where there is one."""
-        w, rest = self.writer, list(self.radices)
-        found = list[SSAValue | None]()
-        while rest:
-            radix, below = rest.pop(0), math.prod(rest)
-            if radix == 1:
-                found.append(None)
+        w, found = self.writer, list[SSAValue | None]([None] * len(self.radices))
+        order = sorted(range(len(self.radices)), key=lambda place: isinstance(self.radices[place], int))  # what is not known first
+        while order:
+            place = order.pop(0)
+            _, below = product([self.radices[other] for other in order])
+            if self.radices[place] == 1:
                 continue
-            found.append(program if below == 1 else w.add(arith.DivUIOp(program, w.index(below))))
+            found[place] = program if below == 1 else w.add(arith.DivUIOp(program, w.index(below)))
             program = program if below == 1 else w.add(arith.RemUIOp(program, w.index(below)))
         return found
 
@@ -90,7 +98,7 @@ class Programs:
             if row is None or number == self.outer[0]:
                 w.scopes[-1].loops[number] = w.index(0) if row is None else row
             else:
-                size = w.index(self.plan.sizes[number])
+                size = w.size(self.plan.sizes[number])
                 w.scopes[-1].loops[number] = w.add(arith.RemUIOp(row, size))
                 row = w.add(arith.DivUIOp(row, size))
         if self.row_writer is not None:
@@ -119,7 +127,7 @@ class Programs:
             w.axes = axes
             return body(carried)
 
-        if self.is_block and (number is not None or size <= axis.lanes):
+        if self.is_block and (number is not None or (isinstance(size, int) and size <= axis.lanes)):
             first = None if number is None else w.add(arith.MuliOp(number, w.index(length)))
             block_at(w, axis, first, size, inside)
         else:

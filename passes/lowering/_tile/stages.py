@@ -21,6 +21,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.fusion import GroupOp
+from fxc.passes.lowering._tile.dynamic import Steps, is_known, loop_sizes
 from fxc.passes.lowering._tile.forms import Form, address
 
 KINDS = {
@@ -45,8 +46,14 @@ class Stage:
     number: int
 
     @cached_property
-    def sizes(self) -> dict[int, int]:
-        return dict(enumerate(self.op.get_static_loop_ranges()))
+    def sizes(self) -> dict[int, Steps]:
+        return loop_sizes(self.op) if self.is_dynamic else dict(enumerate(self.op.get_static_loop_ranges()))
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether a loop has a number of steps that is not known."""
+        types = [value.type for value in self.op.operands]
+        return any(isinstance(type, TensorType) and not type.has_static_shape() for type in types)
 
     @cached_property
     def maps(self) -> list[AffineMap]:
@@ -112,12 +119,17 @@ class Stage:
         return start if isinstance(start, arith.ConstantOp) else None
 
 
+def is_kernel(group: GroupOp) -> bool:
+    """Whether ``group`` holds nothing but the ops that kernels are made of, and what it yields."""
+    known = (linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.ConcatOp, tensor.DimOp, arith.ConstantOp)
+    return all(isinstance(op, known) for op in list(group.body.block.ops)[:-1])
+
+
 def stages_of(group: GroupOp) -> list[Stage]:
     """The stages of ``group`` in order; none where it holds other ops than those that kernels are made of."""
-    generics = [op for op in group.body.block.ops if isinstance(op, linalg.GenericOp)]
-    known = (linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.ConcatOp, arith.ConstantOp)
-    if not all(isinstance(op, known) for op in list(group.body.block.ops)[:-1]):
+    if not is_kernel(group):
         return []
+    generics = [op for op in group.body.block.ops if isinstance(op, linalg.GenericOp)]
     stages = [Stage(op, number) for number, op in enumerate(generics)]
     for stage in stages:
         if stage.combiner is not None and stage.start() is None:
@@ -129,7 +141,7 @@ class Rows:
     """The rows of the stages of a kernel: for each stage its loops that are rows, in one order. Loops of one step are none."""
 
     def __init__(self) -> None:
-        self.sizes: list[int] | None = None
+        self.sizes: list[Steps] | None = None
         self.loops = dict[Stage, list[int]]()
 
     def add(self, stage: Stage) -> bool:
@@ -146,9 +158,12 @@ class Rows:
         """Whether the programs of these ``rows`` are a good place for ``stage``: many enough, where it is large."""
         if stage.is_reduction or not self.loops:
             return True
-        inner = math.prod(size for loop, size in stage.sizes.items() if loop not in rows)
+        inner_loops = [size for loop, size in stage.sizes.items() if loop not in rows]
+        if not is_known(inner_loops):
+            return False
+        inner, kept = math.prod(inner_loops), [stage.sizes[row] for row in rows]
         reduced = any(other.is_reduction for other in self.loops)
-        return inner == 1 or (reduced and (inner <= LARGE or math.prod(stage.sizes[row] for row in rows) >= MANY))
+        return inner == 1 or (reduced and (inner <= LARGE or not is_known(kept) or math.prod(kept) >= MANY))
 
     def inner(self, stage: Stage) -> list[int]:
         """The loops of ``stage`` that are not rows."""
@@ -195,7 +210,7 @@ def _real(stage: Stage, loops: Sequence[int]) -> list[int]:
     return [loop for loop in loops if stage.sizes[loop] != 1]
 
 
-def _subsequence(stage: Stage, loops: Sequence[int], sizes: Sequence[int]) -> list[int] | None:
+def _subsequence(stage: Stage, loops: Sequence[int], sizes: Sequence[Steps]) -> list[int] | None:
     """The first of ``loops`` with these ``sizes``, in order; None where they are not there, or are not all for a reduction."""
     found, left = list[int](), list(sizes)
     for loop in loops:

@@ -26,6 +26,7 @@ from fxc.dialects.tile import (
 )
 from fxc.dialects.tile.blocks import CASTS
 from fxc.dialects.tile.types import PtrType
+from fxc.passes.lowering._tile.dynamic import Steps
 from fxc.passes.lowering._tile.forms import Atom, Form, Quotient, Symbol
 
 
@@ -65,9 +66,11 @@ class Value:
 class Writer:
     """Writes ops on blocks along ``axes``, or on numbers where there are none."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, symbols: Mapping[str, SSAValue] | None = None) -> None:
         self.axes: tuple[Axis, ...] = ()
         self.scopes = [Scope(block)]
+        self.symbols = dict(symbols or {})
+        """Symbolic size -> the kernel's argument for it."""
 
     @property
     def shape(self) -> list[int]:
@@ -106,6 +109,10 @@ class Writer:
                 self.scopes[0].block.insert_op_before(op, first)
             found = self.keep(key, Value(op.result, 0))
         return found.ssa
+
+    def size(self, size: Steps) -> SSAValue:
+        """A number of steps, once a kernel."""
+        return self.index(size) if isinstance(size, int) else self._times(self.symbols[size.name], size.factor, 0)
 
     def apply(self, op: Operation, operands: Sequence[Value]) -> Value:
         """The op of a body on scalars ``op`` for these operands, which may be blocks."""

@@ -1,0 +1,211 @@
+"""One thing that ``benchmarks/cpu.py`` measures, and the rows that come of it: ``python benchmarks/_cpu_item.py ITEM FILE``.
+
+Each item has a process of its own, so that a crash loses that item alone. What is compared in an item runs in that one process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from _cpu_rows import Item, Row, failure, item_of
+
+BOUNDS = {"float32": 0.02, "bfloat16": 0.5}
+"""Differences, as shares of the largest element, above which it is not rounding."""
+
+
+def made(ways: Mapping[str, Any], model: Any, inputs: tuple[Any, ...], row: Row) -> dict[str, Callable[..., Any]]:
+    """What each way makes of ``model``, called once, with the time that took; what fails is noted in ``row``."""
+    found = dict[str, Callable[..., Any]]()
+    for way, make in ways.items():
+        start = perf_counter()
+        try:
+            run = make(model, inputs)
+            run(*inputs)
+        except Exception as error:  # any compiler may fail in any way; the others are measured all the same
+            row.failed[way] = failure(error)
+            continue
+        found[way] = run
+        row.facts.setdefault("first call, s", {})[way] = perf_counter() - start
+    return found
+
+
+def right(
+    runs: Mapping[str, Callable[..., Any]], differences: Mapping[str, float], row: Row, item: Item
+) -> dict[str, Callable[..., Any]]:
+    """Those whose results are those of the same function; the others have failed."""
+    bound = BOUNDS[item.dtype]
+    row.failed.update({way: f"is off by {found:.2g}" for way, found in differences.items() if not found <= bound})
+    return {way: run for way, run in runs.items() if differences[way] <= bound}
+
+
+def inference(item: Item) -> list[Row]:
+    import torch
+    from _cpu_models import MODELS
+    from _cpu_ways import INFERENCE
+
+    dtype, case = getattr(torch, item.dtype), MODELS[item.name]
+    model, inputs = case.model(dtype, tiny=item.tiny), case.inputs(item.batch, dtype, tiny=item.tiny)
+    row = Row({"model": item.name, "type": item.dtype, "batch": item.batch, "threads": item.threads})
+    with torch.no_grad():
+        runs = made(INFERENCE, model, inputs, row)
+        expected = runs["eager"](*inputs)
+        row.facts["difference"] = {way: difference(run(*inputs), expected) for way, run in runs.items()}
+        timed = {way: partial(run, *inputs) for way, run in right(runs, row.facts["difference"], row, item).items()}
+        measure(row, timed, item)
+        row.facts["peak MB"] = peaks(timed)
+    return [row]
+
+
+def training(item: Item) -> list[Row]:
+    import _cpu_models
+    import _cpu_ways
+    import torch
+
+    dtype, case = getattr(torch, item.dtype), _cpu_models.TRAINING[item.name]
+    model, inputs = case.model(dtype, tiny=item.tiny), case.inputs(item.batch, dtype, tiny=item.tiny)
+    row = Row({"model": item.name, "type": item.dtype, "batch": item.batch, "threads": item.threads})
+    runs = made(_cpu_ways.TRAINING, model, inputs, row)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    gradients = {way: gradients_of(run, model, inputs) for way, run in runs.items()}
+    row.facts["difference"] = {way: difference(found, gradients["eager"]) for way, found in gradients.items()}
+    del gradients
+
+    def step(run: Callable[..., Any]) -> None:
+        run(*inputs).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    steps = {way: partial(step, run) for way, run in right(runs, row.facts["difference"], row, item).items()}
+    measure(row, steps, item)
+    row.facts["peak MB"] = peaks(steps)
+    return [row]
+
+
+def gradients_of(run: Callable[..., Any], model: Any, inputs: tuple[Any, ...]) -> list[Any]:
+    run(*inputs).backward()
+    found = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()
+    return found
+
+
+def kernels(item: Item) -> list[Row]:
+    import torch
+    from _cpu_kernels import KERNELS
+
+    case, dtype = KERNELS[item.name], getattr(torch, item.dtype)
+    rows = list[Row]()
+    with torch.no_grad():
+        for elements in item.sizes:
+            for layout in ("aligned", "sliced"):
+                labels = {"kernel": item.name, "type": item.dtype, "threads": item.threads}
+                row = Row({**labels, "layout": layout, "elements": elements})
+                kernel(row, case.function, case.inputs(elements, dtype, sliced=layout == "sliced"), item)
+                rows.append(row)
+    return rows
+
+
+def kernel(row: Row, function: Callable[..., Any], inputs: tuple[Any, ...], item: Item) -> None:
+    import torch
+    from _cpu_kernels import error
+    from _cpu_ways import KERNELS
+
+    torch._dynamo.reset()
+    runs = made(KERNELS, function, inputs, row)
+    exact = function(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs))
+    results = {way: run(*inputs) for way, run in runs.items()}
+    row.facts["error"] = {way: error(result, exact) for way, result in results.items()}
+    differences = {way: difference(result, exact) for way, result in results.items()}
+    measure(row, {way: partial(run, *inputs) for way, run in right(runs, differences, row, item).items()}, item)
+
+
+def calls(item: Item) -> list[Row]:
+    import torch
+    from _cpu_models import MODELS
+    from _cpu_ways import CALLS
+
+    functions: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
+        "one kernel of 64 elements": lambda: (lambda x: torch.sigmoid(x) * x, (torch.randn(64),)),
+        "MLP of three small layers": lambda: (MODELS["MLP"].model(tiny=True), MODELS["MLP"].inputs(1, tiny=True)),
+    }
+    model, inputs = functions[item.name]()
+    row = Row({"function": item.name})
+    with torch.no_grad():
+        runs = made(CALLS, model, inputs, row)
+        measure(row, {way: partial(run, *inputs) for way, run in runs.items()}, item)
+    return [row]
+
+
+def growth(item: Item) -> list[Row]:
+    """Stages of ``fxc.compile``, seconds each, after a first compilation in this process, of other kernels."""
+    from _cpu_models import growing
+    from _cpu_ways import HOST
+
+    import fxc
+
+    layers = int(item.name)
+    fxc.compile(*growing(1, width=32), options=HOST)
+    model, inputs = growing(layers)
+    start = perf_counter()
+    plan = fxc.compile(model, inputs, options=HOST).plan
+    total = perf_counter() - start
+    times = {stage: [spent / 1e3] for stage, spent in plan.stats.times.items()}
+    return [Row({"layers": layers}, {**times, "total": [total]})]
+
+
+def starts(item: Item) -> list[Row]:
+    from _cpu_start import all_starts
+
+    return [all_starts(item)]
+
+
+def measure(row: Row, runs: Mapping[str, Callable[[], Any]], item: Item) -> None:
+    from _interleaved import by_turns
+
+    row.times = by_turns(runs, item.rounds, item.seconds)
+
+
+def peaks(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """Megabytes allocated at once in a call, beyond what was there before it."""
+    from training import peak
+
+    return {way: peak(run) / 1e6 for way, run in runs.items()}
+
+
+def difference(result: Any, expected: Any) -> float:
+    """The largest between two nests of tensors, as a share of the largest element of its tensor."""
+    from torch.utils._pytree import tree_leaves
+
+    def share(mine: Any, theirs: Any) -> float:
+        largest = theirs.double().abs().max().item() or 1.0
+        return (mine.double() - theirs.double()).abs().max().item() / largest
+
+    return max(share(*pair) for pair in zip(tree_leaves(result), tree_leaves(expected), strict=True))
+
+
+SECTIONS: Mapping[str, Callable[[Item], list[Row]]] = {
+    "inference": inference,
+    "training": training,
+    "kernels": kernels,
+    "starts": starts,
+    "calls": calls,
+    "growth": growth,
+}
+
+
+def main() -> None:
+    import torch
+
+    item = item_of(json.loads(sys.argv[1]))
+    torch.set_num_threads(item.threads)
+    Path(sys.argv[2]).write_text(json.dumps([asdict(row) for row in SECTIONS[item.section](item)]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""From the start of a process to a first result: ``python benchmarks/_cpu_start.py REQUEST`` is such a process.
+
+Cold is with empty folders for caches and temporary files, warm with those that the cold start left. A saved plan starts with
+empty folders, too: what it needs is in its file, and the model is not made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from _cpu_rows import Item, Row, failure, item_of
+
+FOLDERS = ("FXC_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TMPDIR")
+COMPILED = ("fxc", "fxc frozen", "Inductor", "Inductor frozen")
+SAVED = ("fxc", "fxc frozen")
+HERE = Path(__file__).resolve().parent
+LIMIT = 1800
+"""Seconds that a start may take."""
+
+
+def all_starts(item: Item) -> Row:
+    """Seconds to the first result and the most memory that the process had, ``item.rounds`` times in turns.
+
+    A way that failed once is not tried again.
+    """
+    row = Row({"model": item.name, "batch": item.batch, "threads": item.threads})
+    for _ in range(item.rounds):
+        for way in ("eager", *COMPILED):
+            with TemporaryDirectory() as folder:
+                try:
+                    _starts_of(row, item, way, Path(folder))
+                except Exception as error:  # any compiler may fail in any way; the others are measured all the same
+                    row.failed[way] = failure(error)
+    return row
+
+
+def _starts_of(row: Row, item: Item, way: str, folder: Path) -> None:
+    if way in row.failed:
+        return
+    first, second, plan = folder / "first", folder / "second", folder / "plan"
+    if way not in COMPILED:
+        _note(row, way, start(item, way, first))
+        return
+    _note(row, f"{way} cold", start(item, way, first))
+    _note(row, f"{way} warm", start(item, way, first))
+    if way in SAVED:
+        start(item, way, first, save=plan)
+        _note(row, f"{way} plan", start(item, way, second, load=plan))
+
+
+def _note(row: Row, name: str, found: dict[str, float]) -> None:
+    row.times.setdefault(name, []).append(found["seconds"])
+    for fact in ("resident MB", "Dynamo loaded"):
+        row.facts.setdefault(fact, {})[name] = found[fact]
+
+
+def start(item: Item, way: str, caches: Path, **plans: Path) -> dict[str, float]:
+    """What a process says of itself that runs ``way``, or saves or loads a plan."""
+    folders = {name: str(caches / name) for name in FOLDERS}
+    for folder in folders.values():
+        os.makedirs(folder, exist_ok=True)
+    files = {what: str(path) for what, path in plans.items()}
+    request = json.dumps({"item": asdict(item), "way": way, "begin": time.monotonic(), **files})
+    command = [sys.executable, str(HERE / "_cpu_start.py"), request]
+    done = subprocess.run(command, env={**os.environ, **folders}, capture_output=True, text=True, timeout=LIMIT)
+    if done.returncode:
+        raise RuntimeError(last_line(done.stderr) or f"the process ended with {done.returncode}")
+    return json.loads(last_line(done.stdout))
+
+
+def last_line(text: str) -> str:
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def _runner(request: dict[str, Any], item: Item, inputs: tuple[Any, ...], dtype: Any) -> Callable[..., Any]:
+    if "load" in request:
+        import fxc
+
+        return fxc.ExecutionPlan.load(request["load"], trust_kernels=True)
+    from _cpu_models import MODELS
+    from _cpu_ways import INFERENCE
+
+    return INFERENCE[request["way"]](MODELS[item.name].model(dtype, tiny=item.tiny), inputs)
+
+
+def main() -> None:
+    import torch
+    from _cpu_models import MODELS
+
+    request = json.loads(sys.argv[1])
+    item = item_of(request["item"])
+    torch.set_num_threads(item.threads)
+    dtype = getattr(torch, item.dtype)
+    inputs = MODELS[item.name].inputs(item.batch, dtype, tiny=item.tiny)
+    with torch.no_grad():
+        run = _runner(request, item, inputs, dtype)
+        run(*inputs)
+        seconds = time.monotonic() - request["begin"]
+        if "save" in request:
+            run.plan.save(request["save"])  # type: ignore[attr-defined]
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(json.dumps({"seconds": seconds, "resident MB": resident, "Dynamo loaded": "torch._dynamo" in sys.modules}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Grids: how many programs a launch starts, as numbers, or as Python text where the numbers that it is given say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
+
+from fxc.dialects.tile import KernelOp
+from fxc.errors import KernelError
+
+Grid: TypeAlias = "tuple[int | str, ...]"
+"""A text is an expression of ``n0``, ``n1``, ...: the numbers of a launch, in order."""
+
+_OPERATORS = {
+    AffineBinaryOpKind.Add: "({} + {})",
+    AffineBinaryOpKind.Mul: "{} * {}",
+    AffineBinaryOpKind.FloorDiv: "({} // {})",
+    AffineBinaryOpKind.CeilDiv: "-(-{} // {})",
+    AffineBinaryOpKind.Mod: "({} % {})",
+}
+
+
+def grid_of(kernel: KernelOp, names: Sequence[str] | None = None) -> Grid:
+    """The grid of ``kernel``. ``names``: those of its scalars in the text, where they are not ``n0``, ..."""
+    if not isinstance(kernel.grid, AffineMapAttr):
+        return kernel.programs
+    scalars = kernel.scalars()
+    known = [f"n{i}" for i in range(len(scalars))] if names is None else list(names)
+    numbers = [known[scalars.index(argument)] for argument in kernel.indices()]
+    axes = kernel.grid.data.results
+    return tuple(axis.value if isinstance(axis, AffineConstantExpr) else _text(axis, numbers) for axis in axes)
+
+
+def _text(expression: AffineExpr, numbers: Sequence[str]) -> str:
+    match expression:
+        case AffineConstantExpr():
+            return str(expression.value)
+        case AffineDimExpr():
+            return numbers[expression.position]
+        case AffineBinaryOpExpr():
+            return _OPERATORS[expression.kind].format(_text(expression.lhs, numbers), _text(expression.rhs, numbers))
+    raise KernelError(f"no grid can be made of {expression}")
+
+
+def programs_of(grid: Grid, numbers: Sequence[Any]) -> tuple[int, ...]:
+    """How many programs there are along each axis in a launch with ``numbers``."""
+    names = {f"n{i}": number for i, number in enumerate(numbers)}
+    return tuple(axis if isinstance(axis, int) else int(eval(axis, {"__builtins__": {}}, names)) for axis in grid)

@@ -1,0 +1,252 @@
+"""Kernels of sizes that are not known before a call: compiled once, they give eager's numbers for every size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim
+
+import fxc
+from fxc.backends.triton.printer import print_kernel
+from fxc.backends.triton.simulator import simulate
+from fxc.dialects.tile import KernelOp, LaunchOp
+from fxc.errors import InputError
+from fxc.execute import execute
+from fxc.program import Program
+from fxc.runtime.native_kernel import TensorKernel
+from fxc.semantics import interpret
+from fxc.semantics.tile_interpreter import kernel_of, result_layouts, symbol_values
+from fxc.testing import parse
+
+SIZES = (0, 1, 2, 3, 7, 130, 2049)
+LOWER = "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true}"
+
+
+class Function(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self.function(*args)
+
+
+def centred(x: torch.Tensor) -> torch.Tensor:
+    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-3).sqrt()
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "elementwise": (lambda x: torch.tanh(x) * 2 + x.abs(), (5,)),
+    "one dimension": (lambda x: (x * 2 + 1).sigmoid(), ()),
+    "three dimensions": (lambda x: (x * x + 1).log(), (3, 7)),
+    "broadcast over a row": (lambda x: x * torch.arange(20.0) + 0.5, (20,)),
+    "broadcast of rows": (lambda x: (x - x[:, :1]) * 3, (33,)),
+    "softmax": (lambda x: torch.softmax(x * 0.5, -1), (19,)),
+    "long rows": (lambda x: torch.log_softmax(x, -1), (1000,)),
+    "norm": (centred, (32,)),
+    "outer reduction": (lambda x: (x * 2).sum(1), (6, 40)),
+    "all of a row": (lambda x: x.exp().sum((1, 2)), (4, 9)),
+    "maximum": (lambda x: x.amax(-1) + 1, (17,)),
+    "turned": (lambda x: x.transpose(1, 2).relu() + 1, (8, 16)),
+    "two results": (lambda x: (x * 2, (x * 2).sum(-1)), (12,)),
+}
+
+
+def sample(size: int, rest: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(size + 1)
+    return torch.randn(size, *rest, generator=generator).to(dtype)
+
+
+def compiled(function: Callable[..., Any], rest: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Any:
+    return fxc.compile(
+        Function(function),
+        (sample(6, rest, dtype),),
+        dynamic_shapes={"args": ({0: Dim("batch")},)},
+        options={"target": "host"},
+    )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_plan_has_kernels_for_every_size(name: str) -> None:
+    function, rest = FUNCTIONS[name]
+    run = compiled(function, rest)
+    assert run.plan.stats.launches > 0
+    for size in SIZES:
+        x = sample(size, rest)
+        torch.testing.assert_close(run(x), function(x), rtol=2e-5, atol=2e-5)
+    assert len(run.plans) == 1
+
+
+@pytest.mark.parametrize("name", ["elementwise", "norm"])
+def test_half_precision_is_rounded_once_more_at_most(name: str) -> None:
+    function, rest = FUNCTIONS[name]
+    run = compiled(function, rest, torch.bfloat16)
+    assert run.plan.stats.launches > 0
+    for size in SIZES[:-1]:
+        x = sample(size, rest, torch.bfloat16)
+        torch.testing.assert_close(run(x), function(x.float()).bfloat16(), rtol=2e-2, atol=2e-2)
+
+
+def test_values_that_are_no_numbers() -> None:
+    run = compiled(*FUNCTIONS["softmax"])
+    x = sample(9, (19,))
+    x[0], x[1, 3], x[2, 4], x[3] = -0.0, float("nan"), float("inf"), -float("inf")
+    torch.testing.assert_close(run(x), torch.softmax(x * 0.5, -1), equal_nan=True)
+
+
+def test_inputs_with_other_strides_are_refused_as_for_static_sizes() -> None:
+    run = compiled(*FUNCTIONS["elementwise"])
+    with pytest.raises(InputError):
+        run(torch.randn(5, 6).t())
+
+
+def mlp() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(16, 40), torch.nn.GELU(), torch.nn.LayerNorm(40), torch.nn.Linear(40, 5))
+
+
+def convolutional() -> torch.nn.Module:
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.SiLU(), torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(), torch.nn.Linear(8, 4), torch.nn.Softmax(-1),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "rest"), [(mlp, (16,)), (convolutional, (3, 9, 11))])
+def test_models_of_any_batch(make: Callable[[], torch.nn.Module], rest: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    model = make().eval()
+    run = fxc.compile(model, (sample(4, rest),), dynamic_shapes=({0: Dim("batch")},), options={"target": "host"})
+    assert run.plan.stats.launches > 0
+    for size in (1, 2, 3, 8, 65):
+        x = sample(size, rest)
+        torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-5)
+    assert len(run.plans) == 1
+
+
+def test_a_plan_is_saved_and_loaded(tmp_path: Any) -> None:
+    function, rest = FUNCTIONS["norm"]
+    run = compiled(function, rest)
+    run.plan.save(tmp_path / "plan.zip")
+    loaded = fxc.ExecutionPlan.load(tmp_path / "plan.zip")
+    for size in (1, 11):
+        x = sample(size, rest)
+        torch.testing.assert_close(loaded(x), function(x), rtol=2e-5, atol=2e-5)
+
+
+@cache
+def captured(name: str) -> Program:
+    function, rest = FUNCTIONS[name]
+    return fxc.capture(Function(function), (sample(6, rest),), dynamic_shapes={"args": ({0: Dim("batch")},)})
+
+
+def lowered(name: str, pipeline: str) -> Program:
+    return fxc.run_passes(captured(name), pipeline)
+
+
+@pytest.mark.parametrize("level", ["convert-fusion-to-linalg", "lower-kernels", "lower-kernels,lower-to-plan"])
+@pytest.mark.parametrize("name", ["elementwise", "norm", "outer reduction"])
+def test_every_level_runs_and_parses_back(name: str, level: str) -> None:
+    program, (function, rest) = lowered(name, f"{LOWER},{level}"), FUNCTIONS[name]
+    text = str(program.module)
+    assert str(parse(text)) == text
+    for size in (0, 1, 5, 200):
+        x = sample(size, rest)
+        torch.testing.assert_close(execute(program, [x]).value, function(x), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["elementwise", "broadcast over a row", "norm", "outer reduction", "turned"])
+def test_triton_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, (function, rest) = lowered(name, f'set-target{{to="cuda:sm_90"}},{LOWER},lower-kernels'), FUNCTIONS[name]
+    launched = list[KernelOp]()
+
+    def launch(op: LaunchOp, operands: Sequence[Any]) -> list[torch.Tensor]:
+        kernel, numbers = kernel_of(op), symbol_values(op, operands)
+        inputs = len(kernel.inputs())
+        results = [layout.at(numbers).new() for layout in result_layouts(op)]
+        simulate(print_kernel(kernel), [*operands[:inputs], *results, *operands[inputs:]])
+        launched.append(kernel)
+        return results
+
+    monkeypatch.setattr(interpret, "launch", launch)
+    for size in (0, 1, 5, 70):
+        x = sample(size, rest)
+        torch.testing.assert_close(execute(program, [x]).value, function(x), rtol=2e-5, atol=2e-5)
+    assert launched
+
+
+def test_what_depends_on_a_size_is_left_to_the_library() -> None:
+    for function in (lambda x: (x * 2).mean(0), lambda x: (x + 1).flip(0) * 2, lambda x: (x * 2).reshape(-1) + 1):
+        run = compiled(function, (5,))
+        for size in (1, 4, 9):
+            x = sample(size, (5,))
+            torch.testing.assert_close(run(x), function(x))
+
+
+def test_two_symbols_in_one_program() -> None:
+    model = Function(lambda x, y: ((x * 2).tanh(), (y + 1).sigmoid()))
+    shapes = {"args": ({0: Dim("first")}, {0: Dim("second")})}
+    run = fxc.compile(model, (sample(6, (5,)), sample(7, (4,))), dynamic_shapes=shapes, options={"target": "host"})
+    assert run.plan.stats.launches > 0
+    for sizes in ((1, 8), (30, 1), (2, 2)):
+        x, y = sample(sizes[0], (5,)), sample(sizes[1], (4,))
+        torch.testing.assert_close(run(x, y), model(x, y))
+
+
+KERNEL = """
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}, %n: index)
+attributes {grid = affine_map<(d0) -> (d0 * 3 ceildiv 8)>} {
+  %size = arith.constant 8 : index
+  %three = arith.constant 3 : index
+  %zero = arith.constant 0.0 : f32
+  %all = arith.muli %n, %three : index
+  %i = tile.program_id {axis = 0} : index
+  %start = arith.muli %i, %size : index
+  %mask = tile.mask %start, %all {dim = 0} : vector<8xi1>
+  %v = tile.load %x[%start] strides [1], %mask, %zero : !tile.ptr<f32> -> vector<8xf32>
+  %w = arith.addf %v, %v : vector<8xf32>
+  tile.store %w, %y[%start] strides [1], %mask : vector<8xf32>, !tile.ptr<f32>
+  tile.return
+}
+func.func @main(%x: tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>, %n: !torch.int<"s0">) {
+  %y = tile.launch @k(%x, %n) : (tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>, !torch.int<"s0">)
+    -> tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>
+  fx.output(%y) : (tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>) -> ()
+}
+"""
+
+
+def native() -> TensorKernel:
+    from fxc.backends.cpu import launch_runner
+    from fxc.dialects.target import CpuAttr
+
+    [launch] = [op for op in parse(KERNEL).walk() if isinstance(op, LaunchOp)]
+    runner = launch_runner(launch, CpuAttr.of())
+    assert isinstance(runner, TensorKernel)
+    return runner
+
+
+def test_a_kernel_refuses_numbers_that_are_not_the_sizes_of_its_tensors() -> None:
+    run, x = native(), torch.randn(5, 3)
+    assert torch.equal(run(x, 5)[0], x + x)
+    for number in (4, 6, -1, 1 << 40):
+        with pytest.raises(InputError):
+            run(x, number)
+    with pytest.raises(InputError):
+        run(torch.randn(5, 4), 5)
+    with pytest.raises(InputError):
+        run.write(x, 5, torch.empty(4, 3))
+    assert torch.equal(run(torch.empty(0, 3), 0)[0], torch.empty(0, 3))
+    assert torch.equal(run(torch.ones(1, 3).t().contiguous().t(), 1)[0], torch.full((1, 3), 2.0))
+
+
+def test_a_kernel_gives_fake_results_for_fake_tensors() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        x = torch.empty(9, 3)
+    [y] = native()(x, 9)
+    assert y.shape == (9, 3) and type(y) is type(x)
