@@ -84,10 +84,11 @@ class TensorSpec:
         return value if self.lies_right(value) else self.new().copy_(value)
 
     def new(self) -> Tensor:
-        made = torch.empty_strided(self._known_sizes(), self.strides, dtype=self.dtype, device=self.device)
+        made = torch.empty_strided(self.known_sizes(), self.strides, dtype=self.dtype, device=self.device)
         return made if self.fill is None else made.fill_(self.fill)
 
-    def _known_sizes(self) -> tuple[int, ...]:
+    def known_sizes(self) -> tuple[int, ...]:
+        """The sizes, where ``at`` has put in those of a call."""
         return tuple(size for size in self.sizes if isinstance(size, int))
 
 
@@ -234,6 +235,10 @@ class NativeKernel(TensorKernel):
         names = {"code": code, "get_num_threads": torch.get_num_threads, "fail": self.fail}
         self._call = specialized(self, lines, names)
         self._start = function([*values, *scalar_names], lines, names)
+        self._write = specialized_write(self, lines, names) if self.is_dynamic else super().write
+
+    def write(self, *values: Any) -> None:
+        self._write(*values)
 
     def fail(self, status: int) -> NoReturn:
         raise BoundsError(self.failures[status - 1], place=f"kernel {self.name}")
@@ -325,9 +330,9 @@ def _c_type(spec: ScalarSpec) -> Any:
 def _maker(spec: TensorSpec) -> Callable[..., Tensor]:
     """Makes a new tensor, of given sizes where ``spec`` does not know them, as fast as PyTorch lets Python do it."""
     fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{spec.device.type}", None)  # type: ignore[attr-defined]
-    if fast is None:
+    if fast is None or (spec.is_dynamic and spec.fill is not None):
         return (lambda sizes: replace(spec, sizes=sizes).new()) if spec.is_dynamic else spec.new
     if spec.is_dynamic:
-        return (lambda sizes: fast(sizes, spec.strides, spec.dtype)) if spec.fill is None else (lambda sizes: replace(spec, sizes=sizes).new())
+        return lambda sizes: fast(sizes, spec.strides, spec.dtype)
     make = partial(fast, spec.sizes, spec.strides, spec.dtype)
     return make if spec.fill is None else lambda: make().fill_(spec.fill)

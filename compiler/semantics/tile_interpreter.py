@@ -96,17 +96,20 @@ class Layout:
         sizes = tuple(size if isinstance(size, int) else numbers[size] for size in self.sizes)
         return self if sizes == self.sizes else replace(self, sizes=sizes)
 
+    def known_sizes(self) -> tuple[int, ...]:
+        return tuple(size for size in self.sizes if isinstance(size, int))
+
     def new(self, *, wide: bool = False) -> Tensor:
         """A new tensor; with floats in float64, if ``wide``."""
         dtype = torch.float64 if wide and self.dtype.is_floating_point else self.dtype
-        made = torch.empty_strided(self.sizes, self.strides, dtype=dtype, device=self.device)  # type: ignore[arg-type]
+        made = torch.empty_strided(self.known_sizes(), self.strides, dtype=dtype, device=self.device)
         return made if self.init is None else made.fill_(self.init)
 
     def laid_out(self, tensor: Tensor) -> Tensor:
         """``tensor``, or a copy of it with these strides."""
-        if tensor.stride() == self.strides and tensor.shape == self.sizes:
+        if tensor.stride() == self.strides:
             return tensor
-        return torch.empty_strided(self.sizes, self.strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+        return torch.empty_strided(self.known_sizes(), self.strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def operand_layouts(op: LaunchOp | plan.LaunchOp) -> list[Layout]:

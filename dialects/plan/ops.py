@@ -86,9 +86,8 @@ class AllocOp(IRDLOperation):
     @classmethod
     def of(cls, type: Attribute, numbers: Sequence[SSAValue] = ()) -> AllocOp:
         """A tensor of its own, of the sizes that are among ``numbers`` where ``type`` does not say them."""
-        wanted = [size for size in sizes(type) if isinstance(size, str)] if isinstance(type, TensorType) else []
         known = {number.type.expression.data: number for number in numbers if isinstance(number.type, IntType)}
-        given = [known[size] for size in dict.fromkeys(wanted) if size in known]
+        given = [known[size] for size in _symbols(type) if size in known]
         return cls.build(operands=[[], given], result_types=[type])
 
     @classmethod
@@ -132,9 +131,13 @@ class AllocOp(IRDLOperation):
         """Refuse numbers other than each size of the type that is not static, once, where strides are."""
         assert isinstance(self.buffer.type, TensorType)
         given = [number.type.expression.data for number in self.numbers if isinstance(number.type, IntType)]
-        wanted = list(dict.fromkeys(size for size in sizes(self.buffer.type) if isinstance(size, str)))
-        if given and (given != wanted or "" in given or self.arena is not None or not has_static_steps(self.buffer.type)):
-            raise VerifyException(f"plan.alloc: {given} are not the sizes to be known of {self.buffer.type}, a tensor of its own")
+        if given and (
+            given != _symbols(self.buffer.type)
+            or "" in given
+            or self.arena is not None
+            or not has_static_steps(self.buffer.type)
+        ):
+            raise VerifyException(f"plan.alloc: {given} are not what is to be known of {self.buffer.type}, a tensor of its own")
 
     def print(self, printer: Printer) -> None:
         if self.numbers:
@@ -158,13 +161,19 @@ class AllocOp(IRDLOperation):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type = parse_type(parser)
-        wanted = list(dict.fromkeys(size for size in sizes(type) if isinstance(size, str))) if isinstance(type, TensorType) else []
+        wanted = _symbols(type)
         if given and len(given) != len(wanted):
             parser.raise_error(f"expected a number for each of {wanted}")
         numbers = [parser.resolve_operand(each, IntType(str_attr(size))) for each, size in zip(given, wanted, strict=False)]
         op = cls.of(type, numbers) if name is None else cls.at(parser.resolve_operand(name, ArenaType()), offset, type)
         op.attributes |= attributes
         return op
+
+
+def _symbols(type: Attribute) -> list[str]:
+    """The sizes of a tensor that are not static, each once."""
+    dims = sizes(type) if isinstance(type, TensorType) else ()
+    return list(dict.fromkeys(size for size in dims if isinstance(size, str)))
 
 
 @irdl_op_definition

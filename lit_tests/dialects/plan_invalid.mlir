@@ -62,7 +62,7 @@ func.func @case_6(%x: tensor<4xf32>) {
 
 func.func @case_7(%x: tensor<4xf32>) {
   // expected-error@+1 {{plan.alloc: an arena and the offset in it come together}}
-  %b = "plan.alloc"() <{offset = 0 : i64}> : () -> tensor<4xf32>
+  %b = "plan.alloc"() <{offset = 0 : i64, operandSegmentSizes = array<i32: 0, 0>}> : () -> tensor<4xf32>
   fx.output() : () -> ()
 }
 

@@ -17,7 +17,7 @@ WRITTEN = frozenset(["mask", "program"])
 
 
 class Outline:
-    """``key`` is equal for groups of which one has the loops, the schedules and the kernels of the other, but for what is listed.
+    """``key`` is equal for groups of which one has the loops, schedules and kernels of the other, but for what is listed.
 
     ``tensors`` are what the group reads; ``names`` those of its values and tensors; ``numbers`` are constants. Each is listed
     once, in order: where two are equal in one group, they are in the other. ``locations`` are those of its ops, where known.
@@ -83,7 +83,7 @@ class Outline:
         return self._places[place], self._attributes.of(number.type)
 
     def _is_free(self, number: float) -> bool:
-        """Whether ``number`` is none that kernels have of their own, as 0 and lanes, or compare with how many steps there are."""
+        """Whether ``number`` is none that kernels have of their own, as 0 and lanes, or compare with a count of steps."""
         if not math.isfinite(number):
             return False
         whole = abs(int(number))

@@ -9,14 +9,15 @@ Guarantees: in a group of which every op has a rule (``_linalg/table.py``), or i
             may lie outside (padding, parts of a choice) is read in an ``scf.if``. A scatter of few elements is a choice
             among the updates, in their order. Types of results stay. Half precision is computed, combined and kept in
             float32 and rounded where a tensor is stored and by conversions. A result of the group that others in it read is
-            read as stored.
-Keeps:      groups with an operator without rule, sizes that are not known, tensors that are not dense or of dtypes that
+            read as stored. A size that is not known may be the first one of tensors, where no number, no place and no total
+            depends on it: such groups are converted at two choices of it, which must give the same.
+Keeps:      groups with an operator without rule, other sizes that are not known, tensors that are not dense or of dtypes that
             kernels do not take, tensors of several devices, or of a GPU where none is the target, results that share memory
             with operands, numbers that the program does not state, integer divisions by what may be 0, masks as indices,
             indices of a tensor without elements, more than 4 updates of an element, a choice of more than 8 tensors: they
             run as their body, and are counted.
 Cost:       one walk; an element that several tensors are made of is written once for each. A PyTorch trace for each
-            operator without a rule.
+            operator without a rule. Of groups that differ in names only the first costs that, others a copy.
 
 Before:
     func.func @main(%x: tensor<4x3xf32>, %y: tensor<3xf32>) {

@@ -5,7 +5,8 @@ Guarantees: each such group is gone: there is a ``tile.kernel`` in the module fo
             in the place of the group. Loops that go through memory in even steps are one loop, and loops are in the order of
             memory. What a kernel combines stays in it. What lies at a place that a body computes is loaded from another base
             where the place is the same for all lanes, else gathered, and in both cases not read where ``scf.if`` says so.
-            Other loads and stores of full vectors have no mask. A kernel has the schedule, and the names of what the group
+            Other loads and stores of full vectors have no mask. A size that is not known is a scalar of the kernel, of which
+            its grid is made; the launch asks an argument for it. A kernel has the schedule, and the names of what the group
             computes in ``tile.source``.
 Keeps:      groups without a schedule.
 Cost:       one walk over the groups, times ``unroll`` and three strips for each body; of groups that differ in names and

@@ -102,7 +102,7 @@ class Host:
         return names
 
     def allocation(self, type: TensorType, numbers: Mapping[str, str]) -> tuple[str, str]:
-        """The name of what makes a tensor of ``type``, and its arguments. ``numbers``: the names of sizes that it does not say."""
+        """The name of what makes a tensor of ``type``, and its arguments. ``numbers``: names of sizes that it does not say."""
         device, steps = torch.device(types.device(type)), types.strides(type) or types.contiguous_strides(type.get_shape())
         dtype = torch_dtype(type.element_type)
         sizes = tuple_text([str(size) if isinstance(size, int) else numbers[size] for size in types.sizes(type)])

@@ -29,7 +29,8 @@ class Argument:
 class KernelSource:
     """``source`` is a Python file that defines the Triton function ``name``, to be launched on ``grid`` programs.
 
-    A text in ``grid`` is Python of ``n0``, ...: the numbers of a launch. ``lanes`` is the size of the largest block, ``warps`` how many warps (32 lanes of hardware each) should share a program.
+    A text in ``grid`` is Python of ``n0``, ...: the numbers of a launch. ``lanes`` is the size of the largest block,
+    ``warps`` how many warps (32 lanes of hardware each) should share a program.
     """
 
     name: str

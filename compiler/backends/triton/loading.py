@@ -24,7 +24,9 @@ class Signature:
 
 @dataclass(frozen=True)
 class LoadedKernel:
-    """A kernel to be launched on ``grid``, with as many numbers as ``scalars`` behind its pointers: ``run(x, y, z, stream, function, packed, None, None, None, *pointers, *numbers)`` launches the kernel.
+    """A kernel to be launched on ``grid``, with as many numbers as ``scalars`` behind its pointers.
+
+    ``run(x, y, z, stream, function, packed, None, None, None, *pointers, *numbers)`` launches the kernel.
 
     The three that are None are what profilers hook in.
     """

@@ -1,7 +1,7 @@
 """``tile.kernel`` -> Triton: one Python file a kernel, a line an op, under the names of the IR.
 
-Everything with a size is static, so block shapes, strides and sizes are numbers in the text. ``index`` has 32 bits where no
-value can need more, else 64.
+Block shapes and strides are numbers in the text, and so are sizes but for those that are arguments. ``index`` has 32 bits where
+no value can need more, else 64.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ class Body:
 
     def element(self, value: SSAValue, index: Index) -> Scalar:
         """The element of ``value`` at ``index``; the ops that it takes are written where they are not yet."""
-        stack = [Key((value, index))]
+        stack: list[Read] = [Key((value, index))]
         while stack:
             key = stack[-1]
             if key not in self.elements:
@@ -231,7 +231,7 @@ class Body:
         return all(size == 1 or (place in self.loops and self.shape[self.loops.index(place)] == size) for place, size in pairs)
 
     def _reads(self, key: Read) -> Sequence[Read]:
-        (value, index), found = key, self._rule(*key)
+        (_, index), found = key, self._rule(*key)
         if found is None:
             return []
         op, rule, result = found

@@ -29,8 +29,10 @@ STAND_INS = (
 """Primes, so that no product or quotient of sizes is another size."""
 
 UNKNOWN = "sizes that are not known"
-PLAIN = (arith.ConstantOp, tensor.EmptyOp, linalg.FillOp, linalg.GenericOp)
-"""Ops that may have tensors of sizes that are not known."""
+
+
+PLACED = ("tensor.", "affine.", "scf.", "cf.")
+"""What the names of ops begin with that read at places that a body computes, or choose whether to."""
 
 
 def at_any_size(source: Block, convert: Callable[[Block], Block]) -> Block:
@@ -206,4 +208,4 @@ def _uses(map: AffineMap, loop: int) -> bool:
 
 def _asks_for_places(body: Block) -> bool:
     """Whether ``body`` has ops that read at places that it computes, or that ask which place an element has."""
-    return any(isinstance(op, linalg.IndexOp) or op.name.startswith(("tensor.", "affine.", "scf.", "cf.")) for op in body.walk())
+    return any(isinstance(op, linalg.IndexOp) or op.name.startswith(PLACED) for op in body.walk())

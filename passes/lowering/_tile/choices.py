@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import FixedBitwidthType, TensorType
 
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
 from fxc.dialects.tile import ScheduleAttr
-from fxc.passes.lowering._tile.dynamic import is_known
+from fxc.passes.lowering._tile.dynamic import known
 from fxc.passes.lowering._tile.forms import LARGEST
 from fxc.passes.lowering._tile.gathers import computed
 from fxc.passes.lowering._tile.online import pair_of
@@ -93,9 +93,9 @@ def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
     bits = _bits(stages)
     lanes = target.lanes(bits)
     elements = target.l1.value.data // (bits // 8) // 2
-    if is_known([size for stage in stages for size in stage.sizes.values()]):
-        total = max(math.prod(stage.sizes.values()) for stage in stages)
-        elements = min(elements, math.ceil(total / (4 * target.threads.value.data)))
+    totals = [math.prod(sizes) for stage in stages if (sizes := known(stage.sizes.values())) is not None]
+    if len(totals) == len(stages):
+        elements = min(elements, math.ceil(max(totals) / (4 * target.threads.value.data)))
     elements = max(elements, SMALLEST)
     if kind == "inner":
         return lanes, ACCUMULATORS, max(elements // max(_row(stages), 1), 1)
@@ -153,7 +153,7 @@ def _has_pair(plan: Plan) -> bool:
 
 def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
     """In how many parts to cut what is reduced, for each processor to have some."""
-    if len(runs_of(stages)) > 1 or not is_known([size for stage in stages for size in stage.sizes.values()]):
+    if len(runs_of(stages)) > 1 or any(stage.is_dynamic for stage in stages):
         return 1
     plan = Plan(stages, {})
     reduced = min(plan.count(nest.loops) for nest in plan.nests if nest.reductions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.types import sizes
 
@@ -22,7 +23,10 @@ class Size:
     name: str
     factor: int = 1
 
-    def __mul__(self, number: int) -> Size:
+    def __mul__(self, number: Steps) -> Size:
+        """VerifyException for a product of two sizes: no kernel has both in one loop."""
+        if not isinstance(number, int):
+            raise VerifyException(f"no loop of {self.name} times {number.name} steps is known")
         return Size(self.name, self.factor * number)
 
     __rmul__ = __mul__
@@ -57,12 +61,16 @@ def ceildiv(steps: Steps, length: int) -> Count:
 
 def product(counts: Sequence[Count]) -> tuple[Count, int]:
     """``counts``, one of which may be a quotient: it, or 1, and the product of the others."""
-    known = [count for count in counts if isinstance(count, int)]
-    return next((count for count in counts if isinstance(count, Quotient)), 1), prod(known)
+    return next((count for count in counts if isinstance(count, Quotient)), 1), prod(
+        count for count in counts if isinstance(count, int)
+    )
 
 
-def is_known(steps: Sequence[Steps]) -> bool:
-    return all(isinstance(each, int) for each in steps)
+def known(steps: Iterable[Steps]) -> list[int] | None:
+    """``steps``; None where one of them is not known."""
+    listed = list(steps)
+    numbers = [each for each in listed if isinstance(each, int)]
+    return numbers if len(numbers) == len(listed) else None
 
 
 def loop_sizes(op: linalg.GenericOp) -> dict[int, Steps]:

@@ -141,7 +141,9 @@ def form_of(expression: AffineExpr, sizes: Mapping[int, Steps], symbols: Sequenc
     raise VerifyException(f"no address can be made of {expression}")
 
 
-def address(type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, Steps], symbols: Sequence[SSAValue] = ()) -> Form:
+def address(
+    type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, Steps], symbols: Sequence[SSAValue] = ()
+) -> Form:
     """The number, in memory, of the element of a tensor of ``type`` at ``index``."""
     total = Form(0)
     for expression, step in zip(index, steps_of(type), strict=True):
@@ -174,7 +176,7 @@ def collapsed(
     for loop in _real(order, sizes):
         if left and not {left[-1], loop} & divided and all(f.factor(left[-1]) == f.factor(loop) * new[loop] for f in forms):
             outer = left.pop()
-            new[loop] *= new.pop(outer)
+            new[loop] = new[loop] * new.pop(outer)
             forms = [form + Form(0, ((outer, -form.factor(outer)),)) if form.factor(outer) else form for form in forms]
         left.append(loop)
     return left, {loop: new[loop] for loop in left}, [_without_units(form, sizes) for form in forms]

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.passes.lowering._tile.dynamic import Steps, is_known
+from fxc.passes.lowering._tile.dynamic import Steps
 from fxc.passes.lowering._tile.forms import Form, address, collapsed, extent
 from fxc.passes.lowering._tile.gathers import forms_of
 from fxc.passes.lowering._tile.stages import Stage, rows_of
@@ -79,8 +79,8 @@ class Plan:
         if not self.rows:
             return None
         forms = [form for form in self.forms.values() if abs(form.factor(self.rows[-1])) > 1]
-        known = [loop for loop in self.rows[:-1] if is_known([self.sizes[loop]])]
-        counts = {loop: sum(form.factor(loop) == 1 for form in forms) for loop in known}
+        loops = [loop for loop in self.rows[:-1] if isinstance(self.sizes[loop], int)]
+        counts = {loop: sum(form.factor(loop) == 1 for form in forms) for loop in loops}
         best = max(counts, key=lambda loop: counts[loop], default=None)
         return best if best is not None and counts[best] else None
 
@@ -92,12 +92,15 @@ class Plan:
         [nest, *others] = self.nests
         if others or not nest.reductions:
             raise VerifyException("#tile.schedule: parts are for reductions that do not need one another's results")
-        if not nest.loops or not all(self.sizes[loop] for loop in (*nest.loops, *self.rows)):
+        sizes = {loop: size for loop in (*nest.loops, *self.rows) if isinstance(size := self.sizes[loop], int)}
+        if len(sizes) < len(nest.loops) + len(self.rows):
+            raise VerifyException("#tile.schedule: parts are for rows of which it is known how many there are")
+        if not nest.loops or not all(sizes.values()):
             return
-        loop = max(nest.loops, key=lambda loop: self.sizes[loop])
+        loop = max(nest.loops, key=lambda loop: sizes[loop])
         step = step if loop == nest.loops[-1] else 1
-        length = math.ceil(self.sizes[loop] / parts / step) * step
-        count = math.ceil(self.sizes[loop] / length)
+        length = math.ceil(sizes[loop] / parts / step) * step
+        count = math.ceil(sizes[loop] / length)
         if count == 1:
             return
         self.cut, self.sizes[PART] = Cut(loop, length, count), count
@@ -130,7 +133,7 @@ class Plan:
             self.forms[stage, op] = form.renamed(names)
         self.forms[stage, None] = self._form(stage.result, stage.maps[-1].results, stage).renamed(names)
 
-    def _nest(self, stage: Stage, sizes: Sequence[int]) -> Nest:
+    def _nest(self, stage: Stage, sizes: Sequence[Steps]) -> Nest:
         """The nest of ``stage``: the last one, where that has the same loops and reduces nothing that ``stage`` reads."""
         last = self.nests[-1] if self.nests else None
         sources = {source for _, source, _ in stage.reads()}

@@ -50,7 +50,8 @@ class Programs:
 
     def _chunks(self, elements: int, rows: int | None) -> None:
         """Cut columns into chunks of about ``elements``; a program has ``rows``, or as many as have so many elements."""
-        self.chunk, self.chunks, self.rows = 0, 1, rows or 1  # type: tuple[int, Count, int]
+        self.chunk, self.rows = 0, rows or 1
+        self.chunks: Count = 1
         if self.lane is None:
             self.rows = rows or max(elements, 1)
             return
@@ -80,7 +81,7 @@ class Programs:
     def _digits(self, program: SSAValue) -> list[SSAValue | None]:
         """The place of a program along each of ``radices``; None where there is one."""
         w, found = self.writer, list[SSAValue | None]([None] * len(self.radices))
-        order = sorted(range(len(self.radices)), key=lambda place: isinstance(self.radices[place], int))  # what is not known first
+        order = sorted(range(len(self.radices)), key=lambda place: isinstance(self.radices[place], int))  # unknown ones first
         while order:
             place = order.pop(0)
             _, below = product([self.radices[other] for other in order])

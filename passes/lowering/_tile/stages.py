@@ -21,7 +21,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.fusion import GroupOp
-from fxc.passes.lowering._tile.dynamic import Steps, is_known, loop_sizes
+from fxc.passes.lowering._tile.dynamic import Steps, known, loop_sizes
 from fxc.passes.lowering._tile.forms import Form, address
 
 KINDS = {
@@ -158,12 +158,12 @@ class Rows:
         """Whether the programs of these ``rows`` are a good place for ``stage``: many enough, where it is large."""
         if stage.is_reduction or not self.loops:
             return True
-        inner_loops = [size for loop, size in stage.sizes.items() if loop not in rows]
-        if not is_known(inner_loops):
+        inner_loops = known(size for loop, size in stage.sizes.items() if loop not in rows)
+        if inner_loops is None:
             return False
-        inner, kept = math.prod(inner_loops), [stage.sizes[row] for row in rows]
+        inner, kept = math.prod(inner_loops), known(stage.sizes[row] for row in rows)
         reduced = any(other.is_reduction for other in self.loops)
-        return inner == 1 or (reduced and (inner <= LARGE or not is_known(kept) or math.prod(kept) >= MANY))
+        return inner == 1 or (reduced and (inner <= LARGE or kept is None or math.prod(kept) >= MANY))
 
     def inner(self, stage: Stage) -> list[int]:
         """The loops of ``stage`` that are not rows."""
