@@ -36,7 +36,7 @@ class Function(torch.nn.Module):
 
 
 def centred(x: torch.Tensor) -> torch.Tensor:
-    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-3).sqrt()
+    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-3).sqrt()
 
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {

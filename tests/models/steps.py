@@ -20,3 +20,11 @@ def gradients(function: Callable[..., Any], model: nn.Module, inputs: tuple[Any,
         grads = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
         buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
         return {"result": result, "grads": grads, "buffers": buffers}
+
+
+def values(function: Callable[..., Any], model: nn.Module, inputs: tuple[Any, ...]) -> dict[str, Any]:
+    """Result and buffers of one call of ``function`` without autograd, which runs over the tensors of ``model``."""
+    with kept(model), torch.no_grad():
+        torch.manual_seed(0)
+        result = function(*inputs)
+        return {"result": result, "buffers": {name: buffer.clone() for name, buffer in model.named_buffers()}}
