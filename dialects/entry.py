@@ -25,13 +25,16 @@ def find_entry(module: ModuleOp) -> FuncOp | None:
     return public[0] if len(public) == 1 else None
 
 
+def updated_arguments(function: FuncOp) -> set[SSAValue]:
+    """The arguments that ``function`` returns new values of, with the mark ``fx.mutates``."""
+    marks = [attrs.data.get("fx.mutates") for attrs in function.res_attrs or ()]
+    return {function.args[mark.value.data] for mark in marks if isinstance(mark, IntegerAttr)}
+
+
 def unchanging_arguments(function: FuncOp) -> set[SSAValue]:
     """The parameters, buffers and constants among the arguments that ``function`` returns no new values of."""
-    marks = [attrs.data.get("fx.mutates") for attrs in function.res_attrs or ()]
-    written = {mark.value.data for mark in marks if isinstance(mark, IntegerAttr)}
+    updated = updated_arguments(function)
     attributes = list(function.arg_attrs or [DictionaryAttr({})] * len(function.args))
     kinds = [attrs.data.get("fx.kind") for attrs in attributes]
     found = zip(function.args, kinds, strict=True)
-    return {
-        arg for arg, kind in found if isinstance(kind, StringAttr) and kind.data in STATE_KINDS and arg.index not in written
-    }
+    return {arg for arg, kind in found if isinstance(kind, StringAttr) and kind.data in STATE_KINDS and arg not in updated}

@@ -7,10 +7,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.effects import is_pure, is_view
+from fxc.dialects.entry import updated_arguments
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_concatenation, is_norm, is_split, is_statistics
 from fxc.passes._broadcasting import broadcasts
@@ -35,15 +37,16 @@ class Runs:
 
 
 class Sequence:
-    """The ops of a block in order, host constants apart, with what each computes as a number."""
+    """The ops of a function of one block in order, host constants apart, with what each computes as a number."""
 
-    def __init__(self, block: Block) -> None:
-        self.block = block
-        self.ops = [op for op in block.ops if not (op.results and is_host_constant(op.results[0]))]
+    def __init__(self, function: FuncOp) -> None:
+        self.block, updated = function.body.block, updated_arguments(function)
+        self.ops = [op for op in self.block.ops if not (op.results and is_host_constant(op.results[0]))]
         self.place = {op: i for i, op in enumerate(self.ops)}
         self.structures, numbers = Structures(), dict[Hashable, int]()
         self.reads = [self.structures.reads(op) for op in self.ops]
-        keys = [self.structures.key(op) if _may_move(op) else i for i, op in enumerate(self.ops)]
+        movable = [_may_move(op) and updated.isdisjoint(read) for op, read in zip(self.ops, self.reads, strict=True)]
+        keys = [self.structures.key(op) if movable[i] else i for i, op in enumerate(self.ops)]
         self.tokens = [numbers.setdefault(key, len(numbers)) for key in keys]
         self.sources = [[self._place(value) for value in values] for values in self.reads]
         self.last_readers = [[self._last_reader(value) for value in op.results] for op in self.ops]

@@ -197,7 +197,9 @@ def random_function(seed: int) -> Callable[..., list[torch.Tensor]]:
             if kind <= 1:
                 new = getattr(torch, choose.choice(UNARY))(a.float())
             elif kind <= 3:
-                new = getattr(torch, choose.choice(BINARY))(a.float(), b)
+                new = getattr(torch, choose.choice(BINARY))(
+                    a.float(), b.float() if b.dtype is torch.bool else b
+                )  # no minus of bools
             elif kind == 4:
                 new = torch.where(a > 0, a, b)
             elif kind == 5:

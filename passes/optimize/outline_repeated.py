@@ -6,8 +6,9 @@ Guarantees: where runs of ``shortest`` ops and more, one behind the other but fo
             is an argument: weights, and what comes from other ops. Runs that save most are taken first. They start at an op
             that fusion leaves alone, where that costs less than a seventh of what is saved: what could be fused stays in
             one function.
-Keeps:      random ops, ops with effects, and the order of ops around them. Runs that differ in an attribute, a type, in which
-            of their ops read which, or in which results others read. Host constants: each function has its own.
+Keeps:      random ops, ops with effects, and the order of ops around them; ops that read what the function writes back
+            (``fx.mutates``). Functions of ``autodiff.subgraph``. Runs that differ in an attribute, a type, in which of their
+            ops read which, or in which results others read. Host constants: each function has its own.
 Cost:       for n ops, n log n for each function that is made.
 
 Before:
@@ -51,7 +52,7 @@ from xdsl.rewriter import InsertPoint
 from fxc.passes._outlining import outlined, put_call
 from fxc.passes._repeated_ops import Runs, Sequence
 from fxc.passes._statistics import count
-from fxc.passes.autodiff._functions import Symbols
+from fxc.passes.autodiff._functions import Symbols, differentiated_functions
 from fxc.passes.simplify.inline import NO_INLINE
 
 
@@ -63,10 +64,11 @@ class OutlineRepeatedPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
-            symbols = Symbols(module)
+            symbols, kept = Symbols(module), differentiated_functions(module)
             for function in [inner for inner in module.ops if isinstance(inner, FuncOp)]:
-                if len(function.body.blocks) == 1 and NO_INLINE not in function.attributes:
-                    sequence = Sequence(function.body.block)
+                marked = NO_INLINE in function.attributes or function.sym_name.data in kept
+                if len(function.body.blocks) == 1 and not marked:
+                    sequence = Sequence(function)
                     while (runs := sequence.most_repeated(self.shortest)) is not None:
                         module.body.block.add_op(_outline(symbols.fresh("repeated"), runs))
                         count("functions made")
