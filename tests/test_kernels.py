@@ -181,6 +181,15 @@ def test_the_flow_of_a_model() -> None:
     torch.testing.assert_close(fxc.to_fx(program)(x), model(x))
 
 
+@pytest.mark.parametrize("target", ["cpu", "cpu:avx512", "cuda:sm_90"])
+def test_sums_that_keep_different_dimensions(target: str) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        z = x * y + y
+        return [x.sum((0, 1)), z, z.sum(0)]
+
+    check_function(function, tensor(3, 8, 24), tensor(3, 8, 24), target=PRESETS[target])
+
+
 UNARY = ["neg", "sigmoid", "tanh", "abs", "exp", "relu", "sqrt", "floor", "sign", "square", "logical_not"]
 BINARY = ["add", "mul", "maximum", "sub", "lt", "minimum", "ne", "atan2"]
 

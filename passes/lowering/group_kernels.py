@@ -78,7 +78,7 @@ from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes._statistics import count
-from fxc.passes.lowering._tile.stages import stages_of
+from fxc.passes.lowering._tile.stages import are_apart, stages_of
 
 SCHEDULE, SOURCE = "tile.schedule", "tile.source"
 
@@ -112,11 +112,13 @@ class Batch:
         self.end = self._first_use(group)
 
     def takes(self, group: GroupOp) -> bool:
-        """Whether ``group`` can be computed before anything uses what the batch makes."""
+        """Whether ``group`` can be computed before anything uses what the batch makes, and in one kernel with it."""
         before = min(self.end, self.places[group])
         more = len(group.inputs()) + len(group.results)
         known = all(self._place(value) < before and value.owner not in self.groups for value in group.inputs())
-        return known and self.tensors + more <= TENSORS
+        if not known or self.tensors + more > TENSORS:
+            return False
+        return are_apart([stage for member in (*self.groups, group) for stage in stages_of(member)])
 
     def add(self, group: GroupOp, schedule: ScheduleAttr) -> None:
         self.groups.append(group)

@@ -74,7 +74,7 @@ from fxc.passes.lowering._tile.kernels import Pieces, make_kernel, plans_of
 from fxc.passes.lowering._tile.launched import Launched
 from fxc.passes.lowering._tile.numbers import Numbers
 from fxc.passes.lowering._tile.parts import combining_schedule, combining_stages, parts_of
-from fxc.passes.lowering._tile.stages import Stage, runs_of, stages_of
+from fxc.passes.lowering._tile.stages import Stage, are_apart, stages_of
 
 SCHEDULE, SOURCE = "tile.schedule", "tile.source"
 
@@ -203,13 +203,9 @@ def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -
         if missing := [other for other in read if other not in order[:place]]:
             raise OpPassFailedException(f"{SCHEDULE} has stage {number} before stage {missing[0]}, which it reads", group)
     for schedule in schedules:
-        runs = runs_of([stages[number] for number in schedule.numbers()])
-        home = {stage.result: number for number, run in enumerate(runs) for stage in run}
-        for number, run in enumerate(runs):
-            if any(home.get(source, number) != number for stage in run for _, source, _ in stage.reads()):
-                raise OpPassFailedException(
-                    f"{SCHEDULE} has stages in one kernel that read others of other rows: {schedule}", group
-                )
+        if not are_apart([stages[number] for number in schedule.numbers()]):
+            message = f"{SCHEDULE} has stages in one kernel that read others of other rows: {schedule}"
+            raise OpPassFailedException(message, group)
 
 
 def _read_elsewhere(stages: list[Stage]) -> set[SSAValue]:

@@ -182,8 +182,11 @@ class Rows:
         if not found:
             return _subsequence(stage, kept, self.sizes)
         [rows, *others] = found
-        fits = rows is not None and all(other == rows for other in others) and set(rows).issubset(kept)
-        return rows if fits and [stage.sizes[row] for row in rows or ()] == self.sizes else None
+        if rows is None or any(other != rows for other in others) or not set(rows).issubset(kept):
+            return None
+        if stage.is_reduction and len(rows) < len(kept):  # a program would add up what is to stay apart
+            return None
+        return rows if [stage.sizes[row] for row in rows] == self.sizes else None
 
     def _follow(self, stage: Stage, kept: list[int]) -> None:
         """Let stages that are not reduced, over the loops of ``stage``, which is, have the rows of ``stage``."""
@@ -244,6 +247,13 @@ def runs_of(stages: Sequence[Stage]) -> list[list[Stage]]:
             rows.add(stage)
         runs[-1].append(stage)
     return runs
+
+
+def are_apart(stages: Sequence[Stage]) -> bool:
+    """Whether no stage reads one of another run, so that one kernel can have all runs of ``stages``."""
+    runs = runs_of(stages)
+    home = {stage.result: number for number, run in enumerate(runs) for stage in run}
+    return all(home.get(source, number) == number for number, run in enumerate(runs) for s in run for _, source, _ in s.reads())
 
 
 def rows_of(stages: Sequence[Stage]) -> Rows:
