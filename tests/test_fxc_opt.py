@@ -122,16 +122,17 @@ def test_debuginfo_and_generic_form() -> None:
     assert '"builtin.module"() ({' in run(["--print-op-generic"], text)[1]
 
 
-def test_process_never_loads_torch_and_starts_fast() -> None:
+def test_process_loads_neither_torch_nor_much_else() -> None:
+    """What starting takes is what is imported: ``benchmarks/compile_time.py`` has the milliseconds."""
     script = (
-        "import sys, time; from fxc.tools.fxc_opt import run; code, out, err = run([], sys.stdin.read());"
+        "import sys; from fxc.tools.fxc_opt import run; code, out, err = run([], sys.stdin.read());"
         "assert code == 0, err; assert 'torch' not in sys.modules; assert 'rich' not in sys.modules;"
         "loaded = [m for m in sys.modules if m.startswith('xdsl.dialects.')]; assert len(loaded) < 25, loaded;"
-        "print(time.process_time())"
+        "print(sum(m.startswith('fxc.') for m in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], input=TEXT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 0.5
+    assert int(done.stdout) < 80
 
 
 def test_console_script_stops_quietly_when_its_reader_does() -> None:
