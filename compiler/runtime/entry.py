@@ -89,7 +89,7 @@ class _Writer:
 
     def as_specified(self, name: str, spec: TensorSpec) -> list[str]:
         i = next(self._numbers)
-        self.values |= {f"sizes{i}": torch.Size(spec.sizes), f"dtype{i}": spec.dtype, f"strides{i}": spec.strides}
+        self.values |= {f"sizes{i}": torch.Size(map(int, spec.sizes)), f"dtype{i}": spec.dtype, f"strides{i}": spec.strides}
         self.values[f"device{i}"] = spec.device
         here = f"{name}.is_cpu" if spec.device.type == "cpu" else f"{name}.device == device{i}"
         lies_right = f"{name}.is_contiguous()" if spec.contiguous else f"{name}.stride() == strides{i}"

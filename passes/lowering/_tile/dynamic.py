@@ -66,6 +66,12 @@ def product(counts: Sequence[Count]) -> tuple[Count, int]:
     )
 
 
+def fixed(steps: Steps) -> int:
+    """``steps``, which are known here."""
+    assert isinstance(steps, int)
+    return steps
+
+
 def known(steps: Iterable[Steps]) -> list[int] | None:
     """``steps``; None where one of them is not known."""
     listed = list(steps)

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.tile import CastOp, CompareOp, SelectOp
+from fxc.passes.lowering._tile.dynamic import fixed
 from fxc.passes.lowering._tile.plans import Plan
 from fxc.passes.lowering._tile.repeats import Expressions
 from fxc.passes.lowering._tile.stages import Stage
@@ -133,7 +134,7 @@ def _squares(plan: Plan, first: Stage, second: Stage) -> Pair | None:
 
 
 def _count(stage: Stage) -> int:
-    return numbers.prod(size for loop, size in stage.sizes.items() if loop not in stage.kept)
+    return numbers.prod(fixed(size) for loop, size in stage.sizes.items() if loop not in stage.kept)
 
 
 def _mean_of_piece(w: Writer, before: Totals, total: SSAValue, piece: Piece) -> SSAValue:

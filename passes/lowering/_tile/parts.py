@@ -14,6 +14,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from fxc.dialects.tile import ScheduleAttr
 from fxc.dialects.types import contiguous_strides, device, dtype_name, tensor_type
+from fxc.passes.lowering._tile.dynamic import fixed
 from fxc.passes.lowering._tile.forms import extent, steps_of
 from fxc.passes.lowering._tile.plans import Plan
 from fxc.passes.lowering._tile.stages import Stage
@@ -67,8 +68,8 @@ def _combining(block: Block, stage: Stage, parts: SSAValue) -> linalg.GenericOp:
 
 def combining_schedule(schedule: ScheduleAttr, stages: Sequence[Stage]) -> ScheduleAttr:
     """How ``stages``, which combine parts, become a kernel: lanes along the totals, or along the parts of a single one."""
-    totals = max(math.prod(stage.sizes[loop] for loop in stage.kept) for stage in stages)
-    parts = max(stage.sizes[0] for stage in stages)
+    totals = max(math.prod(fixed(stage.sizes[loop]) for loop in stage.kept) for stage in stages)
+    parts = max(fixed(stage.sizes[0]) for stage in stages)
     numbers = [stage.number for stage in stages]
     most = schedule.lanes.value.data
     if totals > 1:

@@ -19,6 +19,7 @@ from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.types import device, dtype_name, layout, sizes, strides
 from fxc.passes._matching import number
+from fxc.passes.lowering._tile.dynamic import fixed
 from fxc.passes.lowering._tile.forms import Form, steps_of
 from fxc.passes.lowering._tile.stages import Stage, stages_of
 
@@ -205,10 +206,13 @@ def _before(product: Product, factor: Factor) -> Fused | None:
     if len(stages) != 1 or group.parent is not product.op.parent:
         return None
     [stage] = stages
+    if stage.is_dynamic:
+        return None
     axes = dict[int, list[int]]()
     for loop, kept in zip(factor.loops, stage.kept, strict=True):
         axes.setdefault(loop, []).append(kept)
-    reads = {argument: _over(stage.form(source, map), axes, stage.sizes) for argument, source, map in stage.reads()}
+    sizes = {loop: fixed(size) for loop, size in stage.sizes.items()}
+    reads = {argument: _over(stage.form(source, map), axes, sizes) for argument, source, map in stage.reads()}
     return None if None in reads.values() else Fused(stage, reads)
 
 
@@ -216,17 +220,20 @@ def _after(product: Product, group: GroupOp) -> list[Fused] | None:
     """The stages of ``group`` over the loops of the product; None where one goes another way."""
     made, found = {product.result: product.total.form}, list[Fused]()
     for stage in _only_elementwise(group):
+        if stage.is_dynamic:
+            return None
         places = [stage.form(source, map) for _, source, map in stage.reads() if source is product.result]
-        axes = _axes(places[0], product.extents[:3], stage.sizes) if places else None
+        sizes = {loop: fixed(size) for loop, size in stage.sizes.items()}
+        axes = _axes(places[0], product.extents[:3], sizes) if places else None
         if axes is None:
             return None
         reads = dict[BlockArgument, Form | None]()
         for argument, source, map in stage.reads():
-            form = _over(stage.form(source, map), axes, stage.sizes)
+            form = _over(stage.form(source, map), axes, sizes)
             if form is None or made.get(source, form) != form:
                 return None
             reads[argument] = None if source in made else form
-        written = _over(stage.form(stage.result, stage.maps[-1]), axes, stage.sizes)
+        written = _over(stage.form(stage.result, stage.maps[-1]), axes, sizes)
         if written is None:
             return None
         made[stage.result] = written

@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.lowering._tile.bodies import Bodies
+from fxc.passes.lowering._tile.dynamic import fixed
 from fxc.passes.lowering._tile.loops import Carried, Span, loop, nested, share, strips
 from fxc.passes.lowering._tile.online import Pair, Piece, pair_of
 from fxc.passes.lowering._tile.plans import Nest, Plan
@@ -45,9 +46,9 @@ class RowWriter:
     def held(self, part: SSAValue | None) -> None:
         """One vector has the whole row: all nests are in its scope."""
         w, lane = self.writer, self.plan.row_loop()
-        if lane is None or self.plan.sizes[lane] > self.lanes:
+        if lane is None or fixed(self.plan.sizes[lane]) > self.lanes:
             raise VerifyException("#tile.schedule: a row is held only where all passes have the same loop, and a vector has it")
-        axis, size, place = Axis(lane, self.lanes), self.plan.sizes[lane], w.index(0)
+        axis, size, place = Axis(lane, self.lanes), fixed(self.plan.sizes[lane]), w.index(0)
         scope = Scope(w.scopes[-1].block, {lane: place})
         if size < self.lanes:
             scope.bounds = {lane: (place, w.index(size))}
@@ -84,7 +85,7 @@ class RowWriter:
 
     def _pair(self, pair: Pair, lane: int) -> None:
         w, bodies = self.writer, self.bodies
-        size, length = self.plan.sizes[lane], self.piece
+        size, length = fixed(self.plan.sizes[lane]), self.piece
         totals = [bodies.identity(stage).ssa for stage in (pair.first, pair.second)]
         whole = size // length * length
         if whole:
@@ -162,7 +163,7 @@ class RowWriter:
 def span_of(plan: Plan, writer: Writer, number: int, part: SSAValue | None) -> Span:
     """All of loop ``number``, or what ``part`` has of it."""
     if plan.cut is None or plan.cut.loop != number:
-        return Span(None, plan.sizes[number])
+        return Span(None, fixed(plan.sizes[number]))
     return share(writer, part, plan.cut.length, plan.sizes[number])
 
 
