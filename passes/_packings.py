@@ -21,6 +21,7 @@ from fxc.dialects.torch_ops.traits import is_convolution
 from fxc.dialects.types import VALUE
 from fxc.dialects.values import NONE, Tree, enum_attr, float_attr, int_attr, str_attr
 from fxc.passes._insertion import insert_call, result_types
+from fxc.passes._layouts import is_channels_last
 from fxc.passes._matrix_products import insert, is_transpose, only_user
 
 ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, float]]] = MappingProxyType(
@@ -114,16 +115,9 @@ def weight_of(op: TorchOp) -> Tree | None:
 
 def channels_last(ctx: FxcContext, image: SSAValue, before: Operation) -> SSAValue:
     """``image``, copied where its channels are not next to each other."""
-    if is_channels_last(image):
+    if is_channels_last(image.type):
         return image
     return insert_call(ctx, "aten.clone.default", [image], before, {"memory_format": enum_attr("channels_last")})
-
-
-def is_channels_last(image: SSAValue) -> bool:
-    assert isinstance(image.type, TensorType)
-    _, channels, height, width = sizes = image.type.get_shape()
-    steps = types.strides(image.type) or types.contiguous_strides(sizes)
-    return tuple(steps) == (channels * height * width, 1, width * channels, channels)
 
 
 def activation_after(op: TorchOp) -> TorchOp | None:

@@ -84,10 +84,10 @@ def _run_or_none(module: ModuleOp) -> Callable[[], Any] | None:
         else:
             state[name] = seeded.value(type)
     with torch.no_grad():
-        function = to_fx(Program(module, state))
         try:
+            function = to_fx(Program(module, state))
             function(*inputs)
-        except KernelError:
+        except (KernelError, RuntimeError):  # PyTorch raises the second where this machine lacks what an operator needs
             return None
     return torch.no_grad()(lambda: function(*inputs))
 

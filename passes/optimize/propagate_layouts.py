@@ -46,6 +46,7 @@ from fxc.dialects.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.values import enum_attr
 from fxc.passes._insertion import insert_call
+from fxc.passes._layouts import is_image, is_only_channels_last
 from fxc.passes._memory import writes_anything
 from fxc.passes._statistics import count
 
@@ -104,18 +105,18 @@ class _Propagation:
     def copy(self, op: TorchOp) -> None:
         """A copy of an image in channels_last, back or into it."""
         [source], [result] = op.operands, op.results
-        if is_channels_last(source.type):
+        if is_only_channels_last(source.type):
             self.last[result] = source
-        elif is_channels_last(result.type) and (there := self.last.get(source)) is not None:
+        elif is_only_channels_last(result.type) and (there := self.last.get(source)) is not None:
             result.replace_all_uses_with(there)
-        elif is_channels_last(result.type):
+        elif is_only_channels_last(result.type):
             self.last.setdefault(source, result)
 
     def may_change(self, op: TorchOp) -> bool:
         """Whether all images that ``op`` reads are there in channels_last, and one of them is not read so yet."""
-        images = [value for value in op.operands if _is_image(value.type)]
+        images = [value for value in op.operands if is_image(value.type)]
         return any(value in self.last for value in images) and all(
-            value in self.last or is_channels_last(value.type) or _is_small(value, images) for value in images
+            value in self.last or is_only_channels_last(value.type) or _is_small(value, images) for value in images
         )
 
     def change(self, op: TorchOp) -> None:
@@ -152,18 +153,6 @@ class _Propagation:
         Rewriter.erase_op(op)
 
 
-def _is_image(type: Attribute) -> bool:
-    return isinstance(type, TensorType) and len(type.get_shape()) == 4 and all(isinstance(n, int) for n in types.sizes(type))
-
-
-def is_channels_last(type: Attribute) -> bool:
-    """Whether the elements of a tensor of images lie pixel by pixel, and in no other order as well."""
-    if not isinstance(type, TensorType) or not _is_image(type):
-        return False
-    _, channels, height, width = type.get_shape()
-    return types.strides(type) == (channels * height * width, 1, width * channels, channels)
-
-
 def _is_small(value: SSAValue, images: Sequence[SSAValue]) -> bool:
     """Whether ``value`` is stretched to the size of another image: a bias."""
     assert isinstance(value.type, TensorType)
@@ -176,7 +165,7 @@ def _is_same_or_last(old: Attribute, new: Attribute) -> bool:
     """Whether ``new`` is ``old``, or the contiguous ``old`` in channels_last."""
     if old == new:
         return True
-    if not isinstance(old, TensorType) or not isinstance(new, TensorType) or not is_channels_last(new):
+    if not isinstance(old, TensorType) or not isinstance(new, TensorType) or not is_only_channels_last(new):
         return False
     same = old.get_shape() == new.get_shape() and old.element_type == new.element_type
     return same and types.strides(old) is None
