@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SHELL := /bin/bash
 
-.PHONY: demo test test-opinfo test-kernels lint format bench bench-gpu clean bench-cpu
+.PHONY: demo test test-all test-opinfo test-kernels lint format bench bench-gpu clean bench-cpu
 
 # GPT-2 and ConvNeXt become text, go through the pipeline, come back as FX graphs, and equal eager.
 demo: $(READY)
@@ -16,6 +16,10 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 	$(BIN)/lit -q lit_tests
+
+# The same, with all cases of the tests of which a share runs there.
+test-all: $(READY)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --all-cases
 
 # All of PyTorch's operator samples instead of the fraction that `make test` runs.
 test-opinfo: $(READY)

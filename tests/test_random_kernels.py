@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -23,15 +23,6 @@ KERNELS = "fuse{reductions=true},convert-fusion-to-linalg,schedule,tile"
 def kernels_for(engine: str) -> str:
     """Triton has no vectors of any length, which rows of a CPU may be."""
     return f'set-target{{to="{"cuda:sm_90" if engine == "simulator" else "cpu"}"}},{KERNELS}'
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """The interpreter's many small operations only wait for each other on more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def program(function: Callable[..., Any], *arguments: torch.Tensor) -> fxc.Program:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,7 +9,6 @@ import torch
 from torch._decomp import decomposition_table
 from torch._subclasses.functional_tensor import dispatch_functionalize
 from torch.fx import GraphModule
-from torch.fx.experimental.proxy_tensor import make_fx
 from xdsl.dialects.builtin import FunctionType, TupleType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region, SSAValue
@@ -23,6 +21,7 @@ from fxc.dialects.values import NoneValueAttr
 from fxc.errors import FxcError
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
+from fxc.semantics.record import record
 from fxc.semantics.targets import resolve_operator
 from fxc.semantics.tensors import FakeWorld
 
@@ -62,10 +61,8 @@ def _rules(operators: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
 
 def _trace(run: Callable[..., Any], fakes: list[Any], rules: dict[Any, Callable[..., Any]], world: FakeWorld) -> GraphModule:
     """The graph of ``run``: composite operators and those with a rule give way to what they call."""
-    mode = "symbolic" if world.is_symbolic else "fake"
-    with warnings.catch_warnings(), torch.no_grad(), world.mode:
-        warnings.simplefilter("ignore")
-        graph = make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes)
+    with torch.no_grad():
+        graph = record(run, fakes, world, rules)
     graph.graph.eliminate_dead_code()
     return graph
 

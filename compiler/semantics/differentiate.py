@@ -6,14 +6,12 @@ gradients were asked for is the forward, what ran after is the backward. No form
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_functionalize
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, FunctionType
@@ -29,9 +27,10 @@ from fxc.dialects.types import BoolType, FloatType
 from fxc.errors import FxcError
 from fxc.semantics import autograd_functions
 from fxc.semantics.call_key import call_key
-from fxc.semantics.functional_rules import FUNCTIONAL, Rules
+from fxc.semantics.functional_rules import FUNCTIONAL
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
+from fxc.semantics.record import graph_so_far, record
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import first_line
 
@@ -83,7 +82,7 @@ class Differentiator:
                 given = {i: value.detach().requires_grad_() for i, value in given.items()}
             with torch.enable_grad():
                 results = tree_leaves(list(self.interpreter.op(op, dict(zip(operands, own, strict=True)))))
-                names[:] = [node.name for node in _traced_graph().nodes]
+                names[:] = [node.name for node in graph_so_far().nodes]
                 used[:] = [i for i in given if isinstance(results[i], torch.Tensor) and results[i].requires_grad]
                 gradients: Sequence[Any] = [None] * len(wanted)
                 if used:
@@ -93,9 +92,9 @@ class Differentiator:
             return results, list(gradients)
 
         fakes = [world.fake(value.type) for value in operands] + [world.fake(type) for type in cotangents.values()]
-        joint = _joint(run, fakes, world)
+        joint = record(run, fakes, world)
         if any(map(_is_mutable, joint.graph.nodes)):  # autograd writes to tensors that it has just made
-            joint = _joint(dispatch_functionalize(run, FunctionalTensorMode()), fakes, world, FUNCTIONAL)
+            joint = record(dispatch_functionalize(run, FunctionalTensorMode()), fakes, world, FUNCTIONAL)
         if not used:
             return Vjp(None, None, (), (), (), (), ())
         return _Split(op, operands, joint, set(names), world).vjp(list(cotangents), used, wanted)
@@ -120,9 +119,9 @@ class Differentiator:
             return [*results, *(t for r, t in zip(results, moved, strict=True) if _is_floating(r))]
 
         fakes = [world.fake(value.type) for value in operands] + [world.fake(operands[i].type) for i in wanted]
-        graph = _joint(run, fakes, world)
+        graph = record(run, fakes, world)
         if any(map(_is_mutable, graph.graph.nodes)):
-            graph = _joint(torch.func.functionalize(run), fakes, world, FUNCTIONAL)
+            graph = record(torch.func.functionalize(run), fakes, world, FUNCTIONAL)
         nodes = list(graph.graph.nodes)
         graph = _extract(graph, [node for node in nodes if node.op == "placeholder"], nodes[-1].args[0])
         function, declarations = _function(graph, world)
@@ -233,19 +232,6 @@ def _explained(op: Operation, trace: Callable[[], Any]) -> Any:
         raise VerifyException(f"{op.name} cannot be differentiated: {error.message}") from error
     except Exception as error:
         raise VerifyException(f"{op_text(op, 80)} cannot be differentiated: {first_line(error)}") from error
-
-
-def _joint(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rules: Rules | None = None) -> GraphModule:
-    mode = "symbolic" if world.is_symbolic else "fake"
-    with warnings.catch_warnings(), world.mode:
-        warnings.simplefilter("ignore")
-        return make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes)
-
-
-def _traced_graph() -> Graph:
-    mode = get_proxy_mode()
-    assert mode is not None
-    return mode.tracer.graph
 
 
 def _is_floating(tensor: torch.Tensor) -> bool:

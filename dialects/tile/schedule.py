@@ -32,8 +32,8 @@ class ScheduleAttr(ParametrizedAttribute):
 
     Left out where they change nothing:
 
-    ``tile``    lanes along a second loop, that in which operands lie side by side which the first strides through: these are
-                loaded in their own order and transposed. Elementwise kernels only
+    ``tile``    lanes along a second loop: that in which operands lie side by side which the first strides through (these are
+                loaded in their own order and transposed), else the next one outwards. Elementwise kernels only
     ``parts``   in how many parts what is reduced is cut. Each is a program of its own, and a second kernel combines them
     ``form``    how an inner kernel goes through a row several times. "looped": from memory each time. "held": a vector has
                 the whole row, which is loaded once. "stored": what several passes compute of an element is computed once and

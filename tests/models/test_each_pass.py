@@ -112,6 +112,7 @@ def test_without_a_pass(start: str, name: str) -> None:
         assert_eagers(prepared(start, name, pipeline), name)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("pass_name", available())
 @pytest.mark.parametrize(("start", "name"), CASES)
 def test_a_pass(start: str, name: str, pass_name: str) -> None:

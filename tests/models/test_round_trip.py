@@ -29,6 +29,7 @@ def read_back(program: Program, text: str) -> Program:
     return parsed
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_graph_comes_back_from_text(case: tuple[str, bool, str]) -> None:
     captured = capture_of(*case)
@@ -43,6 +44,7 @@ def test_graph_comes_back_from_text(case: tuple[str, bool, str]) -> None:
     assert_same_state(captured, graph, parsed)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", OTHER_FORMS, ids=case_name)
 def test_other_forms_of_text(case: tuple[str, bool, str]) -> None:
     """Names need no locations, and MLIR's generic form says the same."""

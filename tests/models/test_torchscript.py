@@ -15,6 +15,7 @@ from fxc.context import new_context
 from tests.models.zoo import ZOO, load
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_inference(name: str) -> None:
     model, inputs = load(name)
@@ -23,6 +24,7 @@ def test_inference(name: str) -> None:
         torch.testing.assert_close(fxc.to_fx(program)(*inputs), model(*inputs))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_training(name: str) -> None:
     train(*load(name))

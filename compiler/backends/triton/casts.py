@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType
+from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from fxc.backends.triton.spelling import bits, element_type, is_bool
@@ -51,6 +51,8 @@ def cast(writer: Writer, op: Operation) -> str | None:
     if kind == "fptoui":
         width = bits(element_type(result))
         return f"{value}.to(tl.uint{width}).to({target}, bitcast=True)"
+    if kind == "index_cast" and not isinstance(source.type, VectorType):
+        return f"tl.cast({value}, {target})"  # what a loop counts is a Python number in Triton's interpreter
     return f"{value}.to({target})"
 
 

@@ -211,6 +211,7 @@ _FUNCTIONS: dict[str, Any] = {
     "reshape": lambda value, shape: value.with_data(value.data.reshape(-1, *shape)),
     "permute": lambda value, dims: value.with_data(value.data.permute(0, *(dim + 1 for dim in dims))),
     "where": _where,
+    "cast": lambda value, dtype: value.to(dtype) if isinstance(value, Block) else scalar(value, dtype),
     "maximum": _extreme(torch.maximum, torch.fmax),
     "minimum": _extreme(torch.minimum, torch.fmin),
     "max": lambda value, axis: value.with_data(value.data.amax(axis + 1)),

@@ -101,7 +101,7 @@ tile.kernel @layer_norm(%p: !tile.ptr<f32> {tile.access = "read", tile.elements 
 // CHECK-NEXT:  def ways(p, out):
 // CHECK-NEXT:      i = tl.program_id(0).to(tl.int64)
 // CHECK-NEXT:      n = tl.load(p + i)
-// CHECK-NEXT:      rounds = n.to(tl.int64)
+// CHECK-NEXT:      rounds = tl.cast(n, tl.int64)
 // CHECK-NEXT:      a = tl.full((), 1, tl.int64)
 // CHECK-NEXT:      b = tl.full((), 0, tl.int64)
 // CHECK-NEXT:      for k in range(tl.full((), 0, tl.int64), rounds):

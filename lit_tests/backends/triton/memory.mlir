@@ -118,7 +118,7 @@ tile.kernel @histogram(%p: !tile.ptr<i64> {tile.access = "read", tile.elements =
 // CHECK-NEXT:  def words(out):
 // CHECK-NEXT:      i = tl.program_id(0)
 // CHECK-NEXT:      start = i * 128
-// CHECK-NEXT:      start64 = start.to(tl.int64)
+// CHECK-NEXT:      start64 = tl.cast(start, tl.int64)
 // CHECK-NEXT:      first = start64 + 5000000000000
 // CHECK-NEXT:      firsts = tl.full((128,), first, tl.int64)
 // CHECK-NEXT:      lanes = tl.arange(0, 128).to(tl.int64)

@@ -324,6 +324,21 @@ builtin.module attributes {fxc.target = #target.gpu} {
 
 // -----
 
+/// A block of a GPU has several rows, where one is short.
+// CHECK-LABEL: func.func @short_rows_on_gpu
+// CHECK:         tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 64, unroll = 1, block = 1024, tile = 16>]
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @short_rows_on_gpu(%x: tensor<8x512x49xf32>, %b: tensor<512x1xf32>) {
+    %s = fusion.group ({
+      %a = torch.aten.add.Tensor(%x, %b) : (tensor<8x512x49xf32>, tensor<512x1xf32>) -> tensor<8x512x49xf32>
+      fusion.yield %a : tensor<8x512x49xf32>
+    }) -> tensor<8x512x49xf32>
+    fx.output(%s) : (tensor<8x512x49xf32>) -> ()
+  }
+}
+
+// -----
+
 /// A row that registers have not is gone through in blocks, online.
 // CHECK-LABEL: func.func @long_on_gpu
 // CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 2048, unroll = 1, block = 1, piece = 2048, form = "online">]

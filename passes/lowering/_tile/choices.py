@@ -77,6 +77,8 @@ def _schedule(kind: str, stages: Sequence[Stage], target: TargetAttr) -> Schedul
         return ScheduleAttr.of(
             kind, numbers, side, 1, max(block, side * side) if isinstance(target, CpuAttr) else side * side, tile=side
         )
+    if kind == "elementwise" and isinstance(target, GpuAttr) and (short := _short_rows(stages)) is not None:
+        return ScheduleAttr.of(kind, numbers, short, 1, block, tile=block // short)
     if kind != "inner":
         return ScheduleAttr.of(kind, numbers, lanes, unroll, block)
     return (_row_on_gpu if isinstance(target, GpuAttr) else _row_on_cpu)(stages, target, lanes, unroll, block)
@@ -183,6 +185,14 @@ def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
         if sides and 2 * min(size for size in sides if isinstance(size, int)) >= side:
             return side
     return 1
+
+
+def _short_rows(stages: Sequence[Stage]) -> int | None:
+    """Lanes of a block of several rows, where half a block of one would be idle; None where a row fills a block."""
+    plans = [Plan(run, {}) for run in runs_of(stages)]
+    rows = [plan.sizes[plan.rows[-1]] if plan.second_loop() is not None else LARGEST for plan in plans]
+    longest = max((size for size in rows if isinstance(size, int)), default=LARGEST)
+    return _power(longest) if 2 * _power(longest) <= SMALLEST else None
 
 
 def _innermost(stages: Sequence[Stage]) -> int:

@@ -74,6 +74,13 @@ class Plan:
     def reductions(self) -> list[Stage]:
         return [stage for nest in self.nests for stage in nest.reductions]
 
+    def second_loop(self) -> int | None:
+        """The loop along the second side of tiles: a turned one, else the last but the innermost; None where there is none."""
+        turned = self.turned_loop()
+        if turned is not None or len(self.rows) < 2:
+            return turned
+        return self.rows[-2] if isinstance(self.sizes[self.rows[-2]], int) else None
+
     def turned_loop(self) -> int | None:
         """Of the rows, the loop along which the most lies side by side that the innermost goes through in steps."""
         if not self.rows:

@@ -33,14 +33,15 @@ class Programs:
         self.turned: Axis | None = None
         if kind != "inner" and plan.rows:
             self.lane = Axis(plan.rows[-1], lanes)
-            second = plan.turned_loop() if tile > 1 else None
+            second = plan.second_loop() if tile > 1 else None
             self.turned = None if second is None else Axis(second, tile)
         axes = [axis for axis in (self.turned, self.lane) if axis is not None]
         self.outer = [row for row in plan.rows if all(row != axis.loop for axis in axes)]
-        self.band = tile * max(math.isqrt(block) // tile, 1) if self.turned is not None else 1
+        many = block > math.prod(axis.lanes for axis in axes)
+        self.band = tile * (max(math.isqrt(block) // tile, 1) if many else 1) if self.turned is not None else 1
         self.bands = ceildiv(plan.sizes[self.turned.loop], self.band) if self.turned is not None else 1
         self._chunks(block // self.band, block if kind == "inner" else None)
-        self.is_block = self.unroll == 1 and self.rows == 1 and block <= math.prod(axis.lanes for axis in axes)
+        self.is_block = self.unroll == 1 and self.rows == 1 and not many
         self.groups = ceildiv(plan.count(self.outer), self.rows)
         self.radices = (plan.cut.count if plan.cut is not None else 1, self.groups, self.bands, self.chunks)
         unknown, known = product(self.radices)
