@@ -74,6 +74,11 @@ def _is_masked(op: Operation) -> bool:
     return isinstance(op, (LoadOp, StoreOp)) and op.mask is not None
 
 
+def _masks_a_store(mask: SSAValue) -> bool:
+    users = [use.operation for use in mask.uses]
+    return any(isinstance(op, StoreOp) or (isinstance(op, arith.AndIOp) and _masks_a_store(op.result)) for op in users)
+
+
 def _has_static_stride(op: Operation) -> bool:
     return isinstance(op, (LoadOp, StoreOp)) and bool(op.static_strides.get_values()) and isinstance(op.strides()[-1], int)
 
@@ -96,7 +101,10 @@ MUTATIONS: Mapping[str, tuple[Callable[[Operation], bool], Callable[[Operation],
         "no mask": (_is_masked, _without_mask),
         "mask from 1 later": (lambda op: isinstance(op, MaskOp), lambda op: _shift(op, 0, 1)),
         "mask to 1 less": (lambda op: isinstance(op, MaskOp), lambda op: _shift(op, 1, -1)),
-        "mask to 1 more": (lambda op: isinstance(op, MaskOp), lambda op: _shift(op, 1, 1)),
+        "mask to 1 more": (
+            lambda op: isinstance(op, MaskOp) and _masks_a_store(op.result),  # what is loaded too much may be there
+            lambda op: _shift(op, 1, 1),
+        ),
         "loop from a step later": (lambda op: isinstance(op, scf.ForOp), lambda op: _shift_by_step(op, 0, arith.AddiOp)),
         "loop to a step less": (lambda op: isinstance(op, scf.ForOp), lambda op: _shift_by_step(op, 1, arith.SubiOp)),
         "loop to a step more": (lambda op: isinstance(op, scf.ForOp), lambda op: _shift_by_step(op, 1, arith.AddiOp)),

@@ -188,6 +188,7 @@ def test_other_lanewise_ops(target) -> None:
 REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "xor")
 
 
+@pytest.mark.share(2)
 @TARGET
 @pytest.mark.parametrize("kind", REDUCTIONS)
 def test_reductions(kind: str, target) -> None:

@@ -94,12 +94,14 @@ def test_gradients(family: str) -> None:
     assert gradcheck(graph, inputs)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family not in NO_SECOND])
 def test_second_derivatives(family: str) -> None:
     graph, inputs = compiled(family, TWICE)
     assert gradgradcheck(graph, inputs)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family not in NO_SECOND])
 def test_second_derivatives_are_right_or_refused(family: str) -> None:
     """Gradients that were not made to be differentiated again may be, where that is the same."""

@@ -124,6 +124,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("shape", [(5, 33), (16, 64), (3, 1), (1, 50), (4, 3, 20)])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name: str, shape: Sequence[int]) -> None:

@@ -167,6 +167,7 @@ def test_kernels_of_derivatives(case: Case, dtype: torch.dtype) -> None:
     assert sum(isinstance(module, KernelLaunch) for module in graphs[0].modules()) <= 2
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("route", ["torch.compile", "fxc.compile"])
 def test_numbers(case: Case, dtype: torch.dtype, route: str) -> None:
     inputs, again, exact = (arguments(case, dtype) for _ in range(3))

@@ -22,6 +22,7 @@ def frozen(name: str, rest: str = "") -> tuple[Program, torch.nn.Module, tuple[o
     return fxc.run_passes(fxc.capture(model, inputs), FROZEN + rest), model, inputs
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_values(name: str) -> None:
     program, model, inputs = frozen(name, ",torchscript{gradients=false}")

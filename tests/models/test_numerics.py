@@ -54,7 +54,7 @@ def assert_same_step(function: Callable[..., Any], model: nn.Module, inputs: tup
     torch.testing.assert_close(new_state, state)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_pipelines(case: tuple[str, bool, str]) -> None:
     model, inputs = model_of(*case[:2])
@@ -96,7 +96,7 @@ def gradients(function: Callable[..., Any], model: nn.Module, inputs: tuple[Any,
         return {"result": result, "grads": {k: g for k, g in grads.items() if g is not None}, "buffers": buffers}
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("case", MODES, ids=case_name)
 def test_gradients_of_compile(case: tuple[str, bool, str]) -> None:
     model, inputs = model_of(*case[:2])

@@ -40,6 +40,7 @@ RECURRENT = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_layers(name: str, dtype: torch.dtype) -> None:

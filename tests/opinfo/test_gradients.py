@@ -9,9 +9,9 @@ import pytest
 from tests.opinfo.gradients import Differentiated, check_operator
 from tests.opinfo.suite import LEFT_OUT, operators, summary
 
-SHARE = 120
+SHARE = 240
 """One sample of so many runs here."""
-GROUPS = 8
+GROUPS = 4
 
 KNOWN = {
     "zero_/complex128/0": "functionalization makes it aten.zero, which has no derivative for complex numbers",
