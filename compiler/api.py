@@ -150,7 +150,11 @@ def _in_modes(model: Any, modes: Mapping[str, bool]) -> Iterator[None]:
 
 def compile_graph(graph: GraphModule, options: Options) -> Callable[..., Any]:
     """An FX graph after the pipeline that ``options`` name, as a function: what torch.compile's backend does to each graph."""
-    program = import_fx(graph)
+    return compile_program(import_fx(graph), options)
+
+
+def compile_program(program: Program, options: Options) -> Callable[..., Any]:
+    """The same of a graph as a program, which is changed."""
     run_pipeline_on(program, pipeline_for(AOT, options), options)
     return runnable(program, cuda_graphs=options.cuda_graphs)
 

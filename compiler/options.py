@@ -22,10 +22,11 @@ class Options:
     of refusing them, and holds the ``cache_size`` plans used last. ``target``: the machine to make kernels for, ``host``,
     ``cuda`` or a preset of ``fxc.dialects.target``, of which ``interpret`` is the reference interpreter; without it
     PyTorch's own kernels run, and for a machine that is not here the reference interpreter. ``freeze``: for inference with
-    the weights of this moment, which are folded and packed, once. ``autotune``: kernels of a GPU find out there how they run
-    fastest, which is kept on disk. ``cuda_graphs``: what a call starts on a GPU is recorded once, and started again as one
-    piece. ``move_inputs``: inputs on another device than in the example are copied to that one, not refused. ``passes``:
-    passes of your own that the pipeline names: classes, or Python files with one pass each.
+    the weights of this moment, which are folded and packed, once; ``torch.compile`` does so where gradients are off, and
+    again for weights that it gets later. ``autotune``: kernels of a GPU find out there how they run fastest, which is kept
+    on disk. ``cuda_graphs``: what a call starts on a GPU is recorded once, and started again as one piece. ``move_inputs``:
+    inputs on another device than in the example are copied to that one, not refused. ``passes``: passes of your own that the
+    pipeline names: classes, or Python files with one pass each.
     """
 
     pipeline: str | None = None

@@ -144,5 +144,5 @@ TRAINING = Flow(
 )
 """What ``fxc.compile(training=True)`` runs. Kernels know no autograd, so no op that may be in one is left to it."""
 
-AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{INFERENCE.kernels}")
+AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{INFERENCE.kernels}", frozen="canonicalize,freeze")
 """What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward: gradients are taken already."""

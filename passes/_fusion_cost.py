@@ -60,7 +60,7 @@ class Extent:
 class CostModel:
     """Numbers of a machine. ``programs``: how many rows keep it busy. ``small``: elements that are too few for a program of
     their own. ``values``: how many tensors a kernel has room for. ``rate``: operations, and ``bandwidth``: bytes of memory, a
-    nanosecond. ``launch``: nanoseconds that a kernel costs whatever it does."""
+    nanosecond. ``launch``: nanoseconds that a kernel costs whatever it does. ``lone``: some operators are kernels alone."""
 
     programs: int
     small: int
@@ -68,6 +68,7 @@ class CostModel:
     rate: float
     bandwidth: float
     launch: float
+    lone: bool
 
     @classmethod
     def of(cls, target: TargetAttr) -> CostModel:
@@ -77,12 +78,12 @@ class CostModel:
         if isinstance(target, CpuAttr):
             threads = target.threads.value.data
             rate = 2 * target.lanes() * clock / 1000
-            return cls(
-                max(16, 4 * threads), target.l1.value.data // 8, MOST_VALUES, rate * threads, bandwidth * threads, launch
-            )
+            programs, small = max(16, 4 * threads), target.l1.value.data // 8
+            return cls(programs, small, MOST_VALUES, rate * threads, bandwidth * threads, launch, lone=True)
         processors, most = target.multiprocessors.value.data, target.max_threads.value.data
         rate = processors * target.units.value.data * clock / 1000
-        return cls(processors, 4 * most, min(MOST_VALUES, target.registers.value.data // most), rate, bandwidth, launch)
+        values = min(MOST_VALUES, target.registers.value.data // most)
+        return cls(processors, 4 * most, values, rate, bandwidth, launch, lone=False)
 
     def objection(self, producer: Extent, consumer: Extent, *, stored: bool) -> str | None:
         """The rule that forbids one kernel for both. ``stored``: others read what ``producer`` gives to ``consumer``."""

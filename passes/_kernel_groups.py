@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import gathered_argument, is_concatenation, is_split, operations
+from fxc.dialects.torch_ops.traits import gathered_argument, is_concatenation, is_lone_kernel, is_split, operations
 from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
 from fxc.passes._fusion_cost import ROOM, WORK, CostModel, Extent
 from fxc.passes.autodiff._functions import copy_op
@@ -115,7 +115,7 @@ class KernelGroups(Groups):
 
     def is_group(self, members: Sequence[Operation]) -> bool:
         computed = [op for op in members if not is_view(op)]
-        return len(computed) > 1 or any(operations(op) > 1 for op in computed)
+        return len(computed) > 1 or any(operations(op) > 1 or (self.model.lone and is_lone_kernel(op)) for op in computed)
 
     def joins(self, op: Operation) -> bool:
         return False

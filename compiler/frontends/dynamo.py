@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 
 def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
-    """The backend: ``options`` are fields of ``fxc.Options``. Forward, backward and inference graphs run the same pipeline."""
-    from fxc.api import compile_graph, run_options
+    """The backend: ``options`` are fields of ``fxc.Options``. Forward, backward and inference graphs run the same pipeline.
+
+    With ``freeze``, graphs that are compiled where gradients are off have their weights frozen; the others are as ever.
+    """
+    from fxc.api import compile_graph, compile_program, run_options
+    from fxc.frontends.frozen_graph import FrozenGraph
 
     chosen = run_options(options)
+    thawed = replace(chosen, freeze=False)
 
     def compile_boxed(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        return make_boxed_func(compile_graph(aot_graph, chosen))
+        return make_boxed_func(compile_graph(aot_graph, thawed))
 
-    return aot_autograd(fw_compiler=compile_boxed)(graph, inputs)  # type: ignore[no-any-return]
+    def freeze_boxed(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        made = FrozenGraph(aot_graph, _weights(), lambda program: compile_program(program, chosen), chosen.cache_size)
+        return make_boxed_func(made)
+
+    inference = freeze_boxed if chosen.freeze else compile_boxed
+    return aot_autograd(fw_compiler=compile_boxed, inference_compiler=inference)(graph, inputs)  # type: ignore[no-any-return]
+
+
+def _weights() -> list[int]:
+    """Of the graph that AOTAutograd is compiling, the inputs that are the model's own and are not written."""
+    metadata = TracingContext.get().fw_metadata
+    assert metadata is not None
+    return [i for i in metadata.static_input_indices if not metadata.input_info[i].mutates_data]

@@ -24,8 +24,10 @@ func.func @softmax(%x: tensor<64x256xf32>) {
 
 /// Reductions that keep other dimensions, of a square too.
 // CHECK-LABEL: func.func @rows
-// CHECK-NEXT:    %c = torch.aten.sum.dim_IntList(%x, [0], true)
-// CHECK-NEXT:    %e = fusion.group
+// CHECK-NEXT:    %c = fusion.group
+// CHECK-NEXT:      torch.aten.sum.dim_IntList(%x, [0], true)
+// CHECK-NEXT:      fusion.yield
+// CHECK:         %e = fusion.group
 // CHECK-NOT:       [0]
 // CHECK:         fx.output
 // WHY:           remark: fuse: rows: two reductions that keep other dimensions: %c = aten.sum.dim_IntList (in @rows), %e = aten.mul.Tensor (in @rows)
@@ -75,8 +77,10 @@ func.func @small(%x: tensor<16x16xf32>) {
 
 /// What is reduced is broadcast over more than it was reduced from.
 // CHECK-LABEL: func.func @domain
-// CHECK-NEXT:    %s = torch.aten.sum.dim_IntList
-// CHECK-NEXT:    %n = fusion.group
+// CHECK-NEXT:    %s = fusion.group
+// CHECK-NEXT:      torch.aten.sum.dim_IntList
+// CHECK-NEXT:      fusion.yield
+// CHECK:         %n = fusion.group
 // WHY:           remark: fuse: domain: one reduces, and the other has other loops than what is reduced: %s = aten.sum.dim_IntList (in @domain)
 func.func @domain(%x: tensor<8x64xf32>, %y: tensor<4096x64xf32>) {
   %s = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<8x64xf32>) -> tensor<64xf32>
@@ -312,10 +316,10 @@ func.func @small_siblings(%x: tensor<8x8xf32>, %p: tensor<8x8xf32>, %q: tensor<8
 // CHECK-LABEL: func.func @other_siblings
 // CHECK-NOT:     fusion.group
 // CHECK:         fx.output
-// WHY:           remark: fuse: rows: two reductions that keep other dimensions: %m = aten.amax.default (in @other_siblings), %s = aten.sum.dim_IntList
+// WHY:           remark: fuse: rows: two reductions that keep other dimensions: %m = aten.amax.default (in @other_siblings), %s = aten.amin.default
 func.func @other_siblings(%x: tensor<64x256xf32>) {
   %m = torch.aten.amax.default(%x, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
-  %s = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<64x256xf32>) -> tensor<256xf32>
+  %s = torch.aten.amin.default(%x, [0]) : (tensor<64x256xf32>) -> tensor<256xf32>
   fx.output((%m, %s)) : (tensor<64xf32>, tensor<256xf32>) -> ()
 }
 
@@ -344,7 +348,7 @@ func.func @uncovered(%x: tensor<4xcomplex<f32>>, %y: tensor<4xf32>, %f: !torch.f
 func.func @effects(%x: tensor<64x256xf32>) {
   %a = torch.aten.neg.default(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
   %w = torch.aten.zero_.default(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
-  %s = torch.aten.sum.dim_IntList(%a, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
+  %s = torch.aten.amax.default(%a, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
   fx.output((%s, %w)) : (tensor<64xf32>, tensor<64x256xf32>) -> ()
 }
 
@@ -360,4 +364,37 @@ func.func @cycle(%x: tensor<64x256xf32>) {
   %s = torch.aten.cumsum.default(%a, 0) : (tensor<64x256xf32>) -> tensor<64x256xf32>
   %c = torch.aten.mul.Tensor(%a, %s) : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<64x256xf32>
   fx.output((%c,)) : (tensor<64x256xf32>) -> ()
+}
+
+// -----
+
+/// Some operators a CPU computes faster than PyTorch does where they are alone too: sums, gathers, copies in another order.
+// CHECK-LABEL: func.func @alone
+// CHECK-NEXT:    %m = torch.aten.amax.default
+// CHECK-NEXT:    %s = fusion.group ({
+// CHECK-NEXT:      torch.aten.sum.dim_IntList
+// CHECK-NEXT:      fusion.yield
+// CHECK-NEXT:    }) -> tensor<64xf32>
+// CHECK-NEXT:    %c = fusion.group ({
+// CHECK-NEXT:      torch.aten.t.default
+// CHECK-NEXT:      torch.aten.clone.default
+// CHECK-NEXT:      fusion.yield
+func.func @alone(%x: tensor<64x256xf32>, %y: tensor<32x16xf32>) {
+  %m = torch.aten.amax.default(%y, [1]) : (tensor<32x16xf32>) -> tensor<32xf32>
+  %s = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
+  %t = torch.aten.t.default(%y) : (tensor<32x16xf32>) -> tensor<16x32xf32, #torch.meta<strides = [1, 16]>>
+  %c = torch.aten.clone.default(%t, memory_format = torch.contiguous_format) : (tensor<16x32xf32, #torch.meta<strides = [1, 16]>>) -> tensor<16x32xf32>
+  fx.output((%m, %s, %c)) : (tensor<32xf32>, tensor<64xf32>, tensor<16x32xf32>) -> ()
+}
+
+// -----
+
+/// On a GPU PyTorch's own are as fast.
+// CHECK-LABEL: func.func @alone_on_gpu
+// CHECK-NEXT:    %s = torch.aten.sum.dim_IntList
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @alone_on_gpu(%x: tensor<64x256xf32>) {
+    %s = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
+    fx.output((%s,)) : (tensor<64xf32>) -> ()
+  }
 }

@@ -1,0 +1,67 @@
+"""Inference graphs of ``torch.compile`` with frozen weights: Dynamo passes the weights with every call, and may pass others."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+
+from fxc.dialects.values import str_attr
+from fxc.frontends.fx import import_fx
+from fxc.program import Program
+
+Make = Callable[[Program], Callable[..., Any]]
+
+
+class FrozenGraph:
+    """A graph as a function of its inputs, compiled for the weights among them when it first gets them.
+
+    ``weights``: their places. ``make`` compiles a program that has them as its own tensors; the function that it gives takes
+    the other inputs. Weights that were written since, or are of another model that shares the graph, are compiled for anew:
+    at most ``most`` sets are kept.
+    """
+
+    def __init__(self, graph: GraphModule, weights: Sequence[int], make: Make, most: int) -> None:
+        self._graph, self._weights, self._make, self._most = graph, tuple(weights), make, most
+        self._others = [i for i, node in enumerate(_placeholders(graph)) if i not in set(weights)]
+        self._made = OrderedDict[tuple[int, ...], tuple[list[torch.Tensor], Callable[..., Any]]]()
+        self._lock = Lock()
+
+    def __call__(self, *inputs: Any) -> Any:
+        weights = [inputs[i] for i in self._weights]
+        return self._function(weights)(*[inputs[i] for i in self._others])
+
+    def _function(self, weights: list[torch.Tensor]) -> Callable[..., Any]:
+        """``weights`` are kept with what was made for them, so that no others come to have their ids."""
+        key = tuple(number for weight in weights for number in (id(weight), _version(weight)))
+        if (found := self._made.get(key)) is None:
+            with self._lock:
+                found = self._made.get(key) or (weights, self._make(self._program(weights)))
+                self._made[key] = found
+                if len(self._made) > self._most:
+                    self._made.popitem(last=False)
+        return found[1]
+
+    def _program(self, weights: list[torch.Tensor]) -> Program:
+        program, names = import_fx(self._graph), [str(node.target) for node in _placeholders(self._graph)]
+        attributes = list(program.main.arg_attrs or ())
+        for i, weight in zip(self._weights, weights, strict=True):
+            mark = {"fx.kind": str_attr("parameter"), "fx.name": str_attr(names[i])}
+            attributes[i] = DictionaryAttr({**attributes[i].data, **mark})
+            program.state[names[i]] = weight
+        program.main.properties["arg_attrs"] = ArrayAttr(attributes)
+        return program
+
+
+def _placeholders(graph: GraphModule) -> list[Any]:
+    return graph.graph.find_nodes(op="placeholder")
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often ``tensor`` was written; nobody counts that for tensors made in inference mode."""
+    return -1 if tensor.is_inference() else tensor._version

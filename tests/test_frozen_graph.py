@@ -1,0 +1,103 @@
+"""``torch.compile(backend="fxc", options={"freeze": True})``: weights as they are, for as long as they are that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch import nn
+
+from fxc.frontends.frozen_graph import FrozenGraph
+
+
+def network(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    layers = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10)]
+    for statistics in (layers[1].running_mean, layers[1].running_var):
+        assert isinstance(statistics, torch.Tensor)
+        statistics.uniform_(0.5, 2.0)
+    return nn.Sequential(*layers).eval()
+
+
+def compiled(model: nn.Module, **options: object) -> nn.Module:
+    made = torch.compile(model, backend="fxc", options={"target": "host", "freeze": True, **options})
+    assert isinstance(made, nn.Module)
+    return made
+
+
+def assert_eagers(made: nn.Module, model: nn.Module, x: torch.Tensor) -> None:
+    torch.testing.assert_close(made(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def programs() -> Iterator[list[str]]:
+    """The text of each program that weights were frozen in."""
+    torch._dynamo.reset()
+    found, made = list[str](), FrozenGraph._program
+
+    def program(self: FrozenGraph, weights: list[torch.Tensor]) -> object:
+        found.append(str(result := made(self, weights)))
+        return result
+
+    with patch.object(FrozenGraph, "_program", program):
+        yield found
+    torch._dynamo.reset()
+
+
+X = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_weights_are_frozen_once(mode: type[torch.no_grad], programs: list[str]) -> None:
+    model = network()
+    made = compiled(model)
+    with mode():
+        for _ in range(3):
+            assert_eagers(made, model, X)
+    assert len(programs) == 1
+    assert programs[0].count('fx.kind = "parameter"') == 8, "four parameters of layers, and a batch norm's four tensors"
+
+
+def test_weights_that_were_written_are_frozen_anew(programs: list[str]) -> None:
+    model = network()
+    made = compiled(model)
+    with torch.no_grad():
+        assert_eagers(made, model, X)
+        model[4].weight.mul_(2.0)
+        assert_eagers(made, model, X)
+        model[1].running_mean.zero_()
+        assert_eagers(made, model, X)
+        model.load_state_dict(network(1).state_dict())
+        assert_eagers(made, model, X)
+    assert len(programs) == 4
+
+
+def test_models_that_share_a_graph_have_their_own_weights(programs: list[str]) -> None:
+    models = [network(seed) for seed in range(3)]
+    made = [compiled(model, cache_size=2) for model in models]
+    with torch.no_grad():
+        for _ in range(2):
+            for each, model in zip(made, models, strict=True):
+                assert_eagers(each, model, X)
+
+
+def test_where_gradients_are_on_nothing_is_frozen(programs: list[str]) -> None:
+    model = network()
+    made = compiled(model)
+    ours = torch.autograd.grad(made(X).square().sum(), list(model.parameters()))
+    theirs = torch.autograd.grad(model(X).square().sum(), list(model.parameters()))
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+    assert not programs
+
+
+def test_what_a_call_writes_is_not_frozen(programs: list[str]) -> None:
+    """The statistics of a batch norm in train mode."""
+    model, eager = network().train(), network().train()
+    made = compiled(model)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(made(X), eager(X), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(model.state_dict(), eager.state_dict())
+    assert len(programs) == 1
