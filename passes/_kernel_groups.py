@@ -17,6 +17,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import gathered_argument, is_concatenation, is_lone_kernel, is_split, operations
 from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
 from fxc.passes._fusion_cost import ROOM, WORK, CostModel, Extent
+from fxc.passes._layouts import is_turned
 from fxc.passes.autodiff._functions import copy_op
 from fxc.passes.lowering._linalg.assembling import MOST_PARTS
 from fxc.passes.lowering._linalg.generics import Generics, has_rule
@@ -115,7 +116,7 @@ class KernelGroups(Groups):
 
     def is_group(self, members: Sequence[Operation]) -> bool:
         computed = [op for op in members if not is_view(op)]
-        return len(computed) > 1 or any(operations(op) > 1 or (self.model.lone and is_lone_kernel(op)) for op in computed)
+        return len(computed) > 1 or any(operations(op) > 1 or (self.model.lone and _is_better_alone(op)) for op in computed)
 
     def joins(self, op: Operation) -> bool:
         return False
@@ -213,6 +214,13 @@ class KernelGroups(Groups):
 
     def _stores(self, border: Border, op: Operation) -> bool:
         return any(result in border.outputs for result in op.results)
+
+
+def _is_better_alone(op: Operation) -> bool:
+    """Whether a kernel for ``op`` alone is better than PyTorch's: some operators, and where tensors lie across each other."""
+    types = [type for type in (*op.result_types, *op.operand_types) if isinstance(type, TensorType)]
+    turned = {is_turned(type) for type in types if type.get_shape() == types[0].get_shape()}
+    return is_lone_kernel(op) or len(turned) > 1
 
 
 def _extent_of(op: Operation) -> Extent:

@@ -25,3 +25,12 @@ def is_channels_last(type: Attribute) -> bool:
 def is_only_channels_last(type: Attribute) -> bool:
     """Whether images lie pixel by pixel, and in no other order as well."""
     return isinstance(type, TensorType) and types.strides(type) is not None and is_channels_last(type)
+
+
+def is_turned(type: TensorType) -> bool:
+    """Whether elements lie side by side along another dimension than the last; False where that is not known."""
+    pairs = list(zip(types.sizes(type), types.strides(type) or (), strict=False))
+    if not pairs or not all(isinstance(number, int) for pair in pairs for number in pair):
+        return False
+    *others, (size, step) = pairs
+    return size != 1 and step != 1 and any(size != 1 and step == 1 for size, step in others)

@@ -69,26 +69,27 @@ class Sequence:
     def _stands_alone(self) -> list[bool]:
         return [_stands_alone(op) for op in self.ops]
 
-    def most_repeated(self, shortest: int) -> Runs | None:
-        """The runs of ``shortest`` ops and more that save most, which then leave the sequence; None where there are none."""
+    def most_repeated(self, shortest: int, least: int) -> Runs | None:
+        """The ``least`` runs or more, of ``shortest`` ops and more, that save most, which then leave the sequence; None where
+        there are none."""
         best, best_worth = None, 0.0
         for repeat in sorted(repeats(self.tokens, shortest), key=self._worth, reverse=True):
             if self._worth(repeat) <= best_worth:
                 break
-            if (equal := self._equal_runs(repeat)) is not None and self._worth(equal) > best_worth:
+            if (equal := self._equal_runs(repeat, least)) is not None and self._worth(equal) > best_worth:
                 best, best_worth = equal, self._worth(equal)
         return None if best is None else self._taken(best)
 
     def _worth(self, repeat: Repeat) -> float:
         return repeat.saved * (1 if self._stands_alone[repeat.starts[0]] else UNEVEN)
 
-    def _equal_runs(self, repeat: Repeat) -> Repeat | None:
+    def _equal_runs(self, repeat: Repeat, least: int) -> Repeat | None:
         """Those of the runs whose ops read each other, and are read by others, in the way that is most common."""
         kinds = defaultdict[Hashable, list[int]](list)
         for start in repeat.starts:
             kinds[self._links(start, repeat.length)].append(start)
         most = max(kinds.values(), key=len)
-        return replace(repeat, starts=tuple(most)) if len(most) > 1 else None
+        return replace(repeat, starts=tuple(most)) if len(most) >= max(least, 2) else None
 
     def _links(self, start: int, length: int) -> Hashable:
         """Who reads whom in a run, counted from its start, where it reads the same value again, and who is read by others."""

@@ -98,9 +98,6 @@ LONE_KERNELS = frozenset(
 """Operators of which a CPU kernel of their own takes less time than PyTorch's: .2 to 1.0 of it, of 1,000 to 10,000,000 elements
 on one thread. Of the largest and smallest, of ``cat``, ``embedding`` and single pointwise operators it takes up to 1.6."""
 
-COPIES = frozenset({"aten.clone.default", "aten.contiguous.default"})
-"""Operators that give their operand in other memory, maybe in another order."""
-
 DRAWS_LIKE = frozenset({"aten.bernoulli.p", "aten.rand_like.default", "aten.randn_like.default"})
 """Operators that draw, and of their first tensor read the type only."""
 
@@ -147,9 +144,8 @@ def operations(op: Operation) -> int:
 
 
 def is_lone_kernel(op: Operation) -> bool:
-    """Whether a CPU should have a kernel for ``op`` alone: one of ``LONE_KERNELS``, or a copy in another order."""
-    name = _operator(op)
-    return name in LONE_KERNELS or (name in COPIES and op.operand_types != op.result_types)
+    """Whether a CPU should have a kernel for ``op`` alone."""
+    return _operator(op) in LONE_KERNELS
 
 
 def takes_equal_shapes(op: Operation) -> bool:

@@ -1,10 +1,11 @@
-"""canonicalize-ops: one spelling for numbers that are tensors, and one for cutting a tensor into pieces.
+"""canonicalize-ops: one spelling for numbers that are tensors, one for cutting a tensor into pieces, and one for copying it.
 
 Assumes:    verified IR; ``lower-simple-tuples`` ran, so that a list is packed only where it is used as a whole.
 Guarantees: no add, sub, mul or div takes a constant 0-d tensor on the right where the overload for a number gives the same: of
             the same category of dtype as the left operand or a lower one; ``alpha`` and ``rounding_mode`` stay. ``chunk``
             and ``split`` with one result a piece, along a size that the type states, are ``split_with_sizes``, which says
-            all the sizes, uneven ones too. Types of results do not change. Running it again changes nothing.
+            all the sizes, uneven ones too. ``contiguous`` of a tensor whose type says that it is not is ``clone``. Types of
+            results do not change. Running it again changes nothing.
 Keeps:      numbers that decide the dtype: an int64 tensor plus a 0-d float64 is float64, plus a Python float it is float32.
             Complex numbers, bools, and constants that are written or on another device than the CPU. Lists as a whole.
 Cost:       two walks with a dictionary look-up an op.
@@ -33,7 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -43,8 +44,8 @@ from fxc.dialects.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
 from fxc.dialects.torch_ops.traits import SPLITS
-from fxc.dialects.types import device, sizes
-from fxc.dialects.values import Tree, float_attr, int_attr
+from fxc.dialects.types import contiguous_strides, device, sizes, strides
+from fxc.dialects.values import Tree, enum_attr, float_attr, int_attr
 from fxc.passes._constants import constant_of
 from fxc.passes._matching import dtype, integer, integers, rank, torch_op
 from fxc.passes._rewriting import Pattern, PatternRewriter, apply_patterns, dispatch_table
@@ -72,6 +73,25 @@ class NumberOperand(Pattern):
         scalar = torch_op(op.operator.replace(".Tensor", ".Scalar"))
         args, kwargs = scalar.divide({**op.bound(), "other": number})
         rewriter.replace(op, scalar.build_call(args, kwargs, op.result_types, attributes=op.attributes, location=op.location))
+
+
+class Copy(Pattern):
+    """contiguous(x) -> clone(x), where the elements of x lie in another order, or apart"""
+
+    ROOTS = ("aten.contiguous.default",)
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        [tensor], [result] = op.operand_types, op.result_types
+        if not isinstance(tensor, TensorType) or not isinstance(result, TensorType) or strides(tensor) is None:
+            return
+        steps = zip(
+            sizes(tensor), strides(tensor) or (), strides(result) or contiguous_strides(result.get_shape()), strict=True
+        )
+        if DYNAMIC_INDEX in tensor.get_shape() or all(size == 1 or before == after for size, before, after in steps):
+            return
+        clone = torch_op("aten.clone.default")
+        args, kwargs = clone.divide({"memory_format": enum_attr("contiguous_format"), **op.bound()})
+        rewriter.replace(op, clone.build_call(args, kwargs, op.result_types, attributes=op.attributes, location=op.location))
 
 
 def _may_be_number(tensor: SSAValue, other: SSAValue) -> bool:
@@ -136,7 +156,7 @@ class CanonicalizeOpsPass(ModulePass):
     name = "canonicalize-ops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        apply_patterns(op, dispatch_table([NumberOperand()]))
+        apply_patterns(op, dispatch_table([NumberOperand(), Copy()]))
         for inner in list(op.walk()):
             if (
                 isinstance(inner, TorchOp)

@@ -1,11 +1,11 @@
 """outline-repeated: make one function of ops that come again, as the layers of a transformer do, and call it.
 
 Assumes:    verified IR, nothing more.
-Guarantees: where runs of ``shortest`` ops and more, one behind the other but for constants, compute the same of other values,
-            they are calls of one ``no_inline`` function, which has the ops of the first. What is not the same in all runs
-            is an argument: weights, and what comes from other ops. Runs that save most are taken first. They start at an op
-            that fusion leaves alone, where that costs less than a seventh of what is saved: what could be fused stays in
-            one function.
+Guarantees: where ``least`` runs and more, of ``shortest`` ops and more one behind the other but for constants, compute the
+            same of other values, they are calls of one ``no_inline`` function, which has the ops of the first. What is not
+            the same in all runs is an argument: weights, and what comes from other ops. Runs that save most are taken first.
+            They start at an op that fusion leaves alone, where that costs less than a seventh of what is saved: what could
+            be fused stays in one function.
 Keeps:      random ops, ops with effects, and the order of ops around them; ops that read what the function writes back
             (``fx.mutates``). Functions of ``autodiff.subgraph``. Runs that differ in an attribute, a type, in which of their
             ops read which, or in which results others read. Host constants: each function has its own.
@@ -61,6 +61,8 @@ class OutlineRepeatedPass(ModulePass):
     name = "outline-repeated"
 
     shortest: int = 4
+    least: int = 2
+    """Of so many runs a function is made."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
@@ -69,7 +71,7 @@ class OutlineRepeatedPass(ModulePass):
                 marked = NO_INLINE in function.attributes or function.sym_name.data in kept
                 if len(function.body.blocks) == 1 and not marked:
                     sequence = Sequence(function)
-                    while (runs := sequence.most_repeated(self.shortest)) is not None:
+                    while (runs := sequence.most_repeated(self.shortest, self.least)) is not None:
                         module.body.block.add_op(_outline(symbols.fresh("repeated"), runs))
                         count("functions made")
                         count("runs outlined", len(runs.members))

@@ -7,17 +7,20 @@ memory.py    which values are tensors and which addresses, and of which the type
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
-from fxc.backends.frozen import reads_once
+from fxc.backends.frozen import is_once, reads_once
 from fxc.backends.plan.host import Host
 from fxc.backends.plan.kernels import Kernels
 from fxc.backends.plan.printer import FunctionPrinter
 from fxc.dialects.fx import OutputOp, TensorDeclOp
 from fxc.dialects.plan import AllocOp, ArenaOp, LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.passes._call_graph import functions_of
 from fxc.passes._written_arguments import written_arguments
 from fxc.program import STATE_KINDS, Program
 from fxc.runtime.host_program import HostFacts, HostProgram, KernelCode
@@ -47,7 +50,7 @@ def host_program(program: Program, stored: KernelCode | None = None) -> HostProg
     return HostProgram(
         source,
         host.globals.values,
-        _facts(main),
+        _facts(program),
         list(host.weights.values()),
         calls_library=_calls_library(main),
         written_inputs=[i for i, value in enumerate(inputs) if value in written],
@@ -84,16 +87,27 @@ def _calls_library(main: FuncOp) -> bool:
     return not all(own)
 
 
-def _facts(main: FuncOp) -> HostFacts:
-    ops = list(main.walk())
+def _facts(program: Program) -> HostFacts:
+    functions, main = functions_of(program.module), program.main
+    ops = list(_executed(main, functions))
     return HostFacts(
         launches=_count(ops, LaunchOp),
         library_calls=_count(ops, TorchOp),
         subgraph_calls=_count(ops, HigherOrderOp, CallOp),
         allocations=sum(isinstance(op, AllocOp) and op.arena is None for op in ops),
-        arena_bytes=sum(op.bytes.value.data for op in ops if isinstance(op, ArenaOp)),
+        arena_bytes=sum(op.bytes.value.data for op in dict.fromkeys(ops) if isinstance(op, ArenaOp)),
         **_memory(main),
     )
+
+
+def _executed(function: FuncOp, functions: Mapping[str, FuncOp]) -> Iterator[Operation]:
+    """The ops of a call of ``function``, those of what it calls as often as that happens; branches count as all taken."""
+    for op in function.walk():
+        if isinstance(op, CallOp) and is_once(op):
+            continue
+        yield op
+        if isinstance(op, CallOp) and (callee := functions.get(op.callee.string_value())) is not None:
+            yield from _executed(callee, functions)
 
 
 def _count(ops: list[Operation], *classes: type[Operation]) -> int:

@@ -124,3 +124,19 @@ func.func @other_lists(%x: tensor<4xf32>, %s: tensor<?xf32, #torch.meta<sizes = 
   %e, %f = torch.aten.chunk.default(%z, 2) : (tensor<0xf32>) -> (tensor<0xf32>, tensor<0xf32>)
   fx.output((%l, %a, %b, %c, %d, %e, %f)) : (tuple<tensor<2xf32>, tensor<2xf32>>, tensor<2xf32>, tensor<2xf32>, tensor<?xf32>, tensor<?xf32>, tensor<0xf32>, tensor<0xf32>) -> ()
 }
+
+// -----
+
+/// A copy, where the type says that memory is not as it should be; what is contiguous already, or one element a row, stays.
+// CHECK-LABEL: func.func @copies
+// CHECK-NEXT:    torch.aten.clone.default(%x, memory_format = torch.contiguous_format)
+// CHECK-NEXT:    torch.aten.clone.default(%x, memory_format = torch.contiguous_format)
+// CHECK-NEXT:    torch.aten.contiguous.default(%y)
+// CHECK-NEXT:    torch.aten.contiguous.default(%z)
+func.func @copies(%x: tensor<4x3xf32, #torch.meta<strides = [1, 4]>>, %y: tensor<4x3xf32>, %z: tensor<4x1xf32, #torch.meta<strides = [1, 4]>>) {
+  %a = torch.aten.contiguous.default(%x) : (tensor<4x3xf32, #torch.meta<strides = [1, 4]>>) -> tensor<4x3xf32>
+  %b = torch.aten.contiguous.default(%x, memory_format = torch.contiguous_format) : (tensor<4x3xf32, #torch.meta<strides = [1, 4]>>) -> tensor<4x3xf32>
+  %c = torch.aten.contiguous.default(%y) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %d = torch.aten.contiguous.default(%z) : (tensor<4x1xf32, #torch.meta<strides = [1, 4]>>) -> tensor<4x1xf32, #torch.meta<strides = [1, 4]>>
+  fx.output((%a, %b, %c, %d)) : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32, #torch.meta<strides = [1, 4]>>) -> ()
+}
