@@ -132,7 +132,7 @@ NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
 INFERENCE = Flow(
     "lower-to-torch,canonicalize",
     "torchscript{gradients=false}",
-    "outline-repeated{shortest=12 least=4},torchscript{gradients=false reductions=true},lower-kernels,lower-to-plan",
+    "outline-repeated{shortest=8 least=4},torchscript{gradients=false reductions=true},lower-kernels,lower-to-plan",
     frozen="freeze",
 )
 """What ``fxc.compile`` runs on a captured graph."""

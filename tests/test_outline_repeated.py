@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -125,3 +127,45 @@ def test_the_pass_is_idempotent() -> None:
     model, inputs = load("gpt2")
     once = fxc.run_passes(fxc.capture(model.eval(), inputs), "lower-to-torch,canonicalize,outline-repeated")
     assert fxc.run_passes(once, "outline-repeated").text() == once.text()
+
+
+@pytest.fixture(scope="module")
+def deep() -> tuple[nn.Module, torch.Tensor]:
+    torch.manual_seed(0)
+    return nn.Sequential(*(Block(8) for _ in range(8)), nn.Linear(8, 3)).eval(), torch.randn(2, 5, 8)
+
+
+class Block(nn.Module):
+    """Attention and a layer of two products: what a transformer has again and again."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.layer = nn.LayerNorm(width), nn.Linear(width, 3 * width), Layer(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        return self.layer(x + nn.functional.scaled_dot_product_attention(q, k, v))
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_deep_models_call_one_function(deep: tuple[nn.Module, torch.Tensor], freeze: bool, tmp_path: Path) -> None:
+    model, x = deep
+    plan = fxc.compile(model, (x,), options={"target": "host", "freeze": freeze}).plan
+    with torch.no_grad():
+        expected = model(x)
+        torch.testing.assert_close(plan(x), expected)
+        plan.save(tmp_path / "plan.zip")
+        torch.testing.assert_close(fxc.ExecutionPlan.load(tmp_path / "plan.zip")(x), expected)
+    stats, kernels = plan.stats, sum(op.name == "tile.kernel" for op in plan.ir.module.ops)
+    assert 6 <= stats.subgraph_calls <= 8, "seven layers or eight; weights that are packed once are not packed in a call"
+    assert stats.launches >= 3 * stats.subgraph_calls and kernels <= 12
+
+
+def test_deep_models_train_by_torch_compile(deep: tuple[nn.Module, torch.Tensor]) -> None:
+    model, x = deep
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="fxc", options={"target": "host"})
+    ours = torch.autograd.grad(compiled(x).square().sum(), list(model.parameters()))
+    theirs = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+    torch._dynamo.reset()

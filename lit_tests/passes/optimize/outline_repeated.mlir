@@ -1,6 +1,7 @@
 // RUN: fxc-opt %s --split-input-file -p outline-repeated | filecheck %s
 // RUN: fxc-opt %s --split-input-file -p outline-repeated,outline-repeated,inline,symbol-dce | filecheck %s
 // RUN: fxc-opt %s --split-input-file -p outline-repeated{shortest=6} | filecheck %s --check-prefix=SIX
+// RUN: fxc-opt %s --split-input-file -p outline-repeated{least=4} | filecheck %s --check-prefix=FOUR
 
 /// Three runs: the first product to the last addition; weights and what comes from the run before are arguments.
 // CHECK-LABEL: func.func @layers
@@ -14,6 +15,9 @@
 // CHECK-NEXT:    %t = torch.aten.tanh.default(%b)
 // CHECK-NEXT:    %c = torch.aten.add.Tensor(%t, %x)
 // CHECK-NEXT:    func.return %c : tensor<4x4xf32>
+// FOUR-LABEL:  func.func @layers
+// FOUR-NOT:      func.call
+// FOUR:          func.func @constants
 // SIX-LABEL:   func.func @layers
 // SIX-NOT:       func.call
 // SIX:           func.func @constants
