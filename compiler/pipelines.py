@@ -70,6 +70,7 @@ TORCHSCRIPT = NamedPipeline(
         Slot("pre"),
         PassSpec("decompose-ops"),
         PassSpec("lower-simple-tuples"),
+        PassSpec("hoist-gathers"),
         PassSpec.of("lower-random", random=False),
         PassSpec("batch-mm"),
         PassSpec("propagate-requires-grad"),
