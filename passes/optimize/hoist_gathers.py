@@ -1,12 +1,13 @@
 """hoist-gathers: read elements first, and compute with those alone.
 
 Assumes:    the torch level, one result a value (lower-simple-tuples).
-Guarantees: no ``aten.gather`` reads what a pointwise operator computed, where that is known to have the sizes of the index but
-            along the dimension of the gather, and no fewer elements (four times as many, where others read it too): it reads
-            what the operator read, in which a tensor of one element along that dimension stands for itself. So a loss reads
-            the logarithm of one class a row, not of all. Types of results do not change. Running it again changes nothing.
-Keeps:      what autograd sees; operators that draw or write; gathers past a write; types that PyTorch would
-            change; sizes that are not known. An index that is out of range fails as before.
+Guarantees: no ``aten.gather`` reads what a pointwise operator computed for nothing else, where that is known to have the sizes
+            of the index but along the dimension of the gather, and no fewer elements: it reads what the operator read, in
+            which a tensor of one element along that dimension stands for itself. On from there, what others read too is
+            computed again for the gather, where that wants a quarter of the elements or fewer. So a loss reads the logarithm
+            of one class a row, not of all. Types of results do not change. Running it again changes nothing.
+Keeps:      what others read too; what autograd sees; operators that draw or write; gathers past a write; types that PyTorch
+            would change; sizes that are not known. An index that is out of range fails as before.
 Cost:       one walk, and the ops between an operator and its gather; loads PyTorch where there is one, to say types.
 
 Before:
@@ -45,8 +46,7 @@ from fxc.passes._matching import integer
 from fxc.passes._statistics import count
 
 GATHER = "aten.gather.default"
-FEW = 4
-"""So many times fewer elements are computed again, rather than kept for a gather."""
+FEW = 4.0
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,17 @@ class HoistGathersPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
-        waiting = [inner for inner in op.walk() if isinstance(inner, TorchOp) and inner.operator == GATHER]
-        while waiting:
-            waiting += _hoisted(ctx, waiting.pop())
+        for gather in [inner for inner in op.walk() if isinstance(inner, TorchOp) and inner.operator == GATHER]:
+            waiting = _hoisted(ctx, gather, math.inf)
+            while waiting:
+                waiting += _hoisted(ctx, waiting.pop(), FEW)
 
 
-def _hoisted(ctx: FxcContext, gather: TorchOp) -> list[TorchOp]:
-    """Compute behind ``gather`` what it reads; the gathers that stand in its place, none where it stays."""
+def _hoisted(ctx: FxcContext, gather: TorchOp, few: float) -> list[TorchOp]:
+    """Compute behind ``gather`` what it reads; the gathers that stand in its place, none where it stays.
+
+    What others read too is computed again for ``few`` times fewer elements.
+    """
     source, dim, index = gather.argument("self"), integer(gather.argument("dim")), gather.argument("index")
     if not isinstance(source, SSAValue) or not isinstance(index, SSAValue) or dim is None:
         return []
@@ -70,7 +74,7 @@ def _hoisted(ctx: FxcContext, gather: TorchOp) -> list[TorchOp]:
         return []
     if not is_pointwise(made) or not _is_quiet(made, gather):
         return []
-    if source.has_more_than_one_use() and FEW * math.prod(wanted) > math.prod(shape):
+    if source.has_more_than_one_use() and few * math.prod(wanted) > math.prod(shape):
         return []
     tensors = [value for value in dict.fromkeys(made.operands) if isinstance(value.type, TensorType)]
     if not all(_shape(value) == shape or _stands_for_itself(value, shape, dim) for value in tensors):

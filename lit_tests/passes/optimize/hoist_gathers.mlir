@@ -33,14 +33,16 @@ func.func @operands(%x: tensor<4x6xf32>, %y: tensor<4x6xf32>, %s: tensor<f32>, %
 
 // -----
 
-/// Others read it too, but few elements are wanted here: these are computed again.
+/// Others read a part of it too, but few elements are wanted here: these are computed again.
 // CHECK-LABEL: func.func @few
 // CHECK-NEXT:    %a = torch.aten.neg.default(%x)
 // CHECK-NEXT:    %0 = torch.aten.gather.default(%x, 1, %i)
-// CHECK-NEXT:    %g = torch.aten.neg.default(%0)
+// CHECK-NEXT:    %1 = torch.aten.neg.default(%0)
+// CHECK-NEXT:    %g = torch.aten.abs.default(%1)
 func.func @few(%x: tensor<4x6xf32>, %i: tensor<4x1xi64>) {
   %a = torch.aten.neg.default(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32>
-  %g = torch.aten.gather.default(%a, 1, %i) : (tensor<4x6xf32>, tensor<4x1xi64>) -> tensor<4x1xf32>
+  %b = torch.aten.abs.default(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %g = torch.aten.gather.default(%b, 1, %i) : (tensor<4x6xf32>, tensor<4x1xi64>) -> tensor<4x1xf32>
   fx.output((%a, %g)) : (tensor<4x6xf32>, tensor<4x1xf32>) -> ()
 }
 
