@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 import fxc
 from tests.differentiation import ONCE, SUBGRAPH, autograd_nodes
-from tests.test_autodiff import CASES, ints, t
+from tests.gradients import CASES, ints, t
 
 LEFT = {"comparison only", "split, all returned"}
 """Cases in which df has nothing to do: nothing has a gradient, or the results are views of inputs, which autograd keeps."""
