@@ -12,14 +12,15 @@ SHELL := /bin/bash
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-# Every test: pytest over tests/ and lit_tests/, then lit itself, a process a line, as users of mlir-opt run it.
+# Every test: pytest over tests/ and lit_tests/, then lit itself, a process a line, as users of mlir-opt run it, over a fifth.
 test: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
-	$(BIN)/lit -q lit_tests
+	$(BIN)/lit -q --num-shards 5 --run-shard 1 lit_tests
 
 # The same, with all cases of the tests of which a share runs there.
 test-all: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --all-cases
+	$(BIN)/lit -q lit_tests
 
 # All of PyTorch's operator samples instead of the fraction that `make test` runs.
 test-opinfo: $(READY)

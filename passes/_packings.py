@@ -1,7 +1,7 @@
 """Convolutions and products by oneDNN and MKL, which take weights in a layout of their own, as calls of operators.
 
-A way puts ops in front of a call and gives what stands for the result of the call, or of the activation that alone reads it,
-which it computes as well. What it computes of weights alone is for ``freeze-parameters``.
+A way puts ops in front of a call and gives what stands for the result of the call, or of what alone reads it and is computed
+as well: a sum, an activation. What it computes of weights alone is for ``freeze-parameters``.
 """
 
 from __future__ import annotations
@@ -47,19 +47,32 @@ Way = Callable[[FxcContext, TorchOp], Packed | None]
 
 def onednn_convolution(ctx: FxcContext, op: TorchOp) -> Packed | None:
     """A convolution of images, both in channels_last, with the activation behind it."""
-    given = _convolution(op)
-    if given is None:
+    if (given := _convolution(op)) is None:
         return None
-    image, weight, bias, padding, stride, dilation, groups = given
+    last, name, numbers = _activation(op)
+    image, weight, bias, how = given
+    packed = _packed_filter(given, op)
+    args = [channels_last(ctx, image, op), weight, bias, *how, name, numbers, str_attr("")]
+    return Packed(_insert_packed(ctx, "mkldnn._convolution_pointwise.default", args, packed, op), last)
+
+
+def onednn_convolution_with_sum(ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """The same with another image added, and the activation behind that."""
+    if (given := _convolution(op)) is None or (addition := addition_after(op)) is None:
+        return None
+    last, name, numbers = _activation(addition)
+    image, _, bias, how = given
+    packed = _packed_filter(given, last)
+    other = channels_last(ctx, _other(addition, op.results[0]), last)
+    args = [channels_last(ctx, image, last), other, packed, bias, *how, str_attr("add"), NONE, name, numbers, NONE]
+    return Packed(insert("mkldnn._convolution_pointwise.binary", args, other.type, last), last)
+
+
+def _packed_filter(given: _Convolution, before: Operation) -> SSAValue:
+    image, weight, _, how = given
     assert isinstance(image.type, TensorType)
     sizes = [int_attr(size) for size in image.type.get_shape()]
-    last, name, numbers = _activation(op)
-    how = [padding, stride, dilation, groups]
-    packed = insert("mkldnn._reorder_convolution_weight.default", [weight, *how, sizes], VALUE, op)
-    image = channels_last(ctx, image, op)
-    rest = [bias, *how, name, numbers, str_attr("")]
-    value = _insert_packed(ctx, "mkldnn._convolution_pointwise.default", [image, weight, *rest], packed, op)
-    return Packed(value, last)
+    return insert("mkldnn._reorder_convolution_weight.default", [weight, *how, sizes], VALUE, before)
 
 
 def onednn_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
@@ -92,7 +105,7 @@ def _insert_packed(ctx: FxcContext, operator: str, args: list[Tree], packed: SSA
 def ways(op: TorchOp) -> tuple[Way, ...]:
     """How ``op`` can be computed of a packed weight."""
     if is_convolution(op):
-        return (onednn_convolution,)
+        return (onednn_convolution, onednn_convolution_with_sum)
     return (mkl_linear, onednn_linear) if op.operator in _PRODUCTS else ()
 
 
@@ -120,6 +133,28 @@ def channels_last(ctx: FxcContext, image: SSAValue, before: Operation) -> SSAVal
     return insert_call(ctx, "aten.clone.default", [image], before, {"memory_format": enum_attr("channels_last")})
 
 
+def computed_behind(op: TorchOp) -> list[TorchOp]:
+    """What reads ``op`` alone, and then one another, and may be computed with it: a sum with a convolution, an activation."""
+    addition = addition_after(op) if is_convolution(op) else None
+    activation = activation_after(addition or op)
+    return [behind for behind in (addition, activation) if behind is not None]
+
+
+def addition_after(op: TorchOp) -> TorchOp | None:
+    """The sum that alone reads ``op``, where the other image is of the same sizes and dtype."""
+    user, image = only_user(op.results[0]), op.results[0]
+    if not isinstance(user, TorchOp) or user.operator != "aten.add.Tensor" or len(user.operands) != 2 or len(user.bound()) != 2:
+        return None
+    other = _other(user, image)
+    same = _is_static(other) and types.sizes(other.type) == types.sizes(image.type)  # type: ignore[arg-type]
+    return user if same and other.type.element_type == image.type.element_type else None  # type: ignore[union-attr]
+
+
+def _other(addition: TorchOp, value: SSAValue) -> SSAValue:
+    [other] = [operand for operand in addition.operands if operand is not value]
+    return other
+
+
 def activation_after(op: TorchOp) -> TorchOp | None:
     """The activation that alone reads ``op``, where oneDNN can compute it as well."""
     user = only_user(op.results[0])
@@ -138,8 +173,12 @@ def _activation(op: TorchOp) -> tuple[TorchOp, Tree, Tree]:
     return activation, str_attr(name), [given.get(key, float_attr(default)) for key, default in numbers.items()]
 
 
-def _convolution(op: TorchOp) -> tuple[SSAValue, SSAValue, Tree, Tree, Tree, Tree, Tree] | None:
-    """Image, weight, bias, padding, stride, dilation and groups of a convolution of images in float32 or bfloat16."""
+_Convolution = tuple[SSAValue, SSAValue, Tree, list[Tree]]
+"""Image, weight, bias; padding, stride, dilation and groups."""
+
+
+def _convolution(op: TorchOp) -> _Convolution | None:
+    """The arguments of a convolution of images in float32 or bfloat16."""
     given = op.bound()
     image, weight, bias = given["input"], given["weight"], given.get("bias", NONE)
     if not isinstance(image, SSAValue) or not isinstance(weight, SSAValue) or given.get("transposed", _FALSE) != _FALSE:
@@ -149,8 +188,7 @@ def _convolution(op: TorchOp) -> tuple[SSAValue, SSAValue, Tree, Tree, Tree, Tre
     pairs = [_pair(given.get(name, default)) for name, default in (("padding", 0), ("stride", 1), ("dilation", 1))]
     if any(pair is None for pair in pairs):
         return None
-    padding, stride, dilation = pairs
-    return image, weight, bias, padding, stride, dilation, given.get("groups", int_attr(1))  # type: ignore[return-value]
+    return image, weight, bias, [*pairs, given.get("groups", int_attr(1))]  # type: ignore[list-item]
 
 
 _FALSE = IntegerAttr(0, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
@@ -23,13 +22,13 @@ class FrozenGraph:
 
     ``weights``: their places. ``make`` compiles a program that has them as its own tensors; the function that it gives takes
     the other inputs. Weights that were written since, or are of another model that shares the graph, are compiled for anew:
-    at most ``most`` sets are kept.
+    at most ``most`` sets are kept, the latest.
     """
 
     def __init__(self, graph: GraphModule, weights: Sequence[int], make: Make, most: int) -> None:
         self._graph, self._weights, self._make, self._most = graph, tuple(weights), make, most
         self._others = [i for i, node in enumerate(_placeholders(graph)) if i not in set(weights)]
-        self._made = OrderedDict[tuple[int, ...], tuple[list[torch.Tensor], Callable[..., Any]]]()
+        self._made = dict[tuple[int, ...], tuple[list[torch.Tensor], Callable[..., Any]]]()
         self._lock = Lock()
 
     def __call__(self, *inputs: Any) -> Any:
@@ -44,7 +43,7 @@ class FrozenGraph:
                 found = self._made.get(key) or (weights, self._make(self._program(weights)))
                 self._made[key] = found
                 if len(self._made) > self._most:
-                    self._made.popitem(last=False)
+                    del self._made[next(iter(self._made))]
         return found[1]
 
     def _program(self, weights: list[torch.Tensor]) -> Program:

@@ -1,8 +1,8 @@
 """Traces a callable to an FX graph of the ATen operators that it calls below autograd, as ``make_fx`` does.
 
 Most traces are of one operator at known sizes, and a compilation needs hundreds. These are recorded by a dispatch mode, which
-knows nothing but tensors, in a third of the time; what it does not know (symbolic sizes, constants, submodules, values that
-depend on data) is left to ``make_fx``.
+knows nothing but tensors and so costs less; what it does not know (symbolic sizes, constants, submodules, values that depend
+on data) is left to ``make_fx``.
 """
 
 from __future__ import annotations
@@ -119,9 +119,8 @@ class _Recorder(TorchDispatchMode):
                 raise _NotRecorded
             return node
         if isinstance(value, (tuple, list)):
-            return (
-                type(value)(map(self._arguments, value)) if type(value) in (tuple, list) else tuple(map(self._arguments, value))
-            )
+            nodes = map(self._arguments, value)
+            return list(nodes) if type(value) is list else tuple(nodes)
         if isinstance(value, Mapping):
             return {name: self._arguments(each) for name, each in value.items()}
         return value

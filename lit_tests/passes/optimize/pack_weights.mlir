@@ -18,6 +18,41 @@ func.func @main(%x: tensor<1x2x4x4xf32> {fx.kind = "input"}, %w: tensor<3x2x3x3x
 
 // -----
 
+/// An image that is added, computed after the convolution, and an activation behind the sum.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %o = torch.aten.neg.default
+// CHECK-NEXT:    [[P:%[0-9]+]] = torch.mkldnn._reorder_convolution_weight.default(%w
+// CHECK-NEXT:    [[O:%[0-9]+]] = torch.aten.clone.default(%o, memory_format = torch.channels_last)
+// CHECK-NEXT:    [[L:%[0-9]+]] = torch.aten.clone.default(%x, memory_format = torch.channels_last)
+// CHECK-NEXT:    [[Y:%[0-9]+]] = torch.mkldnn._convolution_pointwise.binary([[L]], [[O]], [[P]], none, [0, 0], [1, 1], [1, 1], 1, "add", none, "relu", [], none)
+// CHECK-NEXT:    %r = torch.aten.clone.default([[Y]], memory_format = torch.contiguous_format)
+// CHECK-NEXT:    fx.output(%r)
+func.func @main(%x: tensor<1x3x4x4xf32> {fx.kind = "input"}, %w: tensor<3x3x1x1xf32> {fx.kind = "parameter", fx.name = "w"}) {
+  %c = torch.aten.conv2d.default(%x, %w) : (tensor<1x3x4x4xf32>, tensor<3x3x1x1xf32>) -> tensor<1x3x4x4xf32>
+  %o = torch.aten.neg.default(%x) : (tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  %s = torch.aten.add.Tensor(%o, %c) : (tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  %r = torch.aten.relu.default(%s) : (tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  fx.output(%r) : (tensor<1x3x4x4xf32>) -> ()
+}
+
+// -----
+
+/// Not computed with the convolution: the sum of it and itself, with a row, or with a factor.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-3: torch.mkldnn._convolution_pointwise.default
+// CHECK-COUNT-3: torch.aten.add.Tensor
+func.func @main(%x: tensor<1x3x4x4xf32> {fx.kind = "input"}, %v: tensor<4xf32> {fx.kind = "input"}, %w: tensor<3x3x1x1xf32> {fx.kind = "parameter", fx.name = "w"}) {
+  %1 = torch.aten.conv2d.default(%x, %w) : (tensor<1x3x4x4xf32>, tensor<3x3x1x1xf32>) -> tensor<1x3x4x4xf32>
+  %2 = torch.aten.conv2d.default(%x, %w) : (tensor<1x3x4x4xf32>, tensor<3x3x1x1xf32>) -> tensor<1x3x4x4xf32>
+  %3 = torch.aten.conv2d.default(%x, %w) : (tensor<1x3x4x4xf32>, tensor<3x3x1x1xf32>) -> tensor<1x3x4x4xf32>
+  %a = torch.aten.add.Tensor(%1, %1) : (tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  %b = torch.aten.add.Tensor(%2, %v) : (tensor<1x3x4x4xf32>, tensor<4xf32>) -> tensor<1x3x4x4xf32>
+  %c = torch.aten.add.Tensor(%3, %x, alpha = 2) : (tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  fx.output(%a, %b, %c) : (tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>) -> ()
+}
+
+// -----
+
 /// What else reads the product is not given the activation's result.
 // CHECK-LABEL: func.func @main
 // CHECK:         %c = torch.aten.clone.default
