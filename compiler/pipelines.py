@@ -107,6 +107,7 @@ LOWER_KERNELS = NamedPipeline(
 
 LOWER_TO_PLAN = NamedPipeline((
     PassSpec("convert-to-plan"),
+    PassSpec("write-arguments"),
     PassSpec("plan-memory"),
     PassSpec("merge-kernels"),
 ))  # fmt: skip

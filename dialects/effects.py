@@ -253,6 +253,8 @@ def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
         if not _returns_fresh(op):
             yield from ((i, operand) for i in range(len(op.results)) for operand in op.operands)
         return
+    if not _may_alias(type(op)):
+        return
     returns, undeclared = op.SCHEMA.returns, _undeclared_aliases(op)
     if not undeclared and not any(r.alias for r in returns):
         return
@@ -264,6 +266,14 @@ def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
             tied = argument.alias and (argument.alias in sets or "*" in sets)
             if (tied or (not declared and argument in undeclared)) and argument.name in bound:
                 yield from ((i, leaf) for leaf in leaves(bound[argument.name]) if isinstance(leaf, SSAValue))
+
+
+@cache
+def _may_alias(cls: type[TorchOp]) -> bool:
+    """Whether a result of an operator may share memory with an operand, whatever these are."""
+    if any(r.alias for r in cls.SCHEMA.returns) or (operator := cls.name.removeprefix("torch.")) in UNDECLARED_VIEWS:
+        return True
+    return "c" in cls.FLAGS and not _is_fresh_composite(operator)
 
 
 def _sources(value: SSAValue, group: Operation) -> Iterator[SSAValue]:

@@ -14,6 +14,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
+from xdsl.ir.affine import AffineMap
 from xdsl.parser import AttrParser, Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.printer import Printer
@@ -22,6 +23,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind, StringLiteral
 
 from fxc.dialects.call_lines import CallLines
 from fxc.dialects.lexer import FxcLexer
+from fxc.dialects.semi_affine import SemiAffineParser
 
 _type_text = dict[Attribute, str]()
 _text_of = dict[int, tuple[Attribute, str]]()  # by id: hashing a type walks all of it, and few objects stand for a type
@@ -116,6 +118,9 @@ class FxcParser(Parser):
     def _parse_optional_string_attr(self) -> StringAttr | None:
         text = self.parse_optional_str_literal()
         return None if text is None else StringAttr(text)
+
+    def parse_affine_map(self) -> AffineMap:
+        return SemiAffineParser(self._parser_state).parse_affine_map()
 
     def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
         span = self._current_token.span

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, TensorType
@@ -31,8 +31,8 @@ class Border:
     """What a slice reads of others and how often, how often others read which of its results, where it runs, and how many
     of its ops are concatenations."""
 
-    inputs: Counter[SSAValue]
-    outputs: Counter[SSAValue]
+    inputs: Mapping[SSAValue, int]
+    outputs: Mapping[SSAValue, int]
     devices: frozenset[str]
     concatenations: int
     extent: Extent | None = None
@@ -42,19 +42,21 @@ class Border:
 
     @classmethod
     def of(cls, op: Operation) -> Border:
-        uses = Counter[SSAValue]({result: count for result in op.results if (count := sum(1 for _ in result.uses))})
+        uses: dict[SSAValue, int] = {result: count for result in op.results if (count := sum(1 for _ in result.uses))}
         inputs = Counter(value for value in op.operands if not is_host_constant(value))
         devices = frozenset(device(result.type) for result in op.results if isinstance(result.type, TensorType))
         return cls(inputs, uses, devices, is_concatenation(op))
 
     def joined(self, other: Border) -> Border:
-        """That of both, which are one slice: a Counter keeps no count that falls to zero."""
-        inputs, outputs = self.inputs + other.inputs, self.outputs + other.outputs
+        """That of both, which are one slice."""
+        inputs, outputs = _sum(self.inputs, other.inputs), _sum(self.outputs, other.outputs)
         for value in inputs.keys() & outputs.keys():
             outputs[value] -= inputs.pop(value)
+            if outputs[value] <= 0:
+                del outputs[value]
         return Border(
             inputs=inputs,
-            outputs=+outputs,
+            outputs=outputs,
             devices=self.devices | other.devices,
             concatenations=self.concatenations + other.concatenations,
             gathered=self.gathered | other.gathered,
@@ -71,6 +73,14 @@ class Border:
         if self.concatenations > 1:
             return CONCATENATIONS
         return VALUES if len(self.inputs) + len(self.outputs) > MOST_VALUES else None
+
+
+def _sum(some: Mapping[SSAValue, int], others: Mapping[SSAValue, int]) -> dict[SSAValue, int]:
+    """How often each value is counted in both."""
+    total = dict(some)
+    for value, number in others.items():
+        total[value] = total.get(value, 0) + number
+    return total
 
 
 class Groups(Slices):

@@ -95,6 +95,8 @@ class CostModel:
             return None
         if consumer.reduced is not None:
             return self._after(consumer, producer)
+        if (producer.elements == 1) != (consumer.elements == 1):
+            return SHAPE
         return None if _is_within(producer.shape, consumer.shape) or _is_within(consumer.shape, producer.shape) else SHAPE
 
     def objection_of_siblings(self, a: Extent, b: Extent) -> str | None:

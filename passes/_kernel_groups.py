@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType, TensorType
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
@@ -15,9 +15,12 @@ from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import gathered_argument, is_concatenation, is_lone_kernel, is_split, operations
+from fxc.passes._attribute_numbers import AttributeNumbers
+from fxc.passes._broadcasting import broadcasts
 from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
 from fxc.passes._fusion_cost import ROOM, WORK, CostModel, Extent
 from fxc.passes._layouts import is_turned
+from fxc.passes._plan_write_backs import new_values
 from fxc.passes.autodiff._functions import copy_op
 from fxc.passes.lowering._linalg.assembling import MOST_PARTS
 from fxc.passes.lowering._linalg.generics import Generics, has_rule
@@ -26,6 +29,7 @@ from fxc.passes.lowering._linalg.rules import Reduction
 from fxc.passes.lowering._linalg.scalars import Uncovered
 from fxc.passes.lowering._linalg.symbolic import at_any_size, is_symbolic
 from fxc.passes.lowering._linalg.table import RULES
+from fxc.passes.lowering._templates import factors
 
 VIEW = "view: others read it, and a group shares no memory"
 
@@ -47,21 +51,25 @@ class Coverage:
     """Which calls kernels can compute, found by trying once for each kind of call."""
 
     def __init__(self) -> None:
-        self._known = dict[Hashable, bool]()
+        self._known, self._attributes = dict[Hashable, bool](), AttributeNumbers()
 
     def __contains__(self, op: Operation) -> bool:
         if not isinstance(op, TorchOp) or not has_rule(op):
             return False
-        given = tuple(_constant(value) if is_host_constant(value) else value.type for value in op.operands)
-        key = op.name, given, frozenset(op.properties.items()), op.result_types
+        given = tuple([self._operand(value) for value in op._operands])
+        free, number = factors(op), self._attributes.of
+        fixed = {name: value for name, value in op.properties.items() if name not in free} if free else op.properties
+        types = tuple([(name, number(value.type)) for name, value in free.items()])
+        key = op.name, given, self._attributes.of_all(fixed), types, tuple([number(result.type) for result in op.results])
         if key not in self._known:
             self._known[key] = _is_covered(op)
         return self._known[key]
 
-
-def _constant(value: SSAValue) -> Hashable:
-    assert isinstance(value.owner, Operation)
-    return value.owner.name, frozenset(value.owner.properties.items())
+    def _operand(self, value: SSAValue) -> Hashable:
+        if not is_host_constant(value):
+            return self._attributes.of(value.type)
+        assert isinstance(value.owner, Operation)
+        return value.owner.name, self._attributes.of_all(value.owner.properties)
 
 
 def _is_covered(op: TorchOp) -> bool:
@@ -104,19 +112,31 @@ class KernelGroups(Groups):
         self.model, self.coverage = model, coverage
         self.stages = dict[int, frozenset[int]]()
         """Op of a slice -> what computes it there: reductions, and ops whose results others read. Itself where it is none."""
+        self.updates = _updates(ops)
+        self._views = dict[Operation, bool]()
         super().__init__(ops)
 
     def is_member(self, op: Operation) -> bool:
-        if is_split(op) or needs_gradient(op) or len(op.results) != 1 or op.results[0].first_use is None:
+        if is_split(op) or needs_gradient(op) or all(result.first_use is None for result in op.results):
             return False
-        return op in self.coverage
+        is_elementwise = isinstance(op, TorchOp) and broadcasts(op)
+        return (len(op.results) == 1 or is_elementwise) and op in self.coverage
 
     def is_root(self, op: Operation) -> bool:
-        return not is_view(op)
+        return not self.is_view(op)
+
+    def is_view(self, op: Operation) -> bool:
+        if op not in self._views:
+            self._views[op] = is_view(op)
+        return self._views[op]
 
     def is_group(self, members: Sequence[Operation]) -> bool:
-        computed = [op for op in members if not is_view(op)]
-        return len(computed) > 1 or any(operations(op) > 1 or (self.model.lone and _is_better_alone(op)) for op in computed)
+        computed = [op for op in members if not self.is_view(op)]
+        return len(computed) > 1 or any(operations(op) > 1 or (self.model.lone and self._is_lone(op)) for op in computed)
+
+    def _is_lone(self, op: Operation) -> bool:
+        """Whether ``op`` is a kernel alone; it is where it gives the new value of an argument, which is computed there."""
+        return _is_better_alone(op) or any(result in self.updates for result in op.results)
 
     def joins(self, op: Operation) -> bool:
         return False
@@ -154,20 +174,23 @@ class KernelGroups(Groups):
         return {value: readers for value, readers in found.items() if len(readers) > 1}
 
     def new_border(self, i: int) -> Border:
-        op = self.ops[i]
-        return replace(super().new_border(i), extent=_extent_of(op), concatenations=0, gathered=frozenset(_gathered(op)))
+        border, op = super().new_border(i), self.ops[i]
+        border.extent, border.concatenations, border.gathered = _extent_of(op), 0, frozenset(_gathered(op))
+        return border
 
     def joined_border(self, producer: int, consumer: int) -> Border:
         joined, op = super().joined_border(producer, consumer), self.ops[producer]
         before, after = self.border(producer).extent, self.border(consumer).extent
         assert before is not None and after is not None
-        if is_view(op):
+        if self.is_view(op):
             through = [op.operands[0]] if joined.gathered.intersection(op.results) else []
-            return replace(joined, extent=after, gathered=joined.gathered.union(through))
+            joined.extent, joined.gathered = after, joined.gathered.union(through)
+            return joined
         repeated = 0
         if (stages := self._stages_of_readers(producer, consumer)) and not is_reduction(op) and not self._stores(joined, op):
             repeated = operations(op) * max(sum(_loops(self.ops[i]) for i in stages) - _loops(op), 0)
-        return replace(joined, extent=before.joined(after, repeated))
+        joined.extent = before.joined(after, repeated)
+        return joined
 
     def objection(self, producer: int, consumer: int, joined: Border) -> str | None:
         before, after, both = self.border(producer).extent, self.border(consumer).extent, joined.extent
@@ -177,7 +200,7 @@ class KernelGroups(Groups):
         if len(joined.inputs) + len(joined.outputs) > self.model.values:
             return ROOM
         stored = self._stores(joined, self.ops[producer])
-        if is_view(self.ops[producer]):
+        if self.is_view(self.ops[producer]):
             return VIEW if stored else None
         if not self._stages_of_readers(producer, consumer):
             return self.model.objection_of_siblings(before, after)
@@ -189,7 +212,7 @@ class KernelGroups(Groups):
     def _objection_of_reads(self, producer: int, consumer: int, joined: Border) -> str | None:
         """The rule against reading results of one slice in the other as some op there does."""
         made = [*self.border(producer).outputs, *self.border(consumer).outputs]
-        if any(value in joined.gathered and not is_view(value.op) for value in made if isinstance(value, OpResult)):
+        if any(value in joined.gathered and not self.is_view(value.op) for value in made if isinstance(value, OpResult)):
             return GATHER
         op = self.ops[producer]
         is_chosen = is_concatenation(op) and len(op.operands) > MOST_PARTS and self._stages_of_readers(producer, consumer)
@@ -221,6 +244,12 @@ def _is_better_alone(op: Operation) -> bool:
     types = [type for type in (*op.result_types, *op.operand_types) if isinstance(type, TensorType)]
     turned = {is_turned(type) for type in types if type.get_shape() == types[0].get_shape()}
     return is_lone_kernel(op) or len(turned) > 1
+
+
+def _updates(ops: Sequence[Operation]) -> set[SSAValue]:
+    """The new values of arguments of the function that ``ops`` are of."""
+    function = ops[0].parent_op() if ops else None
+    return set(new_values(function)) if isinstance(function, FuncOp) else set()
 
 
 def _extent_of(op: Operation) -> Extent:

@@ -9,11 +9,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.effects import aliases
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops import TorchOp, torch_op
 from fxc.dialects.values import Tree, leaves
 from fxc.passes._statistics import count
+from fxc.passes._written_arguments import is_view_of
 
 MUTATES = "fx.mutates"
 
@@ -42,7 +42,7 @@ def insert_write_backs(function: FuncOp) -> None:
     copies = {value: value for value in values}
     for value in dict.fromkeys(values):
         kept = value not in arguments
-        if (kept or len(written) > 1) and _shares(value, written - ({arguments[value]} if not kept else set())):
+        if (kept or len(written) > 1) and is_view_of(value, written - ({arguments[value]} if not kept else set())):
             copies[value] = _copied(value, last)
     for argument, value in pairs:
         if value is not argument:
@@ -67,19 +67,6 @@ def _returned(function: FuncOp) -> list[SSAValue]:
     if isinstance(last, OutputOp):
         return [leaf for leaf in leaves(last.trees()[0][0]) if isinstance(leaf, SSAValue)]
     return list(last.operands) if last is not None else []
-
-
-def _shares(value: SSAValue, written: set[BlockArgument]) -> bool:
-    """Whether ``value`` may be one of ``written``, or a view of it."""
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        current = pending.pop()
-        if current in written:
-            return True
-        if current not in seen and isinstance(current.owner, Operation):
-            pending += [source for index, source in aliases(current.owner) if current.owner.results[index] is current]
-        seen.add(current)
-    return False
 
 
 def _copied(value: SSAValue, before: Operation) -> SSAValue:

@@ -16,6 +16,7 @@ LOWER_KERNELS: PassList = (
     ("tile-matmul", _NONE),
     ("schedule", _NONE),
     ("group-kernels", _NONE),
+    ("append-kernels", _NONE),
     ("tile", _NONE),
 )
 """From groups to kernels."""

@@ -1,9 +1,11 @@
-"""Which arguments of a function its ops write."""
+"""Which arguments of a function its ops write, and what shares memory with them."""
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.effects import aliases, writes
 
@@ -18,3 +20,16 @@ def written_arguments(function: FuncOp) -> set[SSAValue]:
         for index, value in aliases(op):
             sources.setdefault(op.results[index], set()).update(sources.get(value, {value}))
     return found & set(function.args)
+
+
+def is_view_of(value: SSAValue, bases: Container[SSAValue]) -> bool:
+    """Whether ``value`` may be one of ``bases``, or a view of it."""
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        current = pending.pop()
+        if current in bases:
+            return True
+        if current not in seen and isinstance(current.owner, Operation):
+            pending += [source for index, source in aliases(current.owner) if current.owner.results[index] is current]
+        seen.add(current)
+    return False

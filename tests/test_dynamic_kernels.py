@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim
 
 import fxc
@@ -158,9 +159,8 @@ def test_every_level_runs_and_parses_back(name: str, level: str) -> None:
         torch.testing.assert_close(execute(program, [x]).value, function(x), rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", ["elementwise", "broadcast over a row", "norm", "outer reduction", "turned"])
-def test_triton_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    program, (function, rest) = lowered(name, f'set-target{{to="cuda:sm_90"}},{LOWER},lower-kernels'), FUNCTIONS[name]
+def simulated_launches(monkeypatch: pytest.MonkeyPatch) -> list[KernelOp]:
+    """The kernels that are launched from now on, all of them as Triton on the simulator."""
     launched = list[KernelOp]()
 
     def launch(op: LaunchOp, operands: Sequence[Any]) -> list[torch.Tensor]:
@@ -172,18 +172,27 @@ def test_triton_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         return results
 
     monkeypatch.setattr(interpret, "launch", launch)
+    return launched
+
+
+@pytest.mark.parametrize("name", ["elementwise", "broadcast over a row", "norm", "outer reduction", "turned"])
+def test_triton_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, (function, rest) = lowered(name, f'set-target{{to="cuda:sm_90"}},{LOWER},lower-kernels'), FUNCTIONS[name]
+    launched = simulated_launches(monkeypatch)
     for size in (0, 1, 5, 70):
         x = sample(size, rest)
         torch.testing.assert_close(execute(program, [x]).value, function(x), rtol=2e-5, atol=2e-5)
     assert launched
 
 
-def test_what_depends_on_a_size_is_left_to_the_library() -> None:
-    for function in (lambda x: (x * 2).mean(0), lambda x: (x + 1).flip(0) * 2, lambda x: (x * 2).reshape(-1) + 1):
-        run = compiled(function, (5,))
-        for size in (1, 4, 9):
-            x = sample(size, (5,))
-            torch.testing.assert_close(run(x), function(x))
+def test_an_element_that_may_not_be_there_is_left_to_the_library() -> None:
+    function = lambda x: x[0] * 2 + 1  # noqa: E731
+    run = compiled(function, (5,))
+    for size in (1, 4, 9):
+        x = sample(size, (5,))
+        torch.testing.assert_close(run(x), function(x))
+    with pytest.raises(IndexError):
+        run(sample(0, (5,)))
 
 
 def test_two_symbols_in_one_program() -> None:
@@ -250,3 +259,112 @@ def test_a_kernel_gives_fake_results_for_fake_tensors() -> None:
         x = torch.empty(9, 3)
     [y] = native()(x, 9)
     assert y.shape == (9, 3) and type(y) is type(x)
+
+
+PATTERNS: dict[str, tuple[Callable[..., Any], tuple[tuple[int | str, ...], ...]]] = {
+    "pointwise in the middle": (lambda x: torch.tanh(x) * 2 + x.abs(), ((3, "s", 5),)),
+    "two sizes": (lambda x, y: (x + y).relu() * 2, (("b", "s", 5), ("s", 1))),
+    "softmax": (lambda x: torch.softmax(x * 2, -1), (("b", 4, "s"),)),
+    "softmax in the middle": (lambda x: torch.log_softmax(x * 2, 1), (("b", "s", 4),)),
+    "norm": (centred, (("b", "s"),)),
+    "layer norm": (lambda x: torch.nn.functional.layer_norm(x * 2, (16,)), (("b", "s", 16),)),
+    "mean of all": (lambda x: (x * 2).mean(), (("b", "s"),)),
+    "variance": (lambda x: (x * 2).var(-1), ((3, "s"),)),
+    "sum over two": (lambda x: (x * 2).sum((0, 1)), (("b", "s", 20),)),
+    "heads": (lambda x: (x * 2).transpose(1, 2).reshape(x.shape[0], x.shape[2], 32) + 1, (("b", 4, "s", 8),)),
+    "merged": (lambda x: (x * 2).reshape(-1, 6) + 1, (("b", "s", 6),)),
+    "turned": (lambda x: x.transpose(1, 2).contiguous() * 2 + 1, (("b", "s", 12),)),
+    "flipped": (lambda x: x.flip(1) * 2 + 1, (("b", "s", 3),)),
+    "joined": (lambda x, y: torch.cat([x * 2, y + 1], 1), (("b", "s", 6), ("b", "t", 6))),
+    "joined and read": (lambda x, y: torch.cat([x * 2, y + 1], 1).relu() + 1, (("b", "s", 6), ("b", 3, 6))),
+    "padded": (lambda x: torch.nn.functional.pad(x * 2, (1, 2)) + 1, ((3, "s"),)),
+    "places": (lambda x: x * torch.arange(x.shape[1])[None] + 1, ((3, "s"),)),
+    "causal": (lambda x: (x * 2).tril().amax(-1, keepdim=True) - x, (("b", "s", "s"),)),
+    "each with each": (lambda x, y: x[:, None] * y[None, :] + 1, (("b",), ("s",))),
+    "repeated": (lambda x: x.repeat(1, 2) * 2 + 1, (("b", "s"),)),
+}
+"""Functions, and the sizes of their arguments: names are sizes that are not known."""
+
+NUMBERS = ((0, 3), (1, 1), (2, 0), (2, 5), (7, 1), (64, 3), (1000, 2))
+"""Of ``s`` and of ``b``; ``t`` is half of ``s``, and one more."""
+
+
+def arguments(shapes: Sequence[Sequence[int | str]], s: int, b: int) -> tuple[torch.Tensor, ...]:
+    numbers: dict[int | str, int] = {"s": s, "b": b, "t": s // 2 + 1}
+    generator = torch.Generator().manual_seed(s + 7 * b)
+    return tuple(torch.randn([numbers.get(size, size) for size in shape], generator=generator) for shape in shapes)  # type: ignore[misc]
+
+
+def dynamic_shapes(shapes: Sequence[Sequence[int | str]]) -> tuple[dict[int, Any], ...]:
+    return tuple({place: Dim(size) for place, size in enumerate(shape) if isinstance(size, str)} for shape in shapes)
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("name", PATTERNS)
+def test_any_size_may_be_unknown(name: str) -> None:
+    function, shapes = PATTERNS[name]
+    described = {"args": dynamic_shapes(shapes)}
+    run = fxc.compile(Function(function), arguments(shapes, 10, 6), dynamic_shapes=described, options={"target": "host"})
+    assert run.plan.stats.launches > 0
+    for s, b in NUMBERS:
+        inputs = arguments(shapes, s, b)
+        if name == "causal" and not s:
+            continue  # PyTorch refuses the maximum of nothing
+        torch.testing.assert_close(run(*inputs), function(*inputs), rtol=1e-4, atol=1e-4, equal_nan=True)
+    assert len(run.plans) == 1
+
+
+@pytest.mark.parametrize("name", ["softmax", "heads", "joined and read"])
+def test_triton_kernels_of_any_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, shapes = PATTERNS[name]
+    program = fxc.capture(Function(function), arguments(shapes, 10, 6), dynamic_shapes={"args": dynamic_shapes(shapes)})
+    program = fxc.run_passes(program, f'set-target{{to="cuda:sm_90"}},{LOWER},lower-kernels')
+    launched = simulated_launches(monkeypatch)
+    for s, b in ((0, 2), (1, 1), (33, 3)):
+        inputs = arguments(shapes, s, b)
+        torch.testing.assert_close(execute(program, list(inputs)).value, function(*inputs), rtol=1e-4, atol=1e-4)
+    assert launched
+
+
+@pytest.mark.parametrize("name", ["merged", "joined and read", "padded"])
+def test_loops_of_any_size_run_and_parse_back(name: str) -> None:
+    function, shapes = PATTERNS[name]
+    program = fxc.capture(Function(function), arguments(shapes, 10, 6), dynamic_shapes={"args": dynamic_shapes(shapes)})
+    for pipeline in (f"{LOWER},convert-fusion-to-linalg", f"{LOWER},lower-kernels"):
+        lowered = fxc.run_passes(program, pipeline)
+        again = parse(str(lowered.module))
+        assert again.is_structurally_equivalent(lowered.module)
+        for s, b in ((0, 2), (9, 3)):
+            inputs = arguments(shapes, s, b)
+            torch.testing.assert_close(execute(lowered, list(inputs)).value, function(*inputs), rtol=1e-4, atol=1e-4)
+
+
+class Attention(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.inner, self.outer = torch.nn.LayerNorm(16), torch.nn.Linear(16, 48), torch.nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        parts = self.inner(self.norm(x)).chunk(3, -1)
+        q, k, v = (part.view(batch, length, 2, 8).transpose(1, 2) for part in parts)
+        weights = (q @ k.transpose(-1, -2) / 3).tril().softmax(-1)
+        return x + self.outer((weights @ v).transpose(1, 2).reshape(batch, length, width))
+
+
+def test_training_of_any_batch_and_length_compiles_once() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model, counter = Attention(), CompileCounterWithBackend("fxc")
+    run = torch.compile(model, backend=counter, dynamic=True)
+    compiled = list[int]()
+    for batch, length in ((3, 10), (2, 2), (5, 7), (2, 64)):
+        x = torch.randn(batch, length, 16)
+        expected, parameters = model(x), list(model.parameters())
+        gradients = torch.autograd.grad(expected.square().mean(), parameters)
+        result = run(x)
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+        found = torch.autograd.grad(result.square().mean(), parameters)
+        torch.testing.assert_close(found, gradients, rtol=1e-4, atol=1e-5)
+        compiled.append(counter.frame_count)
+    assert len(set(compiled)) == 1

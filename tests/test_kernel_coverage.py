@@ -14,7 +14,7 @@ def test_each_operator_is_covered_or_has_a_reason() -> None:
     names = [*coverage.pointwise_operators(), *(f"aten.{name}" for name in (*coverage.REDUCTIONS, *coverage.SCANS))]
     left = {name for name in names if coverage.how(name) == "left"}
     assert left == coverage.LEFT.keys()
-    assert len(left) * 7 < len(names)
+    assert len(left) * 50 < len(names)
 
 
 def test_aliases_take_the_arguments_of_what_they_stand_for() -> None:
@@ -25,4 +25,4 @@ def test_aliases_take_the_arguments_of_what_they_stand_for() -> None:
 
 def test_the_report_has_no_gap() -> None:
     lines = list(coverage.report())
-    assert len(lines) > 40 and not any("NO REASON" in line for line in lines)
+    assert len(lines) > 8 and not any("NO REASON" in line for line in lines)

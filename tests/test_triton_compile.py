@@ -125,7 +125,8 @@ def test_targets_have_names() -> None:
         compile_kernel(SOURCES["pointwise"], "sm_90")
 
 
-INTERPRETED = ["pointwise", "layer_norm", "transpose", "gather", "atomic_add", "argmax", "scan", "random", "control_flow"]
+INTERPRETED = ["pointwise", "layer_norm", "transpose", "gather", "atomic_add", "argmax", "scan", "random", "control_flow",
+               "iterate", "last_program"]  # fmt: skip
 """What Triton's interpreter can run: it has no libdevice, and computes with bf16 wrongly."""
 
 INTERPRETER = """
@@ -137,7 +138,9 @@ for folder in sys.argv[1:]:
     names = {"__name__": "kernel"}
     exec(compile(kernel["source"], path, "exec"), names)
     arguments = torch.load(f"{folder}/arguments.pt")
-    names[kernel["name"]][tuple(kernel["grid"])](*arguments)
+    counters = [torch.zeros(1, dtype=torch.int32)] if kernel["counter"] else []
+    names[kernel["name"]][tuple(kernel["grid"])](*arguments, *counters)
+    assert not any(counters), "the counter is not left at 0"
     torch.save(arguments, f"{folder}/results.pt")
 """
 

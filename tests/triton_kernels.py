@@ -255,6 +255,46 @@ def ways(x: Tensor) -> list[Tensor]:
     return [torch.tensor([2 ** ((n + 1) // 2) * 3 ** (n // 2) for n in x.tolist()])]
 
 
+EUCLID = """
+  %none = arith.constant 0 : index
+  %zero = arith.constant 0 : i64
+  %zeros = arith.constant dense<0> : vector<4x8xi64>
+  %rows = arith.constant 4 : index
+  %columns = arith.constant 6 : index
+  %i = tile.program_id {axis = 0} : index
+  %length = arith.constant 24 : index
+  %base = arith.muli %i, %length : index
+  %mask = tile.mask %none, %columns {dim = 1} : vector<4x8xi1>
+  %x = tile.load %p[%base] strides [6, 1], %mask, %zero : !tile.ptr<i64> -> vector<4x8xi64>
+  %most = tile.reduce "max" %x {dims = [0, 1]} : vector<4x8xi64> -> i64
+  %largest = tile.splat %most : i64 to vector<4x8xi64>
+  %start = tile.compare "ne" %x, %zeros : vector<4x8xi64>
+  %a, %divisor = tile.iterate %start (%b = %x, %c = %largest) : vector<4x8xi1>, vector<4x8xi64>, vector<4x8xi64> {
+    %left = arith.remsi %c, %b : vector<4x8xi64>
+    %more = tile.compare "ne" %left, %zeros : vector<4x8xi64>
+    tile.next %more, %left, %b : vector<4x8xi1>, vector<4x8xi64>, vector<4x8xi64>
+  }
+  %two = arith.constant 2 : i64
+  %going = arith.cmpi sgt, %most, %two : i64
+  %small = tile.iterate %going (%n = %most) : i1, i64 {
+    %half = arith.divsi %n, %two : i64
+    %on = arith.cmpi sgt, %half, %two : i64
+    tile.next %on, %half : i1, i64
+  }
+  %smalls = tile.splat %small : i64 to vector<4x8xi64>
+  %r = arith.addi %divisor, %smalls : vector<4x8xi64>
+  tile.store %r, %out[%base] strides [6, 1], %mask : vector<4x8xi64>, !tile.ptr<i64>"""
+
+
+def euclid(x: Tensor) -> list[Tensor]:
+    """The greatest common divisor of each number and the largest of its block, and the first two bits of that."""
+    largest = x.amax((1, 2), keepdim=True)
+    small = largest.clone()
+    while (small > 2).any():
+        small = torch.where(small > 2, small // 2, small)
+    return [torch.gcd(x, largest) + small]
+
+
 def two_scans(x: Tensor) -> list[Tensor]:
     return [x.cumsum(1), x.cummax(1).values]
 
@@ -288,7 +328,37 @@ def scattered(bins: Tensor, values: Tensor) -> list[Tensor]:
     return [torch.zeros(10).index_add(0, bins, values)]
 
 
+TOTALS = """
+  %rows = arith.constant 16 : index
+  %i = tile.program_id {axis = 0} : index
+  %start = arith.muli %i, %rows : index
+  %v = tile.load %p[%start] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  %sum = tile.reduce "add" %v {dims = [0]} : vector<16xf32> -> f32
+  tile.store %sum, %parts[%i] : f32, !tile.ptr<f32>
+  tile.last_program (%q = %parts, %o = %out) : !tile.ptr<f32>, !tile.ptr<f32> {
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %all = tile.load %q[%zero] strides [1] : !tile.ptr<f32> -> vector<8xf32>
+    %total = tile.reduce "add" %all {dims = [0]} : vector<8xf32> -> f32
+    tile.store %total, %o[%zero] : f32, !tile.ptr<f32>
+    %again = tile.load %o[%zero] : !tile.ptr<f32> -> f32
+    %twice = arith.addf %again, %again : f32
+    tile.store %twice, %o[%one] : f32, !tile.ptr<f32>
+  }"""
+"""The sum of each program, then that of all and twice that."""
+
 CASES = {
+    "last_program": Case(
+        kernel(
+            "totals",
+            [8],
+            [pointer("p", "f32", "read", 128), pointer("parts", "f32", "write", 8), pointer("out", "f32", "write", 2)],
+            TOTALS,
+        ),
+        lambda: [random(8, 16)],
+        lambda: [torch.empty(8), torch.empty(2)],
+        lambda x: [x.sum(1), torch.stack([x.sum(), 2 * x.sum()])],
+    ),
     "pointwise": Case(
         pointwise(5000),
         lambda: [random(5000), random(5000).flip(0)],
@@ -374,5 +444,11 @@ CASES = {
         lambda: [torch.tensor([0, 1, 2, 3, 5, 8, 5, 0, 13, 2, 1, 7])],
         lambda: [torch.empty(12, dtype=torch.int64)],
         ways,
+    ),
+    "iterate": Case(
+        kernel("euclid", [3], [pointer("p", "i64", "read", 72), pointer("out", "i64", "write", 72)], EUCLID),
+        lambda: [torch.arange(72).reshape(3, 4, 6) * 7 % 60],
+        lambda: [torch.empty(3, 4, 6, dtype=torch.int64)],
+        euclid,
     ),
 }

@@ -13,7 +13,7 @@ from fxc.runtime.native_kernel import TensorSpec
 
 def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:
     """A function that gives a tensor which is as ``spec`` says, or a copy of it with these strides. InputError for another."""
-    sizes, strides, dtype = torch.Size(map(int, spec.sizes)), spec.strides, spec.dtype
+    sizes, strides, dtype = torch.Size(spec.known_sizes()), spec.known_strides(), spec.dtype
     tensor, strided = torch.Tensor, torch.strided
 
     def check(value: Any) -> torch.Tensor:

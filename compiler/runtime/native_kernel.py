@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, nan
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -19,6 +19,23 @@ from fxc.errors import BoundsError, InputError
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
 
+
+class Unknown(Protocol):
+    """A size or stride that a call's numbers say."""
+
+    def at(self, numbers: Mapping[str, int]) -> int:
+        """The number where symbols are these ``numbers``."""
+        ...
+
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """Python text of it, in which ``name`` says how symbols are written."""
+        ...
+
+    def __rmul__(self, other: Any) -> Any: ...
+
+
+Steps: TypeAlias = int | Unknown
+
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
@@ -26,27 +43,27 @@ _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 class TensorSpec:
     """A tensor that a kernel reads or makes; ``fill`` is what all elements are before the kernel runs.
 
-    A size may be the ``symbol`` of a number that the kernel takes: then ``at`` has the tensor of a call.
+    Sizes and strides may be made of the ``symbol`` of numbers that the kernel takes: then ``at`` has the tensor of a call.
     """
 
     name: str
     dtype: torch.dtype
-    sizes: tuple[int | str, ...]
-    strides: tuple[int, ...]
+    sizes: tuple[Steps, ...]
+    strides: tuple[Steps, ...]
     fill: float | None = None
     device: torch.device = CPU
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether a size is a symbol."""
-        return any(isinstance(size, str) for size in self.sizes)
+        """Whether a size or stride is not known."""
+        return any(not isinstance(number, int) for number in (*self.sizes, *self.strides))
 
     @property
     def contiguous(self) -> bool:
-        expected, step = list[int](), 1
+        expected, step = list[Any](), 1
         for size in reversed(self.sizes):
             expected.insert(0, step)
-            step *= max(size, 1) if isinstance(size, int) else 1  # none lies before it
+            step = step * (max(size, 1) if isinstance(size, int) else size)
         steps = zip(self.sizes, self.strides, expected, strict=True)
         return 0 in self.sizes or all(size == 1 or a == b for size, a, b in steps)
 
@@ -54,7 +71,10 @@ class TensorSpec:
         """The tensor where symbols are these ``numbers``."""
         if not self.is_dynamic:
             return self
-        return replace(self, sizes=tuple(size if isinstance(size, int) else numbers[size] for size in self.sizes))
+        sizes, strides = (
+            tuple(n if isinstance(n, int) else n.at(numbers) for n in each) for each in (self.sizes, self.strides)
+        )
+        return replace(self, sizes=sizes, strides=strides)
 
     def complaint(self, value: Any) -> str:
         """Why the kernel cannot read ``value``, strides apart; empty where it can."""
@@ -84,12 +104,16 @@ class TensorSpec:
         return value if self.lies_right(value) else self.new().copy_(value)
 
     def new(self) -> Tensor:
-        made = torch.empty_strided(self.known_sizes(), self.strides, dtype=self.dtype, device=self.device)
+        made = torch.empty_strided(self.known_sizes(), self.known_strides(), dtype=self.dtype, device=self.device)
         return made if self.fill is None else made.fill_(self.fill)
 
     def known_sizes(self) -> tuple[int, ...]:
         """The sizes, where ``at`` has put in those of a call."""
         return tuple(size for size in self.sizes if isinstance(size, int))
+
+    def known_strides(self) -> tuple[int, ...]:
+        """The strides, where ``at`` has put in those of a call."""
+        return tuple(step for step in self.strides if isinstance(step, int))
 
 
 @dataclass(frozen=True)
@@ -268,15 +292,17 @@ def specialized(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, 
             f"    {', '.join(tensors)}, = kernel.accepted({listed})",
         ]
     lines = lines if kernel.is_dynamic else [*lines, *numbers]
-    makes = [_dims(kernel, spec) if spec.is_dynamic else "" for spec in kernel.outputs]
+    makes = [
+        f"{_text(kernel, spec.sizes)}, {_text(kernel, spec.strides)}" if spec.is_dynamic else "" for spec in kernel.outputs
+    ]
     lines = [*lines, *(f"{name} = new{i}({makes[i]})" for i, name in enumerate(results))]
     return function([*tensors, *scalars], [*lines, *run, f"return [{', '.join(results)}]"], names)
 
 
-def _dims(kernel: TensorKernel, spec: TensorSpec) -> str:
-    """The sizes of ``spec`` as Python text, of the numbers ``n0``, ..."""
+def _text(kernel: TensorKernel, dims: Sequence[Steps]) -> str:
+    """``dims`` as Python text, of the numbers ``n0``, ..."""
     names = {scalar.symbol: f"n{i}" for i, scalar in enumerate(kernel.scalars) if scalar.symbol}
-    return f"({''.join(f'{size if isinstance(size, int) else names[size]}, ' for size in spec.sizes)})"
+    return f"({''.join(f'{dim if isinstance(dim, int) else dim.text(names.__getitem__)}, ' for dim in dims)})"
 
 
 def specialized_write(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, Any]) -> Callable[..., None]:
@@ -299,10 +325,11 @@ def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSp
     names: dict[str, Any] = {"plain": (Tensor, Parameter), "strided": torch.strided}
     tests = list[str]()
     for x, spec in zip(values, specs, strict=True):
-        names |= {f"dtype_{x}": spec.dtype, f"strides_{x}": spec.strides}
-        names |= {} if spec.is_dynamic else {f"sizes_{x}": torch.Size(spec.sizes)}  # type: ignore[arg-type]
-        expected = _dims(kernel, spec) if spec.is_dynamic else f"sizes_{x}"
-        lies_right = f"{x}.is_contiguous()" if spec.contiguous else f"{x}.layout is strided and {x}.stride() == strides_{x}"
+        names |= {f"dtype_{x}": spec.dtype}
+        names |= {} if spec.is_dynamic else {f"sizes_{x}": torch.Size(spec.known_sizes()), f"strides_{x}": spec.known_strides()}
+        expected = _text(kernel, spec.sizes) if spec.is_dynamic else f"sizes_{x}"
+        steps = _text(kernel, spec.strides) if spec.is_dynamic else f"strides_{x}"
+        lies_right = f"{x}.is_contiguous()" if spec.contiguous else f"{x}.layout is strided and {x}.stride() == {steps}"
         here = f"{x}.is_cpu" if spec.device == CPU else f"{x}.get_device() == {spec.device.index}"
         tests += [f"type({x}) in plain", f"{x}.dtype is dtype_{x}", f"{x}.shape == {expected}", here]
         tests += [lies_right, f"not {x}.is_neg()"]
@@ -331,8 +358,8 @@ def _maker(spec: TensorSpec) -> Callable[..., Tensor]:
     """Makes a new tensor, of given sizes where ``spec`` does not know them, as fast as PyTorch lets Python do it."""
     fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{spec.device.type}", None)  # type: ignore[attr-defined]
     if fast is None or (spec.is_dynamic and spec.fill is not None):
-        return (lambda sizes: replace(spec, sizes=sizes).new()) if spec.is_dynamic else spec.new
+        return (lambda sizes, steps: replace(spec, sizes=sizes, strides=steps).new()) if spec.is_dynamic else spec.new
     if spec.is_dynamic:
-        return lambda sizes: fast(sizes, spec.strides, spec.dtype)
+        return lambda sizes, steps: fast(sizes, steps, spec.dtype)
     make = partial(fast, spec.sizes, spec.strides, spec.dtype)
     return make if spec.fill is None else lambda: make().fill_(spec.fill)

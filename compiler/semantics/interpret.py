@@ -152,8 +152,8 @@ class Interpreter:
                 return [None]
             case _ if isinstance(op, linalg_interpreter.OPS):
                 return [linalg_interpreter.run(op, _mutable(env))]
-            case arith.ConstantOp():
-                return [scalar_op(op, [])]
+            case arith.ConstantOp() | arith.AddiOp() | arith.MuliOp():
+                return [scalar_op(op, [env[value] for value in op.operands])]
             case _:
                 raise InputError(f"the interpreter cannot run {op.name}", hint="it runs the fx and torch levels")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from xdsl.dialects import affine, arith, cf, scf, tensor
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, UnrealizedConversionCastOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
@@ -24,12 +24,13 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
-from fxc.dialects import types
+from fxc.dialects import tile, types
+from fxc.dialects.steps import contiguous_steps, names_of, strides_of, value_at
 from fxc.errors import BoundsError, InputError
 from fxc.semantics.scalar_ops import scalar_op
 from fxc.semantics.values import torch_dtype
 
-OPS = (linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.DimOp, tensor.ConcatOp)
+OPS = (linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.DimOp, tensor.ConcatOp, UnrealizedConversionCastOp)
 """What ``run`` runs, besides ops on scalars."""
 
 
@@ -42,9 +43,13 @@ def run(op: Operation, surroundings: MutableMapping[SSAValue, Any]) -> torch.Ten
     type = op.results[0].type
     if isinstance(op, tensor.DimOp):
         return torch.tensor(values[0].shape[int(values[1])])
+    if isinstance(op, UnrealizedConversionCastOp):
+        return torch.tensor(int(values[0]))
     assert isinstance(type, TensorType)
     if isinstance(op, tensor.EmptyOp):
         return _empty(type, values)
+    if isinstance(op, tensor.ConcatOp) and not type.has_static_shape():
+        return torch.cat(list(values), op.dim.value.data)
     result = torch.empty_like(values[-1]) if not type.has_static_shape() else _empty(type, [])
     match op:
         case linalg.FillOp():
@@ -60,9 +65,13 @@ def run(op: Operation, surroundings: MutableMapping[SSAValue, Any]) -> torch.Ten
 def _empty(type: TensorType, sizes: Sequence[torch.Tensor]) -> torch.Tensor:
     """A tensor of ``type``; ``sizes`` are those that it does not say."""
     given = iter(sizes)
-    shape, strides = [int(next(given)) if size < 0 else size for size in type.get_shape()], types.strides(type)
+    shape = [int(next(given)) if size < 0 else size for size in type.get_shape()]
+    numbers = {name: size for name, size in zip(types.sizes(type), shape, strict=True) if isinstance(name, str)}
     dtype, device = torch_dtype(type.element_type), types.device(type)
-    steps = types.contiguous_strides(shape) if strides is None else [int(step) for step in strides]
+    wanted = strides_of(type)
+    if any(name not in numbers for step in wanted for name in names_of(step)):
+        wanted = contiguous_steps(shape)  # the sizes of others say how it lies: here, that is left open
+    steps = [value_at(step, numbers) for step in wanted]
     return torch.empty_strided(shape, steps, dtype=dtype, device=device)
 
 
@@ -74,6 +83,8 @@ def _generic(
     *inputs, result = values
     known = all(isinstance(value.type, TensorType) and value.type.has_static_shape() for value in op.operands)
     sizes = op.get_static_loop_ranges() if known else _loop_sizes([*maps, out_map], values)
+    if not result.numel():
+        return result
     reduced = [dim for dim, kind in enumerate(op.iterator_types) if kind.data != IteratorType.PARALLEL]
     kept = [expression.position for expression in out_map.results if isinstance(expression, AffineDimExpr)]
     if len(kept) != len(out_map.results):
@@ -83,7 +94,8 @@ def _generic(
         elements = [_read(source, map, loops) for source, map in zip(inputs, maps, strict=True)]
         own: dict[SSAValue, torch.Tensor] = dict(zip(op.body.block.args, [*elements, result], strict=True))
         env = ChainMap(own, surroundings)
-        result = _Body(env, loops).run(op.body.block, torch.tensor(0 not in result.shape)).expand(result.shape)
+        [element] = _Body(env, loops).run(op.body.block, torch.tensor(0 not in result.shape))
+        result = element.expand(result.shape)
     return result
 
 
@@ -138,13 +150,13 @@ class _Body:
     def __init__(self, env: MutableMapping[SSAValue, torch.Tensor], loops: Sequence[torch.Tensor]) -> None:
         self.env, self.loops = env, loops
 
-    def run(self, block: Block, taken: torch.Tensor) -> torch.Tensor:
+    def run(self, block: Block, taken: torch.Tensor) -> list[torch.Tensor]:
         """What ``block`` yields for the elements for which it is ``taken``, and anything for others."""
         for op in block.ops:
             values = [self.env[value] for value in op.operands]
             match op:
-                case linalg.YieldOp() | scf.YieldOp():
-                    return values[0]
+                case linalg.YieldOp() | scf.YieldOp() | tile.NextOp():
+                    return values
                 case linalg.IndexOp():
                     self.env[op.result] = self.loops[op.dim.value.data]
                 case affine.ApplyOp():
@@ -156,16 +168,26 @@ class _Body:
                 case tensor.ExtractOp():
                     self.env[op.result] = _extracted(values[0], values[1:], taken)
                 case scf.IfOp():
-                    yes, no = (
-                        self.run(op.true_region.block, taken & values[0]),
-                        self.run(op.false_region.block, taken & ~values[0]),
-                    )
+                    [yes] = self.run(op.true_region.block, taken & values[0])
+                    [no] = self.run(op.false_region.block, taken & ~values[0])
                     self.env[op.results[0]] = torch.where(values[0], yes, no)
+                case tile.IterateOp():
+                    self.env.update(zip(op.results, self.iterate(op, values, taken), strict=True))
                 case arith.IndexCastOp():
                     self.env[op.result] = values[0].long()
                 case _:
                     self.env[op.results[0]] = scalar_op(op, values)
         raise InputError("the body of a linalg.generic must end in linalg.yield")
+
+    def iterate(self, op: tile.IterateOp, values: Sequence[torch.Tensor], taken: torch.Tensor) -> list[torch.Tensor]:
+        """What ``op`` carries at the end."""
+        going, carried = values[0] & taken, list(values[1:])
+        while going.any():
+            self.env.update(zip(op.body.block.args, carried, strict=True))
+            more, *new = self.run(op.body.block, going)
+            carried = [torch.where(going, a, b) for a, b in zip(new, carried, strict=True)]
+            going = going & more
+        return carried
 
 
 def _extracted(source: torch.Tensor, index: Sequence[torch.Tensor], taken: torch.Tensor) -> torch.Tensor:

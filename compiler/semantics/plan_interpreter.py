@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 
 from fxc.dialects import types
 from fxc.dialects.plan import AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, RecordOp, WaitOp
+from fxc.dialects.steps import sizes_of, strides_of, value_at
 from fxc.semantics.tile_interpreter import launch_into
 from fxc.semantics.values import torch_dtype
 
@@ -36,8 +37,8 @@ def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
     type = op.buffer.type
     assert isinstance(type, TensorType)
     known = {number.type.expression.data: value for number, value in zip(op.numbers, operands, strict=False)}  # type: ignore[attr-defined]
-    dims = [size if isinstance(size, int) else known[size] for size in types.sizes(type)]
-    steps = [int(step) for step in types.strides(type) or types.contiguous_strides(dims)]
+    dims = [value_at(size, known) for size in sizes_of(type)]
+    steps = [value_at(step, known) for step in strides_of(type)]
     dtype = _dtype(type, wide)
     if op.arena is None:
         return [torch.empty_strided(dims, steps, dtype=dtype, device=types.device(type))]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._guards import tracing
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
@@ -40,7 +41,7 @@ def record(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rule
 
     Composite operators give way to what they call. What PyTorch raises passes through.
     """
-    with warnings.catch_warnings(), world.mode:
+    with warnings.catch_warnings(), tracing(None), world.mode:  # not in the world of a trace of Dynamo's around
         warnings.simplefilter("ignore")
         if not world.is_symbolic:
             try:

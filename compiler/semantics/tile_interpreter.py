@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from fxc.dialects import plan, tile, types
+from fxc.dialects.steps import Steps, sizes_of, strides_of, value_at
 from fxc.dialects.tile.kernel import INIT, KernelOp, LaunchOp
 from fxc.dialects.tile.types import PtrType, element_of, shape_of
 from fxc.errors import FxcError
@@ -83,33 +84,37 @@ def kernel_of(op: LaunchOp | plan.LaunchOp) -> KernelOp:
 class Layout:
     """A tensor as its type says it is; ``init`` is what each element of a new one is.
 
-    A size may be the name of a number that a launch is given; ``at`` has the layout for these ``numbers``.
+    Sizes may be made of the names of numbers that a launch is given; ``at`` has the layout for these ``numbers``.
     """
 
-    sizes: tuple[types.Dim, ...]
-    strides: tuple[int, ...]
+    sizes: tuple[Steps, ...]
+    strides: tuple[Steps, ...]
     dtype: torch.dtype
     device: torch.device
     init: float | None = None
 
     def at(self, numbers: Mapping[str, int]) -> Layout:
-        sizes = tuple(size if isinstance(size, int) else numbers[size] for size in self.sizes)
-        return self if sizes == self.sizes else replace(self, sizes=sizes)
+        sizes, strides = (tuple(value_at(step, numbers) for step in each) for each in (self.sizes, self.strides))
+        return self if (sizes, strides) == (self.sizes, self.strides) else replace(self, sizes=sizes, strides=strides)
 
     def known_sizes(self) -> tuple[int, ...]:
         return tuple(size for size in self.sizes if isinstance(size, int))
 
+    def known_strides(self) -> tuple[int, ...]:
+        return tuple(step for step in self.strides if isinstance(step, int))
+
     def new(self, *, wide: bool = False) -> Tensor:
         """A new tensor; with floats in float64, if ``wide``."""
         dtype = torch.float64 if wide and self.dtype.is_floating_point else self.dtype
-        made = torch.empty_strided(self.known_sizes(), self.strides, dtype=dtype, device=self.device)
+        made = torch.empty_strided(self.known_sizes(), self.known_strides(), dtype=dtype, device=self.device)
         return made if self.init is None else made.fill_(self.init)
 
     def laid_out(self, tensor: Tensor) -> Tensor:
         """``tensor``, or a copy of it with these strides."""
         if tensor.stride() == self.strides:
             return tensor
-        return torch.empty_strided(self.known_sizes(), self.strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+        made = torch.empty_strided(self.known_sizes(), self.known_strides(), dtype=tensor.dtype, device=tensor.device)
+        return made.copy_(tensor)
 
 
 def operand_layouts(op: LaunchOp | plan.LaunchOp) -> list[Layout]:
@@ -128,11 +133,11 @@ def result_layouts(op: LaunchOp | plan.LaunchOp) -> list[Layout]:
 
 def _layout(type: Attribute, op: Operation, init: float | None = None) -> Layout:
     assert isinstance(type, TensorType)
-    sizes = types.sizes(type)
-    if not plan.has_static_steps(type):
-        raise kernel_error("a kernel runs on tensors of static strides", op)
-    strides = [s for s in types.strides(type) or types.contiguous_strides(type.get_shape()) if isinstance(s, int)]
-    return Layout(sizes, tuple(strides), torch_dtype(type.element_type), torch.device(types.device(type)), init)
+    if not plan.has_known_steps(type):
+        raise kernel_error("a kernel runs on tensors of known strides", op)
+    return Layout(
+        tuple(sizes_of(type)), tuple(strides_of(type)), torch_dtype(type.element_type), torch.device(types.device(type)), init
+    )
 
 
 def symbol_values(op: LaunchOp | plan.LaunchOp, operands: Sequence[Any]) -> dict[str, Any]:
@@ -206,8 +211,18 @@ class Launch:
         with torch.no_grad():
             for start in range(0, count, step):
                 Programs(self, torch.arange(start, min(start + step, count))).run()
+            for op in self.kernel.body.block.ops:
+                if isinstance(op, tile.LastProgramOp):
+                    self.run_last(op)
         for target, data in self.copies:
             target.copy_(data)
+
+    def run_last(self, op: tile.LastProgramOp) -> None:
+        """What comes when all programs have run."""
+        for argument, pointer in zip(op.body.block.args, op.pointers, strict=True):
+            self.buffers[argument] = self.buffers[pointer]
+            self.buffers[pointer].settle()
+        Programs(self, torch.zeros(1, dtype=torch.int64)).block(op.body.block)
 
 
 class Programs:
@@ -224,7 +239,7 @@ class Programs:
     def block(self, block: Block) -> list[Tensor]:
         """What the terminator of ``block`` yields."""
         for op in block.ops:
-            if isinstance(op, (tile.ReturnOp, scf.YieldOp)):
+            if isinstance(op, (tile.ReturnOp, tile.NextOp, scf.YieldOp)):
                 return self.values(op)
             try:
                 results = self.op(op)
@@ -242,6 +257,8 @@ class Programs:
         rule = RULES.get(type(op))
         if rule is not None:
             return rule(self, op)
+        if isinstance(op, tile.LastProgramOp):
+            return []  # the launch runs it
         if op.name in BINARY:
             return [BINARY[op.name](*self.values(op))]
         if op.name.removeprefix("arith.") in CASTS:

@@ -38,6 +38,11 @@ class Buffer:
         self.writer = torch.full((self.data.numel(),), _NOBODY)
         self.reader = torch.full((self.data.numel(),), _NOBODY)
 
+    def settle(self) -> None:
+        """From here on nobody knows who read and wrote: what comes now comes after all programs so far."""
+        self.writer.fill_(_NOBODY)
+        self.reader.fill_(_NOBODY)
+
     def read(self, offsets: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, op: Operation) -> torch.Tensor:
         """The elements of this number; anything where ``mask`` is false. All have one shape, programs along the first axis."""
         chosen, who = self._chosen(offsets, mask, programs, "read", op)

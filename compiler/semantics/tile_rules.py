@@ -238,6 +238,18 @@ def _if(run: Programs, op: scf.IfOp) -> list[Tensor]:
     return new if len(taken) == 1 else _merged(active, new, old)
 
 
+def _iterate(run: Programs, op: tile.IterateOp) -> list[Tensor]:
+    going, *carried = run.values(op)
+    if run.active is not None:
+        going = going & _align(run.active, going.dim() - 1)
+    while going.any():
+        run.env.update(zip(op.body.block.args, carried, strict=True))
+        more, *new = run.block(op.body.block)
+        carried = [torch.where(going, a, b) for a, b in zip(new, carried, strict=True)]
+        going = going & more
+    return carried
+
+
 def _assert(run: Programs, op: tile.AssertOp) -> list[Tensor]:
     condition = run.env[op.condition]
     if run.active is not None:
@@ -255,6 +267,7 @@ RULES: Mapping[type[Operation], Callable[[Any, Any], Sequence[Tensor]]] = {
     arith.SelectOp: _select,
     scf.ForOp: _for,
     scf.IfOp: _if,
+    tile.IterateOp: _iterate,
     tile.ProgramIdOp: _program_id,
     tile.IotaOp: _iota,
     tile.MaskOp: _mask,

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torch._guards import tracing
 from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -26,7 +27,7 @@ def trace(
     """
     mode = "symbolic" if world.is_symbolic else "fake"
     try:
-        with warnings.catch_warnings(), preserve_node_meta(), world.mode:
+        with warnings.catch_warnings(), preserve_node_meta(), tracing(None), world.mode:  # as in ``record``
             warnings.simplefilter("ignore")
             return make_fx(run, rules, tracing_mode=mode, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
     except FxcError:

@@ -10,7 +10,7 @@ from xdsl.ir import Dialect
 
 from fxc.dialects.plan.ops import IN_PLACE, AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, released
 from fxc.dialects.plan.streams import STREAM, RecordOp, WaitOp
-from fxc.dialects.plan.types import ALIGNMENT, ArenaType, EventType, aligned, has_static_steps, storage_bytes
+from fxc.dialects.plan.types import ALIGNMENT, ArenaType, EventType, aligned, has_known_steps, storage_bytes
 
 Plan = Dialect(
     "plan",
@@ -33,7 +33,7 @@ __all__ = [
     "RecordOp",
     "WaitOp",
     "aligned",
-    "has_static_steps",
+    "has_known_steps",
     "released",
     "storage_bytes",
 ]

@@ -25,11 +25,12 @@ from xdsl.traits import MemoryAllocEffect, MemoryFreeEffect, MemoryReadEffect, M
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases
-from fxc.dialects.plan.types import ALIGNMENT, ArenaType, has_static_steps, storage_bytes
+from fxc.dialects.plan.types import ALIGNMENT, ArenaType, has_known_steps, storage_bytes
+from fxc.dialects.steps import names_in
 from fxc.dialects.syntax import parse_type, type_text
 from fxc.dialects.tile.kernel import KernelOp, check_arguments, kernel_around
 from fxc.dialects.tile.types import print_operands, print_types
-from fxc.dialects.types import IntType, device, sizes
+from fxc.dialects.types import IntType, device
 from fxc.dialects.values import str_attr
 
 
@@ -71,7 +72,7 @@ class AllocOp(IRDLOperation):
     """``%b = plan.alloc : tensor<64x128xf32>`` or ``plan.alloc %a[4096] : tensor<64x128xf32>``: memory for a tensor.
 
     Nothing is written to it. It has the sizes and strides of its type. In the first form it is a tensor of its own, and takes
-    each size that is not static as a number: ``plan.alloc(%n) : tensor<?x128xf32, ...>`` with ``%n : !torch.int<"s0">``; in the
+    a number for each name in these: ``plan.alloc(%n) : tensor<?x128xf32, ...>`` with ``%n : !torch.int<"s0">``; in the
     second, the bytes of the arena from 4096 on, a multiple of 64.
     """
 
@@ -128,14 +129,14 @@ class AllocOp(IRDLOperation):
             raise VerifyException(f"plan.alloc: the arena is on {arena.device.data}, {self.buffer.type} is not")
 
     def _verify_numbers(self) -> None:
-        """Refuse numbers other than each size of the type that is not static, once, where strides are."""
+        """Refuse numbers other than those of the names in the type, each once."""
         assert isinstance(self.buffer.type, TensorType)
         given = [number.type.expression.data for number in self.numbers if isinstance(number.type, IntType)]
         if given and (
             given != _symbols(self.buffer.type)
             or "" in given
             or self.arena is not None
-            or not has_static_steps(self.buffer.type)
+            or not has_known_steps(self.buffer.type)
         ):
             raise VerifyException(f"plan.alloc: {given} are not what is to be known of {self.buffer.type}, a tensor of its own")
 
@@ -171,9 +172,8 @@ class AllocOp(IRDLOperation):
 
 
 def _symbols(type: Attribute) -> list[str]:
-    """The sizes of a tensor that are not static, each once."""
-    dims = sizes(type) if isinstance(type, TensorType) else ()
-    return list(dict.fromkeys(size for size in dims if isinstance(size, str)))
+    """The names of sizes in a type, each once."""
+    return names_in(type) if isinstance(type, TensorType) else []
 
 
 @irdl_op_definition

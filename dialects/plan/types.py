@@ -45,10 +45,9 @@ def storage_bytes(type: Attribute) -> int | None:
     return width * (1 + sum((int(size) - 1) * int(step) for size, step in zip(dims, steps, strict=True)))
 
 
-def has_static_steps(type: TensorType) -> bool:
-    """Whether the strides of a strided tensor of ``type`` are known, whatever its first size is."""
-    steps = strides(type)
-    return layout(type) == "strided" and all(isinstance(step, int) for step in (sizes(type)[1:] if steps is None else steps))
+def has_known_steps(type: TensorType) -> bool:
+    """Whether the sizes and strides of a strided tensor of ``type`` are known, or have names."""
+    return layout(type) == "strided" and "" not in sizes(type)
 
 
 def _element_bytes(element: Attribute) -> int | None:

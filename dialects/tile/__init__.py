@@ -1,7 +1,8 @@
 """The ``tile`` dialect: kernels as programs on blocks, between tensors and what a CPU or GPU runs.
 
 A ``tile.kernel`` is a symbol; each of its programs loads blocks (static builtin vectors) through pointers, computes with
-``arith``, ``math``, ``scf.for`` and ``scf.if``, and stores blocks. ``tile.launch`` runs it on tensors.
+``arith``, ``math``, ``scf.for`` and ``scf.if``, and stores blocks. ``tile.last_program`` is what the last of them does for all.
+``tile.launch`` runs it on tensors. ``tile.iterate`` is a loop of as many steps as each lane says.
 
 What xDSL's ``arith`` and ``math`` have on scalars only, or not at all, is here: ``tile.compare`` (with the predicates of
 ``cmpi`` and ``cmpf``), ``tile.select``, ``tile.cast`` (``sitofp``, ``uitofp``, ``fptosi``, ``fptoui``, ``extsi``, ``extui``,
@@ -34,7 +35,9 @@ from fxc.dialects.tile.blocks import (
 from fxc.dialects.tile.checks import AssertOp
 from fxc.dialects.tile.combine import ReduceIndexOp, ReduceOp, ScanOp
 from fxc.dialects.tile.dot import DotOp
+from fxc.dialects.tile.iteration import IterateOp, NextOp
 from fxc.dialects.tile.kernel import KernelOp, LaunchOp, ProgramIdOp, ReturnOp
+from fxc.dialects.tile.last_program import LastProgramOp
 from fxc.dialects.tile.memory import AtomicAddOp, GatherOp, LoadOp, ScatterOp, StoreOp
 from fxc.dialects.tile.schedule import ScheduleAttr
 from fxc.dialects.tile.types import PtrType
@@ -44,6 +47,7 @@ Tile = Dialect(
     [
         KernelOp,
         ReturnOp,
+        LastProgramOp,
         LaunchOp,
         ProgramIdOp,
         IotaOp,
@@ -61,6 +65,8 @@ Tile = Dialect(
         ScanOp,
         DotOp,
         RandomOp,
+        IterateOp,
+        NextOp,
         AssertOp,
         LoadOp,
         GatherOp,
@@ -80,11 +86,14 @@ __all__ = [
     "DotOp",
     "GatherOp",
     "IotaOp",
+    "IterateOp",
     "KernelOp",
+    "LastProgramOp",
     "LaunchOp",
     "LoadOp",
     "MaskOp",
     "MathOp",
+    "NextOp",
     "ProgramIdOp",
     "PtrType",
     "RandomOp",

@@ -39,6 +39,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.steps import names_in
 from fxc.dialects.syntax import parse_type
 from fxc.dialects.tile.types import PtrType, TileOp, integers, is_number, print_operands, print_types, shape_of
 from fxc.dialects.types import FloatType, IntType, contiguous_strides, sizes, strides
@@ -47,6 +48,7 @@ ACCESS = "tile.access"
 ELEMENTS = "tile.elements"
 INIT = "tile.init"
 DIVISIBLE = "tile.divisible"
+SIZE = "tile.size"
 
 
 @irdl_op_definition
@@ -61,6 +63,10 @@ class KernelOp(IRDLOperation):
     ``tile.elements``  how many elements may be addressed, from the pointer on
     ``tile.init``      the number that every element is before the kernel runs; what is "readwrite" needs one at a launch
     ``tile.divisible`` a number that the address, in bytes, is a multiple of
+
+    and of an ``index``:
+
+    ``tile.size``      the size that it is, as types of tensors write it
     """
 
     name = "tile.kernel"
@@ -336,11 +342,11 @@ def check_arguments(name: str, kernel: KernelOp, inputs: Sequence[SSAValue], out
 
 
 def _check_sizes(name: str, numbers: Sequence[SSAValue], tensors: Sequence[SSAValue]) -> None:
-    """Refuse a tensor with a size that is neither static nor one of ``numbers``: the kernel would not know it."""
+    """Refuse a tensor with a size or stride that is neither static nor made of ``numbers``: the kernel would not know it."""
     known = {number.type.expression.data for number in numbers if isinstance(number.type, IntType)} - {""}
     for value in tensors:
-        for size in sizes(value.type) if isinstance(value.type, TensorType) else ():
-            if isinstance(size, str) and size not in known:
+        for size in names_in(value.type) if isinstance(value.type, TensorType) else ():
+            if size not in known:
                 raise VerifyException(f"{name}: no number says the size {size or '?'} of {value.type}")
 
 

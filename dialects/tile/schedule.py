@@ -17,6 +17,7 @@ from fxc.dialects.values import int_attr, str_attr
 
 KINDS = ("elementwise", "inner", "outer")
 FORMS = ("looped", "held", "stored", "online")
+PROGRAMS = ("own", "last")
 
 
 @irdl_attr_definition
@@ -34,11 +35,13 @@ class ScheduleAttr(ParametrizedAttribute):
 
     ``tile``    lanes along a second loop: that in which operands lie side by side which the first strides through (these are
                 loaded in their own order and transposed), else the next one outwards. Elementwise kernels only
-    ``parts``   in how many parts what is reduced is cut. Each is a program of its own, and a second kernel combines them
+    ``parts``   in how many parts what is reduced is cut. Each is a program of its own, and the last program combines them
     ``form``    how an inner kernel goes through a row several times. "looped": from memory each time. "held": a vector has
                 the whole row, which is loaded once. "stored": what several passes compute of an element is computed once and
                 lies in the memory of a result until that is written. "online": a reduction and one of what it centres (the
                 sum of exponentials over the maximum, the variance over the mean) in one pass, in pieces of ``piece`` elements
+    ``program`` "own": the kernel has programs of its own. "last": it is no kernel, but what the last program of the kernel
+                before does, when all have stored: for what is little
     """
 
     name = "tile.schedule"
@@ -51,8 +54,11 @@ class ScheduleAttr(ParametrizedAttribute):
     parts: IntegerAttr
     piece: IntegerAttr
     form: StringAttr
+    program: StringAttr
     NUMBERS: ClassVar = ("lanes", "unroll", "block")
-    DEFAULTS: ClassVar[Mapping[str, int | str]] = MappingProxyType({"tile": 1, "parts": 1, "piece": 4096, "form": "looped"})
+    DEFAULTS: ClassVar[Mapping[str, int | str]] = MappingProxyType(
+        {"tile": 1, "parts": 1, "piece": 4096, "form": "looped", "program": "own"}
+    )
 
     @classmethod
     def of(
@@ -67,9 +73,16 @@ class ScheduleAttr(ParametrizedAttribute):
         parts: int = 1,
         piece: int = 4096,
         form: str = "looped",
+        program: str = "own",
     ) -> ScheduleAttr:
         numbers = [int_attr(number) for number in (lanes, unroll, block, tile, parts, piece)]
-        return cls(str_attr(kind), ArrayAttr(map(int_attr, stages)), *numbers, str_attr(form))  # type: ignore[call-arg]
+        texts = [str_attr(form), str_attr(program)]
+        return cls(str_attr(kind), ArrayAttr(map(int_attr, stages)), *numbers, *texts)  # type: ignore[call-arg]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the last program of the kernel before computes it."""
+        return self.program.data == "last"
 
     def numbers(self) -> list[int]:
         """The stages."""
@@ -85,6 +98,8 @@ class ScheduleAttr(ParametrizedAttribute):
             raise VerifyException(f'#tile.schedule: the kind is one of {", ".join(KINDS)}, not "{self.kind.data}"')
         if self.form.data not in FORMS:
             raise VerifyException(f'#tile.schedule: the form is one of {", ".join(FORMS)}, not "{self.form.data}"')
+        if self.program.data not in PROGRAMS:
+            raise VerifyException(f'#tile.schedule: the program is one of {", ".join(PROGRAMS)}, not "{self.program.data}"')
         for name, value in self.fields().items():
             if isinstance(value, int) and value < 1:
                 raise VerifyException(f"#tile.schedule: {name} must be positive, not {value}")
@@ -95,11 +110,14 @@ class ScheduleAttr(ParametrizedAttribute):
     def _verify_kind(self) -> None:
         """Refuse fields that the kind has no use for."""
         takes = {"elementwise": ("tile",), "inner": ("parts", "form", "piece"), "outer": ("parts",)}[self.kind.data]
+        takes = (*takes, "program")
         fields = self.fields()
         if unused := [name for name, default in self.DEFAULTS.items() if fields[name] != default and name not in takes]:
             raise VerifyException(f'#tile.schedule: {unused[0]} is not for kernels that are "{self.kind.data}"')
         if self.parts.value.data > 1 and self.form.data != "looped":
             raise VerifyException(f'#tile.schedule: a row in parts cannot be "{self.form.data}"')
+        if self.parts.value.data > 1 and self.is_last:
+            raise VerifyException("#tile.schedule: one program has no parts")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

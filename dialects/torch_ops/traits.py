@@ -125,6 +125,11 @@ def is_norm(op: Operation) -> bool:
     return _operator(op) in NORMS
 
 
+def is_foreach(op: Operation) -> bool:
+    """Whether ``op`` does the same to each tensor of a list."""
+    return _operator(op).startswith("aten._foreach_")
+
+
 def is_statistics(op: Operation) -> bool:
     return _operator(op) in STATISTICS
 

@@ -71,6 +71,6 @@ func.func @static(%n: !torch.int<"s0">) {
 
 func.func @steps(%n: !torch.int<"s0">) {
   // expected-error@+1 {{plan.alloc: ['s0'] are not what is to be known of}}
-  %b = plan.alloc(%n) : tensor<4x?xf32, #torch.meta<sizes = [4, "s0"]>>
-  fx.output(%b) : (tensor<4x?xf32, #torch.meta<sizes = [4, "s0"]>>) -> ()
+  %b = plan.alloc(%n) : tensor<4x?xf32, #torch.meta<sizes = [4, "s0"], layout = "sparse_csr">>
+  fx.output(%b) : (tensor<4x?xf32, #torch.meta<sizes = [4, "s0"], layout = "sparse_csr">>) -> ()
 }

@@ -45,5 +45,15 @@ builtin.module attributes {a = #tile.schedule<"inner", stages = [0], lanes = 4, 
 
 // -----
 
-// expected-error@+1 {{expected one of tile, parts, piece, form, but got part}}
+// expected-error@+1 {{expected one of tile, parts, piece, form, program, but got part}}
 builtin.module attributes {a = #tile.schedule<"inner", stages = [0], lanes = 4, unroll = 1, block = 8, part = 2>} {}
+
+// -----
+
+// expected-error@+1 {{the program is one of own, last, not "first"}}
+builtin.module attributes {a = #tile.schedule<"inner", stages = [0], lanes = 4, unroll = 1, block = 8, program = "first">} {}
+
+// -----
+
+// expected-error@+1 {{one program has no parts}}
+builtin.module attributes {a = #tile.schedule<"inner", stages = [0], lanes = 4, unroll = 1, block = 8, parts = 2, program = "last">} {}

@@ -2,7 +2,8 @@
 // RUN: fxc-opt %s --pass-pipeline='decompose-ops{reductions=true},lower-simple-tuples,fuse{reductions=true},convert-fusion-to-linalg' | filecheck %s --check-prefix=LINALG
 // RUN: fxc-opt %s --pass-pipeline='decompose-ops{reductions=true},lower-simple-tuples,fuse{reductions=true},lower-kernels' | filecheck %s --check-prefix=TILE
 
-/// The logarithm of softmax is read at the labels, so it is in memory before; the mean is over all rows.
+/// The logarithm of softmax is read at the labels, so it is in memory before; the mean is over all rows. So it is the last
+/// program that reads and adds, when all have stored.
 // FUSED-LABEL: func.func @main
 // FUSED:         fusion.group ({
 // FUSED:           torch.aten.amax.default
@@ -17,10 +18,14 @@
 // LINALG:         fx.output
 
 // TILE-LABEL:    func.func @main
-// TILE-COUNT-2:    tile.launch
+// TILE-COUNT-1:    tile.launch
 // TILE-NOT:        tile.launch
 // TILE:            fx.output
-// TILE-COUNT-2:    tile.kernel @
+// TILE:            tile.kernel @
+// TILE:              math.log
+// TILE:              tile.last_program (
+// TILE:                tile.gather
+// TILE:                tile.reduce "add"
 // TILE-NOT:        tile.kernel @
 func.func @main(%x: tensor<32x100xf32>, %l: tensor<32xi64>) {
   %y = torch.aten.cross_entropy_loss.default(%x, %l) : (tensor<32x100xf32>, tensor<32xi64>) -> tensor<f32>

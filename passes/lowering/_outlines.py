@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeAlias
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, TensorType, UnknownLoc
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
+from xdsl.ir.core import SSAValues
 
 from fxc.dialects.fusion import GroupOp
 from fxc.passes._attribute_numbers import AttributeNumbers
+
+Free: TypeAlias = Callable[[Operation], Mapping[str, Attribute]]
 
 WRITTEN = frozenset(["mask", "program"])
 """Names that kernels give to values of their own."""
@@ -23,10 +27,12 @@ class Outline:
     once, in order: where two are equal in one group, they are in the other. ``locations`` are those of its ops, where known.
     """
 
-    def __init__(self, group: GroupOp, attributes: AttributeNumbers) -> None:
+    def __init__(self, group: GroupOp, attributes: AttributeNumbers, free: Free | None = None) -> None:
+        """``free`` says which properties of an op are numbers that may differ; None: those of ``arith.constant``."""
         self.tensors, self.names, self.numbers = list[SSAValue](), list[str](), list[Attribute]()
         self.locations = list[int]()
-        self._attributes, self._places = attributes, dict[object, int]()
+        self._attributes, self._places, self._free = attributes, dict[Hashable, int](), free
+        """``_places``: values by identity, as hashing one is a Python call."""
         sizes = [size for op in group.body.block.ops for value in op._operands for size in _sizes(value)]
         self._steps, self._longest = math.prod(sizes), max(sizes, default=0)
         self._items = list[Hashable]()
@@ -37,20 +43,20 @@ class Outline:
     def _block(self, block: Block) -> None:
         items, places = self._items, self._places
         for argument in block.args:
-            places[argument] = len(places)
+            places[id(argument)] = len(places)
             items += (self._attributes.of(argument.type), self._name(argument._name))
         for op in block.ops:
             items.append(op.name)
-            if not isinstance(op.location, UnknownLoc):
+            if type(op.location) is not UnknownLoc:
                 self.locations.append(self._attributes.of(op.location))
             for value in op._operands:
-                place = places.get(value)
+                place = places.get(id(value))
                 items.append(self._outside(value) if place is None else place)
-            items.append(self._given(op))
+            items.append(self._given(op) if op.properties else ())
             if op.attributes:
                 items.append(self._attributes.of_all(op.attributes))
             for result in op.results:
-                places[result] = len(places)
+                places[id(result)] = len(places)
                 items += (self._attributes.of(result.type), self._name(result._name))
             for region in op.regions:
                 items.append(len(region.blocks))
@@ -61,7 +67,7 @@ class Outline:
         """The place of a tensor that the group reads; its type and name go to the key."""
         self.tensors.append(value)
         self._items += ("reads", self._attributes.of(value.type), self._name(value._name))
-        return self._places.setdefault(value, len(self._places))
+        return self._places.setdefault(id(value), len(self._places))
 
     def _name(self, name: str | None) -> Hashable:
         if name is None or name in WRITTEN:
@@ -72,15 +78,22 @@ class Outline:
         return self._places[name]
 
     def _given(self, op: Operation) -> Hashable:
-        if not isinstance(op, arith.ConstantOp) or not isinstance(number := op.value, FloatAttr):
+        if self._free is not None and (free := self._free(op)):
+            fixed = {name: value for name, value in op.properties.items() if name not in free}
+            numbers = [(name, self._number(value)) for name, value in sorted(free.items())]
+            return self._attributes.of_all(fixed), tuple(numbers)
+        if self._free is not None or not isinstance(op, arith.ConstantOp) or not isinstance(number := op.value, FloatAttr):
             return self._attributes.of_all(op.properties)
         if not self._is_free(number.value.data):
             return repr(number.value.data), self._attributes.of(number.type)
+        return self._number(number)
+
+    def _number(self, number: Attribute) -> Hashable:
         place = "number", self._attributes.of(number)
         if place not in self._places:
             self._places[place] = len(self._places)
             self.numbers.append(number)
-        return self._places[place], self._attributes.of(number.type)
+        return self._places[place], self._attributes.of(number.type)  # type: ignore[attr-defined]
 
     def _is_free(self, number: float) -> bool:
         """Whether ``number`` is none that kernels have of their own, as 0 and lanes, or compare with a count of steps."""
@@ -95,25 +108,29 @@ def _sizes(value: SSAValue) -> tuple[int, ...]:
 
 
 class Copier:
-    """Copies what was made of a group with the outline ``old`` for one with ``new``, which has the same key."""
+    """Copies what was made of a group with the outline ``old`` for one with ``new``, which has the same key.
+
+    Ops without successors. They are put together here, as xDSL's constructors check what the ops that are copied passed.
+    """
 
     def __init__(self, old: Outline, new: Outline) -> None:
         self.names = dict(zip(old.names, new.names, strict=True))
         self.numbers = dict(zip(old.numbers, new.numbers, strict=True))
-        self.values = dict[SSAValue, SSAValue](zip(old.tensors, new.tensors, strict=True))
+        self.values = {id(value): given for value, given in zip(old.tensors, new.tensors, strict=True)}
 
     def op(self, op: Operation) -> Operation:
-        properties = op.properties
+        new, values = op.__class__.__new__(op.__class__), self.values
+        new._successors = new._successor_uses = new.regions = ()
+        new._operands = SSAValues([values[id(value)] for value in op._operands])
+        new._operand_uses = tuple([Use(new, index) for index in range(len(new._operands))])
+        for value, use in zip(new._operands, new._operand_uses, strict=True):
+            value.add_use(use)
+        new.results = SSAValues([OpResult(result._type, new, index) for index, result in enumerate(op.results)])
+        new.properties, new.attributes, new.location = op.properties.copy(), op.attributes.copy(), op.location
         if self.numbers and isinstance(op, arith.ConstantOp):
-            properties = properties | {"value": self.numbers.get(op.value, op.value)}
-        new = op.__class__.create(
-            operands=[self.values[value] for value in op._operands],
-            result_types=op.result_types,
-            properties=properties,
-            attributes=op.attributes,
-            location=op.location,
-            regions=[Region([self.block(block) for block in region.blocks]) for region in op.regions],
-        )
+            new.properties["value"] = self.numbers.get(op.value, op.value)
+        for region in op.regions:
+            new.add_region(Region([self.block(block) for block in region.blocks]))
         for old, result in zip(op.results, new.results, strict=True):
             self._follow(old, result)
         return new
@@ -122,9 +139,18 @@ class Copier:
         new = Block(arg_types=[argument.type for argument in block.args])
         for old, argument in zip(block.args, new.args, strict=True):
             self._follow(old, argument)
-        new.add_ops([self.op(op) for op in block.ops])
+        last: Operation | None = None
+        for op in block.ops:
+            copy = self.op(op)
+            copy.parent, copy._prev_op = new, last
+            if last is None:
+                new._first_op = copy
+            else:
+                last._next_op = copy
+            last = copy
+        new._last_op = last
         return new
 
     def _follow(self, old: SSAValue, new: SSAValue) -> None:
-        self.values[old] = new
+        self.values[id(old)] = new
         new._name = self.names.get(old._name, old._name) if old._name is not None else None

@@ -3,21 +3,25 @@
 Assumes:    the torch level, one result a value (lower-simple-tuples), groups made by ``fuse`` or by hand.
 Guarantees: in a group of which every op has a rule (``_linalg/table.py``), or is made of operators that have, the body is
             ``linalg.generic`` on tensors with ``arith`` and ``math`` in it: one for each result of the group, one for what
-            each reduction combines. Views are affine maps; pieces of a concatenation end in ``tensor.concat``, and where
-            others in the group read it, it is a choice. An element at a place that indices say is a ``tensor.extract``,
-            after a ``cf.assert`` that they are within the tensor; those of which nothing is computed are not checked. What
-            may lie outside (padding, parts of a choice) is read in an ``scf.if``. A scatter of few elements is a choice
+            each reduction combines. What takes as many steps as an element says is a ``tile.iterate``. Views are affine
+            maps; pieces of a concatenation end in ``tensor.concat``, and where others in the group read it, it is a choice. An
+            element at a place that indices say is a ``tensor.extract``, after a ``cf.assert`` that they are within the tensor;
+            those of which nothing is computed are not checked. What may lie outside (padding, parts of a choice)
+            is read in an ``scf.if``. A scatter of few elements is a choice
             among the updates, in their order. Types of results stay. Half precision is computed, combined and kept in
             float32 and rounded where a tensor is stored and by conversions. A result of the group that others in it read is
-            read as stored. A size that is not known may be the first one of tensors, where no number, no place and no total
-            depends on it: such groups are converted at two choices of it, which must give the same.
-Keeps:      groups with an operator without rule, other sizes that are not known, tensors that are not dense or of dtypes that
+            read as stored. Sizes that are not known are names: such groups are converted at four choices of numbers for them,
+            which may differ in numbers only; these are read as polynomials of the names, of which the body computes them. A
+            place that depends on a name is a ``tensor.extract``.
+Keeps:      groups with an operator without rule, places that may lie outside of a tensor for some size, sizes that no number
+            and no argument says, tensors that are not dense or of dtypes that
             kernels do not take, tensors of several devices, or of a GPU where none is the target, results that share memory
             with operands, numbers that the program does not state, integer divisions by what may be 0, masks as indices,
             indices of a tensor without elements, more than 4 updates of an element, a choice of more than 8 tensors: they
             run as their body, and are counted.
 Cost:       one walk; an element that several tensors are made of is written once for each. A PyTorch trace for each
-            operator without a rule. Of groups that differ in names only the first costs that, others a copy.
+            operator without a rule. Of groups that differ in names, or in numbers that others are multiplied or added with, the
+            first two cost that, others a copy.
 
 Before:
     func.func @main(%x: tensor<4x3xf32>, %y: tensor<3xf32>) {
@@ -55,7 +59,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
 from fxc.dialects.context import FxcContext
@@ -70,8 +74,10 @@ from fxc.passes._extremes import split_extreme
 from fxc.passes._statistics import count
 from fxc.passes.lowering._linalg.generics import Generics, check_types, has_rule
 from fxc.passes.lowering._linalg.scalars import Uncovered
-from fxc.passes.lowering._linalg.symbolic import at_any_size, is_symbolic
+from fxc.passes.lowering._linalg.symbolic import Symbols, at_any_size, is_symbolic
 from fxc.passes.lowering._outlines import Copier, Outline
+from fxc.passes.lowering._templates import Template, factors, template
+from fxc.passes.lowering._tile.numbers import facts_of, value_of_size
 from fxc.passes.lowering.lower_scans import KINDS
 
 SOURCE = "tile.source"
@@ -98,24 +104,40 @@ class ConvertFusionToLinalgPass(ModulePass):
                 count("groups converted")
 
 
+@dataclass
+class Known:
+    """What was ``made`` of the group with ``outline``, and a ``template`` for others that compute with other numbers."""
+
+    outline: Outline
+    made: Block | Uncovered
+    template: Template | None = None
+    is_tried: bool = False
+
+
 class Conversions:
-    """Converts groups. Those that differ in names only have copies of the same loops."""
+    """Converts groups. Those that differ in names and in numbers that are only computed with have copies of the same loops."""
 
     def __init__(self, ctx: FxcContext, target: TargetAttr | None) -> None:
         self.ctx, self.target, self.attributes = ctx, target, AttributeNumbers()
-        self.known = dict[Hashable, tuple[Outline, Block | Uncovered]]()
+        self.known = dict[Hashable, Known]()
 
     def body(self, group: GroupOp) -> Block:
         """The body of ``group`` in linalg. Uncovered where there is none."""
         if is_symbolic(group.body.block):
             return _converted(self.ctx, group, self.target)
-        outline = Outline(group, self.attributes)
-        if outline.key not in self.known:
-            self.known[outline.key] = outline, self._attempt(group)
-        first, made = self.known[outline.key]
-        if isinstance(made, Uncovered):
-            raise Uncovered(*made.args)
-        return made if first is outline else Copier(first, outline).block(made)
+        outline = Outline(group, self.attributes, factors)
+        known = self.known.get(outline.key)
+        if known is None:
+            known = self.known[outline.key] = Known(outline, self._attempt(group))
+        elif outline.numbers != known.outline.numbers and not known.is_tried and isinstance(known.made, Block):
+            known.is_tried = True
+            known.template = template(group, outline, lambda copy: _converted(self.ctx, copy, self.target))
+        if isinstance(known.made, Uncovered):
+            raise Uncovered(*known.made.args)
+        if outline.numbers != known.outline.numbers:
+            copy = known.template.copy(outline) if known.template is not None else None
+            return copy or _converted(self.ctx, group, self.target)
+        return known.made if known.outline is outline else Copier(known.outline, outline).block(known.made)
 
     def _attempt(self, group: GroupOp) -> Block | Uncovered:
         try:
@@ -133,12 +155,19 @@ def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Bl
     ):
         raise Uncovered("a device that is not the target")
     if is_symbolic(group.body.block):
-        return at_any_size(group.body.block, lambda block: _linalg(ctx, block))
+        return at_any_size(group.body.block, lambda block: _linalg(ctx, block), _symbols(group))
     copy = group.clone()
     try:
         return _linalg(ctx, copy.body.block)
     finally:
         copy.drop_all_references()
+
+
+def _symbols(group: GroupOp) -> Symbols:
+    """What the module of ``group`` says of sizes, and the arguments of its block."""
+    block, module = group.parent_block(), group.get_toplevel_object()
+    assert block is not None and isinstance(module, Operation)
+    return Symbols(facts_of(module, "min"), lambda name: value_of_size(block.args, name))
 
 
 def _linalg(ctx: FxcContext, block: Block) -> Block:

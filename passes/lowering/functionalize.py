@@ -7,7 +7,9 @@ Guarantees: no op writes to memory: in-place operators become their functional f
             copies back.
 Keeps:      a function without mutation, to the letter. The order in which random operators draw.
             An output that is a view of a written argument comes back as a value of its own, not as a view.
-Cost:       one PyTorch trace of a function that mutates; calls in it are inlined on the way.
+Cost:       one PyTorch trace of a function that mutates; calls in it are inlined on the way. No trace where nothing but
+            the operand of an in-place operator names the memory that it writes, as behind ``nn.ReLU(inplace=True)``, or all
+            that is written is copied into arguments at the end, as AOTAutograd's graphs do.
 
 Before:
   func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -39,6 +41,8 @@ from xdsl.passes import ModulePass
 from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import writes
 from fxc.dialects.torch_ops import TorchOp
+from fxc.passes.lowering._last_writes import return_last_writes
+from fxc.passes.lowering._own_writes import replace_own_writes
 
 
 @dataclass(frozen=True)
@@ -51,5 +55,8 @@ class FunctionalizePass(ModulePass):
             return
         for function in [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]:
             private = function.sym_visibility is not None and function.sym_visibility.data == "private"
-            if not private:
+            if private:
+                continue
+            replace_own_writes(ctx, function)
+            if not return_last_writes(function):
                 ctx.semantics.functionalize(op, function)

@@ -6,7 +6,7 @@ Guarantees: groups of one kind whose kernels are small, of one block of ops, non
             used, or the last of them stood. Small is what takes a machine no longer than a launch: 32768 elements of a CPU,
             262144 of a GPU. A kernel has at most 48 tensors.
 Keeps:      groups with several schedules or with parts, large ones, and the order around ops that write memory or have effects.
-Cost:       one walk over the ops for each kernel that comes of several.
+Cost:       a few walks over the ops: kernels that need one another are joined one walk after the other.
 
 Before:
     func.func @main(%x: tensor<4xf32>, %y: tensor<6xf32>) {
@@ -69,24 +69,19 @@ from types import MappingProxyType
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.effects import has_side_effect, writes
-from fxc.dialects.fusion import GroupOp, YieldOp
+from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes._statistics import count
+from fxc.passes.lowering._joined import SCHEDULE, TENSORS, join
 from fxc.passes.lowering._tile.stages import are_apart, stages_of
-
-SCHEDULE, SOURCE = "tile.schedule", "tile.source"
 
 SMALL: Mapping[type, int] = MappingProxyType({CpuAttr: 1 << 15, GpuAttr: 1 << 18})
 """Elements that a machine goes through in the time that a launch takes."""
-
-TENSORS = 48
-"""The most that a kernel takes and makes: they are arguments of a call."""
 
 
 @dataclass(frozen=True)
@@ -97,15 +92,14 @@ class GroupKernelsPass(ModulePass):
         target = target_of(op) or preset("cpu")
         blocks = {inner.parent_block(): None for inner in op.walk() if isinstance(inner, GroupOp)}
         for block in blocks:
-            while block is not None and (batch := _batch(block, target)) is not None:
-                batch.join()
-                count("groups joined", len(batch.groups))
+            while block is not None and _join(block, target):
+                pass
 
 
 class Batch:
     """Groups that may become one. ``places`` has the place of each op in the block."""
 
-    def __init__(self, group: GroupOp, schedule: ScheduleAttr, places: Mapping[Operation, int]) -> None:
+    def __init__(self, group: GroupOp, schedule: ScheduleAttr, places: Mapping[Operation, float]) -> None:
         self.places, self.block = places, group.parent_block()
         self.groups, self.schedules = [group], [schedule]
         self.tensors = len(group.inputs()) + len(group.results)
@@ -126,38 +120,30 @@ class Batch:
         self.tensors += len(group.inputs()) + len(group.results)
         self.end = min(self.end, self._first_use(group))
 
-    def _place(self, value: SSAValue) -> int:
+    def _place(self, value: SSAValue) -> float:
         """Where ``value`` is made; -1 for what is known before the block."""
         return self.places.get(value.owner, -1) if isinstance(value.owner, Operation) else -1
 
-    def _first_use(self, group: GroupOp) -> int:
+    def _first_use(self, group: GroupOp) -> float:
         assert self.block is not None
         users = [self.block.find_ancestor_op_in_block(use.operation) for result in group.results for use in result.uses]
         return min((self.places[user] for user in users if user is not None), default=len(self.places))
 
-    def join(self) -> None:
-        """Put one group where the first use is, or the last group."""
-        body, results = Block(), [result for group in self.groups for result in group.results]
-        stages = [len(stages_of(group)) for group in self.groups]
-        yielded = [value for group in self.groups for value in group.yielded()]
-        first = min(self.end, self.places[self.groups[-1]])
-        [anchor] = [op for op, place in self.places.items() if place == first]
-        for group in self.groups:
-            for op in list(group.body.block.ops)[:-1]:
-                op.detach()
-                body.add_op(op)
-        body.add_op(YieldOp.of(yielded))
-        new = GroupOp.of(Region(body))
-        new.attributes |= self._attributes(stages)
-        new.location = self.groups[0].location
-        Rewriter.insert_op(new, InsertPoint.before(anchor))
-        for old, result in zip(results, new.results, strict=True):
-            result.name_hint = old.name_hint
-            old.replace_all_uses_with(result)
-        for group in self.groups:
-            Rewriter.erase_op(group)
+    def anchor(self) -> Operation | None:
+        """What one group would stand before: its first use, or its last member. None where what it reads is made later, or
+        where that is a group that was just made."""
+        assert self.block is not None
+        users = [self.block.find_ancestor_op_in_block(use.operation) for g in self.groups for r in g.results for use in r.uses]
+        first = min([user for user in (*users, self.groups[-1]) if user is not None], key=lambda user: self.places[user])
+        place = self.places[first]
+        known = all(self._place(value) < place for group in self.groups for value in group.inputs())
+        return first if known and place == int(place) else None
 
-    def _attributes(self, stages: Sequence[int]) -> dict[str, Attribute]:
+    def join(self, anchor: Operation) -> Operation:
+        """Put one group before ``anchor``."""
+        return join(self.groups, [self._schedule([len(stages_of(group)) for group in self.groups])], anchor)
+
+    def _schedule(self, stages: Sequence[int]) -> ScheduleAttr:
         first, numbers, offset = self.schedules[0], list[int](), 0
         for schedule, number in zip(self.schedules, stages, strict=True):
             numbers += [offset + stage for stage in schedule.numbers()]
@@ -165,24 +151,26 @@ class Batch:
         fields = {name: value for name, value in first.fields().items() if name in ScheduleAttr.DEFAULTS}
         lanes = min(schedule.lanes.value.data for schedule in self.schedules)
         block = max(schedule.block.value.data for schedule in self.schedules)
-        joined = ScheduleAttr.of(first.kind.data, numbers, lanes, first.unroll.value.data, block, **fields)  # type: ignore[arg-type]
-        found: dict[str, Attribute] = {SCHEDULE: ArrayAttr([joined])}
-        sources = [line for group in self.groups for line in _lines(group)]
-        return found | ({SOURCE: ArrayAttr(sources)} if sources else {})
+        return ScheduleAttr.of(first.kind.data, numbers, lanes, first.unroll.value.data, block, **fields)  # type: ignore[arg-type]
 
 
-def _lines(group: GroupOp) -> Sequence[Attribute]:
-    found = group.attributes.get(SOURCE)
-    return found.data if isinstance(found, ArrayAttr) else ()
+def _join(block: Block, target: TargetAttr) -> bool:
+    """Join batches of ``block``; those that others changed wait for the next time. Whether any was."""
+    places: dict[Operation, float] = {op: place for place, op in enumerate(block.ops)}
+    batches = [batch for batch in _batches(block, target, places) if len(batch.groups) > 1]
+    for number, batch in enumerate(batches, 2):
+        if (anchor := batch.anchor()) is not None:
+            place = places[anchor] - 1 / number  # behind those that were put there before
+            places[batch.join(anchor)] = place
+            count("groups joined", len(batch.groups))
+    return bool(batches)
 
 
-def _batch(block: Block, target: TargetAttr) -> Batch | None:
-    """The first batch of several groups of ``block``; None where there is none."""
-    places = {op: place for place, op in enumerate(block.ops)}
+def _batches(block: Block, target: TargetAttr, places: Mapping[Operation, float]) -> list[Batch]:
     found, open_batches = list[Batch](), dict[tuple[object, ...], Batch]()
     for op in block.ops:
         if isinstance(op, GroupOp) and (schedule := _small(op, target)) is not None:
-            key = _key(schedule)
+            key = _key(op, schedule)
             if key in open_batches and open_batches[key].takes(op):
                 open_batches[key].add(op, schedule)
             else:
@@ -190,7 +178,7 @@ def _batch(block: Block, target: TargetAttr) -> Batch | None:
                 found.append(open_batches[key])
         elif writes(op) != [] or has_side_effect(op):
             open_batches.clear()
-    return next((batch for batch in found if len(batch.groups) > 1), None)
+    return found
 
 
 def _small(group: GroupOp, target: TargetAttr) -> ScheduleAttr | None:
@@ -200,18 +188,23 @@ def _small(group: GroupOp, target: TargetAttr) -> ScheduleAttr | None:
         return None
     [schedule] = schedules.data
     values = [*group.inputs(), *group.results]
-    shapes = [value.type.get_shape() for value in values if isinstance(value.type, TensorType)]
-    if any(DYNAMIC_INDEX in shape for shape in shapes):
+    sizes = [_elements(value) for value in values if isinstance(value.type, TensorType)]
+    if min(sizes, default=0) < 0 or max(sizes, default=0) > SMALL[type(target)]:
         return None
-    sizes = [math.prod(shape) for shape in shapes]
-    small = (
-        isinstance(schedule, ScheduleAttr) and schedule.parts.value.data == 1 and max(sizes, default=0) <= SMALL[type(target)]
-    )
-    return schedule if small else None  # type: ignore[return-value]
+    return schedule if isinstance(schedule, ScheduleAttr) and schedule.parts.value.data == 1 else None
 
 
-def _key(schedule: ScheduleAttr) -> tuple[object, ...]:
-    """What schedules of one kernel have in common: rows that are held or reduced need lanes of their own."""
+def _elements(value: SSAValue) -> int:
+    """How many a tensor has; -1 where that is not known."""
+    assert isinstance(value.type, TensorType)
+    shape = value.type.get_shape()
+    return -1 if DYNAMIC_INDEX in shape else math.prod(shape)
+
+
+def _key(group: GroupOp, schedule: ScheduleAttr) -> tuple[object, ...]:
+    """What groups of one kernel have in common: rows that are held or reduced need lanes of their own, and single elements,
+    which the others read, are better all there before."""
     fields = schedule.fields()
     lanes = fields["lanes"] if schedule.kind.data != "elementwise" or schedule.tile.value.data > 1 else None
-    return (schedule.kind.data, lanes, *(fields[name] for name in ("unroll", *ScheduleAttr.DEFAULTS)))
+    single = all(_elements(value) == 1 for value in group.results)
+    return (schedule.kind.data, lanes, single, *(fields[name] for name in ("unroll", *ScheduleAttr.DEFAULTS)))

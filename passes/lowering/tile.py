@@ -1,13 +1,14 @@
 """tile: kernels on blocks, as schedules say.
 
 Assumes:    groups with the attribute ``tile.schedule`` (``schedule``).
-Guarantees: each such group is gone: there is a ``tile.kernel`` in the module for each schedule, and a ``tile.launch`` of each
-            in the place of the group. Loops that go through memory in even steps are one loop, and loops are in the order of
-            memory. What a kernel combines stays in it. What lies at a place that a body computes is loaded from another base
-            where the place is the same for all lanes, else gathered, and in both cases not read where ``scf.if`` says so.
-            Other loads and stores of full vectors have no mask. A size that is not known is a scalar of the kernel, of which
-            its grid is made; the launch asks an argument for it. A kernel has the schedule, and the names of what the group
-            computes in ``tile.source``.
+Guarantees: each such group is gone: there is a ``tile.kernel`` in the module for each schedule but those for the last
+            program of the one before, and a ``tile.launch`` of each in the place of the group. Loops that go through memory
+            in even steps are one loop, and loops are in the order of memory. What a kernel combines stays in it. What lies at
+            a place that a body computes is loaded from another base where the place is the same for all lanes, else gathered,
+            and in both cases not read where ``scf.if`` says so. Other loads and stores of full vectors have no mask. A size
+            that is not known is a scalar of the kernel, of which its grid is made; the launch asks an argument for it. A
+            kernel has the schedule, those of its last program in ``last``, and the names of what the group computes in
+            ``tile.source``.
 Keeps:      groups without a schedule.
 Cost:       one walk over the groups, times ``unroll`` and three strips for each body; of groups that differ in names and
             constants only the first costs that, others a copy.
@@ -51,7 +52,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -65,21 +66,19 @@ from fxc.dialects.diagnostics import OpPassFailedException
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType, ScheduleAttr
-from fxc.dialects.tile.kernel import DIVISIBLE
+from fxc.dialects.tile.kernel import DIVISIBLE, SIZE
 from fxc.passes._attribute_numbers import AttributeNumbers
 from fxc.passes._statistics import count
 from fxc.passes.lowering._outlines import Outline
-from fxc.passes.lowering._tile.dynamic import symbolic_sizes
-from fxc.passes.lowering._tile.kernels import Pieces, make_kernel, plans_of
+from fxc.passes.lowering._tile.kernels import Pieces, Step, make_kernel
 from fxc.passes.lowering._tile.launched import Launched
-from fxc.passes.lowering._tile.numbers import Numbers
-from fxc.passes.lowering._tile.parts import combining_schedule, combining_stages, parts_of
+from fxc.passes.lowering._tile.numbers import Numbers, facts_of
 from fxc.passes.lowering._tile.stages import Stage, are_apart, stages_of
 
 SCHEDULE, SOURCE = "tile.schedule", "tile.source"
 
 ALIGNMENT = 16
-"""Bytes: of the widest load that a thread of a GPU has."""
+"""Bytes of the widest load that a thread of a GPU has, and what Triton asks of a number to see that rows begin as even."""
 
 
 @dataclass(frozen=True)
@@ -87,21 +86,24 @@ class TilePass(ModulePass):
     name = "tile"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        tiling, on_gpu = Tiling(_fresh_names(op)), isinstance(target_of(op), GpuAttr)
+        tiling, on_gpu, likely = Tiling(_fresh_names(op)), isinstance(target_of(op), GpuAttr), facts_of(op, "hint")
         for group in [inner for inner in op.walk() if isinstance(inner, GroupOp) and SCHEDULE in inner.attributes]:
             for kernel in tiling.tile(group):
                 if on_gpu:
-                    align(kernel)
+                    align(kernel, likely)
                 op.body.block.add_op(kernel)
                 count("kernels")
 
 
-def align(kernel: KernelOp) -> None:
-    """Say that tensors begin at multiples of 16 bytes, as PyTorch allocates them: a launch on others takes other code."""
+def align(kernel: KernelOp, likely: Mapping[str, int]) -> None:
+    """Say that tensors begin at multiples of 16 bytes, as PyTorch allocates them, and that sizes are multiples of 16 where what
+    they are ``likely`` is: a launch on others takes other code."""
     hint, listed = {DIVISIBLE: IntegerAttr(ALIGNMENT, i64)}, list[DictionaryAttr]()
     for argument in kernel.body.block.args:
         known = dict(kernel.argument_attributes(argument))
-        listed.append(DictionaryAttr(known | hint if isinstance(argument.type, PtrType) else known))
+        size = known.get(SIZE)
+        even = isinstance(size, StringAttr) and (number := likely.get(size.data, 1)) and number % ALIGNMENT == 0
+        listed.append(DictionaryAttr(known | hint if isinstance(argument.type, PtrType) or even else known))
     kernel.arg_attrs = ArrayAttr(listed)
 
 
@@ -135,8 +137,9 @@ class Tiling:
         for kernel, launch in pairs:
             kernel.attributes |= {name: group.attributes[name] for name in [SOURCE] if name in group.attributes}
             launch.location = kernel.location = group.location
-            sizes = symbolic_sizes([*launch.operands, *launch.results])
-            launch.operands = [*launch.operands, *(self.numbers.value(size, group) for size in sizes)]
+            sizes = [kernel.argument_attributes(number)[SIZE] for number in kernel.indices()]
+            numbers = [self.numbers.value(size.data, group) for size in sizes if isinstance(size, StringAttr)]
+            launch.operands = [*launch.operands, *numbers]
         Rewriter.insert_op([launch for _, launch in pairs], InsertPoint.before(group))
         for old, value in zip(group.results, given, strict=True):
             value.name_hint = old.name_hint
@@ -150,39 +153,31 @@ def _written(group: GroupOp, names: Iterator[str]) -> tuple[list[tuple[KernelOp,
     stages, schedules = stages_of(group), _schedules(group)
     _check(group, stages, schedules)
     pieces, made = Pieces(group), dict[SSAValue, SSAValue]()
-    pairs = list[tuple[KernelOp, LaunchOp]]()
+    kernels = list[list[Step]]()
     for schedule in schedules:
-        chosen = [stages[number] for number in schedule.numbers()]
-        pairs += _launches(group, chosen, schedule, names, pieces, made)
+        step = Step([stages[number] for number in schedule.numbers()], schedule)
+        if schedule.is_last:
+            kernels[-1].append(step)
+        else:
+            kernels.append([step])
+    pairs = [_launched(group, steps, next(names), pieces, made) for steps in kernels]
     return pairs, [made[value] for value in group.yielded()]
 
 
-def _launches(
-    group: GroupOp,
-    stages: list[Stage],
-    schedule: ScheduleAttr,
-    names: Iterator[str],
-    pieces: Pieces,
-    made: dict[SSAValue, SSAValue],
-) -> list[tuple[KernelOp, LaunchOp]]:
-    """The kernel of one schedule and its launch; one more for each where parts are combined. ``made`` gets the results."""
+def _launched(
+    group: GroupOp, steps: list[Step], name: str, pieces: Pieces, made: dict[SSAValue, SSAValue]
+) -> tuple[KernelOp, LaunchOp]:
+    """The kernel of ``steps`` and its launch. ``made`` gets the results."""
+    wanted = {value for step in steps for value in _read_elsewhere(step.stages)}
     try:
-        parts = parts_of(plans_of(stages, schedule, pieces))
-        kernel, inputs, outputs = make_kernel(next(names), stages, schedule, _read_elsewhere(stages), pieces)
+        kernel = make_kernel(name, steps, wanted, pieces)
     except VerifyException as error:
         raise OpPassFailedException(str(error), group) from error
-    types = [parts.get(value, value.type) for value in outputs]
-    launch = LaunchOp.of(kernel.sym_name.data, [made.get(value, value) for value in inputs], types)
-    made |= dict(zip(outputs, launch.results, strict=True))
-    if not parts:
-        return [(kernel, launch)]
-    block, combining = combining_stages(stages, {value: made[value] for value in parts if value in made})
-    more = combining_schedule(schedule, combining)
-    second, inputs, outputs = make_kernel(next(names), combining, more, {stage.result for stage in combining}, Pieces(group))
-    totals = LaunchOp.of(second.sym_name.data, inputs, [value.type for value in outputs])
-    made |= dict(zip(parts, totals.results, strict=True))
-    block.erase(safe_erase=False)
-    return [(kernel, launch), (second, totals)]
+    types = [*(value.type for value in kernel.outputs), *kernel.scratch]
+    launch = LaunchOp.of(name, [made.get(value, value) for value in kernel.inputs], types)
+    for value, result in zip(kernel.outputs, launch.results, strict=False):
+        made[value], result.name_hint = result, value.name_hint
+    return kernel.kernel, launch
 
 
 def _schedules(group: GroupOp) -> list[ScheduleAttr]:
@@ -197,6 +192,8 @@ def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -
     order = [number for schedule in schedules for number in schedule.numbers()]
     if sorted(order) != list(range(len(stages))):
         raise OpPassFailedException(f"{SCHEDULE} must have each of the {len(stages)} stages once, but has {order}", group)
+    if schedules and schedules[0].is_last:
+        raise OpPassFailedException(f"{SCHEDULE} begins with what is for the last program of a kernel before", group)
     made = {stage.result: stage.number for stage in stages}
     for place, number in enumerate(order):
         read = [made[source] for _, source, _ in stages[number].reads() if source in made]
@@ -208,7 +205,7 @@ def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -
             raise OpPassFailedException(message, group)
 
 
-def _read_elsewhere(stages: list[Stage]) -> set[SSAValue]:
+def _read_elsewhere(stages: Sequence[Stage]) -> set[SSAValue]:
     """The results of ``stages`` that others than they read."""
     inside = {stage.op for stage in stages}
     return {stage.result for stage in stages if any(use.operation not in inside for use in stage.result.uses)}

@@ -179,7 +179,7 @@ def make_product(module: ModuleOp, product: Product, around: Surroundings, block
         assert isinstance(factor.owner, GroupOp)
         Rewriter.erase_op(factor.owner)
     if isinstance(target_of(module), GpuAttr):
-        align(kernel)
+        align(kernel, {})
     module.body.block.add_op(kernel)
 
 

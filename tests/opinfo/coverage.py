@@ -31,29 +31,9 @@ REDUCTIONS = (
 SCANS = ("cumsum.default", "cumprod.default", "cummax.default", "cummin.default", "logcumsumexp.default")
 """Cumulative operators of ``aten``."""
 
-_DEGREE = "a recurrence of as many steps as an element says; kernels have those of a degree that the program states"
-_POLYNOMIALS = (
-    "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
-    "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
-    "shifted_chebyshev_polynomial_w", "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l",
-    "legendre_polynomial_p",
-)  # fmt: skip
-_SUM = "a sum that is as long as an element says, below 0 without bound"
-_SERIES = "a series or a continued fraction, up to 2000 terms of it, until it converges"
-_EUCLID = "Euclid's algorithm: as many steps as the elements say"
-
 LEFT: Mapping[str, str] = MappingProxyType(
     {
         "aten.equal.default": "one answer for the host, not an element each",
-        "aten.frexp.Tensor": "two tensors, one of them of exponents that subnormal numbers have to be counted for",
-        "aten.gcd.default": _EUCLID,
-        "aten.lcm.default": _EUCLID,
-        "aten.igamma.default": _SERIES,
-        "aten.igammac.default": _SERIES,
-        "aten.special_zeta.default": _SUM,
-        "aten.special_zeta.self_scalar": _SUM,
-        "aten.special_zeta.other_scalar": _SUM,
-        **{f"aten.special_{name}.{overload}": _DEGREE for name in _POLYNOMIALS for overload in ("default", "x_scalar")},
         "aten.median.default": "a selection, which is a sort",
         "aten.median.dim": "a selection, which is a sort",
         "aten.logcumsumexp.default": "combines pairs of a maximum and a sum; tile.scan combines numbers",
@@ -64,8 +44,7 @@ LEFT: Mapping[str, str] = MappingProxyType(
 TYPES: Mapping[str, str] = MappingProxyType(
     {
         "complex numbers": "no dtype of a kernel: each operator would be several on pairs, and views of a pair's parts",
-        "polygamma of order 2 and more": _SUM,
-        "an integer power or division by a value": "the machine traps, or PyTorch raises",
+        "an integer division by a value, or a negative integer power": "PyTorch raises an error for some values",
     }
 )
 """Calls of covered operators that stay PyTorch's, and why."""

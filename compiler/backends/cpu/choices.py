@@ -6,6 +6,7 @@ from math import prod
 
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.tile import KernelOp
+from fxc.dialects.tile.kernel import SIZE
 from fxc.runtime.cpu_features import CpuFeatures, features_named, host_features
 
 SHARED_FROM = 1 << 15
@@ -17,6 +18,8 @@ def shares_work(kernel: KernelOp) -> bool:
     """Whether calls of ``kernel`` use the threads of OpenMP's pool."""
     if kernel.is_dynamic:
         return True
+    if any(SIZE in kernel.argument_attributes(argument) for argument in kernel.indices()):
+        return prod(kernel.programs) >= FEWEST_PROGRAMS
     largest = max((kernel.elements(argument) or 0 for argument in kernel.body.block.args), default=0)
     return prod(kernel.programs) > 1 and largest >= SHARED_FROM
 

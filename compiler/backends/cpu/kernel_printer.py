@@ -5,7 +5,8 @@ A kernel ``@k`` becomes
 ``void @k(ptr %arguments, i64 %first, i64 %last)``
     programs first to last of the grid, row by row; ``%arguments`` is a table of eight bytes an argument: pointers, then numbers
 ``void @k.call(...)``
-    the whole grid, on the threads of OpenMP's pool where that was asked for; takes the arguments themselves
+    the whole grid, on the threads of OpenMP's pool where that was asked for, and then what ``tile.last_program`` says; takes
+    the arguments themselves
 
 Where @k has assertions, a pointer to a number comes after the arguments: that of an assertion that failed, from 1 on, in the
 order of the text. ``i32 @k.call(...)`` returns it, or 0.
@@ -38,7 +39,7 @@ from fxc.backends.cpu.choices import FEWEST_PROGRAMS
 from fxc.backends.cpu.types import I32, I64, PTR, Type, Value, llvm_type
 from fxc.dialects.plan import IN_PLACE
 from fxc.dialects.syntax import op_text
-from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp
+from fxc.dialects.tile import IterateOp, KernelOp, LastProgramOp, NextOp, ProgramIdOp, PtrType, ReturnOp
 from fxc.errors import FxcError, KernelError
 from fxc.runtime.cpu_features import CpuFeatures
 
@@ -65,6 +66,8 @@ def kernel_module(
         if sources:
             module.functions.append(_source_comments(kernel))
         _print_body(module, kernel)
+        if (last := _last(kernel)) is not None:
+            _print_last(module, kernel, last)
         _print_range(module, kernel)
         if parallel(kernel):
             _print_team(module, kernel)
@@ -109,6 +112,24 @@ def _print_body(module: ModuleText, kernel: KernelOp) -> None:
     b.line("ret void")
     parameters = ", ".join([*listed, "i64 %first", "i64 %last"])
     module.functions.append(f"define internal void {symbol(kernel, '.body')}({parameters}) #2 {{\n{b.text()}}}\n")
+
+
+def _last(kernel: KernelOp) -> LastProgramOp | None:
+    return next((op for op in kernel.body.block.ops if isinstance(op, LastProgramOp)), None)
+
+
+def _print_last(module: ModuleText, kernel: KernelOp, last: LastProgramOp) -> None:
+    """What comes after all programs, in a function of its own: the pointers that they wrote, it may read."""
+    b = Builder(module)
+    arguments = [Value(f"%p{i}", argument_type(argument)) for i, argument in enumerate(kernel.body.block.args)]
+    listed = [f"{_parameter(kernel, a)} {value.text}" for a, value in zip(kernel.body.block.args, arguments, strict=True)]
+    listed += [str(STATUS)] * bool(messages(kernel))
+    printer = _Printer(b, kernel, arguments)
+    printer.values |= {a: printer.values[pointer] for a, pointer in zip(last.body.block.args, last.pointers, strict=True)}
+    printer.block(last.body.block)
+    b.line("ret void")
+    name = symbol(kernel, ".last")
+    module.functions.append(f"define internal void {name}({', '.join(listed)}) #2 {{\n{b.text()}}}\n")
 
 
 def _parameter(kernel: KernelOp, argument: BlockArgument) -> str:
@@ -174,6 +195,8 @@ def _print_call(module: ModuleText, kernel: KernelOp, parallel: bool) -> None:
     else:
         programs = _total(b, kernel, _numbers(kernel, arguments))
         b.line(f"call void {symbol(kernel, '.body')}({listed}{', ' * bool(listed)}i64 0, {programs})")
+    if _last(kernel) is not None:
+        b.line(f"call void {symbol(kernel, '.last')}({listed})")
     result = b.emit(I32, f"load i32, {STATUS}, align 4") if can_fail else "void"
     b.line(f"ret {result}")
     kind = "i32" if can_fail else "void"
@@ -241,7 +264,7 @@ class _Printer:
     def block(self, block: Block) -> list[Value]:
         """What the terminator hands on."""
         for op in block.ops:
-            if isinstance(op, (scf.YieldOp, ReturnOp)):
+            if isinstance(op, (scf.YieldOp, ReturnOp, NextOp)):
                 return [self.values[operand] for operand in op.operands]
             self.op(op)
         return []
@@ -253,6 +276,10 @@ class _Printer:
                 results = self.loop(op, *operands)
             case scf.IfOp():
                 results = self.branches(op, operands[0])
+            case IterateOp():
+                results = self.iterate(op, *operands)
+            case LastProgramOp():
+                results = None  # a function of its own
             case ProgramIdOp():
                 results = self.axes[op.axis.value.data]
             case _ if op.name in RULES:
@@ -283,6 +310,26 @@ class _Printer:
         yielded = self.block(block)
         b.close_phi(index_at, b.binary("add nsw", index, step), b.current)
         for (_, position), value in zip(opened, yielded, strict=True):
+            b.close_phi(position, value, b.current)
+        b.branch(head)
+        b.label(done)
+        return [phi for phi, _ in opened]
+
+    def iterate(self, op: IterateOp, going: Value, *carried: Value) -> list[Value]:
+        """A loop that ends when no lane is going any more; lanes that have stopped keep what they carry."""
+        b, before = self.b, self.b.current
+        head, body, done = b.name("while"), b.name("step"), b.name("after")
+        b.branch(head)
+        b.label(head)
+        mask, mask_at = b.open_phi(going.type, going, before)
+        opened = [b.open_phi(value.type, value, before) for value in carried]
+        b.branch_if(reduce_rules.any_lane(b, mask), body, done)
+        b.label(body)
+        self.values.update(zip(op.body.block.args, [phi for phi, _ in opened], strict=True))
+        more, *new = self.block(op.body.block)
+        kept = [b.select(mask, value, phi) for value, (phi, _) in zip(new, opened, strict=True)]
+        b.close_phi(mask_at, b.binary("and", mask, more), b.current)
+        for (_, position), value in zip(opened, kept, strict=True):
             b.close_phi(position, value, b.current)
         b.branch(head)
         b.label(done)

@@ -16,6 +16,7 @@ from fxc.backends.cpu.choices import shares_work, usable_features
 from fxc.backends.cpu.kernel_printer import argument_type, print_kernels
 from fxc.backends.cpu.machine_code import compile_module
 from fxc.dialects import plan, types
+from fxc.dialects.steps import Steps, sizes_of, strides_of
 from fxc.dialects.syntax import op_text
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType
@@ -86,10 +87,9 @@ def tensor_spec(op: Operation, kernel: KernelOp, argument: BlockArgument, value:
     """What the launch gives for a pointer; None where it is no tensor of known strides on the CPU."""
     type = value.type
     assert isinstance(type, TensorType)
-    sizes = types.sizes(type)
-    if not plan.has_static_steps(type) or types.device(type) != "cpu":
+    sizes, steps = tuple(sizes_of(type)), tuple(strides_of(type))
+    if not plan.has_known_steps(type) or types.device(type) != "cpu":
         return None
-    steps = tuple(int(step) for step in types.strides(type) or types.contiguous_strides(type.get_shape()))
     extent, limit = _extent(sizes, steps), kernel.elements(argument)
     if limit is not None and extent is not None and limit > extent:
         name = argument.name_hint or str(argument.index)
@@ -104,12 +104,13 @@ def tensor_spec(op: Operation, kernel: KernelOp, argument: BlockArgument, value:
     )
 
 
-def _extent(sizes: Sequence[types.Dim], steps: Sequence[int]) -> int | None:
+def _extent(sizes: Sequence[Steps], steps: Sequence[Steps]) -> int | None:
     """How many elements a tensor goes over in memory; None where that is not known."""
     dims = [size for size in sizes if isinstance(size, int)]
-    if len(dims) < len(sizes):
+    known = [step for step in steps if isinstance(step, int)]
+    if len(dims) < len(sizes) or len(known) < len(steps):
         return None
-    return 1 + sum((size - 1) * step for size, step in zip(dims, steps, strict=True)) if 0 not in dims else 0
+    return 1 + sum((size - 1) * step for size, step in zip(dims, known, strict=True)) if 0 not in dims else 0
 
 
 def _fill(init: Attribute) -> float | None:

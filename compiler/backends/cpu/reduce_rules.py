@@ -62,6 +62,11 @@ def _all_lanes(b: Builder, kind: str, value: Value) -> Value:
     return b.call(f"llvm.vector.reduce.f{kind}.{suffix}", scalar, neutral, value, flags=_SUM)
 
 
+def any_lane(b: Builder, mask: Value) -> Value:
+    """Whether a lane of ``mask`` is set."""
+    return mask if mask.type.lanes is None else _all_lanes(b, "or", mask)
+
+
 Combine = Callable[[Builder, Sequence[Value], Sequence[Value]], list[Value]]
 
 

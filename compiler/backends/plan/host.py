@@ -21,6 +21,7 @@ from fxc.backends.plan.text import Leaf, nest_text, text_of, tuple_text
 from fxc.dialects import types
 from fxc.dialects.effects import aliases
 from fxc.dialects.plan import LaunchOp
+from fxc.dialects.steps import sizes_of, strides_of
 from fxc.dialects.syntax import op_text
 from fxc.dialects.tile import KernelOp
 from fxc.dialects.values import Tree
@@ -103,9 +104,12 @@ class Host:
 
     def allocation(self, type: TensorType, numbers: Mapping[str, str]) -> tuple[str, str]:
         """The name of what makes a tensor of ``type``, and its arguments. ``numbers``: names of sizes that it does not say."""
-        device, steps = torch.device(types.device(type)), types.strides(type) or types.contiguous_strides(type.get_shape())
+        device = torch.device(types.device(type))
+        sizes, steps = (
+            tuple_text([str(each) if isinstance(each, int) else each.text(numbers.__getitem__) for each in dims])
+            for dims in (sizes_of(type), strides_of(type))
+        )
         dtype = torch_dtype(type.element_type)
-        sizes = tuple_text([str(size) if isinstance(size, int) else numbers[size] for size in types.sizes(type)])
         fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{device.type}", None)  # type: ignore[attr-defined]
         if fast is not None and device.index is None:
             return self.globals.bind(f"empty_{device.type}", fast), f"{sizes}, {steps}, {dtype}"

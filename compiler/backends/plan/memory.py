@@ -74,7 +74,7 @@ def place_of(alloc: AllocOp, *, is_address: bool) -> Place:
     assert isinstance(alloc.buffer.type, TensorType)
     spec = spec_of(alloc.buffer.type, "")
     assert spec is not None  # the op says so
-    return Place(alloc.start(), spec.dtype, spec.known_sizes(), spec.strides, is_address)
+    return Place(alloc.start(), spec.dtype, spec.known_sizes(), spec.known_strides(), is_address)
 
 
 def tensor_text(type: TensorType) -> str:

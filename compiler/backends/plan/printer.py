@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import torch
 from xdsl.dialects import func
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from fxc.backends.frozen import is_once
 from fxc.backends.fx import returns_sequence
@@ -176,6 +177,8 @@ def _launch(p: FunctionPrinter, op: LaunchOp) -> None:
         p.emit(f"{p.host.failing(kernel)}({call})", comment)
     else:
         p.emit(call, comment)
+    if written := [p.env[out] for out in op.outs if isinstance(out, BlockArgument)]:
+        p.emit(f"{p.host.globals.bind('wrote', torch._C._increment_version)}(({', '.join(written)},))")  # as operators do
 
 
 def _address(p: FunctionPrinter, value: SSAValue) -> str:

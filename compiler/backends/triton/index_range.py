@@ -10,11 +10,13 @@ from xdsl.ir import Operation, SSAValue
 
 from fxc.backends.triton.spelling import block_shape, constant_value, element_type
 from fxc.dialects.tile import KernelOp, LoadOp, MaskOp, ProgramIdOp, SelectOp, StoreOp
+from fxc.dialects.tile.kernel import SIZE
 
 _WIDEST = 1 << 63
 _MOST_PROGRAMS = (1 << 31) - 1
 _LARGEST_SIZE = 1 << 48
 """Elements: memory has no more of them."""
+_ADDRESSED = frozenset([LoadOp, StoreOp, MaskOp])
 _UNSIGNED = (arith.DivUIOp, arith.CeilDivUIOp, arith.RemUIOp, arith.MinUIOp, arith.MaxUIOp)
 
 
@@ -60,8 +62,12 @@ class IndexRanges:
 
     def _fits(self, op: Operation) -> bool:
         """Whether 32 bits hold the index values that ``op`` makes, and the offsets of all its lanes."""
-        values = [*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)]
-        ranges = [self.of(value) for value in values if isinstance(element_type(value.type), IndexType)]
+        values: list[SSAValue] = [*op.results]
+        if op.regions:
+            values += [argument for region in op.regions for block in region.blocks for argument in block.args]
+        ranges = [self.of(value) for value in values if type(element_type(value.type)) is IndexType]
+        if not ranges and type(op) not in _ADDRESSED:
+            return True
         if isinstance(op, (LoadOp, StoreOp)):
             ranges.append(self._offsets(op))
         if isinstance(op, MaskOp):
@@ -114,7 +120,8 @@ class IndexRanges:
         return ANY
 
     def _of_argument(self, value: SSAValue) -> Range:
-        if self.kernel.is_dynamic and value in self.kernel.indices():
+        known = self.kernel.is_dynamic
+        if value in [each for each in self.kernel.indices() if known or SIZE in self.kernel.argument_attributes(each)]:
             return Range(0, _LARGEST_SIZE)
         loop = value.owner.parent_op()  # type: ignore[union-attr]
         if not isinstance(loop, scf.ForOp) or value is not loop.body.block.args[0]:

@@ -30,7 +30,9 @@ class KernelSource:
     """``source`` is a Python file that defines the Triton function ``name``, to be launched on ``grid`` programs.
 
     A text in ``grid`` is Python of ``n0``, ...: the numbers of a launch. ``lanes`` is the size of the largest block,
-    ``warps`` how many warps (32 lanes of hardware each) should share a program.
+    ``warps`` how many warps (32 lanes of hardware each) should share a program. Where there is a ``counter``, the function has
+    one parameter more, of this name: the address of an int32, 0 before a launch and after it, that no other launch uses at the
+    same time.
     """
 
     name: str
@@ -39,6 +41,13 @@ class KernelSource:
     grid: tuple[int | str, ...]
     lanes: int
     warps: int
+    counter: str = ""
+
+    @property
+    def parameters(self) -> tuple[Argument, ...]:
+        """All of the function's: the arguments, and the counter."""
+        counters = (Argument(self.counter, "*i32", "readwrite", 1),) if self.counter else ()
+        return (*self.arguments, *counters)
 
     def unaligned(self) -> KernelSource:
         """The same kernel for addresses and numbers that are multiples of nothing."""

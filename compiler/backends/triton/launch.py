@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 from fxc.backends.triton.ahead_of_time import DEFAULT, CompiledKernel, CompileOptions
 from fxc.backends.triton.autotune import tuned
 from fxc.backends.triton.compile_pool import compile_pool
+from fxc.backends.triton.counters import counters, is_captured
 from fxc.backends.triton.device import compile_target, runs_on, target_here
 from fxc.backends.triton.kernel_source import KernelSource
 from fxc.backends.triton.loading import LoadedKernel, current_stream, load
@@ -124,7 +125,7 @@ class GpuKernel(TensorKernel):
             if not runs_on(built, here):
                 message = f"kernel {self.name} is made for {self.target}, but {self.device} is {here.name}"
                 raise KernelError(message, hint="the target cuda is the GPU that is here")
-            if self.tunes and not self._is_captured():
+            if self.tunes and not is_captured(self.device):
                 options = tuned(self.source, self._device_name(), lambda ways: self._times(ways, tensors, numbers))
                 self._compiled = self._submit(self.source, options)
             self._specialize(load((self._compiled or self._submit(self.source, DEFAULT)).result(), self.source))
@@ -144,15 +145,19 @@ class GpuKernel(TensorKernel):
         values = [*(f"p{i}" for i in range(len(tensors))), *(f"n{i}" for i in range(len(self.scalars)))]
         arguments = ", ".join(values)
         lines = [f"p{i} = {tensor}.data_ptr()" for i, tensor in enumerate(tensors)]
+        lines.append("current = stream(device)")
+        if self.source.counter:
+            lines.append("counter = count(current)")
+            arguments += ", counter.data_ptr()"
         pairs = zip(values, self.source.arguments, strict=True)
         relied = [value for value, argument in pairs if argument.divisible % ALIGNMENT == 0]
         if relied:
-            lines += [f"if ({' | '.join(relied)}) & {ALIGNMENT - 1}:", f"    unaligned(stream(device), {arguments})", "else:"]
+            lines += [f"if ({' | '.join(relied)}) & {ALIGNMENT - 1}:", f"    unaligned(current, {arguments})", "else:"]
         x, y, z = loaded.grid
-        start = f"run({x}, {y}, {z}, stream(device), function, packed, None, None, None, {arguments})"
+        start = f"run({x}, {y}, {z}, current, function, packed, None, None, None, {arguments})"
         lines.append(f"    {start}" if relied else start)
         names = {"run": loaded.run, "function": loaded.function, "packed": loaded.packed, "unaligned": self._run_unaligned}
-        return lines, names | {"stream": current_stream(), "device": self.device.index or 0}
+        return lines, names | {"stream": current_stream(), "device": self.device.index or 0, "count": counters(self.device)}
 
     def _run_unaligned(self, stream: int, *arguments: Any) -> None:
         with self._lock:
@@ -168,8 +173,10 @@ class GpuKernel(TensorKernel):
         waiting = [self._submit(self.source, way) for way in ways]
         outputs = [spec.new() for spec in self.at(self.outputs, numbers)]  # they must outlive the runs
         pointers = [tensor.data_ptr() for tensor in (*tensors, *outputs)]
+        counter = counters(self.device)(current_stream()(self.device.index or 0))
+        given = [*pointers, *numbers, *([counter.data_ptr()] if self.source.counter else [])]
         loaded = [_load_or_none(each, self.source) for each in waiting]
-        runs = [_bound(kernel, self.device.index or 0, [*pointers, *numbers]) for kernel in loaded if kernel is not None]
+        runs = [_bound(kernel, self.device.index or 0, given) for kernel in loaded if kernel is not None]
         found = iter(by_turns(runs, self._clock()))
         return [inf if kernel is None else next(found) for kernel in loaded]
 
@@ -181,10 +188,6 @@ class GpuKernel(TensorKernel):
 
     def _device_name(self) -> str:
         return torch.cuda.get_device_name(self.device)
-
-    def _is_captured(self) -> bool:
-        """Whether a CUDA graph records what is launched; then nothing can be timed."""
-        return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
     def _on_device(self) -> AbstractContextManager[Any]:
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()

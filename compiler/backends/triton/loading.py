@@ -26,7 +26,8 @@ class Signature:
 class LoadedKernel:
     """A kernel to be launched on ``grid``, with as many numbers as ``scalars`` behind its pointers.
 
-    ``run(x, y, z, stream, function, packed, None, None, None, *pointers, *numbers)`` launches the kernel.
+    ``run(x, y, z, stream, function, packed, None, None, None, *pointers, *numbers, *counters)`` launches the kernel. One that
+    has a counter is launched on a grid that is known.
 
     The three that are None are what profilers hook in.
     """
@@ -49,7 +50,7 @@ def load(compiled: CompiledKernel, source: KernelSource) -> LoadedKernel:
 
     extension = Target.of(compiled.target).binary
     files = {"kernel.json": compiled.folder / "launch.json", f"kernel.{extension}": compiled.folder / f"kernel.{extension}"}
-    signature = Signature({argument.name: argument.type for argument in source.arguments})
+    signature = Signature({argument.name: argument.type for argument in source.parameters})
     try:
         kernel = TritonKernel(signature, {name: str(path) for name, path in files.items()}, compiled.folder.name)
         run = kernel.run

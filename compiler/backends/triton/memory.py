@@ -13,6 +13,7 @@ from fxc.backends.triton.writer import Writer, refusal
 from fxc.dialects.tile import AssertOp, AtomicAddOp, GatherOp, IotaOp, LoadOp, MaskOp, ScatterOp, StoreOp
 
 STORES = (StoreOp, ScatterOp, AtomicAddOp)
+_WRITTEN = frozenset([AssertOp, IotaOp, MaskOp, LoadOp, GatherOp, *STORES])
 
 
 def lanes(size: int, dim: int, rank: int) -> str:
@@ -23,6 +24,8 @@ def lanes(size: int, dim: int, rank: int) -> str:
 
 def write_memory(writer: Writer, op: Operation) -> bool:
     """Write the lines of a load, store or mask; False where ``op`` is none."""
+    if type(op) not in _WRITTEN:
+        return False
     match op:
         case AssertOp():
             writer.line(f"tl.device_assert({writer.typed(op.condition)}, {json.dumps(op.message.data)})")

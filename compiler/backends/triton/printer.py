@@ -23,7 +23,19 @@ from fxc.backends.triton.names import RESERVED, python_name
 from fxc.backends.triton.reductions import combination
 from fxc.backends.triton.spelling import block_shape, signature_type
 from fxc.backends.triton.writer import Writer, refusal
-from fxc.dialects.tile import BroadcastOp, KernelOp, ProgramIdOp, PtrType, ReshapeOp, ReturnOp, SplatOp, TransposeOp
+from fxc.dialects.tile import (
+    BroadcastOp,
+    IterateOp,
+    KernelOp,
+    LastProgramOp,
+    NextOp,
+    ProgramIdOp,
+    PtrType,
+    ReshapeOp,
+    ReturnOp,
+    SplatOp,
+    TransposeOp,
+)
 from fxc.dialects.tile.kernel import DIVISIBLE
 from fxc.errors import KernelError
 from fxc.location import node_name, stack_trace
@@ -58,16 +70,17 @@ class _KernelPrinter:
             self.name += "_kernel"
         self.lanes = max((_lanes(value, op) for op in kernel.walk() for value in op.results), default=1)
         self.writer = Writer(kernel)
-        self.place = ""
+        self.place = self.counter = ""
 
     def source(self) -> KernelSource:
         self.block(self.kernel.body.block)
         body = self.writer.lines or ["    pass"]
         arguments = tuple(self.argument(value) for value in self.kernel.body.block.args)
-        definition = f"@triton.jit\ndef {self.name}({', '.join(each.name for each in arguments)}):\n"
+        parameters = [*(each.name for each in arguments), *([self.counter] if self.counter else [])]
+        definition = f"@triton.jit\ndef {self.name}({', '.join(parameters)}):\n"
         helpers = "".join(f"\n{HELPERS[name]}" for name in self.writer.helpers)
         text = f"{self.heading()}\n{HEADER}{helpers}\n\n{definition}" + "\n".join(body) + "\n"
-        return KernelSource(self.name, text, arguments, grid_of(self.kernel), self.lanes, self.warps())
+        return KernelSource(self.name, text, arguments, grid_of(self.kernel), self.lanes, self.warps(), self.counter)
 
     def heading(self) -> str:
         """Comments that say what the kernel is, and what of the user's program it computes."""
@@ -97,7 +110,7 @@ class _KernelPrinter:
 
     def block(self, block: Block) -> None:
         for op in block.ops:
-            if isinstance(op, (arith.ConstantOp, ReturnOp, scf.YieldOp)):
+            if isinstance(op, (arith.ConstantOp, ReturnOp, NextOp, scf.YieldOp)):
                 continue
             try:
                 if not self.is_written(op):
@@ -131,6 +144,10 @@ class _KernelPrinter:
             return self.loop(op)
         if isinstance(op, scf.IfOp):
             return self.branch(op)
+        if isinstance(op, IterateOp):
+            return self.iterate(op)
+        if isinstance(op, LastProgramOp):
+            return self.last(op)
         if write_memory(self.writer, op):
             return None
         combined = combination(self.writer, op)
@@ -160,6 +177,37 @@ class _KernelPrinter:
         with writer.indented():
             self.block(op.body.block)
             self.yields(op.body.block, [writer.names[argument] for argument in carried])
+
+    def iterate(self, op: IterateOp) -> None:
+        """A loop while any lane is going, which is a variable, as what is carried is."""
+        writer, last = self.writer, op.body.block.last_op
+        assert last is not None
+        carried = [writer.names[argument] for argument in op.body.block.args]
+        going = writer.new_name("going")
+        writer.line(f"{going} = {writer.typed(op.going)}")
+        for argument, start, result in zip(op.body.block.args, op.carried, op.results, strict=True):
+            writer.assign(argument, writer.typed(start))
+            writer.names[result] = writer.names[argument]
+        writer.line(f"while {any_lane(going, len(block_shape(op.going.type)))}:")
+        with writer.indented():
+            self.block(op.body.block)
+            more, *new = [writer.typed(value) for value in last.operands]
+            values = [f"tl.where({going}, {value}, {name})" for name, value in zip(carried, new, strict=True)]
+            writer.line(f"{', '.join([*carried, going])} = {', '.join([*values, f'{going} & {more}'])}")
+
+    def last(self, op: LastProgramOp) -> None:
+        """Each program counts itself when its threads have stored; who finds that all others have is the last."""
+        writer = self.writer
+        self.counter, before = writer.new_name("counter"), writer.new_name("before")
+        for argument, pointer in zip(op.body.block.args, op.pointers, strict=True):
+            writer.names[argument] = writer.names[pointer]
+        writer.line("tl.debug_barrier()")
+        writer.line(f'{before} = tl.atomic_add({self.counter}, 1, sem="acq_rel")')
+        writer.line(f"if {before} == {math.prod(self.kernel.programs) - 1}:")
+        writer.unseen.clear()
+        with writer.indented():
+            writer.line(f"tl.store({self.counter}, 0)")
+            self.block(op.body.block)
 
     def branch(self, op: scf.IfOp) -> None:
         writer, before = self.writer, set(self.writer.unseen)
@@ -229,6 +277,16 @@ def _added_dimensions(old: tuple[int, ...], new: tuple[int, ...]) -> str | None:
     return ", ".join(places) if not rest else None
 
 
+def any_lane(mask: str, rank: int) -> str:
+    """Whether a lane of ``mask`` is set."""
+    if not rank:
+        return mask
+    lanes = f"{mask}.to(tl.int32)"
+    for dim in reversed(range(rank)):
+        lanes = f"tl.max({lanes}, axis={dim})"
+    return f"{lanes} != 0"
+
+
 def _lanes(value: SSAValue, op: Operation) -> int:
     """The lanes of a block. Raises KernelError where it is none that Triton has."""
     shape = block_shape(value.type)
@@ -253,4 +311,4 @@ def _user_line(trace: str | None) -> str:
 
 def _one_line(text: str) -> str:
     """``text`` for a comment: it may come from anywhere, and no character of it may end the line."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    return text if text.isprintable() else "".join(character if character.isprintable() else " " for character in text)

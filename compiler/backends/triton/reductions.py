@@ -25,12 +25,16 @@ _COMBINE: Mapping[str, str] = MappingProxyType(
 )
 """The helper that combines two lanes."""
 
+_COMBINING = frozenset([ReduceOp, ScanOp, ReduceIndexOp, DotOp, RandomOp])
+
 SMALLEST_FACTOR = 16
 """Of each dimension of the factors of a product."""
 
 
 def combination(writer: Writer, op: Operation) -> str | None:
     """The expression of the result of ``op``, or of both as a tuple; None where it combines no lanes."""
+    if type(op) not in _COMBINING:
+        return None
     match op:
         case ReduceOp():
             return _reduce(writer, op)

@@ -40,7 +40,7 @@ def simulate(kernel: KernelSource, arguments: Sequence[torch.Tensor | int | floa
 
     A pointer addresses the memory from the tensor's first element on. Raises KernelError, with the program and the line, where
     one reads or writes beyond its elements, reads what nothing or another program wrote, writes what another wrote, or relies
-    on a conversion that it does not spell out.
+    on a conversion that it does not spell out. Where programs count themselves, there is a counter for this launch.
     """
     _Simulation(kernel, arguments).run()
 
@@ -50,6 +50,8 @@ class _Simulation:
         self.kernel = kernel
         self.code, branches = _without_imports(kernel)
         self.values = [_value(argument, given, branches) for argument, given in zip(kernel.arguments, arguments, strict=True)]
+        if kernel.counter:
+            self.values.append(_value(kernel.parameters[-1], torch.zeros(1, dtype=torch.int32), branches))
         numbers = [given for argument, given in zip(kernel.arguments, arguments, strict=True) if not argument.is_pointer]
         self.grid = programs_of(kernel.grid, numbers)
         self.memories = [value.memory for value in self.values if value.memory is not None]
@@ -59,6 +61,8 @@ class _Simulation:
         for programs in torch.arange(total).split(max(LANES_AT_ONCE // self.kernel.lanes, 1)):
             if len(programs):
                 self.programs(programs)
+        if self.kernel.counter and self.memories[-1].flat.any():
+            raise KernelError(f"{self.kernel.name} does not leave its counter at 0")
 
     def programs(self, programs: torch.Tensor) -> None:
         """Run some programs together, or in groups where they take different ways."""
@@ -106,7 +110,7 @@ def _without_imports(kernel: KernelSource) -> tuple[CodeType, bool]:
     """The code of the source, and whether its programs may take different ways."""
     tree = ast.parse(kernel.source, _file(kernel))
     tree.body = [statement for statement in tree.body if not isinstance(statement, (ast.Import, ast.ImportFrom))]
-    branches = any(isinstance(node, (ast.For, ast.If)) for node in ast.walk(tree))
+    branches = any(isinstance(node, (ast.For, ast.While, ast.If)) for node in ast.walk(tree))
     return compile(tree, _file(kernel), "exec"), branches
 
 

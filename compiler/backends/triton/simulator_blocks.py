@@ -154,13 +154,18 @@ def apply(function: Callable[..., torch.Tensor], *values: Block | Number, result
 
 
 def divide(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Triton's ``//``: towards zero."""
-    return torch.div(a, b, rounding_mode="trunc")
+    """Triton's ``//`` of integers: towards zero; by 0 it gives any number."""
+    return torch.div(a, b.masked_fill(b == 0, 1), rounding_mode="trunc")
+
+
+def remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Triton's ``%`` of integers: with the sign of ``a``; by 0 it gives any number."""
+    return torch.fmod(a, b.masked_fill(b == 0, 1))
 
 
 _NUMPY: dict[Callable[..., Any], Callable[..., Any]] = {
     divide: np.floor_divide,
-    torch.fmod: np.mod,
+    remainder: np.mod,
     torch.maximum: np.maximum,
     torch.minimum: np.minimum,
 }
@@ -188,7 +193,7 @@ _ARITHMETIC = {
     "mul": operator.mul,
     "truediv": operator.truediv,
     "floordiv": divide,
-    "mod": torch.fmod,
+    "mod": remainder,
     "and": operator.and_,
     "or": operator.or_,
     "xor": operator.xor,

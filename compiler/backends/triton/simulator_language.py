@@ -32,6 +32,8 @@ def namespace(programs: torch.Tensor, grid: Sequence[int]) -> dict[str, Any]:
 class _MemoryFunctions:
     def __init__(self, programs: torch.Tensor, grid: Sequence[int]) -> None:
         self.programs, self.grid = programs, (*grid, 1, 1)[:3]
+        self.last = torch.zeros(len(programs), dtype=torch.bool)
+        """Which programs have found that all others have counted themselves, and see what they wrote."""
 
     def program_id(self, axis: int) -> Block:
         x, y, _ = self.grid
@@ -41,22 +43,33 @@ class _MemoryFunctions:
     def load(self, pointer: Block, mask: Block | None = None, other: Block | Number | None = None) -> Block:
         pointer, active, owners = self._lanes(pointer, mask)
         assert pointer.memory is not None
-        found = pointer.memory.read(pointer.data, active, owners)
+        last = self.last.reshape(-1, *[1] * pointer.rank)
+        found = pointer.memory.read(pointer.data, active, owners, last)
         dtype = OF_STORAGE[found.dtype]
         if mask is None or other is None:
             return Block(found, dtype)
         rest = other.to(dtype) if isinstance(other, Block) else scalar(other, dtype)
         return Block(torch.where(active, found, aligned(pointer, rest)[1].data), dtype)
 
-    def store(self, pointer: Block, value: Block, mask: Block | None = None) -> None:
+    def store(self, pointer: Block, value: Block | int, mask: Block | None = None) -> None:
         self._write("write", pointer, value, mask)
 
-    def atomic_add(self, pointer: Block, value: Block, mask: Block | None = None, sem: str = "") -> None:
-        self._write("add", pointer, value, mask)
+    def atomic_add(self, pointer: Block, value: Block | int, mask: Block | None = None, sem: str = "") -> Block | None:
+        """Nothing reads what was there before, but of a counter, to which each program adds 1."""
+        if isinstance(value, Block):
+            return self._write("add", pointer, value, mask)
+        if value != 1 or pointer.rank or mask is not None or sem != "acq_rel":
+            raise KernelError(f"a counter of programs takes 1 of each with acq_rel, not {value} with {sem}")
+        pointer, active, owners = self._lanes(pointer, None)
+        assert pointer.memory is not None
+        before = pointer.memory.count(pointer.data, active, owners)
+        self.last = before == torch.Size(self.grid).numel() - 1
+        return Block(before, DTYPES["int32"])
 
-    def _write(self, how: str, pointer: Block, value: Block, mask: Block | None) -> None:
+    def _write(self, how: str, pointer: Block, value: Block | int, mask: Block | None) -> None:
         pointer, active, owners = self._lanes(pointer, mask)
         assert pointer.memory is not None
+        value = value if isinstance(value, Block) else scalar(value, OF_STORAGE[pointer.memory.flat.dtype])
         if value.shape != pointer.shape or value.data.dtype != pointer.memory.flat.dtype:
             raise KernelError(f"{value.dtype.name}{value.shape} is stored through a pointer of {pointer.shape}")
         getattr(pointer.memory, how)(pointer.data, active, owners, value.data.expand(pointer.data.shape))

@@ -17,8 +17,8 @@ class Memory:
         self.writers = torch.full(flat.shape if access != "read" else (0,), -1, dtype=torch.int32)
         self._old = list[Callable[[], None]]()
 
-    def read(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor) -> torch.Tensor:
-        """The elements at ``offsets``, anything where a lane is not ``active``."""
+    def read(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
+        """The elements at ``offsets``, anything where a lane is not ``active``. ``last`` programs see what others wrote."""
         self._check_bounds(offsets, active, programs, "reads")
         places = torch.where(active, offsets, 0)
         if not len(self.flat):
@@ -26,7 +26,8 @@ class Memory:
         if self.access == "write":
             writers, readers = self.writers[places], programs.expand_as(places)
             self._refuse(active & (writers < 0), offsets, readers, "reads element {} of {}, which nothing wrote")
-            self._refuse(active & (writers != readers), offsets, readers, "reads element {} of {}, which another program wrote")
+            unseen = active & (writers != readers) & ~last
+            self._refuse(unseen, offsets, readers, "reads element {} of {}, which another program wrote")
         return self.flat[places]
 
     def write(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, values: torch.Tensor) -> None:
@@ -48,6 +49,12 @@ class Memory:
         places, numbers = _taken(active, offsets, values)
         self._remember(places)
         self.flat.index_add_(0, places, numbers)
+
+    def count(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor) -> torch.Tensor:
+        """Add 1 to the same element for each program, one after another. Gives what each of them found."""
+        self.add(offsets, active, programs, torch.ones_like(offsets, dtype=self.flat.dtype))
+        after = self.flat[offsets]
+        return after - torch.arange(len(offsets), 0, -1, dtype=self.flat.dtype).reshape(-1, *[1] * (offsets.dim() - 1))
 
     def undo(self) -> None:
         """Take back all writes since ``commit``."""

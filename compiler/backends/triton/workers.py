@@ -122,8 +122,8 @@ def _ast_source(kernel: KernelSource, is_cuda: bool, path: str) -> Any:
     linecache.cache[path] = (len(kernel.source), None, kernel.source.splitlines(keepends=True), path)
     namespace: dict[str, Any] = {"__name__": kernel.name, "__file__": path}
     exec(compile(kernel.source, path, "exec"), namespace)
-    signature = {argument.name: argument.type for argument in kernel.arguments}
-    hints = {(place,): _hints(argument, is_cuda) for place, argument in enumerate(kernel.arguments)}
+    signature = {argument.name: argument.type for argument in kernel.parameters}
+    hints = {(place,): _hints(argument, is_cuda) for place, argument in enumerate(kernel.parameters)}
     return ASTSource(namespace[kernel.name], signature, {}, {place: hint for place, hint in hints.items() if hint})
 
 

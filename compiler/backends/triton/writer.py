@@ -30,7 +30,8 @@ class Writer:
         self.helpers = dict[str, None]()
         self.unseen = set[SSAValue]()
         """Pointers that were stored to: other threads of the program need a barrier before they load from them."""
-        self._depth = 1
+        self._own_names = list[str]()
+        self._depth, self._constants = 1, dict[SSAValue, int | float | None]()
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self._depth + text)
@@ -48,6 +49,14 @@ class Writer:
     def assign(self, value: SSAValue, expression: str) -> None:
         self.line(f"{self.names[value]} = {expression}")
 
+    def new_name(self, base: str) -> str:
+        """``base``, or what it becomes where a value has that name."""
+        taken, name = {*self.names.values(), *self._own_names}, base
+        while name in taken:
+            name += "_"
+        self._own_names.append(name)
+        return name
+
     def helper(self, name: str) -> str:
         """``name``, which the file will define."""
         self.helpers[name] = None
@@ -55,6 +64,11 @@ class Writer:
 
     def constant(self, value: SSAValue) -> int | float | None:
         """The number in all lanes of ``value``, where that is known."""
+        if value not in self._constants:
+            self._constants[value] = self._constant(value)
+        return self._constants[value]
+
+    def _constant(self, value: SSAValue) -> int | float | None:
         if isinstance(value.type, IndexType):
             low, high = self.ranges.of(value)
             return low if low == high else None

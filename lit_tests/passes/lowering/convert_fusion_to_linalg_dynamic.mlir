@@ -32,25 +32,30 @@ func.func @reduction(%x: tensor<?x8xf32, #torch.meta<sizes = ["s0", 8]>>, %n: !t
 
 // -----
 
-/// Strides that depend on a size.
-// CHECK-LABEL: func.func @inner_size
-// CHECK-NOT:     linalg
-func.func @inner_size(%x: tensor<4x?xf32, #torch.meta<sizes = [4, "s0"]>>) {
+/// Any size of a tensor; two of them.
+// CHECK-LABEL: func.func @inner_sizes
+// CHECK:         %[[SECOND:.*]] = tensor.dim %x, %{{.*}}
+// CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>]
+func.func @inner_sizes(%x: tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) {
   %s = fusion.group ({
-    %a = torch.aten.neg.default(%x) : (tensor<4x?xf32, #torch.meta<sizes = [4, "s0"]>>) -> tensor<4x?xf32, #torch.meta<sizes = [4, "s0"]>>
-    fusion.yield %a : tensor<4x?xf32, #torch.meta<sizes = [4, "s0"]>>
-  }) -> tensor<4x?xf32, #torch.meta<sizes = [4, "s0"]>>
-  fx.output(%s) : (tensor<4x?xf32, #torch.meta<sizes = [4, "s0"]>>) -> ()
+    %a = torch.aten.neg.default(%x) : (tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) -> tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
+    fusion.yield %a : tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
+  }) -> tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
+  fx.output(%s) : (tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) -> ()
 }
 
 // -----
 
-/// A reduction of a size that is not known.
-// CHECK-LABEL: func.func @reduced_size
-// CHECK-NOT:     linalg
-func.func @reduced_size(%x: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) {
+/// A number that depends on the size of what is reduced.
+// CHECK-LABEL: func.func @mean
+// CHECK:         %[[SIZE:.*]] = tensor.dim %x, %{{.*}}
+// CHECK:         iterator_types = ["reduction", "parallel"]
+// CHECK:         %[[NUMBER:.*]] = arith.index_cast %[[SIZE]] : index to i64
+// CHECK-NEXT:    %[[COUNT:.*]] = arith.sitofp %[[NUMBER]] : i64 to f32
+// CHECK-NEXT:    arith.divf %{{.*}}, %[[COUNT]]
+func.func @mean(%x: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) {
   %s = fusion.group ({
-    %a = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<4xf32>
+    %a = torch.aten.mean.dim(%x, [0]) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<4xf32>
     fusion.yield %a : tensor<4xf32>
   }) -> tensor<4xf32>
   fx.output(%s) : (tensor<4xf32>) -> ()
@@ -58,41 +63,65 @@ func.func @reduced_size(%x: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) {
 
 // -----
 
-/// A number that depends on the size; a place that does; one place in a dimension that may have no element.
-// CHECK-LABEL: func.func @number
-// CHECK-NOT:     linalg
-func.func @number(%x: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) {
+/// A place that depends on a size is computed, of a size that a number says.
+// CHECK-LABEL: func.func @places
+// CHECK:         %[[COUNT:.*]] = builtin.unrealized_conversion_cast %n : !torch.int<"s1"> to index
+// CHECK:         affine.apply affine_map<(d0, d1)[s0] -> (((d0 * s0) + d1))> (%{{.*}}, %{{.*}})[%[[COUNT]]]
+// CHECK:         tensor.extract %x
+func.func @places(%x: tensor<?xf32, #torch.meta<sizes = ["s0*s1"]>>, %m: !torch.int<"s0">, %n: !torch.int<"s1">) {
   %s = fusion.group ({
-    %a = torch.aten.mean.dim(%x, [0]) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<4xf32>
-    fusion.yield %a : tensor<4xf32>
-  }) -> tensor<4xf32>
-  %t = fusion.group ({
-    %b = torch.aten.flip.default(%x, [0]) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>
-    %c = torch.aten.neg.default(%b) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>
-    fusion.yield %c : tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>
-  }) -> tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>
-  %u = fusion.group ({
-    %d = torch.aten.select.int(%x, 0, 0) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<4xf32>
-    %e = torch.aten.neg.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
-    fusion.yield %e : tensor<4xf32>
-  }) -> tensor<4xf32>
-  fx.output((%s, %t, %u)) : (tensor<4xf32>, tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>, tensor<4xf32>) -> ()
+    %b = torch.aten.view.default(%x, [%m, %n]) : (tensor<?xf32, #torch.meta<sizes = ["s0*s1"]>>, !torch.int<"s0">, !torch.int<"s1">) -> tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
+    %c = torch.aten.neg.default(%b) : (tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) -> tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
+    fusion.yield %c : tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
+  }) -> tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
+  fx.output(%s) : (tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) -> ()
 }
 
 // -----
 
-/// A concatenation, and two sizes that are not known in one tensor.
+/// Pieces of sizes that are not known.
 // CHECK-LABEL: func.func @pieces
-// CHECK-NOT:     linalg
-func.func @pieces(%x: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>, %y: tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) {
+// CHECK:         tensor.concat
+// CHECK-SAME:    -> tensor<?xf32, #torch.meta<sizes = ["s0 + s1"]>>
+func.func @pieces(%x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>, %y: tensor<?xf32, #torch.meta<sizes = ["s1"]>>) {
   %s = fusion.group ({
-    %a = torch.aten.neg.default(%x) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>
-    %b = torch.aten.cat.default([%a, %x], 1) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>, tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<?x8xf32, #torch.meta<sizes = ["s0", 8]>>
-    fusion.yield %b : tensor<?x8xf32, #torch.meta<sizes = ["s0", 8]>>
-  }) -> tensor<?x8xf32, #torch.meta<sizes = ["s0", 8]>>
-  %t = fusion.group ({
-    %c = torch.aten.neg.default(%y) : (tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) -> tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
-    fusion.yield %c : tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
-  }) -> tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>
-  fx.output((%s, %t)) : (tensor<?x8xf32, #torch.meta<sizes = ["s0", 8]>>, tensor<?x?xf32, #torch.meta<sizes = ["s0", "s1"]>>) -> ()
+    %a = torch.aten.neg.default(%x) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+    %b = torch.aten.cat.default([%a, %y]) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>, tensor<?xf32, #torch.meta<sizes = ["s1"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0 + s1"]>>
+    fusion.yield %b : tensor<?xf32, #torch.meta<sizes = ["s0 + s1"]>>
+  }) -> tensor<?xf32, #torch.meta<sizes = ["s0 + s1"]>>
+  fx.output(%s) : (tensor<?xf32, #torch.meta<sizes = ["s0 + s1"]>>) -> ()
+}
+
+// -----
+
+/// One place in a dimension that may have no element; a size without a name.
+// CHECK-LABEL: func.func @outside
+// CHECK-NOT:     linalg
+func.func @outside(%x: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>, %y: tensor<?xf32>) {
+  %s = fusion.group ({
+    %a = torch.aten.select.int(%x, 0, 0) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<4xf32>
+    %b = torch.aten.neg.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
+    fusion.yield %b : tensor<4xf32>
+  }) -> tensor<4xf32>
+  %u = fusion.group ({
+    %e = torch.aten.neg.default(%y) : (tensor<?xf32>) -> tensor<?xf32>
+    fusion.yield %e : tensor<?xf32>
+  }) -> tensor<?xf32>
+  fx.output((%s, %u)) : (tensor<4xf32>, tensor<?xf32>) -> ()
+}
+
+// -----
+
+/// Ten places, of which the module says that they are there.
+// CHECK-LABEL: func.func @inside
+// CHECK:         affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>
+builtin.module attributes {torch.symbols = {s0 = {min = 10 : i64}}} {
+  func.func @inside(%x: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) {
+    %t = fusion.group ({
+      %c = torch.aten.slice.Tensor(%x, 0, 0, 10) : (tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<10x4xf32>
+      %d = torch.aten.neg.default(%c) : (tensor<10x4xf32>) -> tensor<10x4xf32>
+      fusion.yield %d : tensor<10x4xf32>
+    }) -> tensor<10x4xf32>
+    fx.output(%t) : (tensor<10x4xf32>) -> ()
+  }
 }

@@ -85,14 +85,47 @@ func.func @constant(%x: tensor<1xf32>) -> tensor<1xf32> {
 
 // -----
 
-/// The result of a composite operator may be written.
+/// The result of a composite operator may be written, and a view of it sees that.
 // CHECK-LABEL: func.func @composite
 // CHECK: torch.aten.native_dropout.default
 // CHECK: torch.aten.add.Tensor
-func.func @composite(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+// CHECK: torch.aten.view.default
+func.func @composite(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<1x3xf32> {
   %d = torch.aten.dropout.default(%x, 0.5, true) : (tensor<3xf32>) -> tensor<3xf32>
+  %v = torch.aten.view.default(%d, [1, 3]) : (tensor<3xf32>) -> tensor<1x3xf32>
   %e = torch.aten.add_.Tensor(%d, %y) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-  func.return %e : tensor<3xf32>
+  func.return %v : tensor<1x3xf32>
+}
+
+// -----
+
+/// What no other value shares is written without a trace: what was read before stays, what is read later is new.
+// CHECK-LABEL: func.func @own
+// CHECK-NEXT:    %a = torch.aten.exp.default(%x)
+// CHECK-NEXT:    %n = torch.aten.neg.default(%a)
+// CHECK-NEXT:    %r = torch.aten.relu.default(%a)
+// CHECK-NEXT:    %s = torch.aten.add.Tensor(%r, %n)
+// CHECK-NEXT:    %m = torch.aten.mul.Tensor(%s, %s)
+// CHECK-NEXT:    func.return %m, %s, %s
+func.func @own(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
+  %a = torch.aten.exp.default(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %n = torch.aten.neg.default(%a) : (tensor<3xf32>) -> tensor<3xf32>
+  %r = torch.aten.relu_.default(%a) : (tensor<3xf32>) -> tensor<3xf32>
+  %s = torch.aten.add_.Tensor(%a, %n) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %m = torch.aten.mul.Tensor(%r, %s) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  func.return %m, %a, %r : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+}
+
+// -----
+
+/// A sum in place is cast back to what it is written to.
+// CHECK-LABEL: func.func @cast_back
+// CHECK: torch.aten.add.Tensor{{.*}} -> tensor<3xf32>
+// CHECK: func.return %{{.*}} : tensor<3xf16>
+func.func @cast_back(%x: tensor<3xf16>, %y: tensor<3xf32>) -> tensor<3xf16> {
+  %a = torch.aten.exp.default(%x) : (tensor<3xf16>) -> tensor<3xf16>
+  %s = torch.aten.add_.Tensor(%a, %y) : (tensor<3xf16>, tensor<3xf32>) -> tensor<3xf16>
+  func.return %a : tensor<3xf16>
 }
 
 // -----
@@ -114,4 +147,34 @@ func.func @branch(%p: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
     fx.output((%n,)) : (tensor<2xf32>) -> ()
   }) : (tensor<i1>, tensor<2xf32>) -> (tensor<2xf32>)
   func.return %r : tensor<2xf32>
+}
+
+// -----
+
+/// Copies into arguments at the end are new values of these; nothing is traced.
+// CHECK-LABEL: func.func @last_writes
+// CHECK-SAME: -> (tensor<4xf32> {fx.mutates = 1 : i64}, tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32>)
+// CHECK-NEXT:   %a = torch.aten.neg.default(%x)
+// CHECK-NEXT:   %b = torch.aten.mul.Tensor(%x, %y)
+// CHECK-NEXT:   fx.output((%b, %a, %a))
+func.func @last_writes(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.mul.Tensor(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.copy_.default(%y, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.copy_.default(%x, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output((%a,)) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// The second copy reads what the first one wrote.
+// CHECK-LABEL: func.func @chained_writes
+// CHECK-SAME: -> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32> {fx.mutates = 1 : i64})
+// CHECK-NOT:    %x)
+// CHECK:        fx.output
+func.func @chained_writes(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  %a = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.copy_.default(%x, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.copy_.default(%y, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output(()) : () -> ()
 }

@@ -130,3 +130,30 @@ func.func @several(%x: tensor<4xf32>, %y: tensor<6x4xf32>) {
   }) -> (tensor<4xf32>, tensor<6x4xf32>)
   fx.output((%a, %b, %c)) : (tensor<4xf32>, tensor<4xf32>, tensor<6x4xf32>) -> ()
 }
+
+// -----
+
+/// Single elements, which the others read, are one kernel before them.
+// CHECK-LABEL: func.func @single
+// CHECK-NEXT:    %s, %t = tile.launch @kernel_0(%a, %b)
+// CHECK-NEXT:    %u, %v = tile.launch @kernel_1(%x, %s, %y, %t)
+// CHECK-NEXT:    fx.output
+func.func @single(%a: tensor<f32>, %b: tensor<f32>, %x: tensor<4xf32>, %y: tensor<4xf32>) {
+  %s = fusion.group ({
+    %n = torch.aten.neg.default(%a) : (tensor<f32>) -> tensor<f32>
+    fusion.yield %n : tensor<f32>
+  }) -> tensor<f32>
+  %u = fusion.group ({
+    %n = torch.aten.mul.Tensor(%x, %s) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    fusion.yield %n : tensor<4xf32>
+  }) -> tensor<4xf32>
+  %t = fusion.group ({
+    %n = torch.aten.neg.default(%b) : (tensor<f32>) -> tensor<f32>
+    fusion.yield %n : tensor<f32>
+  }) -> tensor<f32>
+  %v = fusion.group ({
+    %n = torch.aten.mul.Tensor(%y, %t) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    fusion.yield %n : tensor<4xf32>
+  }) -> tensor<4xf32>
+  fx.output((%u, %v)) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}

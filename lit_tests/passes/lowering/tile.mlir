@@ -364,15 +364,17 @@ func.func @online(%x: tensor<4x8xf32>) {
 
 // -----
 
-/// What is reduced, in parts: one kernel gives the total of each part, another combines them.
+/// What is reduced, in parts: each program gives the total of one, and the last program combines them.
 // CHECK-LABEL: func.func @parts
-// CHECK-NEXT:    [[P:%.+]] = tile.launch @kernel_0(%x) : (tensor<100xf32>) -> tensor<3xf32>
-// CHECK-NEXT:    tile.launch @kernel_1([[P]]) : (tensor<3xf32>) -> tensor<f32>
+// CHECK-NEXT:    tile.launch @kernel_0(%x) : (tensor<100xf32>) -> (tensor<f32>, tensor<3xf32>)
+// CHECK-NOT:     tile.launch
 // CHECK:         tile.kernel @kernel_0{{.*}}tile.elements = 3 : i64{{.*}} attributes {grid = array<i64: 3>
 // CHECK:           [[I:%.+]] = arith.muli %program
 // CHECK:           [[L:%.+]] = arith.subi {{.*}}, [[I]]
 // CHECK:           arith.minui [[L]]
-// CHECK:         tile.kernel @kernel_1{{.*}} attributes {grid = array<i64: 1>, schedule = #tile.schedule<"inner"
+// CHECK:           tile.last_program ([[S:%.+]] = %s, [[P:%.+]] = %s_1)
+// CHECK:             tile.load [[P]]
+// CHECK:             tile.store {{.*}}, [[S]]
 func.func @parts(%x: tensor<100xf32>) {
   %o = fusion.group ({
     %zero = arith.constant 0.0 : f32
@@ -401,4 +403,37 @@ builtin.module attributes {fxc.target = #target.gpu} {
     }) -> tensor<4xf32>
     fx.output(%s) : (tensor<4xf32>) -> ()
   }
+}
+
+// -----
+
+/// A schedule for the last program of the kernel before: it reads what all programs have stored. What nothing else reads is a
+/// result of the launch, too, that nothing uses.
+// CHECK-LABEL: func.func @last
+// CHECK-NEXT:    %a, %o = tile.launch @kernel_0(%x) : (tensor<100xf32>) -> (tensor<100xf32>, tensor<f32>)
+// CHECK-NEXT:    fx.output(%o)
+// CHECK:         tile.kernel @kernel_0{{.*}} attributes {grid = array<i64: 4>, schedule = #tile.schedule<"elementwise", stages = [0]{{.*}}>, last = [#tile.schedule<"inner", stages = [1]{{.*}}program = "last">]
+// CHECK:           tile.store {{.*}}, %a
+// CHECK:           tile.last_program ([[A:%.+]] = %a, [[S:%.+]] = %s)
+// CHECK:             tile.load [[A]]
+// CHECK:             tile.store {{.*}}, [[S]]
+func.func @last(%x: tensor<100xf32>) {
+  %o = fusion.group ({
+    %g = tensor.empty() : tensor<100xf32>
+    %a = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : tensor<100xf32>) outs(%g : tensor<100xf32>) {
+    ^bb0(%c: f32, %d: f32):
+      %n = arith.negf %c : f32
+      linalg.yield %n : f32
+    } -> tensor<100xf32>
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<f32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>
+    %s = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]} ins(%a : tensor<100xf32>) outs(%f : tensor<f32>) {
+    ^bb0(%c: f32, %d: f32):
+      %n = arith.addf %d, %c : f32
+      linalg.yield %n : f32
+    } -> tensor<f32>
+    fusion.yield %s : tensor<f32>
+  }) {tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 4, unroll = 1, block = 32>, #tile.schedule<"inner", stages = [1], lanes = 4, unroll = 1, block = 1, program = "last">]} -> tensor<f32>
+  fx.output(%o) : (tensor<f32>) -> ()
 }

@@ -24,7 +24,7 @@ func.func @elementwise(%x: tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>) {
 /// Rows of known length, of a number that the caller gives. No parts: how many rows there are is not known.
 // CHECK-LABEL: func.func @rows
 // CHECK-NEXT:    %s = tile.launch @kernel_0(%x, %n)
-// CHECK:       grid = affine_map<(d0) -> ((d0 ceildiv 1))>
+// CHECK:       grid = affine_map<(d0) -> (d0)>
 // CHECK-SAME:  #tile.schedule<"inner", stages = [0], lanes = 4, unroll = 4, block = 1>
 func.func @rows(%x: tensor<?x100000xf32, #torch.meta<sizes = ["s0", 100000]>>, %n: !torch.int<"s0">) {
   %s = fusion.group ({
@@ -38,7 +38,7 @@ func.func @rows(%x: tensor<?x100000xf32, #torch.meta<sizes = ["s0", 100000]>>, %
 
 /// On a GPU, what is made for a pointer is no hint for a number.
 // CHECK-LABEL: func.func @gpu
-// CHECK:       tile.divisible = 16 : i64}, %s0: index)
+// CHECK:       tile.divisible = 16 : i64}, %s0: index {tile.size = "s0"})
 builtin.module attributes {fxc.target = #target.gpu} {
   func.func @gpu(%x: tensor<?xf32, #torch.meta<sizes = ["s0"], device = "cuda:0">>) {
     %s = fusion.group ({
@@ -47,5 +47,20 @@ builtin.module attributes {fxc.target = #target.gpu} {
       fusion.yield %b : tensor<?xf32, #torch.meta<sizes = ["s0"], device = "cuda:0">>
     }) -> tensor<?xf32, #torch.meta<sizes = ["s0"], device = "cuda:0">>
     fx.output(%s) : (tensor<?xf32, #torch.meta<sizes = ["s0"], device = "cuda:0">>) -> ()
+  }
+}
+
+// -----
+
+/// Where the size is likely a multiple of 16, code is made for that.
+// CHECK-LABEL: func.func @even
+// CHECK:       %s0: index {tile.size = "s0", tile.divisible = 16 : i64})
+builtin.module attributes {fxc.target = #target.gpu, torch.symbols = {s0 = {hint = 64 : i64}}} {
+  func.func @even(%x: tensor<8x?xf32, #torch.meta<sizes = [8, "s0"], device = "cuda:0">>) {
+    %s = fusion.group ({
+      %a = torch.aten.neg.default(%x) : (tensor<8x?xf32, #torch.meta<sizes = [8, "s0"], device = "cuda:0">>) -> tensor<8x?xf32, #torch.meta<sizes = [8, "s0"], device = "cuda:0">>
+      fusion.yield %a : tensor<8x?xf32, #torch.meta<sizes = [8, "s0"], device = "cuda:0">>
+    }) -> tensor<8x?xf32, #torch.meta<sizes = [8, "s0"], device = "cuda:0">>
+    fx.output(%s) : (tensor<8x?xf32, #torch.meta<sizes = [8, "s0"], device = "cuda:0">>) -> ()
   }
 }

@@ -72,3 +72,15 @@ func.func @parts(%x: tensor<4x8xf32>) {
   }) {tile.schedule = [#tile.schedule<"inner", stages = [0, 1, 2], lanes = 4, unroll = 1, block = 8, parts = 2>]} -> tensor<4x8xf32>
   fx.output(%s) : (tensor<4x8xf32>) -> ()
 }
+
+// -----
+
+/// There is no kernel before the first.
+func.func @last(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{begins with what is for the last program of a kernel before}}
+  %s = fusion.group ({
+    %m = torch.aten.neg.default(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    fusion.yield %m : tensor<4x8xf32>
+  }) {tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 4, unroll = 1, block = 8, program = "last">]} -> tensor<4x8xf32>
+  fx.output(%s) : (tensor<4x8xf32>) -> ()
+}

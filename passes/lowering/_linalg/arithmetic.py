@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.lowering._linalg.iteration import iterate
 from fxc.passes.lowering._linalg.rules import Formula, Pointwise, operand_dtype, result_dtype
 from fxc.passes.lowering._linalg.scalars import Scalar, Uncovered, constant, where
 
 MOST_MULTIPLICATIONS = 16
+"""Of an integer power that a kernel writes out; it loops where there are more."""
 
 
 def arithmetic(formula: Formula) -> Pointwise:
     return Pointwise(formula, result_dtype)
+
+
+def linear(formula: Formula) -> Pointwise:
+    return Pointwise(formula, result_dtype, frozenset(["other", "alpha"]))
 
 
 def comparison(predicate: str) -> Pointwise:
@@ -96,12 +102,27 @@ def power(x: Scalar, exponent: Scalar) -> Scalar:
     if x.is_float:
         return x.math("powf", exponent)
     number = exponent.known_number()
-    if not isinstance(number, int) or not 0 <= number <= MOST_MULTIPLICATIONS:
-        raise Uncovered("an integer power that the program does not state, or a large or negative one")
+    if not isinstance(number, int) or number > MOST_MULTIPLICATIONS:
+        return _power_of_integers(x, exponent)
+    if number < 0:
+        raise Uncovered("a negative integer power")
     result = x.constant(1)
     for _ in range(number):
         result = result * x
     return result
+
+
+def _power_of_integers(x: Scalar, exponent: Scalar) -> Scalar:
+    """By squaring; a negative power is 0, but for those of 1 and -1."""
+
+    def step(result: Scalar, square: Scalar, left: Scalar) -> tuple[Scalar, Sequence[Scalar]]:
+        result = where((left & 1).ne(0), result * square, result)
+        left = left >> 1
+        return left.ne(0), [result, square * square, left]
+
+    result, *_ = iterate(exponent > 0, [x.constant(1), x, exponent], [], step)
+    ends = where(x.eq(1), 1, where(x.eq(-1), where((exponent & 1).eq(0), x.constant(1), -1), 0))
+    return result if x.dtype == "uint8" else where(exponent < 0, ends, result)
 
 
 def power_by_number(x: Scalar, exponent: Scalar) -> Scalar:
@@ -232,10 +253,10 @@ def _each(names: str, rule: Pointwise) -> dict[str, Pointwise]:
 
 TABLE: Mapping[str, Pointwise] = MappingProxyType(
     {
-        **_each("add.Tensor add.Scalar", arithmetic(add)),
-        **_each("sub.Tensor sub.Scalar subtract.Tensor", arithmetic(sub)),
-        **_each("rsub.Scalar rsub.Tensor", arithmetic(lambda x, y, alpha=1: y - x * alpha)),
-        **_each("mul.Tensor mul.Scalar multiply.Tensor", arithmetic(lambda x, y: x * y)),
+        **_each("add.Tensor add.Scalar", linear(add)),
+        **_each("sub.Tensor sub.Scalar subtract.Tensor", linear(sub)),
+        **_each("rsub.Scalar rsub.Tensor", linear(lambda x, y, alpha=1: y - x * alpha)),
+        **_each("mul.Tensor mul.Scalar multiply.Tensor", linear(lambda x, y: x * y)),
         **_each("div.Tensor div.Scalar div.Tensor_mode div.Scalar_mode", arithmetic(divide)),
         **_each("divide.Tensor true_divide.Tensor divide.Scalar true_divide.Scalar", arithmetic(divide)),
         **_each("floor_divide.default floor_divide.Scalar", arithmetic(lambda x, y: divide(x, y, "floor"))),

@@ -35,6 +35,8 @@ class Pointwise:
 
     formula: Formula
     computation: Callable[[TorchOp, Mapping[str, Any]], str] | None
+    factors: frozenset[str] = frozenset()
+    """Arguments that, where they are numbers other than 1, the formula only computes with: the ops are the same for any."""
 
     def reads(self, op: TorchOp, index: Index, result: int) -> list[Read]:
         return [(value, broadcast_index(value, index)) for value in tensors(op)]

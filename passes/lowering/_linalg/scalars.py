@@ -194,17 +194,22 @@ class Scalar:
             return None
         return owner.value.value.data
 
-    def remainder(self, divisor: int) -> Scalar:
-        """The remainder of dividing by a constant, with the sign of the dividend."""
+    def remainder(self, divisor: Operand) -> Scalar:
+        """The remainder of dividing by an integer, with the sign of the dividend; any number where that is 0."""
         return self._binary(divisor, None, arith.RemUIOp if self._is_unsigned else arith.RemSIOp)
 
-    def quotient(self, divisor: int) -> Scalar:
-        """The quotient by a constant, towards zero."""
+    def quotient(self, divisor: Operand) -> Scalar:
+        """The quotient by an integer, towards zero; any number where that is 0."""
         return self._binary(divisor, None, arith.DivUIOp if self._is_unsigned else arith.DivSIOp)
 
     def bits(self) -> Scalar:
         """The bits of a float as a signed integer."""
         dtype = "int64" if self.dtype == "float64" else "int32"
+        return self._emit(arith.BitcastOp(self.value, element_type(dtype)), dtype)
+
+    def as_float(self) -> Scalar:
+        """The float that has the bits of this integer of 32 or 64 bits."""
+        dtype = "float64" if self.dtype == "int64" else "float32"
         return self._emit(arith.BitcastOp(self.value, element_type(dtype)), dtype)
 
     def to(self, dtype: str) -> Scalar:

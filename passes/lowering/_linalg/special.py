@@ -8,8 +8,14 @@ from types import MappingProxyType
 
 from fxc.passes.lowering._linalg import special_tables as tables
 from fxc.passes.lowering._linalg.arithmetic import arithmetic
+from fxc.passes.lowering._linalg.iteration import iterate
 from fxc.passes.lowering._linalg.rules import Pointwise
-from fxc.passes.lowering._linalg.scalars import Scalar, Uncovered, where
+from fxc.passes.lowering._linalg.scalars import Scalar, where
+
+_MACHEP = 2.0**-53
+
+_LARGEST_FACTORIALS: Mapping[str, int] = MappingProxyType({"float32": 34, "float64": 170})
+"""The largest number whose factorial is finite."""
 
 _STEPS = 10
 """Digamma's series is taken from here on; below, psi(x) = psi(x + 1) - 1/x leads up to it."""
@@ -65,8 +71,42 @@ def trigamma(x: Scalar) -> Scalar:
 
 def polygamma(n: int, x: Scalar) -> Scalar:
     if n > 1:
-        raise Uncovered("polygamma of order 2 and more: a sum that is as long as an element says")
+        factor = float(math.factorial(n)) if n <= _LARGEST_FACTORIALS[x.dtype] else math.inf
+        return zeta(x.constant(n + 1), x) * (factor if n % 2 else -factor)
     return digamma(x) if n == 0 else trigamma(x)
+
+
+def zeta(x: Scalar, y: Scalar) -> Scalar:
+    """Hurwitz's zeta function: the sum of (y + k)^-x, by Euler and Maclaurin from y + 9 on. In float64, as PyTorch has it."""
+    dtype, x, y = x.dtype, x.to("float64"), y.to("float64")
+    whole, is_pole = x.eq(x.math("floor")), (y <= 0) & y.eq(y.math("floor"))
+    going = ~(x <= 1) & ~is_pole & ((y > 0) | whole)
+
+    def add(a: Scalar, total: Scalar, term: Scalar, k: Scalar, x: Scalar) -> tuple[Scalar, Sequence[Scalar]]:
+        a, k = a + 1, k + 1
+        term = a.math("powf", -x)
+        total = total + term
+        return ((k < 9) | (a <= 9)) & ~_is_small(term, total), [a, total, term, k]
+
+    carried = [y, y.math("powf", -x), y.constant(0), y.constant(0)]
+    a, total, term, _ = iterate(going, carried, [x], add)
+    done = _is_small(term, total)
+    total = where(done, total, total + term * a / (x - 1) - 0.5 * term)
+    factor = x.constant(1)
+    for k, divisor in enumerate(tables.ZETA):
+        factor, term = factor * (x + 2 * k), term / a
+        part = factor * term / divisor
+        total = where(done, total, total + part)
+        done = done | ((part / total).abs() < _MACHEP)
+        factor, term = factor * (x + (2 * k + 1)), term / a
+    total = where(is_pole, math.inf, where((y <= 0) & ~whole, math.nan, total))
+    return where(x.eq(1), math.inf, where(x < 1, math.nan, total)).to(dtype)
+
+
+def _is_small(term: Scalar, total: Scalar) -> Scalar:
+    """Whether ``term`` makes no difference to ``total``."""
+    limit = total * _MACHEP
+    return (term > -limit) & (term < limit)
 
 
 def multivariate_lgamma(x: Scalar, p: int) -> Scalar:
@@ -119,6 +159,7 @@ TABLE: Mapping[str, Pointwise] = MappingProxyType(
         "aten.special_erfcx.default": arithmetic(erfcx),
         "aten.special_log_ndtr.default": arithmetic(log_ndtr),
         "aten.special_ndtri.default": arithmetic(ndtri),
+        **{f"aten.special_zeta.{overload}": arithmetic(zeta) for overload in ("default", "self_scalar", "other_scalar")},
     }
 )
 """Operator -> rule."""

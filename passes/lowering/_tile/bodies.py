@@ -8,7 +8,8 @@ from xdsl.dialects import arith, cf
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.tile import ReduceOp, SelectOp
-from fxc.passes.lowering._tile import gathers
+from fxc.passes.lowering._tile import gathers, iterations
+from fxc.passes.lowering._tile.forms import Form
 from fxc.passes.lowering._tile.loops import Carried
 from fxc.passes.lowering._tile.plans import Nest, Plan
 from fxc.passes.lowering._tile.stages import KINDS, Stage
@@ -63,17 +64,18 @@ class Bodies:
         for op in stage.op.body.block.ops:
             if isinstance(op, cf.AssertOp) and op.arg in values:
                 gathers.check(w, values[op.arg], op.msg.data)
-            if not op.results or op.results[0] not in needed or op.results[0] in values:
+            wanted = [result for result in op.results if result in needed and result not in values]
+            if not wanted:
                 continue
-            if isinstance(op, arith.ConstantOp):
-                values[op.result] = w.constant(op)
-            elif isinstance(op, gathers.FORMED):
+            if isinstance(op, gathers.FORMED):
                 values[op.results[0]] = gathers.write(w, op, self.pointers, self.plan.forms[stage, op], values)
             elif isinstance(op, arith.IndexCastOp):
-                values[op.result] = values[op.input]
+                size = stage.numbers.get(op.input)
+                values[op.result] = values[op.input] if size is None else w.number(Form(size))
             else:
-                values[op.results[0]] = w.apply(op, [values[operand] for operand in op.operands])
-            self._keep(stage, op.results[0], values)
+                values.update(zip(op.results, iterations.write(w, op, values), strict=True))
+            for result in wanted:
+                self._keep(stage, result, values)
         return values[stage.element]
 
     def _needed(self, stage: Stage, values: dict[SSAValue, Value]) -> set[SSAValue]:
@@ -84,7 +86,7 @@ class Bodies:
             if value in needed or value in values or self._kept(stage, value, values):
                 continue
             needed.add(value)
-            if isinstance(value.owner, Operation):
+            if isinstance(value.owner, Operation) and value not in stage.numbers:
                 pending += gathers.operands_of(value.owner)
         return needed
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+from xdsl.dialects import tensor
 from xdsl.dialects.builtin import FixedBitwidthType, TensorType
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
 
+from fxc.dialects.steps import Steps
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
-from fxc.dialects.tile import ScheduleAttr
-from fxc.passes.lowering._tile.dynamic import known
+from fxc.dialects.tile import IterateOp, ScheduleAttr
+from fxc.passes.lowering._tile.dynamic import fixed, known, typical
 from fxc.passes.lowering._tile.forms import LARGEST
 from fxc.passes.lowering._tile.gathers import computed
 from fxc.passes.lowering._tile.online import pair_of
@@ -38,6 +43,13 @@ PART, PART_ON_GPU = 1 << 13, 1 << 11
 COLUMNS, PASS = 64, 2048
 """Of a GPU: columns that a program of an outer reduction has, and elements of a step through a row that is not held."""
 
+LAST, STEPS = 1 << 13, 8
+"""What the last program of a kernel may do for all: elements, of which a CPU's threads share more; and steps of blocks on a
+GPU, as many as take the time of a launch."""
+
+WIDEST = 512
+"""Lanes that the last program of a GPU's kernel may have though the others have less."""
+
 SIDE = 32
 """Lanes of the sides of a tile, on a GPU: of elements with four bytes or more, else twice as many."""
 
@@ -59,15 +71,40 @@ def choose(stages: Sequence[Stage], target: TargetAttr) -> list[ScheduleAttr]:
     return schedules
 
 
+def choose_last(stages: Sequence[Stage], before: ScheduleAttr, target: TargetAttr) -> ScheduleAttr | None:
+    """How the last program of the kernel with the schedule ``before`` computes ``stages``; None where that is too much."""
+    if any(stage.is_dynamic for stage in stages):
+        return None
+    work = max(math.prod(fixed(size) for size in stage.sizes.values()) for stage in stages)
+    if work > LAST or len(runs_of(stages)) > 1:
+        return None
+    kind = kind_of(stages)
+    chosen = _schedule(kind, stages, target)
+    if isinstance(target, CpuAttr):
+        fields: dict[str, Any] = {**chosen.fields(), "program": "last"}
+        return ScheduleAttr.of(kind, chosen.numbers(), **fields)
+    plan = Plan(stages, {})
+    along = fixed(_row(stages) if kind == "inner" else plan.count(plan.rows[-1:]))
+    lanes = min(_power(along), max(before.lanes.value.data, WIDEST))
+    if math.ceil(along / lanes) * math.ceil(work / max(along, 1)) > STEPS:
+        return None
+    form = "held" if chosen.form.data == "held" and lanes >= along else "looped"
+    return ScheduleAttr.of(kind, chosen.numbers(), lanes, 1, 1 if kind == "inner" else lanes, form=form, program="last")
+
+
 def kind_of(stages: Sequence[Stage]) -> str:
     """The kind of a kernel of ``stages``."""
     if not any(stage.is_reduction for stage in stages):
         return "elementwise"
     plan = Plan(stages, {})
-    forms = [plan.forms[stage, argument] for stage in stages if stage.is_reduction for argument, _, _ in stage.reads()]
+    forms = [form for (stage, read), form in plan.forms.items() if stage.is_reduction and _is_read(read)]
     model = max(forms, key=lambda form: len(form.loops()), default=None)
-    steps = {loop: abs(model.factor(loop)) for loop in model.loops()} if model is not None else {}
+    steps = {loop: abs(typical(model.factor(loop))) for loop in model.loops()} if model is not None else {}
     return "outer" if steps and min(steps, key=lambda loop: steps[loop] or math.inf) in plan.rows else "inner"
+
+
+def _is_read(part: object) -> bool:
+    return isinstance(part, SSAValue) or (isinstance(part, tensor.ExtractOp) and isinstance(part.parent_op(), linalg.GenericOp))
 
 
 def _schedule(kind: str, stages: Sequence[Stage], target: TargetAttr) -> ScheduleAttr:
@@ -100,16 +137,17 @@ def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
         elements = min(elements, math.ceil(max(totals) / (4 * target.threads.value.data)))
     elements = max(elements, SMALLEST)
     if kind == "inner":
-        return lanes, ACCUMULATORS, max(elements // max(_row(stages), 1), 1)
+        return lanes, ACCUMULATORS, max(elements // max(typical(_row(stages)), 1), 1)
     if kind == "outer":
         return lanes, ACCUMULATORS, lanes * ACCUMULATORS
-    return lanes * (REGISTERS if _innermost(stages) >= lanes * REGISTERS else 1), 1, elements
+    return lanes * (REGISTERS if _innermost(stages) >= lanes * REGISTERS and not _iterates(stages) else 1), 1, elements
 
 
 def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
     """One block of a power of two."""
     if kind == "inner":
-        return min(_power(_row(stages)), PASS), 1, 1
+        row = _row(stages)
+        return min(_power(row), PASS) if isinstance(row, int) else PASS, 1, 1
     return (COLUMNS, 1, COLUMNS) if kind == "outer" else (SMALLEST, 1, SMALLEST)
 
 
@@ -127,10 +165,11 @@ def _row_on_cpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll:
     plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
     stored = {stage.result: stage.result for stage in stages}
     saved, _ = repeated(plan, stored)
-    vectors = max(math.ceil(_row(stages) / lanes), 1)
-    if plan.row_loop() is not None and vectors <= (HELD_COSTLY if saved else HELD):
+    row = _row(stages)
+    vectors = max(math.ceil(typical(row) / lanes), 1)
+    if plan.row_loop() is not None and isinstance(row, int) and vectors <= (HELD_COSTLY if saved else HELD):
         return ScheduleAttr.of("inner", numbers, vectors * lanes, 1, block, form="held")
-    if _row(stages) * _bits(stages) // 8 > target.l2.value.data and _has_pair(plan):
+    if typical(row) * _bits(stages) // 8 > target.l2.value.data and _has_pair(plan):
         return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="online")
     return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="stored" if saved else "looped")
 
@@ -139,8 +178,9 @@ def _row_on_gpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll:
     """Held where the registers of a multiprocessor have the row eight times, else online where that saves a pass."""
     assert isinstance(target, GpuAttr)
     plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
-    if plan.row_loop() is not None and _row(stages) <= target.registers.value.data // 8:
-        return ScheduleAttr.of("inner", numbers, _power(_row(stages)), 1, block, form="held")
+    row = _row(stages)
+    if plan.row_loop() is not None and isinstance(row, int) and row <= target.registers.value.data // 8:
+        return ScheduleAttr.of("inner", numbers, _power(row), 1, block, form="held")
     if _has_pair(plan):
         return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="online", piece=lanes)
     return ScheduleAttr.of("inner", numbers, lanes, unroll, block)
@@ -158,8 +198,8 @@ def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
     if len(runs_of(stages)) > 1 or any(stage.is_dynamic for stage in stages):
         return 1
     plan = Plan(stages, {})
-    reduced = min(plan.count(nest.loops) for nest in plan.nests if nest.reductions)
-    programs = plan.count(plan.rows)
+    reduced = min(fixed(plan.count(nest.loops)) for nest in plan.nests if nest.reductions)
+    programs = fixed(plan.count(plan.rows))
     if isinstance(target, GpuAttr):
         programs = math.ceil(programs / COLUMNS) if kind == "outer" else programs
         wanted, smallest = math.ceil(2 * target.multiprocessors.value.data / max(programs, 1)), PART_ON_GPU
@@ -199,13 +239,18 @@ def _innermost(stages: Sequence[Stage]) -> int:
     """How many elements lie behind each other in memory, for all that each stage of an elementwise kernel reads and writes."""
     plans = [Plan([stage], {}) for stage in stages]
     found = [plan.sizes[plan.rows[-1]] if plan.rows else 1 for plan in plans]
-    return min((size for size in found if isinstance(size, int)), default=LARGEST)
+    return min((typical(size) for size in found), default=LARGEST)
 
 
-def _row(stages: Sequence[Stage]) -> int:
+def _row(stages: Sequence[Stage]) -> Steps:
     """How many elements of a row a kernel goes through."""
     plan = Plan(stages, {})
-    return max(plan.count(nest.loops) for nest in plan.nests)
+    return max((plan.count(nest.loops) for nest in plan.nests), key=typical)
+
+
+def _iterates(stages: Sequence[Stage]) -> bool:
+    """Whether an element says how many steps a loop has: all lanes of a block wait for the longest."""
+    return any(isinstance(op, IterateOp) for stage in stages for op in stage.op.body.block.ops)
 
 
 def _bits(stages: Sequence[Stage]) -> int:

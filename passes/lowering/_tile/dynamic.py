@@ -1,54 +1,36 @@
-"""Numbers of steps that are not known before a kernel runs: a symbolic size times a number, and quotients of it."""
+"""Numbers of steps that are not known before a kernel runs, and how many programs they make."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnrealizedConversionCastOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
-from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.types import sizes
+from fxc.dialects.steps import Polynomial, Steps, names_in, names_of, sizes_of, steps_of_size, value_at
+from fxc.dialects.types import IntType
 
-
-@dataclass(frozen=True)
-class Size:
-    """``factor`` times the symbolic size ``name``."""
-
-    name: str
-    factor: int = 1
-
-    def __mul__(self, number: Steps) -> Size:
-        """VerifyException for a product of two sizes: no kernel has both in one loop."""
-        if not isinstance(number, int):
-            raise VerifyException(f"no loop of {self.name} times {number.name} steps is known")
-        return Size(self.name, self.factor * number)
-
-    __rmul__ = __mul__
-
-    def ceildiv(self, length: int) -> Quotient:
-        return Quotient(self, length)
+TYPICAL = 1021
+"""What a size that is not known counts as where costs are compared."""
 
 
 @dataclass(frozen=True)
 class Quotient:
     """How many shares of ``length`` steps ``size`` has, the last of which may be shorter."""
 
-    size: Size
+    size: Polynomial
     length: int
 
-    def expression(self, place: int) -> AffineExpr:
-        """The number, of the size as dimension ``place`` of a map."""
-        return (AffineExpr.dimension(place) * self.size.factor).ceil_div(self.length)
+    def expression(self, places: Mapping[str, int]) -> AffineExpr:
+        """The number, of names as dimensions of a map."""
+        total = self.size.expression(lambda name: AffineExpr.dimension(places[name]))
+        return total if self.length == 1 else total.ceil_div(self.length)
 
-
-Steps: TypeAlias = int | Size
-"""How many steps a loop has."""
 
 Count: TypeAlias = int | Quotient
 """How many programs there are."""
@@ -56,20 +38,18 @@ Count: TypeAlias = int | Quotient
 
 def ceildiv(steps: Steps, length: int) -> Count:
     """How many shares of ``length`` steps there are."""
-    return steps.ceildiv(length) if isinstance(steps, Size) else -(-steps // length)
-
-
-def product(counts: Sequence[Count]) -> tuple[Count, int]:
-    """``counts``, one of which may be a quotient: it, or 1, and the product of the others."""
-    return next((count for count in counts if isinstance(count, Quotient)), 1), prod(
-        count for count in counts if isinstance(count, int)
-    )
+    return Quotient(steps, length) if isinstance(steps, Polynomial) else -(-steps // length)
 
 
 def fixed(steps: Steps) -> int:
     """``steps``, which are known here."""
     assert isinstance(steps, int)
     return steps
+
+
+def typical(steps: Steps) -> int:
+    """``steps``, or what they may be."""
+    return value_at(steps, dict.fromkeys(names_of(steps), TYPICAL))
 
 
 def known(steps: Iterable[Steps]) -> list[int] | None:
@@ -84,13 +64,25 @@ def loop_sizes(op: linalg.GenericOp) -> dict[int, Steps]:
     found = dict[int, Steps]()
     for value, attribute in zip(op.operands, op.indexing_maps, strict=True):
         assert isinstance(value.type, TensorType)
-        for place, size in zip(attribute.data.results, sizes(value.type), strict=True):
+        for place, size in zip(attribute.data.results, sizes_of(value.type), strict=True):
             if isinstance(place, AffineDimExpr):
-                found[place.position] = Size(size) if isinstance(size, str) else size
+                found[place.position] = size
     return dict(sorted(found.items()))
 
 
-def symbolic_sizes(tensors: Sequence[SSAValue]) -> list[str]:
-    """The symbolic sizes of ``tensors`` that a kernel reads and writes, in the order of its scalars."""
+def size_said_by(value: SSAValue) -> Steps | None:
+    """The size that ``value``, an ``index`` around the loops of a group, is; None where it is another value."""
+    match value.owner:
+        case tensor.DimOp(source=source, index=index):
+            assert isinstance(source.type, TensorType) and isinstance(index.owner, arith.ConstantOp)
+            assert isinstance(index.owner.value, IntegerAttr)
+            return sizes_of(source.type)[index.owner.value.value.data]
+        case UnrealizedConversionCastOp(inputs=[number]) if isinstance(number.type, IntType):
+            return steps_of_size(number.type.expression.data)
+    return None
+
+
+def symbolic_sizes(tensors: Sequence[SSAValue], numbers: Iterable[Steps] = ()) -> list[str]:
+    """The names in the types of ``tensors`` that a kernel reads and writes, and in ``numbers``, in order."""
     types = [value.type for value in tensors if isinstance(value.type, TensorType)]
-    return sorted({size for type in types for size in sizes(type) if isinstance(size, str)})
+    return sorted({*(name for type in types for name in names_in(type)), *(n for each in numbers for n in names_of(each))})

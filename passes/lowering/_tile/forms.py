@@ -1,4 +1,4 @@
-"""Linear forms over loops: the number of an element in memory, as a sum of loops times steps.
+"""Linear forms over loops: the number of an element in memory, as a sum of loops times steps, which may not be known.
 
 A reshape gives quotients and remainders of loops. A remainder is written as ``x - c * (x // c)``: where dimensions that were
 cut are contiguous in memory, the quotients cancel, and what is left is linear again.
@@ -22,8 +22,8 @@ from xdsl.ir.affine import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.types import contiguous_strides, strides
-from fxc.passes.lowering._tile.dynamic import Steps
+from fxc.dialects.steps import Steps, divided, is_natural, names_of, strides_of
+from fxc.passes.lowering._tile.dynamic import fixed
 
 Atom: TypeAlias = "int | Quotient | Symbol"
 """A loop by its number, a quotient of a form, or a number that is computed."""
@@ -36,11 +36,11 @@ LARGEST = 1 << 62
 class Form:
     """``constant`` and the sum of ``terms``: atoms, each once, times factors that are not 0."""
 
-    constant: int
-    terms: tuple[tuple[Atom, int], ...] = ()
+    constant: Steps
+    terms: tuple[tuple[Atom, Steps], ...] = ()
 
     @staticmethod
-    def of(constant: int, terms: Mapping[Atom, int]) -> Form:
+    def of(constant: Steps, terms: Mapping[Atom, Steps]) -> Form:
         return Form(constant, tuple((atom, factor) for atom, factor in terms.items() if factor))
 
     def __add__(self, other: Form) -> Form:
@@ -49,10 +49,20 @@ class Form:
             terms[atom] = terms.get(atom, 0) + factor
         return Form.of(self.constant + other.constant, terms)
 
-    def times(self, factor: int) -> Form:
+    def times(self, factor: Steps) -> Form:
         return Form.of(self.constant * factor, {atom: each * factor for atom, each in self.terms})
 
-    def factor(self, loop: int) -> int:
+    def names(self) -> list[str]:
+        """The names of sizes in this."""
+        inner = [name for atom, _ in self.terms if isinstance(atom, Quotient) for name in atom.form.names()]
+        divisors = [name for atom, _ in self.terms if isinstance(atom, Quotient) for name in names_of(atom.divisor)]
+        return [
+            *inner,
+            *divisors,
+            *(name for number in (self.constant, *dict(self.terms).values()) for name in names_of(number)),
+        ]
+
+    def factor(self, loop: int) -> Steps:
         """How far one step of ``loop`` goes, outside of quotients."""
         return dict(self.terms).get(loop, 0)
 
@@ -77,27 +87,40 @@ class Form:
                 total += Form(0, ((names[atom], factor),))
         return total
 
-    def range(self, sizes: Mapping[int, Steps]) -> tuple[int, int]:
+    def range(self, sizes: Mapping[int, Steps]) -> tuple[Steps, Steps]:
         """The smallest and the largest value, for loops of these ``sizes``."""
         low = high = self.constant
         for atom, factor in self.terms:
-            if isinstance(atom, int):
-                steps = sizes[atom]
-                ends = (0, max(steps - 1, 0) if isinstance(steps, int) else LARGEST)
-            elif isinstance(atom, Symbol):
-                ends = (0, LARGEST)
+            ends = self._ends(atom, sizes)
+            if is_natural(factor):
+                low, high = low + factor * ends[0], high + factor * ends[1]
+            elif is_natural(-factor):
+                low, high = low + factor * ends[1], high + factor * ends[0]
             else:
-                ends = tuple(end // atom.divisor for end in atom.form.range(sizes))
-            low += min(factor * end for end in ends)
-            high += max(factor * end for end in ends)
+                low, high = low - LARGEST, high + LARGEST
         return low, high
 
-    def quotient(self, divisor: int, sizes: Mapping[int, Steps]) -> Form:
+    def _ends(self, atom: Atom, sizes: Mapping[int, Steps]) -> tuple[Steps, Steps]:
+        if isinstance(atom, int):
+            steps = sizes[atom]
+            return 0, max(steps - 1, 0) if isinstance(steps, int) else steps - 1
+        if isinstance(atom, Symbol):
+            return 0, LARGEST
+        low, high = atom.form.range(sizes)
+        if isinstance(low, int) and isinstance(high, int) and isinstance(atom.divisor, int):
+            return low // atom.divisor, high // atom.divisor
+        whole, rest = divided(high, atom.divisor)
+        is_whole = is_natural(rest) and is_natural(atom.divisor - 1 - rest)
+        return 0 if is_natural(low) else -LARGEST, whole if is_whole else LARGEST
+
+    def quotient(self, divisor: Steps, sizes: Mapping[int, Steps]) -> Form:
         """``self // divisor``, without what divides evenly."""
-        even = Form.of(self.constant // divisor, {atom: f // divisor for atom, f in self.terms if f % divisor == 0})
-        rest = Form.of(self.constant % divisor, {atom: f for atom, f in self.terms if f % divisor})
+        parts = {atom: divided(factor, divisor) for atom, factor in self.terms}
+        whole, left = divided(self.constant, divisor)
+        even = Form.of(whole, {atom: quotient for atom, (quotient, rest) in parts.items() if not rest})
+        rest = Form.of(left, {atom: factor for atom, factor in self.terms if parts[atom][1]})
         low, high = rest.range(sizes)
-        if low >= 0 and high < divisor:
+        if is_natural(low) and is_natural(divisor - 1 - high):
             return even
         return even + Form(0, ((Quotient(rest, divisor), 1),))
 
@@ -107,7 +130,7 @@ class Quotient:
     """``form // divisor``."""
 
     form: Form
-    divisor: int
+    divisor: Steps
 
 
 @dataclass(frozen=True)
@@ -117,11 +140,12 @@ class Symbol:
     value: SSAValue
 
 
-def form_of(expression: AffineExpr, sizes: Mapping[int, Steps], symbols: Sequence[SSAValue] = ()) -> Form:
-    """The form of an index expression over loops of these ``sizes``, and ``symbols``."""
+def form_of(expression: AffineExpr, sizes: Mapping[int, Steps], symbols: Sequence[SSAValue | Steps] = ()) -> Form:
+    """The form of an index expression over loops of these ``sizes``, and ``symbols``: numbers, or values that are computed."""
     match expression:
         case AffineSymExpr():
-            return Form(0, ((Symbol(symbols[expression.position]), 1),))
+            symbol = symbols[expression.position]
+            return Form(0, ((Symbol(symbol), 1),)) if isinstance(symbol, SSAValue) else Form(symbol)
         case AffineConstantExpr():
             return Form(expression.value)
         case AffineDimExpr():
@@ -130,37 +154,33 @@ def form_of(expression: AffineExpr, sizes: Mapping[int, Steps], symbols: Sequenc
             left, right = (form_of(side, sizes, symbols) for side in (expression.lhs, expression.rhs))
             if expression.kind is AffineBinaryOpKind.Add:
                 return left + right
+            if not left.terms and expression.kind is AffineBinaryOpKind.Mul:
+                return right.times(left.constant)
             if not right.terms:
                 number = right.constant
                 if expression.kind is AffineBinaryOpKind.Mul:
                     return left.times(number)
-                if expression.kind is AffineBinaryOpKind.FloorDiv and number > 0:
+                if expression.kind is AffineBinaryOpKind.FloorDiv and is_natural(number) and number:
                     return left.quotient(number, sizes)
-                if expression.kind is AffineBinaryOpKind.Mod and number > 0:
+                if expression.kind is AffineBinaryOpKind.Mod and is_natural(number) and number:
                     return left + left.quotient(number, sizes).times(-number)
     raise VerifyException(f"no address can be made of {expression}")
 
 
 def address(
-    type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, Steps], symbols: Sequence[SSAValue] = ()
+    type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, Steps], symbols: Sequence[SSAValue | Steps] = ()
 ) -> Form:
     """The number, in memory, of the element of a tensor of ``type`` at ``index``."""
     total = Form(0)
-    for expression, step in zip(index, steps_of(type), strict=True):
+    for expression, step in zip(index, strides_of(type), strict=True):
         total += form_of(expression, sizes, symbols).times(step)
     return total
-
-
-def steps_of(type: TensorType) -> list[int]:
-    """The strides of a tensor, of which the first size need not be known where it is contiguous."""
-    given = strides(type)
-    return list(contiguous_strides(type.get_shape())) if given is None else [int(step) for step in given]
 
 
 def extent(type: Attribute) -> int:
     """How many elements a tensor of ``type``, of known sizes, goes over in memory."""
     assert isinstance(type, TensorType)
-    pairs = zip(type.get_shape(), steps_of(type), strict=True)
+    pairs = zip(type.get_shape(), map(fixed, strides_of(type)), strict=True)
     return 0 if 0 in type.get_shape() else 1 + sum((size - 1) * step for size, step in pairs)
 
 

@@ -6,16 +6,19 @@ anything else, from another base; else lanes are gathered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from xdsl.dialects import affine, arith, scf, tensor
-from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i1, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i1
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSymExpr
 
-from fxc.dialects.tile import AssertOp, GatherOp, LoadOp
+from fxc.dialects.semi_affine import replaced
+from fxc.dialects.steps import Steps
+from fxc.dialects.tile import AssertOp, GatherOp, IterateOp, LoadOp
 from fxc.dialects.tile.types import PtrType
+from fxc.passes.lowering._tile.dynamic import size_said_by
 from fxc.passes.lowering._tile.forms import Atom, Form, Quotient, Symbol, address, form_of
 from fxc.passes.lowering._tile.stages import Stage
 from fxc.passes.lowering._tile.writer import Value, Writer
@@ -40,12 +43,13 @@ def operands_of(op: Operation) -> Iterator[SSAValue]:
     """The values of the body that ``op`` takes, without what its form says."""
     if not isinstance(op, PLACED):
         yield from op.operands
+        yield from op.captured() if isinstance(op, IterateOp) else ()
         return
     if isinstance(op, scf.IfOp):
         yield op.cond
     for apply in [op] if isinstance(op, affine.ApplyOp) else [index.owner for index in extract_of(op).indices]:
         assert isinstance(apply, affine.ApplyOp)
-        yield from apply.mapOperands[apply.map.data.num_dims :]
+        yield from (number for number in apply.mapOperands[apply.map.data.num_dims :] if size_said_by(number) is None)
 
 
 def forms_of(stage: Stage) -> Iterator[tuple[Operation, Form]]:
@@ -58,7 +62,7 @@ def forms_of(stage: Stage) -> Iterator[tuple[Operation, Form]]:
             expression, symbols = _expression(op, [])
             yield op, form_of(expression, stage.sizes, symbols)
         elif isinstance(op, tensor.ExtractOp | scf.IfOp):
-            extract, symbols, place = extract_of(op), list[SSAValue](), list[AffineExpr]()
+            extract, symbols, place = extract_of(op), Symbols(), list[AffineExpr]()
             for index in extract.indices:
                 assert isinstance(index.owner, affine.ApplyOp)
                 expression, symbols = _expression(index.owner, symbols)
@@ -66,13 +70,25 @@ def forms_of(stage: Stage) -> Iterator[tuple[Operation, Form]]:
             yield op, address(extract.tensor.type, place, stage.sizes, symbols)  # type: ignore[arg-type]
 
 
-def _expression(op: affine.ApplyOp, symbols: Sequence[SSAValue]) -> tuple[AffineExpr, list[SSAValue]]:
+Symbols = list[SSAValue | Steps]
+"""Of an expression: sizes, and values that are computed."""
+
+
+def _expression(op: affine.ApplyOp, symbols: Symbols) -> tuple[AffineExpr, Symbols]:
     """What ``op`` gives, over loops and, behind ``symbols``, the numbers that it takes."""
     map = op.map.data
     loops, numbers = op.mapOperands[: map.num_dims], op.mapOperands[map.num_dims :]
     dims = [AffineExpr.dimension(loop.owner.dim.value.data) for loop in loops]  # type: ignore[union-attr]
-    own = [AffineExpr.symbol(place) for place in range(len(symbols), len(symbols) + len(numbers))]
-    return map.results[0].replace_dims_and_symbols(dims, own), [*symbols, *numbers]
+    first = len(symbols)
+
+    def leaf(part: AffineExpr) -> AffineExpr:
+        if isinstance(part, AffineDimExpr):
+            return dims[part.position]
+        return AffineExpr.symbol(first + part.position) if isinstance(part, AffineSymExpr) else part
+
+    said = [size_said_by(number) for number in numbers]
+    own = [number if size is None else size for number, size in zip(numbers, said, strict=True)]
+    return replaced(map.results[0], leaf), [*symbols, *own]
 
 
 def number(w: Writer, form: Form, values: Values) -> Value:
@@ -88,8 +104,8 @@ def number(w: Writer, form: Form, values: Values) -> Value:
             part = values[atom.value]
         else:
             assert isinstance(atom, Quotient)
-            part = _combined(w, arith.DivSIOp, number(w, atom.form, values), _constant(w, atom.divisor))
-        part = part if factor == 1 else _combined(w, arith.MuliOp, part, _constant(w, factor))
+            part = _combined(w, arith.DivSIOp, number(w, atom.form, values), w.number(Form(atom.divisor)))
+        part = part if factor == 1 else _combined(w, arith.MuliOp, part, w.number(Form(factor)))
         total = part if total is None else _combined(w, arith.AddiOp, total, part)
     assert total is not None
     return w.keep(key, total)
@@ -112,7 +128,7 @@ def read(w: Writer, pointer: SSAValue, form: Form, values: Values, condition: Va
         made = GatherOp.of(pointer, offsets.ssa, type, mask, None if mask is None else w.zero(element))
     else:
         base = _base(w, form, values)
-        steps = [form.factor(axis.loop) for axis in w.axes] if lanes else []
+        steps = w.strides(form, w.axes) if lanes else []
         mask = _mask(w, condition) if lanes else None if condition is None else condition.ssa
         type = VectorType(element, w.shape) if lanes else element  # type: ignore[arg-type]
         made = LoadOp.of(pointer, base.ssa, steps, type, mask, None if mask is None else w.zero(element))
@@ -151,8 +167,8 @@ def computed(stage: Stage) -> list[SSAValue]:
         value = pending.pop()
         if value not in needed and isinstance(value.owner, Operation):
             needed[value] = None
-            pending += () if isinstance(value.owner, PLACED) else value.owner.operands
-    places = set[SSAValue]()
+            pending += () if isinstance(value.owner, PLACED) else operands_of(value.owner)
+    places = set(stage.numbers)
     for op in stage.op.body.block.ops:
         is_place = bool(op.operands) and all(value in places or _is_stated(value) for value in op.operands)
         if isinstance(op, linalg.IndexOp | affine.ApplyOp) or is_place:
@@ -193,10 +209,6 @@ def _combined(w: Writer, cls: type[Operation], left: Value, right: Value) -> Val
         return found
     depth = max(left.depth, right.depth)
     return w.keep(key, Value(w.add(cls(left.ssa, right.ssa), depth), depth))  # type: ignore[call-arg]
-
-
-def _constant(w: Writer, number: int) -> Value:
-    return w.constant(arith.ConstantOp(IntegerAttr(number, i64)))
 
 
 def _symbols(atom: Atom) -> list[SSAValue]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf, tensor
-from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineBinaryOpKind, AffineExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.fusion import GroupOp
+from fxc.dialects.semi_affine import combined
+from fxc.dialects.steps import Polynomial, Steps, sizes_of, strides_of
 from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
-from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
-from fxc.passes.lowering._tile.dynamic import Quotient, symbolic_sizes
-from fxc.passes.lowering._tile.forms import extent, steps_of
+from fxc.dialects.tile.kernel import ACCESS, ELEMENTS, SIZE
+from fxc.passes.lowering._tile.dynamic import symbolic_sizes
+from fxc.passes.lowering._tile.forms import extent
+from fxc.passes.lowering._tile.last import LastStep, last_program
+from fxc.passes.lowering._tile.loops import as_value
+from fxc.passes.lowering._tile.parts import combining_schedule, combining_stages, parts_of
 from fxc.passes.lowering._tile.plans import Plan
 from fxc.passes.lowering._tile.programs import Programs
 from fxc.passes.lowering._tile.stages import Stage, runs_of
@@ -26,62 +33,110 @@ class Pieces:
 
     def __init__(self, group: GroupOp) -> None:
         self.whole = dict[SSAValue, SSAValue]()
-        self.places = dict[SSAValue, tuple[TensorType, int]]()
+        self.places = dict[SSAValue, tuple[TensorType, Steps]]()
         for op in group.body.block.ops:
             if isinstance(op, tensor.ConcatOp):
                 self._add(op)
 
     def _add(self, op: tensor.ConcatOp) -> None:
-        type, dim, first = op.result.type, op.dim.value.data, 0
+        type, dim = op.result.type, op.dim.value.data
         assert isinstance(type, TensorType)
+        first: Steps = 0
         for piece in op.inputs:
             assert isinstance(piece.type, TensorType)
             self.whole[piece] = op.result
-            self.places[piece] = (type, first * steps_of(type)[dim])
-            first += piece.type.get_shape()[dim]
+            self.places[piece] = (type, first * strides_of(type)[dim])
+            first = first + sizes_of(piece.type)[dim]
 
 
-def make_kernel(
-    name: str,
-    stages: Sequence[Stage],
-    schedule: ScheduleAttr,
-    wanted: set[SSAValue],
-    pieces: Pieces,
-) -> tuple[KernelOp, list[SSAValue], list[SSAValue]]:
-    """The kernel of ``stages``, the tensors that it reads, and those of ``wanted`` that it makes.
+@dataclass(frozen=True)
+class Step:
+    """Stages, and how a kernel computes them."""
 
-    Where the schedule has parts, a total is made once for each: as many as ``parts_of`` says, one after another.
+    stages: Sequence[Stage]
+    schedule: ScheduleAttr
+
+
+@dataclass(frozen=True)
+class Made:
+    """A kernel, the tensors that it reads and makes, and the types of more that it writes, of which nothing else has use."""
+
+    kernel: KernelOp
+    inputs: list[SSAValue]
+    outputs: list[SSAValue]
+    scratch: list[TensorType]
+
+
+def make_kernel(name: str, steps: Sequence[Step], wanted: set[SSAValue], pieces: Pieces) -> Made:
+    """The kernel whose programs compute the first of ``steps``, and whose last program the others. Makes those of ``wanted``.
+
+    Where the first schedule has parts, the programs make a total for each, as many as ``parts_of`` says one after another, and
+    the last program combines them.
     """
+    first, stages = steps[0], [stage for step in steps for stage in step.stages]
     made = [stage.result for stage in stages]
+    plans = plans_of(first, pieces.places)
+    parts = parts_of(plans)
     sources = (source for stage in stages for source in (*(source for _, source, _ in stage.reads()), *stage.gathered))
     inputs = list(dict.fromkeys(source for source in sources if source not in made))
-    outputs = list(dict.fromkeys(pieces.whole.get(value, value) for value in made if value in wanted or value in pieces.whole))
-    block = Block(arg_types=[PtrType(_tensor(value).element_type) for value in (*inputs, *outputs)])
-    for argument, value in zip(block.args, (*inputs, *outputs), strict=True):
+    kept = [value for value in made if value in wanted or value in pieces.whole or value in parts]
+    outputs = list(dict.fromkeys(pieces.whole.get(value, value) for value in kept))
+    types = [*(_tensor(value) for value in (*inputs, *outputs)), *parts.values()]
+    block = Block(arg_types=[PtrType(type.element_type) for type in types])
+    for argument, value in zip(block.args, (*inputs, *outputs, *parts), strict=True):
         argument.name_hint = value.name_hint
-    arguments = dict(zip((*inputs, *outputs), block.args, strict=True))
-    symbols = {size: block.insert_arg(IndexType(), len(block.args)) for size in symbolic_sizes([*inputs, *outputs])}
+    places = {value: place for place, value in enumerate((*inputs, *outputs))}
+    of_parts = {total: len(places) + number for number, total in enumerate(parts)}
+    places |= {piece: places[whole] for piece, whole in pieces.whole.items() if whole in places}
+    pointers = block.args
+    sizes = symbolic_sizes([*inputs, *outputs], [Polynomial.name(name) for plan in plans for name in plan.names()])
+    symbols = {size: block.insert_arg(IndexType(), len(block.args)) for size in sizes}
     for size, argument in symbols.items():
         argument.name_hint = size if size.isidentifier() else "n"
-    pointers: dict[SSAValue, SSAValue] = dict(arguments)
-    pointers |= {piece: arguments[whole] for piece, whole in pieces.whole.items() if whole in arguments}
-    plans = plans_of(stages, schedule, pieces)
-    grid = _write_programs(block, plans, schedule, pointers, symbols)
+    given: dict[SSAValue, SSAValue] = {value: pointers[place] for value, place in (places | of_parts).items()}
+    grid = _write_programs(block, plans, first.schedule, given, symbols)
+    last = _combining(first, parts, places, of_parts)
+    last += [LastStep(plans_of(step, pieces.places), step.schedule, places) for step in steps[1:]]
+    if last:
+        _check_last(grid)
+        block.add_op(last_program(last, pointers))
     block.add_op(ReturnOp.create())
-    copies = {stage.result: plan.cut.count for plan in plans if plan.cut is not None for stage in plan.reductions()}
-    attributes = [_access(value, "read") for value in inputs]
-    attributes += [_access(value, "write", copies.get(value, 1)) for value in outputs]
-    attributes += [{} for _ in symbols]
-    return KernelOp.of(name, grid, Region(block), attributes, {"schedule": schedule}), inputs, outputs
+    attributes = [_access(type, "read" if place < len(inputs) else "write") for place, type in enumerate(types)]
+    attributes += [{SIZE: StringAttr(size)} for size in symbols]
+    known: dict[str, Attribute] = {"schedule": first.schedule}
+    known |= {"last": ArrayAttr([step.schedule for step in steps[1:]])} if len(steps) > 1 else {}
+    return Made(KernelOp.of(name, grid, Region(block), attributes, known), inputs, outputs, list(parts.values()))
 
 
-def plans_of(stages: Sequence[Stage], schedule: ScheduleAttr, pieces: Pieces) -> list[Plan]:
-    """The plan of each run of ``stages`` with the same rows."""
-    plans, parts = [Plan(run, pieces.places) for run in runs_of(stages)], schedule.parts.value.data
-    step = schedule.lanes.value.data * schedule.unroll.value.data if schedule.kind.data == "inner" else 1
+def plans_of(step: Step, places: Mapping[SSAValue, tuple[TensorType, Steps]]) -> list[Plan]:
+    """The plan of each run of stages with the same rows. ``places`` as ``Plan`` takes them."""
+    plans, schedule = [Plan(run, places) for run in runs_of(step.stages)], step.schedule
+    parts = schedule.parts.value.data
+    lanes = schedule.lanes.value.data * schedule.unroll.value.data if schedule.kind.data == "inner" else 1
     for plan in plans if parts > 1 else ():
-        plan.cut_in(parts, step)
+        plan.cut_in(parts, lanes)
     return plans
+
+
+def _combining(
+    first: Step, parts: Mapping[SSAValue, TensorType], places: Mapping[SSAValue, int], of_parts: Mapping[SSAValue, int]
+) -> list[LastStep]:
+    """The step that combines ``parts``, if there are any: they lie at ``of_parts``, totals at ``places``."""
+    if not parts:
+        return []
+    combined = combining_stages(first.stages, parts)
+    step = Step([stage for _, stage in combined], combining_schedule(first.schedule, [stage for _, stage in combined]))
+    found = dict[SSAValue, int]()
+    for total, (read, stage) in zip(parts, combined, strict=True):
+        found |= {read: of_parts[total], stage.result: places[total]}
+    return [LastStep(plans_of(step, {}), step.schedule, found)]
+
+
+def _check_last(grid: Sequence[int] | AffineMap) -> None:
+    if isinstance(grid, AffineMap):
+        raise VerifyException("#tile.schedule: a last program is for kernels of which it is known how many programs they have")
+    if not math.prod(grid):
+        raise VerifyException("#tile.schedule: there is no last program, as the kernel has none")
 
 
 def _write_programs(
@@ -94,30 +149,36 @@ def _write_programs(
     """Write the programs of each of ``plans``; returns the grid."""
     writer = Writer(block, symbols)
     runs = [Programs(plan, writer, pointers, schedule) for plan in plans]
-    if len(runs) > 1 and symbols:
-        raise VerifyException("#tile.schedule: stages of symbolic sizes have other rows than those before them")
-    program, first = writer.add(ProgramIdOp.of(0)), 0
+    program = writer.add(ProgramIdOp.of(0))
     program.name_hint = "program"
+    first: int | SSAValue = 0
     for run in runs:
         if len(runs) == 1:
             run.write(program)
         elif run.count:
-            _write_part(writer, run, program, first)
-        first += run.count
-    return _grid(runs[0], list(symbols)) if symbols else [first]
+            count = run.total()
+            begin, number = as_value(writer, first), as_value(writer, count)
+            _write_part(writer, run, program, (begin, number))
+            first = first + count if isinstance(first, int) and isinstance(count, int) else writer.plus(begin, number)
+    return _grid(runs, list(symbols)) if symbols else [sum(run.count for run in runs)]
 
 
-def _grid(run: Programs, symbols: Sequence[str]) -> Sequence[int] | AffineMap:
-    """The programs of ``run``, of numbers of ``symbols``."""
-    copies = run.copies
-    expression = copies.expression(symbols.index(copies.size.name)) if isinstance(copies, Quotient) else AffineExpr.constant(1)
-    return AffineMap(len(symbols), 0, (expression * run.count,))
+def _grid(runs: Sequence[Programs], symbols: Sequence[str]) -> AffineMap:
+    """The programs of ``runs``, of numbers of ``symbols``."""
+    places = {name: place for place, name in enumerate(symbols)}
+    total: AffineExpr = AffineExpr.constant(0)
+    for run in runs:
+        programs: AffineExpr = AffineExpr.constant(run.count)
+        for count in run.unknown:
+            programs = combined(AffineBinaryOpKind.Mul, programs, count.expression(places))
+        total = total + programs
+    return AffineMap(len(symbols), 0, (total,))
 
 
-def _write_part(writer: Writer, run: Programs, program: SSAValue, first: int) -> None:
-    """The programs of ``run``, whose numbers begin with ``first``."""
-    own = writer.add(arith.SubiOp(program, writer.index(first)))  # of programs before, a very large number without sign
-    mine = writer.add(arith.CmpiOp(own, writer.index(run.count), "ult"))
+def _write_part(writer: Writer, run: Programs, program: SSAValue, span: tuple[SSAValue, SSAValue]) -> None:
+    """The programs of ``run``: the number of the first, and how many."""
+    own = writer.add(arith.SubiOp(program, span[0]))  # of programs before, a very large number without sign
+    mine = writer.add(arith.CmpiOp(own, span[1], "ult"))
     block = Block()
     writer.scopes.append(Scope(block))
     run.write(own)
@@ -131,7 +192,7 @@ def _tensor(value: SSAValue) -> TensorType:
     return value.type
 
 
-def _access(value: SSAValue, access: str, copies: int = 1) -> dict[str, Attribute]:
-    if not _tensor(value).has_static_shape():
+def _access(type: TensorType, access: str) -> dict[str, Attribute]:
+    if not type.has_static_shape():
         return {ACCESS: StringAttr(access)}
-    return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(copies * extent(value.type), i64)}
+    return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(extent(type), i64)}

@@ -10,7 +10,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, SSAValue
 
-from fxc.passes.lowering._tile.dynamic import Steps
+from fxc.dialects.steps import Steps
 from fxc.passes.lowering._tile.writer import Axis, Scope, Writer
 
 Carried: TypeAlias = list[SSAValue]

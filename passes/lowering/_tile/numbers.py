@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.torch_ops import torch_op
-from fxc.dialects.types import IntType, sizes
+from fxc.dialects.types import SYMBOLS, IntType, sizes
 from fxc.dialects.values import int_attr, str_attr
 
 
@@ -21,27 +21,40 @@ class Numbers:
         self._known = dict[tuple[Block, str], SSAValue]()
 
     def value(self, name: str, group: GroupOp) -> SSAValue:
-        """The size ``name``, which a tensor that ``group`` reads has, as a ``!torch.int`` before the group."""
+        """The size ``name`` as a ``!torch.int`` before the group, which a value has that ``group`` reads or its block takes."""
         block = group.parent_block()
         assert block is not None
-        if (found := self._known.get((block, name)) or _number(block.args, name)) is not None:
-            return found
-        if (source := _with_size(block.args, name)) is not None:
-            assert block.first_op is not None
-            self._known[block, name] = _asked(source, name, InsertPoint.before(block.first_op))
+        if (block, name) in self._known:
             return self._known[block, name]
-        source = _with_size(group.inputs(), name)
+        source, place = value_of_size(block.args, name), InsertPoint.at_start(block)
+        if source is None:
+            source, place = value_of_size(group.inputs(), name), InsertPoint.before(group)
         assert source is not None
-        return _asked(source, name, InsertPoint.before(group))
+        if source.type == IntType(str_attr(name)):
+            return source
+        asked = _asked(source, name, place)
+        if place.insert_before is not group:
+            self._known[block, name] = asked
+        return asked
 
 
-def _number(values: Iterable[SSAValue], name: str) -> SSAValue | None:
-    """The one of ``values`` that is the number ``name`` itself."""
-    return next((value for value in values if value.type == IntType(str_attr(name))), None)
+def facts_of(module: Operation, fact: str) -> dict[str, int]:
+    """What ``module`` says of names of sizes: their ``hint``, or ``min``."""
+    known = module.attributes.get(SYMBOLS)
+    listed = known.data if isinstance(known, DictionaryAttr) else {}
+    found = {name: each.data.get(fact) for name, each in listed.items() if isinstance(each, DictionaryAttr)}
+    return {name: number.value.data for name, number in found.items() if isinstance(number, IntegerAttr)}
 
 
-def _with_size(values: Iterable[SSAValue], name: str) -> SSAValue | None:
-    return next((value for value in values if isinstance(value.type, TensorType) and name in sizes(value.type)), None)
+def value_of_size(values: Iterable[SSAValue], name: str) -> SSAValue | None:
+    """The one of ``values`` that is the number ``name``, else a tensor with that size."""
+    listed = list(values)
+    numbers = (value for value in listed if value.type == IntType(str_attr(name)))
+    return next(numbers, None) or next((value for value in listed if name in _sizes(value)), None)
+
+
+def _sizes(value: SSAValue) -> tuple[object, ...]:
+    return sizes(value.type) if isinstance(value.type, TensorType) else ()
 
 
 def _asked(source: SSAValue, name: str, place: InsertPoint) -> SSAValue:

@@ -55,7 +55,7 @@ def pair_of(plan: Plan, number: int) -> Pair | None:
     if len(nests) < 2 or any(len(nest.stages) != 1 or not nest.reductions for nest in nests):
         return None
     [[first], [second]] = [nest.stages for nest in nests]
-    same = nests[0].loops == nests[1].loops and len(nests[0].loops) == 1
+    same = nests[0].loops == nests[1].loops and len(nests[0].loops) == 1 and isinstance(plan.sizes[nests[0].loops[0]], int)
     if not same or first.result.type != second.result.type or not isinstance(_type(first), AnyFloat):
         return None
     return _exponentials(plan, first, second) or _squares(plan, first, second)

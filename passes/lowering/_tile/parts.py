@@ -12,10 +12,11 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from fxc.dialects.steps import strides_of
 from fxc.dialects.tile import ScheduleAttr
 from fxc.dialects.types import contiguous_strides, device, dtype_name, tensor_type
 from fxc.passes.lowering._tile.dynamic import fixed
-from fxc.passes.lowering._tile.forms import extent, steps_of
+from fxc.passes.lowering._tile.forms import extent
 from fxc.passes.lowering._tile.plans import Plan
 from fxc.passes.lowering._tile.stages import Stage
 
@@ -33,18 +34,20 @@ def parts_of(plans: Sequence[Plan]) -> dict[SSAValue, TensorType]:
 def _part_type(type: Attribute, count: int) -> TensorType:
     assert isinstance(type, TensorType)
     sizes = (count, *type.get_shape())
-    steps = (extent(type), *steps_of(type))
+    steps = (extent(type), *map(fixed, strides_of(type)))
     strides = None if steps == tuple(contiguous_strides(sizes)) else steps
     return tensor_type(dtype_name(type.element_type), sizes, strides, device(type))
 
 
-def combining_stages(stages: Sequence[Stage], parts: Mapping[SSAValue, SSAValue]) -> tuple[Block, list[Stage]]:
-    """Stages that combine ``parts``, a tensor for each result of a stage that has parts, and the block that they stand in."""
-    block, made = Block(), list[Stage]()
+def combining_stages(stages: Sequence[Stage], parts: Mapping[SSAValue, TensorType]) -> list[tuple[SSAValue, Stage]]:
+    """A stage that combines its parts for each of ``stages`` that has some, of these types; and what stands for the parts."""
+    block, made = Block(), list[tuple[SSAValue, Stage]]()
     for stage in stages:
         if stage.result in parts:
-            made.append(Stage(_combining(block, stage, parts[stage.result]), len(made)))
-    return block, made
+            read = tensor.EmptyOp([], parts[stage.result])
+            block.add_op(read)
+            made.append((read.tensor, Stage(_combining(block, stage, read.tensor), len(made))))
+    return made
 
 
 def _combining(block: Block, stage: Stage, parts: SSAValue) -> linalg.GenericOp:

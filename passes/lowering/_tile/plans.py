@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.passes.lowering._tile.dynamic import Steps
+from fxc.dialects.steps import Steps, names_of
+from fxc.passes.lowering._tile.dynamic import typical
 from fxc.passes.lowering._tile.forms import Form, address, collapsed, extent
 from fxc.passes.lowering._tile.gathers import forms_of
 from fxc.passes.lowering._tile.stages import Stage, rows_of
@@ -47,7 +48,7 @@ class Plan:
     is reduced, else of the largest operand. ``sizes`` has the steps of each.
     """
 
-    def __init__(self, stages: Sequence[Stage], places: Mapping[SSAValue, tuple[TensorType, int]]) -> None:
+    def __init__(self, stages: Sequence[Stage], places: Mapping[SSAValue, tuple[TensorType, Steps]]) -> None:
         self.stages, self.places = stages, places
         found = rows_of(stages)
         self.sizes = dict[int, Steps](enumerate(found.sizes or ()))
@@ -58,10 +59,10 @@ class Plan:
         for stage in stages:
             self._add(stage, found.loops[stage], found.inner(stage))
         model = self._model()
-        self.rows.sort(key=lambda loop: -abs(model.factor(loop)))
+        self.rows.sort(key=lambda loop: -abs(typical(model.factor(loop))))
         self._collapse(self.rows, list(self.forms))
         for nest in self.nests:
-            nest.loops.sort(key=lambda loop: -abs(self._model(nest.stages).factor(loop)))
+            nest.loops.sort(key=lambda loop: -abs(typical(self._model(nest.stages).factor(loop))))
             self._collapse(nest.loops, [key for key in self.forms if key[0] in nest.stages])
         for nest in self.nests[1:]:
             self._rename(nest)
@@ -85,7 +86,7 @@ class Plan:
         """Of the rows, the loop along which the most lies side by side that the innermost goes through in steps."""
         if not self.rows:
             return None
-        forms = [form for form in self.forms.values() if abs(form.factor(self.rows[-1])) > 1]
+        forms = [form for form in self.forms.values() if abs(typical(form.factor(self.rows[-1]))) > 1]
         loops = [loop for loop in self.rows[:-1] if isinstance(self.sizes[loop], int)]
         counts = {loop: sum(form.factor(loop) == 1 for form in forms) for loop in loops}
         best = max(counts, key=lambda loop: counts[loop], default=None)
@@ -116,6 +117,15 @@ class Plan:
                 raise VerifyException("#tile.schedule: no parts where a total lies in the memory of another result")
             self.forms[stage, None] += Form(0, ((PART, extent(stage.result.type)),))
 
+    def names(self) -> list[str]:
+        """The names of sizes that code for this computes with."""
+        numbers = [name for size in self.sizes.values() for name in names_of(size)]
+        return [
+            *numbers,
+            *(n for form in self.forms.values() for n in form.names()),
+            *(n for s in self.stages for n in s.names()),
+        ]
+
     def _rename(self, nest: Nest) -> None:
         """Give the loops of ``nest`` the numbers of those of an earlier nest with the same sizes."""
         sizes = [self.sizes[loop] for loop in nest.loops]
@@ -127,8 +137,8 @@ class Plan:
                 nest.loops = list(other.loops)
                 return
 
-    def count(self, loops: Sequence[int]) -> int:
-        """How many steps ``loops`` have together; ``Size`` where one of them has."""
+    def count(self, loops: Sequence[int]) -> Steps:
+        """How many steps ``loops`` have together."""
         return math.prod(self.sizes[loop] for loop in loops)  # type: ignore[arg-type]
 
     def _add(self, stage: Stage, rows: Sequence[int], inner: Sequence[int]) -> None:

@@ -16,11 +16,13 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from fxc.dialects.fusion import GroupOp, YieldOp
+from fxc.dialects.steps import Steps, strides_of
+from fxc.dialects.tile import IterateOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.types import device, dtype_name, layout, sizes, strides
 from fxc.passes._matching import number
 from fxc.passes.lowering._tile.dynamic import fixed
-from fxc.passes.lowering._tile.forms import Form, steps_of
+from fxc.passes.lowering._tile.forms import Form
 from fxc.passes.lowering._tile.stages import Stage, stages_of
 
 BATCH, ROW, COLUMN, INNER = range(4)
@@ -58,7 +60,7 @@ class Factor:
     def _form(self) -> Form | None:
         assert isinstance(self.value.type, TensorType)
         sizes = dict(enumerate(self.value.type.get_shape()))
-        steps = dict(enumerate(steps_of(self.value.type)))
+        steps = dict(enumerate(map(fixed, strides_of(self.value.type))))
         axes = {loop: [dim for dim, other in enumerate(self.loops) if other == loop] for loop in self.loops}
         return _over(Form.of(0, steps), axes, sizes)  # type: ignore[arg-type]
 
@@ -193,7 +195,7 @@ def _only_elementwise(group: GroupOp) -> list[Stage]:
     """The stages of ``group``; none where it does more than compute elements."""
     known = (linalg.GenericOp, tensor.EmptyOp, arith.ConstantOp, YieldOp)
     stages = stages_of(group) if all(isinstance(op, known) for op in group.body.block.ops) else []
-    numbered = any(isinstance(op, linalg.IndexOp) for stage in stages for op in stage.op.body.block.ops)
+    numbered = any(isinstance(op, linalg.IndexOp | IterateOp) for stage in stages for op in stage.op.body.block.ops)
     return [] if numbered or any(stage.is_reduction for stage in stages) else stages
 
 
@@ -243,7 +245,7 @@ def _after(product: Product, group: GroupOp) -> list[Fused] | None:
 
 def _axes(form: Form, extents: Sequence[int], sizes: Mapping[int, int]) -> dict[int, list[int]] | None:
     """The loops that together go through each axis of the product, outermost first, where ``form`` goes through it in order."""
-    loops = sorted((loop for loop, size in sizes.items() if size != 1), key=form.factor)
+    loops = sorted((loop for loop, size in sizes.items() if size != 1), key=lambda loop: fixed(form.factor(loop)))
     if form.divided_loops():
         return None
     axes, step = dict[int, list[int]](), 1
@@ -263,7 +265,7 @@ def _over(form: Form, axes: Mapping[int, Sequence[int]], sizes: Mapping[int, int
     """``form`` with a loop for each of ``axes``; None where it goes through one in uneven steps."""
     if form.divided_loops():
         return None
-    terms = dict[int, int]()
+    terms = dict[int, Steps]()
     for axis in sorted(axes):
         along = [loop for loop in axes[axis] if sizes[loop] != 1]
         if any(form.factor(outer) != form.factor(inner) * sizes[inner] for outer, inner in pairwise(along)):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
+from fxc.dialects.steps import Polynomial
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.lowering._tile.bodies import Bodies
-from fxc.passes.lowering._tile.dynamic import Count, Size, ceildiv, product
+from fxc.passes.lowering._tile.dynamic import Count, Quotient, ceildiv
 from fxc.passes.lowering._tile.loops import Carried, Span, Step, block_at, ends, loop, nested, share, strips
 from fxc.passes.lowering._tile.plans import PART, Plan
 from fxc.passes.lowering._tile.rows import RowWriter, span_of
@@ -44,10 +45,10 @@ class Programs:
         self.is_block = self.unroll == 1 and self.rows == 1 and not many
         self.groups = ceildiv(plan.count(self.outer), self.rows)
         self.radices = (plan.cut.count if plan.cut is not None else 1, self.groups, self.bands, self.chunks)
-        unknown, known = product(self.radices)
-        self.count = 0 if 0 in (plan.sizes[row] for row in plan.rows) or not known else known
-        """How many programs there are, for each of ``copies``."""
-        self.copies = unknown
+        known = math.prod(radix for radix in self.radices if isinstance(radix, int))
+        self.count = 0 if 0 in (plan.sizes[row] for row in plan.rows) else known
+        """How many programs there are, times each of ``unknown``."""
+        self.unknown = [radix for radix in self.radices if isinstance(radix, Quotient)] if self.count else []
 
     def _chunks(self, elements: int, rows: int | None) -> None:
         """Cut columns into chunks of about ``elements``; a program has ``rows``, or as many as have so many elements."""
@@ -58,8 +59,8 @@ class Programs:
             return
         columns, vector = self.plan.sizes[self.lane.loop], self.lane.lanes * self.unroll
         self.chunk = max(elements // vector, 1) * vector
-        if isinstance(columns, Size):
-            self.chunks = columns.ceildiv(self.chunk)
+        if isinstance(columns, Polynomial):
+            self.chunks = ceildiv(columns, self.chunk)
             return
         self.chunk = min(self.chunk, columns)
         self.chunks = math.ceil(columns / self.chunk) if columns else 1
@@ -85,12 +86,26 @@ class Programs:
         order = sorted(range(len(self.radices)), key=lambda place: isinstance(self.radices[place], int))  # unknown ones first
         while order:
             place = order.pop(0)
-            _, below = product([self.radices[other] for other in order])
             if self.radices[place] == 1:
                 continue
-            found[place] = program if below == 1 else w.add(arith.DivUIOp(program, w.index(below)))
-            program = program if below == 1 else w.add(arith.RemUIOp(program, w.index(below)))
+            below = self._product([self.radices[other] for other in order])
+            found[place] = program if below is None else w.add(arith.DivUIOp(program, below))
+            program = program if below is None else w.add(arith.RemUIOp(program, below))
         return found
+
+    def _product(self, counts: Sequence[Count]) -> SSAValue | None:
+        """The product of ``counts``, once a kernel; None where it is 1."""
+        w, known = self.writer, math.prod(count for count in counts if isinstance(count, int))
+        total = w.index(known) if known != 1 else None
+        for count in counts:
+            if isinstance(count, Quotient):
+                factor = w.shares(count.size, count.length)
+                total = factor if total is None else w.times(total, factor)
+        return total
+
+    def total(self) -> int | SSAValue:
+        """How many programs there are."""
+        return self._product([self.count, *self.unknown]) or 1 if self.unknown else self.count
 
     def _row(self, row: SSAValue | None, part: SSAValue | None, band: SSAValue | None, chunk: SSAValue | None) -> None:
         """All of one row: ``row`` is its number over all ``outer`` loops, None where there is one."""

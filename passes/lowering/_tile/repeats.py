@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
-from fxc.dialects.tile import MathOp
+from fxc.dialects.tile import IterateOp, MathOp
+from fxc.dialects.tile.iteration import structure
 from fxc.passes.lowering._tile.gathers import PLACED
 from fxc.passes.lowering._tile.plans import Plan
 from fxc.passes.lowering._tile.stages import Stage
@@ -69,10 +70,16 @@ class Expressions:
 
     def _add(self, stage: Stage) -> None:
         costly = set[SSAValue]()
+        for number, size in stage.numbers.items():
+            self._number(stage, number, ("size", size))
         for argument, source, _ in stage.reads():
             self._number(stage, argument, ("load", source, self.plan.forms[stage, argument]))
         for op in stage.op.body.block.ops:
             if op is stage.combiner or not op.results:
+                continue
+            if isinstance(op, IterateOp):
+                self._iteration(stage, op)
+                costly |= {*op.results}
                 continue
             [value] = op.results
             if isinstance(op, linalg.IndexOp):
@@ -86,6 +93,12 @@ class Expressions:
             if _is_costly(op) or costly.intersection(op.operands):
                 costly.add(value)
                 self.costly.append((stage, value))
+
+    def _iteration(self, stage: Stage, op: IterateOp) -> None:
+        key = structure(op, [self.keys[stage, value] for value in (*op.operands, *op.captured())])
+        for place, result in enumerate(op.results):
+            self._number(stage, result, ("iterate", key, place))
+            self.costly.append((stage, result))
 
     def _number(self, stage: Stage, value: SSAValue, key: Hashable) -> None:
         self.keys[stage, value] = self._numbers.setdefault(key, len(self._numbers))

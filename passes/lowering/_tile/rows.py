@@ -46,9 +46,10 @@ class RowWriter:
     def held(self, part: SSAValue | None) -> None:
         """One vector has the whole row: all nests are in its scope."""
         w, lane = self.writer, self.plan.row_loop()
-        if lane is None or fixed(self.plan.sizes[lane]) > self.lanes:
+        size = self.plan.sizes[lane] if lane is not None else 0
+        if lane is None or not isinstance(size, int) or size > self.lanes:
             raise VerifyException("#tile.schedule: a row is held only where all passes have the same loop, and a vector has it")
-        axis, size, place = Axis(lane, self.lanes), fixed(self.plan.sizes[lane]), w.index(0)
+        axis, place = Axis(lane, self.lanes), w.index(0)
         scope = Scope(w.scopes[-1].block, {lane: place})
         if size < self.lanes:
             scope.bounds = {lane: (place, w.index(size))}
@@ -163,7 +164,7 @@ class RowWriter:
 def span_of(plan: Plan, writer: Writer, number: int, part: SSAValue | None) -> Span:
     """All of loop ``number``, or what ``part`` has of it."""
     if plan.cut is None or plan.cut.loop != number:
-        return Span(None, fixed(plan.sizes[number]))
+        return share(writer, None, 0, plan.sizes[number])
     return share(writer, part, plan.cut.length, plan.sizes[number])
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IndexType, TensorType, UnrealizedConversionCastOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -21,7 +21,8 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.fusion import GroupOp
-from fxc.passes.lowering._tile.dynamic import Steps, known, loop_sizes
+from fxc.dialects.steps import Steps, names_of
+from fxc.passes.lowering._tile.dynamic import loop_sizes, size_said_by, typical
 from fxc.passes.lowering._tile.forms import Form, address
 
 KINDS = {
@@ -54,6 +55,18 @@ class Stage:
         """Whether a loop has a number of steps that is not known."""
         types = [value.type for value in self.op.operands]
         return any(isinstance(type, TensorType) and not type.has_static_shape() for type in types)
+
+    @cached_property
+    def numbers(self) -> dict[SSAValue, Steps]:
+        """What the body reads of its surroundings that is the size of a tensor."""
+        made = {result for op in self.op.body.walk() for result in op.results}
+        outside = {value for op in self.op.body.walk() for value in op.operands if isinstance(value.type, IndexType)} - made
+        said = {value: size_said_by(value) for value in outside if isinstance(value.owner, Operation)}
+        return {value: size for value, size in said.items() if size is not None}
+
+    def names(self) -> list[str]:
+        """The names of sizes that the body computes with."""
+        return [name for size in self.numbers.values() for name in names_of(size)]
 
     @cached_property
     def maps(self) -> list[AffineMap]:
@@ -121,7 +134,10 @@ class Stage:
 
 def is_kernel(group: GroupOp) -> bool:
     """Whether ``group`` holds nothing but the ops that kernels are made of, and what it yields."""
-    known = (linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.ConcatOp, tensor.DimOp, arith.ConstantOp)
+    known = (
+        linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.ConcatOp, tensor.DimOp, arith.ConstantOp,
+        arith.AddiOp, arith.MuliOp, UnrealizedConversionCastOp,
+    )  # fmt: skip
     return all(isinstance(op, known) for op in list(group.body.block.ops)[:-1])
 
 
@@ -158,12 +174,9 @@ class Rows:
         """Whether the programs of these ``rows`` are a good place for ``stage``: many enough, where it is large."""
         if stage.is_reduction or not self.loops:
             return True
-        inner_loops = known(size for loop, size in stage.sizes.items() if loop not in rows)
-        if inner_loops is None:
-            return False
-        inner, kept = math.prod(inner_loops), known(stage.sizes[row] for row in rows)
-        reduced = any(other.is_reduction for other in self.loops)
-        return inner == 1 or (reduced and (inner <= LARGE or kept is None or math.prod(kept) >= MANY))
+        inner = math.prod(typical(size) for loop, size in stage.sizes.items() if loop not in rows)
+        reduced, many = any(other.is_reduction for other in self.loops), math.prod(typical(stage.sizes[row]) for row in rows)
+        return inner == 1 or (reduced and (inner <= LARGE or many >= MANY))
 
     def inner(self, stage: Stage) -> list[int]:
         """The loops of ``stage`` that are not rows."""

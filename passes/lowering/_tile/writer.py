@@ -10,6 +10,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, VectorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from fxc.dialects.steps import Steps
 from fxc.dialects.tile import (
     CastOp,
     CompareOp,
@@ -26,7 +27,6 @@ from fxc.dialects.tile import (
 )
 from fxc.dialects.tile.blocks import CASTS
 from fxc.dialects.tile.types import PtrType
-from fxc.passes.lowering._tile.dynamic import Steps
 from fxc.passes.lowering._tile.forms import Atom, Form, Quotient, Symbol
 
 
@@ -112,7 +112,30 @@ class Writer:
 
     def size(self, size: Steps) -> SSAValue:
         """A number of steps, once a kernel."""
-        return self.index(size) if isinstance(size, int) else self._times(self.symbols[size.name], size.factor, 0)
+        if isinstance(size, int):
+            return self.index(size)
+        total: SSAValue | None = None
+        for names, factor in size.terms:
+            term: SSAValue | None = None
+            for name in names:
+                term = self.symbols[name] if term is None else self._op(arith.MuliOp, term, self.symbols[name], 0)
+            term = self.index(factor) if term is None else self._times(term, factor, 0)
+            total = term if total is None else self._op(arith.AddiOp, total, term, 0)
+        assert total is not None
+        return total
+
+    def shares(self, size: Steps, length: int) -> SSAValue:
+        """How many shares of ``length`` steps ``size`` has, once a kernel."""
+        whole = self.size(size) if length == 1 else self._op(arith.AddiOp, self.size(size), self.index(length - 1), 0)
+        return whole if length == 1 else self._op(arith.DivUIOp, whole, self.index(length), 0)
+
+    def plus(self, left: SSAValue, right: SSAValue) -> SSAValue:
+        """The sum of two numbers that are known in all of the kernel."""
+        return self._op(arith.AddiOp, left, right, 0)
+
+    def times(self, left: SSAValue, right: SSAValue) -> SSAValue:
+        """The product of two numbers that are known in all of the kernel."""
+        return self._op(arith.MuliOp, left, right, 0)
 
     def apply(self, op: Operation, operands: Sequence[Value]) -> Value:
         """The op of a body on scalars ``op`` for these operands, which may be blocks."""
@@ -159,9 +182,9 @@ class Writer:
                 term = self._times(self._atom(atom, depth), factor, depth)
                 total = Value(term if total is None else self._op(arith.AddiOp, total.ssa, term, depth), depth)
         if total is None:
-            return Value(self.index(form.constant), 0)
+            return Value(self.size(form.constant), 0)
         if form.constant:
-            return Value(self._op(arith.AddiOp, total.ssa, self.index(form.constant), total.depth), total.depth)
+            return Value(self._op(arith.AddiOp, total.ssa, self.size(form.constant), total.depth), total.depth)
         return total
 
     def _depth(self, atom: Atom) -> int:
@@ -174,10 +197,17 @@ class Writer:
         assert not isinstance(atom, Symbol)
         if isinstance(atom, int):
             return self.scopes[depth].loops[atom]
-        return self._op(arith.DivUIOp, self.offset(atom.form).ssa, self.index(atom.divisor), depth)
+        return self._op(arith.DivUIOp, self.offset(atom.form).ssa, self.size(atom.divisor), depth)
 
-    def _times(self, value: SSAValue, factor: int, depth: int) -> SSAValue:
-        return value if factor == 1 else self._op(arith.MuliOp, value, self.index(factor), depth)
+    def _times(self, value: SSAValue, factor: Steps, depth: int) -> SSAValue:
+        return value if factor == 1 else self._op(arith.MuliOp, value, self.size(factor), depth)
+
+    def _stride(self, factor: Steps) -> int | SSAValue:
+        return factor if isinstance(factor, int) else self.size(factor)
+
+    def strides(self, form: Form, axes: Sequence[Axis]) -> list[int | SSAValue]:
+        """How far lanes lie apart along ``axes``."""
+        return [self._stride(form.factor(axis.loop)) for axis in axes]
 
     def _op(self, cls: type[Operation], left: SSAValue, right: SSAValue, depth: int) -> SSAValue:
         key = (cls, left, right)
@@ -188,6 +218,8 @@ class Writer:
         """The value of ``form`` as a number of 64 bits, or one in each lane."""
         if self._lane_loops() & form.loops():
             return Value(self.offsets(form), self.depth)
+        if not form.terms and isinstance(form.constant, int):
+            return self.constant(arith.ConstantOp(IntegerAttr(form.constant, i64)))
         offset = self.offset(form)
         return Value(self.add(arith.IndexCastOp(offset.ssa, i64), offset.depth), offset.depth)
 
@@ -221,8 +253,8 @@ class Writer:
             found = self.keep(key, Value(number, self.depth))
         return found.ssa
 
-    def _whole(self, number: int) -> SSAValue:
-        return self.block(self.constant(arith.ConstantOp(IntegerAttr(number, i64)))).ssa
+    def _whole(self, number: Steps) -> SSAValue:
+        return self.block(self.number(Form(number))).ssa
 
     # lanes that count
 
@@ -262,7 +294,7 @@ class Writer:
         if divided:
             op = GatherOp.of(pointer, self.offsets(form), type, mask, other)
         else:
-            op = LoadOp.of(pointer, self.offset(form).ssa, [form.factor(axis.loop) for axis in axes], type, mask, other)
+            op = LoadOp.of(pointer, self.offset(form).ssa, self.strides(form, axes), type, mask, other)
         loaded = self._named(op, depth, pointer)
         return self.keep(key, loaded if axes == self.axes else Value(self._turned(loaded.ssa, depth), depth))
 
@@ -277,7 +309,7 @@ class Writer:
             return
         axes = self._order(form)
         block = block if axes == self.axes else self._turned(block, self.depth)
-        steps = [form.factor(axis.loop) for axis in axes]
+        steps = self.strides(form, axes)
         self.add(StoreOp.of(block, pointer, self.offset(form).ssa, steps, self.mask(self.depth, axes)))
 
     def _order(self, form: Form) -> tuple[Axis, ...]:

@@ -1,0 +1,156 @@
+"""A loop of as many steps as elements say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import HasParent, IsTerminator, Pure, is_side_effect_free
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.tile.types import (
+    TileOp,
+    check_block,
+    check_type,
+    parse_types,
+    print_types,
+    shape_of,
+    with_element,
+)
+
+
+@irdl_op_definition
+class IterateOp(TileOp):
+    """``%r = tile.iterate %going (%x = %start) : vector<16xi1>, vector<16xf32> { ... tile.next %more, %new : ... }``
+
+    Each lane goes through the body as long as it is ``going``: then what it carries becomes what ``tile.next`` says, and
+    ``more`` whether it goes on. A lane that has stopped keeps what it carries. The results are what is carried at the end.
+    The body runs while any lane is going. It has no effects, and may use what is known around it.
+    """
+
+    name = "tile.iterate"
+    going = operand_def()
+    carried = var_operand_def()
+    outputs = var_result_def()
+    body = region_def("single_block")
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, going: SSAValue, carried: Sequence[SSAValue], body: Block) -> IterateOp:
+        types = [value.type for value in carried]
+        return cls.create(operands=[going, *carried], result_types=types, regions=[Region(body)])
+
+    def captured(self) -> list[SSAValue]:
+        """The values around it that the body uses, once each."""
+        inside = set[SSAValue](self.body.block.args)
+        found = dict[SSAValue, None]()
+        for op in self.body.walk():
+            found |= dict.fromkeys(value for value in op.operands if value not in inside)
+            inside |= {*op.results, *_arguments(op)}
+        return list(found)
+
+    def verify_(self) -> None:
+        type, block = self.going.type, self.body.block
+        check_type("tile.iterate: what says whether a lane goes on", type, with_element(type, i1))
+        if not self.carried:
+            raise VerifyException("tile.iterate: it carries nothing")
+        for value in self.carried:
+            check_block("tile.iterate: what is carried", value.type)
+            if shape_of(value.type) != shape_of(type):
+                raise VerifyException(f"tile.iterate: {value.type} is carried where lanes are {type}")
+        types = [value.type for value in self.carried]
+        if list(self.result_types) != types or list(block.arg_types) != types:
+            raise VerifyException("tile.iterate: the results and the arguments of the body have the types of what is carried")
+        if not isinstance(last := block.last_op, NextOp) or list(last.operand_types) != [type, *types]:
+            raise VerifyException("tile.iterate: the body ends in tile.next of whether a lane goes on, and what it carries")
+        for op in self.body.walk():
+            if not is_side_effect_free(op):
+                raise VerifyException(f"tile.iterate: the body has an effect, {op.name}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.going)
+        printer.print_string(" (")
+        printer.print_list(zip(self.body.block.args, self.carried, strict=True), lambda pair: _print_pair(printer, *pair))
+        printer.print_string(")")
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, self.operand_types)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IterateOp:
+        going = parser.parse_unresolved_operand()
+        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_pair(parser))
+        _, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        position = parser.pos
+        types = parse_types(parser)
+        operands = parser.resolve_operands([going, *(value for _, value in pairs)], types, position)
+        arguments = [argument.resolve(type) for (argument, _), type in zip(pairs, types[1:], strict=True)]
+        body = parser.parse_region(arguments)
+        return cls.create(operands=operands, attributes=attributes, result_types=types[1:], regions=[body])
+
+
+@irdl_op_definition
+class NextOp(IRDLOperation):
+    """``tile.next %more, %new : vector<16xi1>, vector<16xf32>``: ends a step of ``tile.iterate``."""
+
+    name = "tile.next"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), HasParent(IterateOp), Pure())
+    assembly_format = "$values attr-dict `:` type($values)"
+
+    @classmethod
+    def of(cls, more: SSAValue, new: Sequence[SSAValue]) -> NextOp:
+        return cls.create(operands=[more, *new])
+
+
+def _arguments(op: Operation) -> Iterator[SSAValue]:
+    return (argument for region in op.regions for block in region.blocks for argument in block.args)
+
+
+def _print_pair(printer: Printer, argument: SSAValue, start: SSAValue) -> None:
+    printer.print_ssa_value(argument)
+    printer.print_string(" = ")
+    printer.print_ssa_value(start)
+
+
+def _parse_pair(parser: Parser):
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    return argument, parser.parse_unresolved_operand()
+
+
+def structure(op: IterateOp, key: Sequence[object]) -> tuple[object, ...]:
+    """What two loops have in common that compute the same; ``key`` says of the operands, then of what is captured, which they
+    are."""
+    numbers: dict[SSAValue, object] = dict(zip((*op.operands, *op.captured()), key, strict=True))
+    found = list[object](key[: len(op.operands)])
+    _describe(op.body.block, numbers, found)
+    return tuple(found)
+
+
+def _describe(block: Block, numbers: dict[SSAValue, object], found: list[object]) -> None:
+    for argument in block.args:
+        numbers[argument] = "inside", len(numbers)
+    for op in block.ops:
+        types: tuple[Attribute, ...] = tuple(op.result_types)
+        found.append((op.name, tuple(op.properties.items()), types, tuple(numbers[value] for value in op.operands)))
+        for result in op.results:
+            numbers[result] = "inside", len(numbers)
+        for region in op.regions:
+            _describe(region.block, numbers, found)

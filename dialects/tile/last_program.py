@@ -1,0 +1,84 @@
+"""What the last program of a kernel does beyond its own work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.irdl import irdl_op_definition, region_def, traits_def, var_operand_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, RecursiveMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.tile.kernel import KernelOp, ProgramIdOp
+from fxc.dialects.tile.types import PtrType, TileOp, parse_types, print_types
+
+
+@irdl_op_definition
+class LastProgramOp(TileOp):
+    """``tile.last_program (%p = %parts, %y = %total) : !tile.ptr<f32>, !tile.ptr<f32> { ... }``: the end of a kernel.
+
+    The body runs once, when all programs have come here, by the last of them to do so: it finds in memory what all of them
+    have stored. It takes pointers of the kernel, each once, and nothing else of what is known around it. The op stands before
+    ``tile.return``, in a kernel whose grid is known and has a program.
+    """
+
+    name = "tile.last_program"
+    pointers = var_operand_def(PtrType)
+    body = region_def("single_block")
+    traits = traits_def(HasParent(KernelOp), IsolatedFromAbove(), NoTerminator(), RecursiveMemoryEffect())
+
+    @classmethod
+    def of(cls, pointers: Sequence[SSAValue], body: Block) -> LastProgramOp:
+        """``body`` has an argument for each of ``pointers``."""
+        return cls.create(operands=pointers, regions=[Region(body)])
+
+    def verify_(self) -> None:
+        kernel = self.parent_op()
+        if list(self.operand_types) != list(self.body.block.arg_types):
+            raise VerifyException("tile.last_program: the arguments of the body have the types of the pointers")
+        if len(set(self.pointers)) < len(self.pointers) or any(value.owner is not self.parent for value in self.pointers):
+            raise VerifyException("tile.last_program: it takes pointers of the kernel, each once")
+        if any(isinstance(op, ProgramIdOp) for op in self.body.walk()):
+            raise VerifyException("tile.last_program: there is no tile.program_id in it, as any program may be the last")
+        if isinstance(kernel, KernelOp) and (kernel.is_dynamic or not prod(kernel.programs)):
+            raise VerifyException("tile.last_program: the grid of the kernel must be known, and have a program")
+        if self.parent is not None and self.next_op is not self.parent.last_op:
+            raise VerifyException("tile.last_program: it stands before tile.return")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" (")
+        for place, (argument, pointer) in enumerate(zip(self.body.block.args, self.pointers, strict=True)):
+            printer.print_string(", " if place else "")
+            printer.print_ssa_value(argument)
+            printer.print_string(" = ")
+            printer.print_ssa_value(pointer)
+        printer.print_string(")")
+        self.print_fields(printer)
+        printer.print_string(" : ")
+        print_types(printer, self.operand_types)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LastProgramOp:
+        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_pair(parser))
+        _, attributes = cls.parse_fields(parser)
+        parser.parse_punctuation(":")
+        position = parser.pos
+        types = parse_types(parser)
+        operands = parser.resolve_operands([pointer for _, pointer in pairs], types, position)
+        outer, parser.ssa_values = parser.ssa_values, {}
+        try:
+            body = parser.parse_region([argument.resolve(type) for (argument, _), type in zip(pairs, types, strict=True)])
+        finally:
+            parser.ssa_values = outer
+        return cls.create(operands=operands, attributes=attributes, regions=[body])
+
+
+def _parse_pair(parser: Parser):
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    return argument, parser.parse_unresolved_operand()

@@ -1,0 +1,69 @@
+"""In-place operators on memory that only their own operand names: their functional forms give the same."""
+
+from __future__ import annotations
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import aliases, is_random, leaves_memory_alone, may_keep, reshapes, writes
+from fxc.dialects.torch_ops import TorchOp, torch_op
+
+
+def replace_own_writes(ctx: FxcContext, function: FuncOp) -> None:
+    """Let ``aten.relu_`` and the like be ``aten.relu`` in ``function``, where what they write was computed by an op of the same
+    block, and nothing else shares its memory. What is read later is the new value."""
+    place = {op: number for number, op in enumerate(function.body.block.ops)}
+    for op, number in list(place.items()):
+        if isinstance(op, TorchOp) and (functional := _functional(ctx, op)) is not None:
+            place[functional] = number
+            Rewriter.insert_op(functional, InsertPoint.before(op))
+            [old], [new] = op.results, functional.results
+            new._name = old._name
+            later = [use for use in op.operands[0].uses if place[use.operation] > number]
+            for use in later:
+                use.operation.operands[use.index] = new
+            old.replace_all_uses_with(new)
+            Rewriter.erase_op(op)
+
+
+def _functional(ctx: FxcContext, op: TorchOp) -> TorchOp | None:
+    """The op that gives what ``op`` leaves in its first operand; None where it has no such form, or others would see more."""
+    namespace, name, overload = op.operator.split(".")
+    if namespace != "aten" or not name.endswith("_") or name.endswith("__") or len(op.results) != 1:
+        return None
+    if is_random(op) or reshapes(op) or writes(op) != [op.operands[0]] or not _is_own(op.operands[0], op):
+        return None
+    try:
+        twin = torch_op(f"{namespace}.{name.removesuffix('_')}.{overload}")
+        if not leaves_memory_alone(twin) or twin.SCHEMA.positional != op.SCHEMA.positional:
+            return None
+        new = twin.build_call(*twin.divide(op.bound()), op.result_types, location=op.location)
+        same = list(ctx.semantics.infer(new)) == [op.operands[0].type]
+    except (ValueError, VerifyException):
+        return None
+    if not same:  # the operator in place casts back, or keeps another layout
+        new.erase()
+        return None
+    return new
+
+
+def _is_own(value: SSAValue, writer: TorchOp) -> bool:
+    """Whether an op before ``writer`` made the memory of ``value``, and none but ``writer`` shares or keeps it."""
+    owner = value.owner
+    if isinstance(owner, Block) or owner.parent is not writer.parent or may_keep(owner):
+        return False
+    if any(owner.results[index] is value for index, _ in aliases(owner)):
+        return False
+    users = {use.operation for use in value.uses} - {writer}
+    return all(user.parent is writer.parent and not _shares(user, value) for user in users)
+
+
+def _shares(op: Operation, value: SSAValue) -> bool:
+    """Whether ``op`` may keep ``value``, or gives what may share its memory and is not written together with it."""
+    if op.has_trait(IsTerminator):
+        return False
+    return may_keep(op) or (any(source is value for _, source in aliases(op)) and writes(op) != [value])
