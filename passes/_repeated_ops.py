@@ -73,7 +73,8 @@ class Sequence:
         """The ``least`` runs or more, of ``shortest`` ops and more, that save most, which then leave the sequence; None where
         there are none."""
         best, best_worth = None, 0.0
-        for repeat in sorted(repeats(self.tokens, shortest), key=self._worth, reverse=True):
+        found = [repeat for repeat in repeats(self.tokens, shortest) if self._calls_library(repeat)]
+        for repeat in sorted(found, key=self._worth, reverse=True):
             if self._worth(repeat) <= best_worth:
                 break
             if (equal := self._equal_runs(repeat, least)) is not None and self._worth(equal) > best_worth:
@@ -82,6 +83,11 @@ class Sequence:
 
     def _worth(self, repeat: Repeat) -> float:
         return repeat.saved * (1 if self._stands_alone[repeat.starts[0]] else UNEVEN)
+
+    def _calls_library(self, repeat: Repeat) -> bool:
+        """Whether a run has an op that fusion leaves alone: others are kernels, and small ones of several runs are one."""
+        start = repeat.starts[0]
+        return any(self._stands_alone[start : start + repeat.length])
 
     def _equal_runs(self, repeat: Repeat, least: int) -> Repeat | None:
         """Those of the runs whose ops read each other, and are read by others, in the way that is most common."""
@@ -127,4 +133,4 @@ def _may_move(op: Operation) -> bool:
 def _stands_alone(op: Operation) -> bool:
     """Whether fusion leaves ``op`` a call of the library: a product or a convolution, say."""
     fused = is_norm(op) or is_statistics(op) or is_concatenation(op) or is_split(op) or is_view(op)
-    return isinstance(op, TorchOp) and not fused and not broadcasts(op)
+    return isinstance(op, TorchOp) and not fused and not broadcasts(op) and not op.operator.startswith("prims.")

@@ -73,7 +73,7 @@ def _inlined(module: ModuleOp) -> ModuleOp:
     return module
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("route", ["export", "joint"])
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_zoo(name: str, route: str) -> None:

@@ -31,7 +31,9 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
         return make_boxed_func(made)
 
     inference = freeze_boxed if chosen.freeze else compile_boxed
-    return aot_autograd(fw_compiler=compile_boxed, inference_compiler=inference)(graph, inputs)  # type: ignore[no-any-return]
+    # graphs write what they mutate themselves: a kernel may compute right into it
+    backend = aot_autograd(fw_compiler=compile_boxed, inference_compiler=inference, keep_inference_input_mutations=True)
+    return backend(graph, inputs)  # type: ignore[no-any-return]
 
 
 def _weights() -> list[int]:

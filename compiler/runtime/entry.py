@@ -14,6 +14,7 @@ import torch
 
 from fxc.runtime import autocast
 from fxc.runtime.host_program import PLAIN, HostProgram
+from fxc.runtime.known_tensors import KnownTensors
 from fxc.runtime.native_kernel import TensorSpec
 from fxc.runtime.signature import Signature, TensorInput
 
@@ -49,7 +50,7 @@ class _Writer:
 
     def text(self) -> str:
         inputs = [f"x{i}" for i in range(len(self.signature.inputs))]
-        refused = [f"not ({' and '.join(self.tests(inputs))})", "autocast()"]
+        refused = [f"not ({self.fitting(inputs)})", "autocast()"]
         lines = [
             "def call(*args, **kwargs):",
             *self.unpacked(inputs),
@@ -69,12 +70,26 @@ class _Writer:
         lines = ["    leaves = leaves_of(args, kwargs)", "    if leaves is None:", "        return other(args, kwargs)"]
         return [*lines, f"    {target}leaves"]
 
+    def fitting(self, inputs: Sequence[str]) -> str:
+        """An expression that is true of what ``main`` may be given; of tensors like those of calls before, it is quick."""
+        tests = " and ".join(self.tests(inputs))
+        tensors = [*inputs, *(name for name in self.values if name.startswith("w"))]
+        if not tensors or not self.is_simple:
+            return tests
+        self.values["known"], listed = KnownTensors(), ", ".join(tensors)
+        return f"known.check({listed}) or ({tests} and known.learn({listed}))"
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the inputs are tensors of known sizes and strides, and nothing else is asked."""
+        return not self.signature.autocast and all(_spec(spec) is not None for spec in self.signature.inputs)
+
     def tests(self, inputs: Sequence[str]) -> list[str]:
         """Expressions that are true of what ``main`` may be given."""
         found = ["True"]
         specs = [_spec(spec) for spec in self.signature.inputs]
         simple = all(spec is not None for spec in specs)
-        if self.signature.autocast or not simple:
+        if not self.is_simple:
             found.append(f"fits(({''.join(f'{name}, ' for name in inputs)}))")
         for name, spec, described in zip(inputs, specs, self.signature.inputs, strict=True):
             if simple and spec is not None:
@@ -89,7 +104,11 @@ class _Writer:
 
     def as_specified(self, name: str, spec: TensorSpec) -> list[str]:
         i = next(self._numbers)
-        self.values |= {f"sizes{i}": torch.Size(map(int, spec.sizes)), f"dtype{i}": spec.dtype, f"strides{i}": spec.strides}
+        self.values |= {
+            f"sizes{i}": torch.Size(spec.known_sizes()),
+            f"dtype{i}": spec.dtype,
+            f"strides{i}": spec.known_strides(),
+        }
         self.values[f"device{i}"] = spec.device
         here = f"{name}.is_cpu" if spec.device.type == "cpu" else f"{name}.device == device{i}"
         lies_right = f"{name}.is_contiguous()" if spec.contiguous else f"{name}.stride() == strides{i}"

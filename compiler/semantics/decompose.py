@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -56,7 +57,15 @@ def decompose(op: TorchOp, world: FakeWorld, interpreter: Interpreter) -> FuncOp
 
 
 def _rules(operators: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
-    return {operator: decomposition_table[operator] for operator in operators if operator in decomposition_table}
+    found = {operator: decomposition_table.get(operator) or _calls_of_each(operator) for operator in operators}
+    return {operator: rule for operator, rule in found.items() if rule is not None}
+
+
+def _calls_of_each(operator: Any) -> Callable[..., Any] | None:
+    """What an operator on lists of tensors does on any device: it calls another one for each of them."""
+    if not operator.name().startswith("aten::_foreach_"):
+        return None
+    return partial(operator._op_dk, torch._C.DispatchKey.CompositeExplicitAutograd)
 
 
 def _trace(run: Callable[..., Any], fakes: list[Any], rules: dict[Any, Callable[..., Any]], world: FakeWorld) -> GraphModule:

@@ -309,3 +309,18 @@ func.func @as_strided(%x: tensor<2x3xf32>, %y: tensor<2x3xf32, #torch.meta<strid
   %e = torch.aten.as_strided.default(%y, [3, 2], [2, 1]) : (tensor<2x3xf32, #torch.meta<strides = [1, 2]>>) -> tensor<3x2xf32>
   fx.output((%a, %b, %c, %d, %e)) : (tensor<3x2xf32>, tensor<3x2xf32>, tensor<2x2xf32>, tensor<3x2xf32, #torch.meta<strides = [1, 3]>>, tensor<3x2xf32>) -> ()
 }
+
+// -----
+
+/// A copy over the whole of a tensor is what was copied; of another type it is not.
+// CHECK-LABEL: func.func @whole_copy
+// CHECK-NEXT:    %b = torch.aten.neg.default(%y)
+// CHECK-NEXT:    %c = torch.aten.relu.default(%b)
+// CHECK-NEXT:    %d = torch.aten.copy.default(%x, %z)
+func.func @whole_copy(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<1xf32>) {
+  %b = torch.aten.neg.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  %a = torch.aten.copy.default(%x, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.relu.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.copy.default(%x, %z) : (tensor<4xf32>, tensor<1xf32>) -> tensor<4xf32>
+  fx.output((%c, %d)) : (tensor<4xf32>, tensor<4xf32>) -> ()
+}

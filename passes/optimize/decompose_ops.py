@@ -6,7 +6,8 @@ Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they 
             statistics and pointwise operators; with ``cpu = true`` everywhere. The parts are those of PyTorch's own
             decomposition. With ``reductions = true`` these norms are taken apart everywhere, and so are their derivatives,
             ``rms_norm``, softmax, losses and other operators that are reductions and pointwise work, for ``fuse`` to
-            gather; ``dropout`` on a CPU is a draw and pointwise work, and pieces that kernels read are slices; a sum of
+            gather; operators on lists of tensors (``_foreach_add``) are one for each; ``dropout`` on a CPU is a draw and
+            pointwise work, and pieces that kernels read are slices; a sum of
             single elements is none, and what kernels compute is reduced before it is viewed in another shape; but what
             autograd looks into stays as it is. Types of results do not change. Running it again changes nothing.
 Keeps:      ``addmm`` with other factors, with factors that are values, in half precision, where ``mm`` would round once
@@ -39,7 +40,7 @@ from xdsl.passes import ModulePass
 
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_norm, is_statistics
+from fxc.dialects.torch_ops.traits import is_foreach, is_norm, is_statistics
 from fxc.dialects.types import device
 from fxc.passes._bias import ADDMM, split_addmm, split_below_view
 from fxc.passes._decomposition import decompose
@@ -85,6 +86,8 @@ class DecomposeOpsPass(ModulePass):
 
     def _has_parts(self, op: TorchOp, kernels: bool) -> bool:
         """Whether ``op`` is made of reductions and pointwise work that are better in its place."""
+        if is_foreach(op):
+            return kernels
         if is_norm(op):
             return kernels or self.cpu or _off_cpu(op)
         return kernels and is_statistics(op)

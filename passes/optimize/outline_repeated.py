@@ -5,7 +5,7 @@ Guarantees: where ``least`` runs and more, of ``shortest`` ops and more one behi
             same of other values, they are calls of one ``no_inline`` function, which has the ops of the first. What is not
             the same in all runs is an argument: weights, and what comes from other ops. Runs that save most are taken first.
             They start at an op that fusion leaves alone, where that costs less than a seventh of what is saved: what could
-            be fused stays in one function.
+            be fused stays in one function. One such op at least is in each.
 Keeps:      random ops, ops with effects, and the order of ops around them; ops that read what the function writes back
             (``fx.mutates``). Functions of ``autodiff.subgraph``. Runs that differ in an attribute, a type, in which of their
             ops read which, or in which results others read. Host constants: each function has its own.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
@@ -177,6 +177,17 @@ class NoOpCopy(Pattern):
             rewriter.forward(op, op.operands[0])
 
 
+class WholeCopy(Pattern):
+    """copy(x, y) -> y, where the result is as y is"""
+
+    ROOTS = ("aten.copy.default",)
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        source = op.argument("src")
+        if isinstance(source, SSAValue) and same_type(op.results[0], source):
+            rewriter.forward(op, source)
+
+
 class NoOpRepeat(Pattern):
     """repeat(x, (1, ..., 1)) -> x; constant_pad_nd(x, (0, ..., 0)) -> x"""
 
@@ -241,5 +252,6 @@ def _dim(op: TorchOp) -> int | None:
 
 PATTERNS: tuple[Pattern, ...] = (
     IdentityPermute(), PermuteOfPermute(), ReshapeOfReshape(), ContiguousAsStrided(), ExpandOfExpand(), SqueezeOfUnsqueeze(),
-    NoOpView(), NoOpConversion(), WholeSlice(), IdleDropout(), RealConjugate(), NoOpCopy(), NoOpRepeat(), CatOfOne(),
+    NoOpView(), NoOpConversion(), WholeSlice(), IdleDropout(), RealConjugate(), NoOpCopy(), WholeCopy(),
+    NoOpRepeat(), CatOfOne(),
 )  # fmt: skip

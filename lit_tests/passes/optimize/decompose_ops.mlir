@@ -333,3 +333,16 @@ func.func @parts(%x: tensor<6x4xf32>, %y: tensor<2x3x4xf32>, %z: tensor<4x6xf32,
   %d = torch.aten.sum.dim_IntList(%u, [0]) : (tensor<6x4xf32>) -> tensor<4xf32>
   fx.output((%a, %b, %c, %d)) : (tensor<3x4xf32>, tensor<f32>, tensor<f32>, tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// An operator on lists is one for each tensor, where kernels are made.
+// CHECK-LABEL: func.func @lists
+// CHECK-NEXT:    torch.aten._foreach_mul.Scalar
+// ROWS-LABEL:  func.func @lists
+// ROWS-NEXT:     %a = torch.aten.mul.{{.*}}(%x, 2
+// ROWS-NEXT:     %b = torch.aten.mul.{{.*}}(%y, 2
+func.func @lists(%x: tensor<4xf32>, %y: tensor<3x2xf32>) {
+  %a, %b = torch.aten._foreach_mul.Scalar([%x, %y], 2) : (tensor<4xf32>, tensor<3x2xf32>) -> (tensor<4xf32>, tensor<3x2xf32>)
+  fx.output((%a, %b)) : (tensor<4xf32>, tensor<3x2xf32>) -> ()
+}

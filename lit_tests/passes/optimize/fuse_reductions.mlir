@@ -398,3 +398,25 @@ builtin.module attributes {fxc.target = #target.gpu} {
     fx.output((%s,)) : (tensor<64xf32>) -> ()
   }
 }
+
+// -----
+
+/// A lone op that gives the new value of an argument is a group: its kernel writes there. Another one is PyTorch's.
+/// So is one of a single element that a larger one reads, though others read it: it is another kernel.
+// CHECK-LABEL: func.func @update
+// CHECK-NEXT:    %n = fusion.group ({
+// CHECK-NEXT:      torch.aten.add.Tensor(%s, 1)
+// CHECK-NEXT:      fusion.yield
+// CHECK-NEXT:    }) -> tensor<f32>
+// CHECK-NEXT:    %p = fusion.group ({
+// CHECK-NEXT:      torch.aten.mul.Tensor(%x, %n)
+// CHECK-NEXT:      fusion.yield
+// CHECK-NEXT:    }) -> tensor<64xf32>
+// CHECK-NEXT:    %q = torch.aten.mul.Tensor(%y, %y)
+// CHECK-NEXT:    fx.output
+func.func @update(%s: tensor<f32>, %x: tensor<64xf32>, %y: tensor<32xf32>) -> (tensor<f32> {fx.mutates = 0 : i64}, tensor<64xf32> {fx.mutates = 1 : i64}, tensor<32xf32>) {
+  %n = torch.aten.add.Tensor(%s, 1) : (tensor<f32>) -> tensor<f32>
+  %p = torch.aten.mul.Tensor(%x, %n) : (tensor<64xf32>, tensor<f32>) -> tensor<64xf32>
+  %q = torch.aten.mul.Tensor(%y, %y) : (tensor<32xf32>, tensor<32xf32>) -> tensor<32xf32>
+  fx.output((%n, %p, %q)) : (tensor<f32>, tensor<64xf32>, tensor<32xf32>) -> ()
+}

@@ -52,15 +52,15 @@ func.func @constants(%x: tensor<4xf32>) {
   %a = torch.aten.mul.Tensor(%x, %two) : (tensor<4xf32>, !torch.int) -> tensor<4xf32>
   %b = torch.aten.relu.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
   %c = torch.aten.tanh.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
-  %d = torch.aten.sin.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.cumsum.default(%c, 0) : (tensor<4xf32>) -> tensor<4xf32>
   %e = torch.aten.mul.Tensor(%d, %two) : (tensor<4xf32>, !torch.int) -> tensor<4xf32>
   %f = torch.aten.relu.default(%e) : (tensor<4xf32>) -> tensor<4xf32>
   %g = torch.aten.tanh.default(%f) : (tensor<4xf32>) -> tensor<4xf32>
-  %h = torch.aten.sin.default(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.cumsum.default(%g, 0) : (tensor<4xf32>) -> tensor<4xf32>
   %i = torch.aten.mul.Tensor(%h, %three) : (tensor<4xf32>, !torch.int) -> tensor<4xf32>
   %j = torch.aten.relu.default(%i) : (tensor<4xf32>) -> tensor<4xf32>
   %k = torch.aten.tanh.default(%j) : (tensor<4xf32>) -> tensor<4xf32>
-  %l = torch.aten.sin.default(%k) : (tensor<4xf32>) -> tensor<4xf32>
+  %l = torch.aten.cumsum.default(%k, 0) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%l) : (tensor<4xf32>) -> ()
 }
 
@@ -79,7 +79,7 @@ func.func @groups(%x: tensor<4xf32>, %y: tensor<4xf32>) {
   }) -> tensor<4xf32>
   %b = torch.aten.sort.default(%a) : (tensor<4xf32>) -> tuple<tensor<4xf32>, tensor<4xi64>>
   %c = fx.call_function @operator.getitem(%b, 0) : (tuple<tensor<4xf32>, tensor<4xi64>>) -> tensor<4xf32>
-  %d = torch.aten.sin.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.cumsum.default(%c, 0) : (tensor<4xf32>) -> tensor<4xf32>
   %e = fusion.group ({
     %i = torch.aten.relu.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
     %j = torch.aten.mul.Tensor(%i, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -87,7 +87,7 @@ func.func @groups(%x: tensor<4xf32>, %y: tensor<4xf32>) {
   }) -> tensor<4xf32>
   %f = torch.aten.sort.default(%e) : (tensor<4xf32>) -> tuple<tensor<4xf32>, tensor<4xi64>>
   %g = fx.call_function @operator.getitem(%f, 0) : (tuple<tensor<4xf32>, tensor<4xi64>>) -> tensor<4xf32>
-  %h = torch.aten.sin.default(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.cumsum.default(%g, 0) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%h) : (tensor<4xf32>) -> ()
 }
 
@@ -100,11 +100,11 @@ func.func @random(%x: tensor<4xf32>) {
   %a = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %b = torch.aten.bernoulli.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
   %c = torch.aten.tanh.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
-  %d = torch.aten.sin.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.cumsum.default(%c, 0) : (tensor<4xf32>) -> tensor<4xf32>
   %e = torch.aten.relu.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
   %f = torch.aten.bernoulli.default(%e) : (tensor<4xf32>) -> tensor<4xf32>
   %g = torch.aten.tanh.default(%f) : (tensor<4xf32>) -> tensor<4xf32>
-  %h = torch.aten.sin.default(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.cumsum.default(%g, 0) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%h) : (tensor<4xf32>) -> ()
 }
 
@@ -117,11 +117,11 @@ func.func @write(%x: tensor<4xf32>) {
   %a = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %b = torch.aten.add_.Tensor(%a, 1) : (tensor<4xf32>) -> tensor<4xf32>
   %c = torch.aten.tanh.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
-  %d = torch.aten.sin.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.cumsum.default(%c, 0) : (tensor<4xf32>) -> tensor<4xf32>
   %e = torch.aten.relu.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
   %f = torch.aten.add_.Tensor(%e, 1) : (tensor<4xf32>) -> tensor<4xf32>
   %g = torch.aten.tanh.default(%f) : (tensor<4xf32>) -> tensor<4xf32>
-  %h = torch.aten.sin.default(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.cumsum.default(%g, 0) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%h) : (tensor<4xf32>) -> ()
 }
 
@@ -134,11 +134,11 @@ func.func @attribute(%x: tensor<4xf32>) {
   %a = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %b = torch.aten.mul.Tensor(%a, 2) : (tensor<4xf32>) -> tensor<4xf32>
   %c = torch.aten.tanh.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
-  %d = torch.aten.sin.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.cumsum.default(%c, 0) : (tensor<4xf32>) -> tensor<4xf32>
   %e = torch.aten.relu.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
   %f = torch.aten.mul.Tensor(%e, 2.0) : (tensor<4xf32>) -> tensor<4xf32>
   %g = torch.aten.tanh.default(%f) : (tensor<4xf32>) -> tensor<4xf32>
-  %h = torch.aten.sin.default(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.cumsum.default(%g, 0) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%h) : (tensor<4xf32>) -> ()
 }
 // CHECK-LABEL: func.func @links
@@ -147,11 +147,11 @@ func.func @links(%x: tensor<4xf32>) {
   %a = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %b = torch.aten.mul.Tensor(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %c = torch.aten.tanh.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
-  %d = torch.aten.sin.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.cumsum.default(%c, 0) : (tensor<4xf32>) -> tensor<4xf32>
   %e = torch.aten.relu.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
   %f = torch.aten.mul.Tensor(%e, %d) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %g = torch.aten.tanh.default(%f) : (tensor<4xf32>) -> tensor<4xf32>
-  %h = torch.aten.sin.default(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.cumsum.default(%g, 0) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%h) : (tensor<4xf32>) -> ()
 }
 // CHECK-LABEL: func.func @readers
@@ -160,11 +160,11 @@ func.func @readers(%x: tensor<4xf32>) {
   %a = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %b = torch.aten.cos.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
   %c = torch.aten.tanh.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
-  %d = torch.aten.sin.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.cumsum.default(%c, 0) : (tensor<4xf32>) -> tensor<4xf32>
   %e = torch.aten.relu.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
   %f = torch.aten.cos.default(%e) : (tensor<4xf32>) -> tensor<4xf32>
   %g = torch.aten.tanh.default(%f) : (tensor<4xf32>) -> tensor<4xf32>
-  %h = torch.aten.sin.default(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.cumsum.default(%g, 0) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%h, %f) : (tensor<4xf32>, tensor<4xf32>) -> ()
 }
 
@@ -177,11 +177,11 @@ func.func @types(%x: tensor<4xf32>, %y: tensor<5xf32>) {
   %a = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %b = torch.aten.cos.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
   %c = torch.aten.tanh.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
-  %d = torch.aten.sin.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.cumsum.default(%c, 0) : (tensor<4xf32>) -> tensor<4xf32>
   %e = torch.aten.relu.default(%y) : (tensor<5xf32>) -> tensor<5xf32>
   %f = torch.aten.cos.default(%e) : (tensor<5xf32>) -> tensor<5xf32>
   %g = torch.aten.tanh.default(%f) : (tensor<5xf32>) -> tensor<5xf32>
-  %h = torch.aten.sin.default(%g) : (tensor<5xf32>) -> tensor<5xf32>
+  %h = torch.aten.cumsum.default(%g, 0) : (tensor<5xf32>) -> tensor<5xf32>
   fx.output(%d, %h) : (tensor<4xf32>, tensor<5xf32>) -> ()
 }
 
@@ -195,13 +195,30 @@ func.func @main(%x: tensor<4xf32>) {
   %a = torch.aten.relu.default(%r) : (tensor<4xf32>) -> tensor<4xf32>
   %b = torch.aten.cos.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
   %c = torch.aten.tanh.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
-  %d = torch.aten.sin.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.cumsum.default(%c, 0) : (tensor<4xf32>) -> tensor<4xf32>
   %e = torch.aten.relu.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
   %f = torch.aten.cos.default(%e) : (tensor<4xf32>) -> tensor<4xf32>
   %g = torch.aten.tanh.default(%f) : (tensor<4xf32>) -> tensor<4xf32>
-  %h = torch.aten.sin.default(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.cumsum.default(%g, 0) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%h) : (tensor<4xf32>) -> ()
 }
 func.func private @repeated(%x: tensor<4xf32>) -> tensor<4xf32> attributes {no_inline} {
   func.return %x : tensor<4xf32>
+}
+
+// -----
+
+/// What could be fused as a whole is left to kernels.
+// CHECK-LABEL: func.func @pointwise
+// CHECK-NOT:     func.call
+func.func @pointwise(%x: tensor<4xf32>) {
+  %a = torch.aten.relu.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.tanh.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.sin.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.exp.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %e = torch.aten.relu.default(%d) : (tensor<4xf32>) -> tensor<4xf32>
+  %f = torch.aten.tanh.default(%e) : (tensor<4xf32>) -> tensor<4xf32>
+  %g = torch.aten.sin.default(%f) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.exp.default(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%h) : (tensor<4xf32>) -> ()
 }
