@@ -66,6 +66,7 @@ def test_dtypes(name: str, dtype: torch.dtype) -> None:
     check(lambda x: SCANS[name](x, 0), tensor(5, 19, dtype=dtype))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", SCANS)
 def test_targets(name: str, target: str) -> None:

@@ -168,7 +168,7 @@ def test_parts(name: str) -> None:
 def test_parts_of_half_precision_are_in_float32() -> None:
     target = CpuAttr.of(threads=2)
     module = check_everywhere(lambda x: x.sum().reshape(1, 1), tensor(2, 40000, dtype=torch.bfloat16), target=target)
-    assert [schedule.parts.value.data for schedule in schedules(module)] == [2, 1, 1]
+    assert [schedule.parts.value.data for schedule in schedules(module)] == [2, 1]
 
 
 def test_parts_are_as_many_as_the_machine_has_use_for() -> None:
@@ -179,12 +179,12 @@ def test_parts_are_as_many_as_the_machine_has_use_for() -> None:
         return [schedule.parts.value.data for schedule in schedules(module)]
 
     two, four = CpuAttr.of(threads=2), CpuAttr.of(threads=4)
-    assert parts(REDUCED["all"], (1000, 100), two) == [2, 1]
+    assert parts(REDUCED["all"], (1000, 100), two) == [2]
     assert parts(REDUCED["all"], (1000, 100), CpuAttr.of()) == [1]
     assert parts(REDUCED["all"], (10, 100), two) == [1]
-    assert parts(REDUCED["columns"], (20000, 4), four) == [4, 1]
+    assert parts(REDUCED["columns"], (20000, 4), four) == [4]
     assert parts(REDUCED["columns"], (2000, 400), four) == [1]
-    assert parts(REDUCED["all"], (1000, 1000), preset("cuda:sm_80")) == [216, 1]
+    assert parts(REDUCED["all"], (1000, 1000), preset("cuda:sm_80")) == [216]
 
 
 def test_sums_in_parts_are_near_those_of_float64() -> None:
@@ -215,6 +215,7 @@ FORMS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ROWS)
 def test_forms_of_rows(name: str, form: str) -> None:

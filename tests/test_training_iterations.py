@@ -89,6 +89,7 @@ def test_statistics_move_in_every_call_of_a_model_in_train_mode() -> None:
 # grad modes
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("name", MODELS)
 def test_modes_without_gradients(name: str, mode: Any) -> None:

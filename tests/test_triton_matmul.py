@@ -143,6 +143,7 @@ def compiled(op: LaunchOp, target: TargetAttr | None) -> Callable[..., list[Tens
 ENGINES = {"interpreter": interpreted, "simulator": simulated, "cpu": compiled}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CASES)
 def test_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]

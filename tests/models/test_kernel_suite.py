@@ -17,7 +17,7 @@ GROUPS = 2
 """So many groups of each model run here: of its forward or its backward graph, which are the largest and others."""
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_kernels_equal_operators(name: str) -> None:
     """Scheduled for a CPU and for a GPU, on the reference interpreter, as Triton source, and as machine code."""
