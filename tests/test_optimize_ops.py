@@ -167,6 +167,7 @@ DTYPES = (
 LITERALS = {torch.bool: ("true",), torch.complex64: ()}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("operator", ["add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor"])
 def test_numbers_of_every_dtype(operator: str) -> None:
     replaced = 0

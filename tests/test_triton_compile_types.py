@@ -84,6 +84,7 @@ def casts(source: str, result: str) -> list[str]:
     return ['tile.cast "extsi"', 'tile.cast "extui"'] * wider + ['tile.cast "trunci"'] * narrower
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", PRESETS)
 def test_every_type_compiles(target: str, tmp_path: Path) -> None:
     sources = [everything(type) for type in WIDTHS]

@@ -123,7 +123,7 @@ def check(name: str, steps: list[PassSpec]) -> None:
     torch.testing.assert_close(gradients(fxc.to_fx(result), model, inputs), expected)
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("left_out", sorted({spec.name for spec in STEPS}))
 def test_without_a_pass(left_out: str, name: str) -> None:
@@ -131,7 +131,7 @@ def test_without_a_pass(left_out: str, name: str) -> None:
     check(name, [spec for spec in STEPS if spec.name != left_out])
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("seed", range(2))
 def test_another_order(seed: int, name: str) -> None:
@@ -144,7 +144,7 @@ def test_another_order(seed: int, name: str) -> None:
     check(name, steps)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("seed", range(2))
 def test_any_passes(seed: int, name: str) -> None:

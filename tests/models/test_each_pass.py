@@ -106,14 +106,14 @@ def assert_eagers(program: Program, name: str, *, differentiated: bool = True) -
     torch.testing.assert_close(step(fxc.to_fx(program), model, inputs), of_eager(name, differentiated))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("start", "name"), CASES)
 def test_without_a_pass(start: str, name: str) -> None:
     for pipeline in {"", *PREPARED.values()} if start == "lowered" else {""}:
         assert_eagers(prepared(start, name, pipeline), name)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("pass_name", available())
 @pytest.mark.parametrize(("start", "name"), CASES)
 def test_a_pass(start: str, name: str, pass_name: str) -> None:

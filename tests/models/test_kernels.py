@@ -20,14 +20,14 @@ POINTWISE = {
 """Inference and training with norms and softmax left to PyTorch."""
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_kernels(name: str, training: bool) -> None:
     check(name, training, None)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_pointwise_kernels(name: str, training: bool) -> None:

@@ -29,7 +29,7 @@ def read_back(program: Program, text: str) -> Program:
     return parsed
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_graph_comes_back_from_text(case: tuple[str, bool, str]) -> None:
     captured = capture_of(*case)
@@ -44,7 +44,7 @@ def test_graph_comes_back_from_text(case: tuple[str, bool, str]) -> None:
     assert_same_state(captured, graph, parsed)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("case", OTHER_FORMS, ids=case_name)
 def test_other_forms_of_text(case: tuple[str, bool, str]) -> None:
     """Names need no locations, and MLIR's generic form says the same."""
