@@ -38,6 +38,19 @@ _PUNCTUATION = cast("dict[str, MLIRTokenKind]", KIND_BY_PUNCTUATION_SPELLING)
 _HEX_ESCAPE = re.compile(r"\\[0-9A-Fa-f]")
 
 
+_PARENTHESES = re.compile(f"{STRING}|[()]")
+
+
+def closing(text: str, start: int) -> int | None:
+    """Where the parentheses that ``text`` opens first behind ``start`` are closed, strings apart; None where they are not."""
+    depth = 0
+    for match in _PARENTHESES.finditer(text, start):
+        depth += {"(": 1, ")": -1}.get(match.group(), 0)
+        if depth <= 0 and match.group() in "()":
+            return match.end()
+    return None
+
+
 class TextToken(Token[MLIRTokenKind, str]):
     """A token that holds its text, and makes the object that says where it lies when it is asked for."""
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import AnyFloat, IntegerType, LocationAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
 from xdsl.ir.affine import AffineMap
 from xdsl.parser import AttrParser, Parser
@@ -22,7 +22,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind, StringLiteral
 
 from fxc.dialects.call_lines import CallLines
-from fxc.dialects.lexer import FxcLexer
+from fxc.dialects.lexer import FxcLexer, closing
 from fxc.dialects.semi_affine import SemiAffineParser
 
 _type_text = dict[Attribute, str]()
@@ -89,7 +89,8 @@ class _DenseElement(AttrParser._TensorLiteralElement):
 
 
 class FxcParser(Parser):
-    """Keeps the written name of every value, decodes UTF-8 strings, and reads cached tensor types by one regex."""
+    """Keeps the written name of every value, decodes UTF-8 strings, and reads tensor types and locations that came before by
+    regexes."""
 
     _TensorLiteralElement = _DenseElement
 
@@ -97,6 +98,7 @@ class FxcParser(Parser):
         super().__init__(ctx, "", name)
         self._parser_state = ParserState(FxcLexer(Input(input, name)))
         self._types = dict[str, Attribute]()
+        self._locations = dict[str, LocationAttr]()
         self.calls = CallLines()
 
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
@@ -118,6 +120,19 @@ class FxcParser(Parser):
     def _parse_optional_string_attr(self) -> StringAttr | None:
         text = self.parse_optional_str_literal()
         return None if text is None else StringAttr(text)
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        token, text = self._current_token, self.lexer.input.content
+        if token.text != "loc" or (end := closing(text, token.span.end)) is None:
+            return super().parse_optional_location()
+        written = text[token.span.start : end]
+        if (known := self._locations.get(written)) is not None:
+            self._resume_from(end)
+            return known
+        location = super().parse_optional_location()
+        if location is not None and not text[end : self.pos].strip():  # else a comment has parentheses
+            self._locations[written] = location
+        return location
 
     def parse_affine_map(self) -> AffineMap:
         return SemiAffineParser(self._parser_state).parse_affine_map()

@@ -72,3 +72,18 @@ def test_a_line_like_one_that_is_known(second: str, message: str | None) -> None
     first = "%a = torch.aten.add.Tensor(%x, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"
     code, out, err = fxc_opt.run([], f"func.func @f(%x: tensor<2xf32>, %y: i32) {{\n{first}\n{second}\nfunc.return\n}}")
     assert (code == 0 and out.count("add.Tensor") == 2) if message is None else (code == 1 and message in err)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ('loc("a)("("f.py":1:2))', 'loc("a)("("f.py":1:2))'),
+        ('loc("f.py":1 // not :2) here\n :2)', 'loc("f.py":1 // not :2) here\n :3)'),
+        ('loc(fused["f.py":1:2, callsite("g" at "h")])', 'loc(fused["f.py":1:2, callsite("g" at "k")])'),
+    ],
+)
+def test_a_location_like_one_that_is_known(first: str, second: str) -> None:
+    ops = [f"%{i} = torch.constant(1) : !torch.int {loc}" for i, loc in enumerate((first, second))]
+    together = parse_module(new_context(), "\n".join(ops)).body.block.ops
+    alone = [parse_module(new_context(), text).body.block.first_op for text in ops]
+    assert [op.location for op in together] == [op.location for op in alone if op is not None]

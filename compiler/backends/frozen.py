@@ -12,7 +12,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from fxc.dialects.syntax import op_text
 from fxc.errors import InputError, WeightsError
-from fxc.passes.optimize.freeze_parameters import ONCE
+from fxc.passes._once import ONCE
 from fxc.program import Program
 from fxc.semantics.interpret import Interpreter
 

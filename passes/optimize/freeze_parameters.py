@@ -41,12 +41,11 @@ from xdsl.rewriter import InsertPoint
 from fxc.dialects.entry import find_entry
 from fxc.passes._fusion import outputs
 from fxc.passes._memory import writes_anything
+from fxc.passes._once import ONCE
 from fxc.passes._outlining import given_to, outlined, put_call
 from fxc.passes._own_values import own_ops
 from fxc.passes._statistics import count
 from fxc.passes.autodiff._functions import fresh_symbol
-
-ONCE = "fx.once"
 
 
 @dataclass(frozen=True)

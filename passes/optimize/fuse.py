@@ -25,7 +25,8 @@ Keeps:      other lone ops; the arithmetic, op by op; random ops and the order o
             constant; ops of sparse tensors; concatenations of different shapes, cuts into unequal pieces; size queries that
             no operand's type answers; a chunk whose move would change the strides of what its readers give. An op computed
             on pieces that are not contiguous may differ in the last bit, as PyTorch then runs other code. Views that are
-            read by no op of a group, which never shares memory with what it reads.
+            read by no op of a group, which never shares memory with what it reads. Functions that are only called when a plan
+            is made (``fx.once``).
 Cost:       near linear: a search for cycles in both directions in turn, which passes an op once for each group in most
             programs. 5,000 ops in a chain: 0.3 s, with reductions 0.5 s. A chunk that may move loads PyTorch, to say types.
 
@@ -73,6 +74,7 @@ from fxc.passes._fusion import Groups, is_chunk, is_host_constant, is_pointwise,
 from fxc.passes._fusion_cost import CostModel
 from fxc.passes._fusion_remarks import explain
 from fxc.passes._kernel_groups import Copies, Coverage, KernelGroups
+from fxc.passes._once import called_once
 from fxc.passes._remarks import wanted
 from fxc.passes._size_answers import answer_queries, size_queries
 from fxc.passes._statistics import count
@@ -88,7 +90,7 @@ class FusePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels = Kernels.of(op) if self.reductions else None
-        for block in list(_blocks(op, derivatives(op))):
+        for block in list(_blocks(op, derivatives(op) | called_once(op))):
             for run in reversed(list(_runs(block))):  # what changes in a run are queries after it
                 if run:
                     _fuse(ctx, block, run, kernels)
@@ -110,15 +112,16 @@ class Kernels:
         return cls(CostModel.of(target or preset("cpu")), Coverage())
 
 
-def _blocks(op: Operation, derivatives: Container[str]) -> Iterator[Block]:
-    """The blocks in ``op``, those of groups left out, and of derivatives: they are fused where their gradients are known."""
+def _blocks(op: Operation, apart: Container[str]) -> Iterator[Block]:
+    """The blocks in ``op`` but those of groups and of the functions ``apart``: derivatives are fused where their gradients
+    are known, and what is called once is not worth a kernel."""
     for region in op.regions:
         for block in region.blocks:
             yield block
             for inner in block.ops:
-                waits = isinstance(inner, FuncOp) and inner.sym_name.data in derivatives
+                waits = isinstance(inner, FuncOp) and inner.sym_name.data in apart
                 if not waits and not isinstance(inner, (GroupOp, GradOfOp)):
-                    yield from _blocks(inner, derivatives)
+                    yield from _blocks(inner, apart)
 
 
 def _runs(block: Block) -> Iterator[list[Operation]]:

@@ -911,3 +911,30 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
                                      captured_inputs = [], captured_outputs = [], output_vjps = [0]>} : (tensor<4xf32>) -> tensor<4xf32>
   func.return %c : tensor<4xf32>
 }
+
+// -----
+
+/// What is computed when a plan is made is no kernel, nor what that alone calls.
+// CHECK-LABEL: func.func private @frozen
+// CHECK-NOT:     fusion.group
+// CHECK-LABEL: func.func private @again
+// CHECK-NOT:     fusion.group
+// CHECK-LABEL: func.func @main
+// CHECK:         fusion.group
+func.func private @frozen(%w: tensor<4xf32>) -> tensor<4xf32> {
+  %a = func.call @again(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.neg.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.exp.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %c : tensor<4xf32>
+}
+func.func private @again(%w: tensor<4xf32>) -> tensor<4xf32> {
+  %b = torch.aten.neg.default(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.exp.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %c : tensor<4xf32>
+}
+func.func @main(%w: tensor<4xf32> {fx.kind = "parameter", fx.name = "w"}) -> tensor<4xf32> {
+  %a = func.call @frozen(%w) {fx.once} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.aten.neg.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = torch.aten.exp.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %c : tensor<4xf32>
+}
