@@ -16,8 +16,9 @@ from typing import Any
 
 from _cpu_rows import Item, Row, failure, item_of
 
-BOUNDS = {"float32": 0.02, "bfloat16": 0.5}
-"""Differences, as shares of the largest element, above which it is not rounding."""
+BOUNDS = {"float32": 0.05, "bfloat16": 0.5}
+"""Differences, as shares of the largest element, above which it is not rounding: gradients of ResNet-18 in eager's float32 are
+.023 from those in float64, as an element of a ``relu`` that is nearly 0 is above it or not."""
 
 
 def made(ways: Mapping[str, Any], model: Any, inputs: tuple[Any, ...], row: Row) -> dict[str, Callable[..., Any]]:
