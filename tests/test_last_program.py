@@ -208,3 +208,13 @@ def test_a_kernel_that_has_a_name_is_found_in_main() -> None:
     [kernel] = [op for op in module.ops if isinstance(op, KernelOp)]
     assert [schedule.is_last for schedule in kernel.attributes["last"]] == [True]  # type: ignore[attr-defined]
     assert [op.sym_name.data for op in module.ops if isinstance(op, FuncOp)] == ["main"]
+
+
+def test_concatenations_are_read_by_kernels_of_their_own() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        both = torch.cat([x.relu() * 2, y.exp() + 1], 1)
+        return both, both.mean(0), (both * both).sum()
+
+    inputs = torch.randn(3, 8), torch.randn(3, 4)
+    compiled = fxc.compile(f, inputs, options={"target": "host"})
+    torch.testing.assert_close(compiled(*inputs), f(*inputs))
