@@ -210,7 +210,7 @@ def test_a_kernel_that_has_a_name_is_found_in_main() -> None:
     assert [op.sym_name.data for op in module.ops if isinstance(op, FuncOp)] == ["main"]
 
 
-def test_concatenations_are_read_by_kernels_of_their_own() -> None:
+def test_a_concatenation_that_the_last_program_reads() -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         both = torch.cat([x.relu() * 2, y.exp() + 1], 1)
         return both, both.mean(0), (both * both).sum()

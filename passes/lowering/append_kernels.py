@@ -5,9 +5,8 @@ Guarantees: a kernel that reads what the one before it makes, and has so little 
             a launch takes, has a schedule with ``program = "last"``, in one group with the one before it. That kernel is of
             known size and has programs. No op that writes memory or has effects stands between the groups, and the group that
             is made of them takes at most 48 tensors.
-Keeps:      results, and what is computed of what. Kernels of sizes that are not known. Groups of concatenations, which are in
-            memory when several kernels have run. Groups that compute new values of arguments, which a kernel with such a
-            last program could not write in place.
+Keeps:      results, and what is computed of what. Kernels of sizes that are not known. Groups that compute new values of
+            arguments, which a kernel with such a last program could not write in place.
 Cost:       a walk over the ops.
 
 Before:
@@ -78,7 +77,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import tensor
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -105,7 +103,7 @@ class AppendKernelsPass(ModulePass):
         for block in blocks:
             assert block is not None
             _append_groups(block, target)
-        for group in [inner for inner in op.walk() if isinstance(inner, GroupOp) and not _has_pieces(inner)]:
+        for group in [inner for inner in op.walk() if isinstance(inner, GroupOp)]:
             _append_within(group, target)
 
 
@@ -116,8 +114,6 @@ def _append_groups(block: Block, target: TargetAttr) -> None:
     for place, op in enumerate(list(block.ops)):
         if isinstance(op, GroupOp):
             first = None if updates & {*op.results} else _group_before(op, places)
-            if first is not None and _has_pieces(first, op):
-                continue
             if (
                 first is None
                 or updates & {*first.results}
@@ -131,11 +127,6 @@ def _append_groups(block: Block, target: TargetAttr) -> None:
                 count("groups joined", 2)
         elif writes(op) != [] or has_side_effect(op):
             start = place
-
-
-def _has_pieces(*groups: GroupOp) -> bool:
-    """Whether a group stores pieces of a concatenation, which is in memory when all its kernels have run."""
-    return any(isinstance(op, tensor.ConcatOp) for group in groups for op in group.body.block.ops)
 
 
 def _group_before(group: GroupOp, places: Mapping[Operation, int]) -> GroupOp | None:

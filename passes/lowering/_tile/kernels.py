@@ -78,7 +78,8 @@ def make_kernel(name: str, steps: Sequence[Step], wanted: set[SSAValue], pieces:
     plans = plans_of(first, pieces.places)
     parts = parts_of(plans)
     sources = (source for stage in stages for source in (*(source for _, source, _ in stage.reads()), *stage.gathered))
-    inputs = list(dict.fromkeys(source for source in sources if source not in made))
+    there = {*made, *(pieces.whole[value] for value in made if value in pieces.whole)}
+    inputs = list(dict.fromkeys(source for source in sources if source not in there))
     kept = [value for value in made if value in wanted or value in pieces.whole or value in parts]
     outputs = list(dict.fromkeys(pieces.whole.get(value, value) for value in kept))
     types = [*(_tensor(value) for value in (*inputs, *outputs)), *parts.values()]
