@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from xdsl.context import Context
@@ -169,13 +170,20 @@ def parse_type(parser: AttrParser) -> Attribute:
     return parser.parse_type_fast() if isinstance(parser, FxcParser) else parser.parse_type()
 
 
-def parse_isolated_region(parser: Parser) -> Region:
-    """A region that sees no value of its surroundings, so its names may repeat theirs."""
+@contextmanager
+def isolated(parser: Parser) -> Iterator[None]:
+    """What is parsed here sees no value of its surroundings, so its names may repeat theirs."""
     outer, parser.ssa_values = parser.ssa_values, {}
     try:
-        return parser.parse_region()
+        yield
     finally:
         parser.ssa_values = outer
+
+
+def parse_isolated_region(parser: Parser, arguments: Sequence[Parser.Argument] | None = None) -> Region:
+    """A region that sees no value of its surroundings, whose first block has ``arguments`` where they stand outside of it."""
+    with isolated(parser):
+        return parser.parse_region(arguments)
 
 
 def parse_module(context: Context, text: str, filename: str = "<string>") -> ModuleOp:

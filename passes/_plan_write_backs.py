@@ -15,6 +15,8 @@ from fxc.dialects.values import Tree, leaves
 from fxc.passes._statistics import count
 from fxc.passes._written_arguments import is_view_of
 
+COPY = "aten.copy_.default"
+
 MUTATES = "fx.mutates"
 
 
@@ -46,7 +48,7 @@ def insert_write_backs(function: FuncOp) -> None:
             copies[value] = _copied(value, last)
     for argument, value in pairs:
         if value is not argument:
-            call = torch_op("aten.copy_.default").build_call([argument, copies[value]], {}, [argument.type])
+            call = torch_op(COPY).build_call([argument, copies[value]], {}, [argument.type])
             Rewriter.insert_op(call, InsertPoint.before(last))
             count("arguments written back")
     _drop(function, last, marks, {value: arguments.get(value, copy) for value, copy in copies.items()})

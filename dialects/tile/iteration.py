@@ -24,7 +24,9 @@ from fxc.dialects.tile.types import (
     TileOp,
     check_block,
     check_type,
+    parse_bindings,
     parse_types,
+    print_bindings,
     print_types,
     shape_of,
     with_element,
@@ -82,9 +84,8 @@ class IterateOp(TileOp):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.going)
-        printer.print_string(" (")
-        printer.print_list(zip(self.body.block.args, self.carried, strict=True), lambda pair: _print_pair(printer, *pair))
-        printer.print_string(")")
+        printer.print_string(" ")
+        print_bindings(printer, self.body.block.args, self.carried)
         self.print_fields(printer)
         printer.print_string(" : ")
         print_types(printer, self.operand_types)
@@ -94,7 +95,7 @@ class IterateOp(TileOp):
     @classmethod
     def parse(cls, parser: Parser) -> IterateOp:
         going = parser.parse_unresolved_operand()
-        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_pair(parser))
+        pairs = parse_bindings(parser)
         _, attributes = cls.parse_fields(parser)
         parser.parse_punctuation(":")
         position = parser.pos
@@ -121,18 +122,6 @@ class NextOp(IRDLOperation):
 
 def _arguments(op: Operation) -> Iterator[SSAValue]:
     return (argument for region in op.regions for block in region.blocks for argument in block.args)
-
-
-def _print_pair(printer: Printer, argument: SSAValue, start: SSAValue) -> None:
-    printer.print_ssa_value(argument)
-    printer.print_string(" = ")
-    printer.print_ssa_value(start)
-
-
-def _parse_pair(parser: Parser):
-    argument = parser.parse_argument(expect_type=False)
-    parser.parse_punctuation("=")
-    return argument, parser.parse_unresolved_operand()
 
 
 def structure(op: IterateOp, key: Sequence[object]) -> tuple[object, ...]:

@@ -40,7 +40,7 @@ from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, Symbol
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.steps import names_in
-from fxc.dialects.syntax import parse_type
+from fxc.dialects.syntax import isolated, parse_type
 from fxc.dialects.tile.types import PtrType, TileOp, integers, is_number, print_operands, print_types, shape_of
 from fxc.dialects.types import FloatType, IntType, contiguous_strides, sizes, strides
 
@@ -189,11 +189,8 @@ class KernelOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> KernelOp:
         position = parser.pos
-        outer, parser.ssa_values = parser.ssa_values, {}  # the names in a kernel may repeat those around it
-        try:
+        with isolated(parser):
             parsed = parse_func_op_like(parser, reserved_attr_names=("sym_name", "function_type", "arg_attrs"))
-        finally:
-            parser.ssa_values = outer
         name, inputs, outputs, body, extra, arg_attrs, _ = parsed
         attributes = dict(extra.data) if extra is not None else {}
         if not isinstance(grid := attributes.pop("grid", None), (DenseArrayBase, AffineMapAttr)):

@@ -12,8 +12,9 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.syntax import parse_isolated_region
 from fxc.dialects.tile.kernel import KernelOp, ProgramIdOp
-from fxc.dialects.tile.types import PtrType, TileOp, parse_types, print_types
+from fxc.dialects.tile.types import PtrType, TileOp, parse_bindings, parse_types, print_bindings, print_types
 
 
 @irdl_op_definition
@@ -49,13 +50,8 @@ class LastProgramOp(TileOp):
             raise VerifyException("tile.last_program: it stands before tile.return")
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" (")
-        for place, (argument, pointer) in enumerate(zip(self.body.block.args, self.pointers, strict=True)):
-            printer.print_string(", " if place else "")
-            printer.print_ssa_value(argument)
-            printer.print_string(" = ")
-            printer.print_ssa_value(pointer)
-        printer.print_string(")")
+        printer.print_string(" ")
+        print_bindings(printer, self.body.block.args, self.pointers)
         self.print_fields(printer)
         printer.print_string(" : ")
         print_types(printer, self.operand_types)
@@ -64,21 +60,12 @@ class LastProgramOp(TileOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> LastProgramOp:
-        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_pair(parser))
+        pairs = parse_bindings(parser)
         _, attributes = cls.parse_fields(parser)
         parser.parse_punctuation(":")
         position = parser.pos
         types = parse_types(parser)
         operands = parser.resolve_operands([pointer for _, pointer in pairs], types, position)
-        outer, parser.ssa_values = parser.ssa_values, {}
-        try:
-            body = parser.parse_region([argument.resolve(type) for (argument, _), type in zip(pairs, types, strict=True)])
-        finally:
-            parser.ssa_values = outer
+        arguments = [argument.resolve(type) for (argument, _), type in zip(pairs, types, strict=True)]
+        body = parse_isolated_region(parser, arguments)
         return cls.create(operands=operands, attributes=attributes, regions=[body])
-
-
-def _parse_pair(parser: Parser):
-    argument = parser.parse_argument(expect_type=False)
-    parser.parse_punctuation("=")
-    return argument, parser.parse_unresolved_operand()

@@ -12,10 +12,8 @@ from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.values import Tree, int_attr, leaves
 from fxc.passes._matching import same_type
-from fxc.passes._plan_write_backs import MUTATES
+from fxc.passes._plan_write_backs import COPY, MUTATES
 from fxc.passes._written_arguments import is_view_of
-
-COPY = "aten.copy_.default"
 
 
 def return_last_writes(function: FuncOp) -> bool:

@@ -63,10 +63,9 @@ from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
 from fxc.dialects.tile.kernel import INIT
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes._matching import same_type
+from fxc.passes._plan_write_backs import COPY
 from fxc.passes._statistics import count
 from fxc.passes.plan._in_place import allow, writes_over
-
-COPY = "aten.copy_.default"
 
 
 @dataclass(frozen=True)
