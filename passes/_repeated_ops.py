@@ -14,7 +14,7 @@ from xdsl.traits import IsTerminator
 from fxc.dialects.effects import is_pure, is_view
 from fxc.dialects.entry import updated_arguments
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_concatenation, is_norm, is_split, is_statistics
+from fxc.dialects.torch_ops.traits import is_concatenation, is_norm, is_prim, is_split, is_statistics
 from fxc.passes._broadcasting import broadcasts
 from fxc.passes._fusion import is_host_constant
 from fxc.passes._repeats import Repeat, repeats
@@ -132,5 +132,5 @@ def _may_move(op: Operation) -> bool:
 
 def _stands_alone(op: Operation) -> bool:
     """Whether fusion leaves ``op`` a call of the library: a product or a convolution, say."""
-    fused = is_norm(op) or is_statistics(op) or is_concatenation(op) or is_split(op) or is_view(op)
-    return isinstance(op, TorchOp) and not fused and not broadcasts(op) and not op.operator.startswith("prims.")
+    fused = is_norm(op) or is_statistics(op) or is_concatenation(op) or is_split(op) or is_view(op) or is_prim(op)
+    return isinstance(op, TorchOp) and not fused and not broadcasts(op)

@@ -45,7 +45,10 @@ def entry(program: HostProgram, signature: Signature, other: Other, counter: Any
 class _Writer:
     def __init__(self, program: HostProgram, signature: Signature) -> None:
         self.program, self.signature = program, signature
+        self.specs = [_spec(described) for described in signature.inputs]
+        self.weights = {f"w{i}": weight for i, weight in enumerate(program.weights)}
         self.values: dict[str, Any] = {"plain": PLAIN, "strided": torch.strided}
+        self.values |= {name: weight.tensor for name, weight in self.weights.items()}
         self._numbers = count()
 
     def text(self) -> str:
@@ -73,7 +76,7 @@ class _Writer:
     def fitting(self, inputs: Sequence[str]) -> str:
         """An expression that is true of what ``main`` may be given; of tensors like those of calls before, it is quick."""
         tests = " and ".join(self.tests(inputs))
-        tensors = [*inputs, *(name for name in self.values if name.startswith("w"))]
+        tensors = [*inputs, *self.weights]
         if not tensors or not self.is_simple:
             return tests
         self.values["known"], listed = KnownTensors(), ", ".join(tensors)
@@ -82,23 +85,19 @@ class _Writer:
     @property
     def is_simple(self) -> bool:
         """Whether the inputs are tensors of known sizes and strides, and nothing else is asked."""
-        return not self.signature.autocast and all(_spec(spec) is not None for spec in self.signature.inputs)
+        return not self.signature.autocast and None not in self.specs
 
     def tests(self, inputs: Sequence[str]) -> list[str]:
         """Expressions that are true of what ``main`` may be given."""
         found = ["True"]
-        specs = [_spec(spec) for spec in self.signature.inputs]
-        simple = all(spec is not None for spec in specs)
         if not self.is_simple:
             found.append(f"fits(({''.join(f'{name}, ' for name in inputs)}))")
-        for name, spec, described in zip(inputs, specs, self.signature.inputs, strict=True):
-            if simple and spec is not None:
+        for name, spec, described in zip(inputs, self.specs, self.signature.inputs, strict=True):
+            if self.is_simple and spec is not None:
                 found += self.as_specified(name, spec)
             elif isinstance(described, TensorInput):
                 found += [f"type({name}) in plain", f"not {name}.is_neg()", f"not {name}.is_conj()"]
-        for weight in self.program.weights:
-            name = f"w{next(self._numbers)}"
-            self.values[name] = weight.tensor
+        for name, weight in self.weights.items():
             found += self.as_specified(name, weight.spec)
         return found
 

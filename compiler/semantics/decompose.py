@@ -18,6 +18,7 @@ from fxc.dialects.effects import is_pure
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.torch_ops.traits import FOREACH
 from fxc.dialects.values import NoneValueAttr
 from fxc.errors import FxcError
 from fxc.semantics.graphs import GraphImporter
@@ -63,7 +64,7 @@ def _rules(operators: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
 
 def _calls_of_each(operator: Any) -> Callable[..., Any] | None:
     """What an operator on lists of tensors does on any device: it calls another one for each of them."""
-    if not operator.name().startswith("aten::_foreach_"):
+    if not str(operator).startswith(FOREACH):
         return None
     return partial(operator._op_dk, torch._C.DispatchKey.CompositeExplicitAutograd)
 

@@ -113,6 +113,10 @@ SIZE_QUERIES = frozenset(
 """Operators whose results depend on the sizes of their tensor only, and on nothing else of it."""
 
 
+FOREACH = "aten._foreach_"
+"""How the names of operators begin that do the same to each tensor of a list."""
+
+
 def is_concatenation(op: Operation) -> bool:
     return _operator(op) in CONCATENATIONS
 
@@ -127,7 +131,12 @@ def is_norm(op: Operation) -> bool:
 
 def is_foreach(op: Operation) -> bool:
     """Whether ``op`` does the same to each tensor of a list."""
-    return _operator(op).startswith("aten._foreach_")
+    return _operator(op).startswith(FOREACH)
+
+
+def is_prim(op: Operation) -> bool:
+    """Whether ``op`` is one of those that PyTorch's decompositions are made of, which work element by element."""
+    return _operator(op).startswith("prims.")
 
 
 def is_statistics(op: Operation) -> bool:
