@@ -83,6 +83,9 @@ from fxc.passes.lowering._tile.stages import are_apart, stages_of
 SMALL: Mapping[type, int] = MappingProxyType({CpuAttr: 1 << 15, GpuAttr: 1 << 18})
 """Elements that a machine goes through in the time that a launch takes."""
 
+Place = tuple[int, int]
+"""Of an op the number in its block, and 0; of what was put behind it, its number and how many were put somewhere before."""
+
 
 @dataclass(frozen=True)
 class GroupKernelsPass(ModulePass):
@@ -99,7 +102,7 @@ class GroupKernelsPass(ModulePass):
 class Batch:
     """Groups that may become one. ``places`` has the place of each op in the block."""
 
-    def __init__(self, group: GroupOp, schedule: ScheduleAttr, places: Mapping[Operation, float]) -> None:
+    def __init__(self, group: GroupOp, schedule: ScheduleAttr, places: Mapping[Operation, Place]) -> None:
         self.places, self.block = places, group.parent_block()
         self.groups, self.schedules = [group], [schedule]
         self.tensors = len(group.inputs()) + len(group.results)
@@ -120,14 +123,14 @@ class Batch:
         self.tensors += len(group.inputs()) + len(group.results)
         self.end = min(self.end, self._first_use(group))
 
-    def _place(self, value: SSAValue) -> float:
+    def _place(self, value: SSAValue) -> Place:
         """Where ``value`` is made; -1 for what is known before the block."""
-        return self.places.get(value.owner, -1) if isinstance(value.owner, Operation) else -1
+        return self.places.get(value.owner, (-1, 0)) if isinstance(value.owner, Operation) else (-1, 0)
 
-    def _first_use(self, group: GroupOp) -> float:
+    def _first_use(self, group: GroupOp) -> Place:
         assert self.block is not None
         users = [self.block.find_ancestor_op_in_block(use.operation) for result in group.results for use in result.uses]
-        return min((self.places[user] for user in users if user is not None), default=len(self.places))
+        return min((self.places[user] for user in users if user is not None), default=(len(self.places), 0))
 
     def anchor(self) -> Operation | None:
         """What one group would stand before: its first use, or its last member. None where what it reads is made later, or
@@ -137,7 +140,7 @@ class Batch:
         first = min([user for user in (*users, self.groups[-1]) if user is not None], key=lambda user: self.places[user])
         place = self.places[first]
         known = all(self._place(value) < place for group in self.groups for value in group.inputs())
-        return first if known and place == int(place) else None
+        return first if known and place[1] == 0 else None
 
     def join(self, anchor: Operation) -> Operation:
         """Put one group before ``anchor``."""
@@ -156,17 +159,17 @@ class Batch:
 
 def _join(block: Block, target: TargetAttr) -> bool:
     """Join batches of ``block``; those that others changed wait for the next time. Whether any was."""
-    places: dict[Operation, float] = {op: place for place, op in enumerate(block.ops)}
+    places: dict[Operation, Place] = {op: (number, 0) for number, op in enumerate(block.ops)}
     batches = [batch for batch in _batches(block, target, places) if len(batch.groups) > 1]
-    for number, batch in enumerate(batches, 2):
+    for put, batch in enumerate(batches, 1):
         if (anchor := batch.anchor()) is not None:
-            place = places[anchor] - 1 / number  # behind those that were put there before
-            places[batch.join(anchor)] = place
+            before = places[anchor][0] - 1
+            places[batch.join(anchor)] = (before, put)
             count("groups joined", len(batch.groups))
     return bool(batches)
 
 
-def _batches(block: Block, target: TargetAttr, places: Mapping[Operation, float]) -> list[Batch]:
+def _batches(block: Block, target: TargetAttr, places: Mapping[Operation, Place]) -> list[Batch]:
     found, open_batches = list[Batch](), dict[tuple[object, ...], Batch]()
     for op in block.ops:
         if isinstance(op, GroupOp) and (schedule := _small(op, target)) is not None:
