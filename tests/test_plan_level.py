@@ -10,15 +10,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
+from fxc.backends.plan.globals import BINDINGS
 from fxc.context import new_context
 from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
 from fxc.dialects.syntax import parse_module, print_module
 from fxc.dialects.verification import verify
 from fxc.semantics.reference_run import ReferenceRun, public_functions
+from fxc.semantics.targets import resolve_operator
 from tests.models.zoo import load
 from tests.opinfo.suite import copies, operators, samples_of, trace
 from tests.plan_programs import KERNELS, OPERATORS, PLAN, consumed, memory, ops, planned, run
@@ -279,3 +282,37 @@ def test_a_loss_that_uses_its_result_as_scratch_gets_no_buffer() -> None:
     program = planned(lambda x, y: loss(x, y).exp() + x, inputs, "lower-to-torch")
     assert ops(program.module, "binary_cross_entropy.default")
     torch.testing.assert_close(run(program, inputs), [loss(*inputs).exp() + inputs[0]])
+
+
+X, Y, B = torch.randn(3, 3), torch.randn(3, 3), torch.randn(3, 3, 3)
+
+BOUND: dict[str, tuple[Any, ...]] = {
+    "mm.default": (X, Y), "mm.out": (X, Y, {"out": X @ Y}), "bmm.default": (B, B), "bmm.out": (B, B, {"out": B @ B}),
+    "addmm.default": (X, X, Y, {"beta": 2}), "addmm.out": (X, X, Y, {"out": X @ Y}),
+    "baddbmm.default": (B, B, B, {"alpha": 2}), "baddbmm.out": (B, B, B, {"out": B @ B}),
+    "convolution.default": (B, torch.ones(3, 3, 2), None, [1], [0], [1], False, [0], 1),
+    "embedding.default": (X, torch.tensor([1, 0]), -1, False, False),
+    "cat.default": ([X, Y], 1), "t.default": (X,), "transpose.int": (B, 0, 2), "permute.default": (B, [2, 0, 1]),
+    "unsqueeze.default": (X, -1), "squeeze.dim": (X[None], 0), "select.int": (B, 1, -1),
+    "as_strided.default": (X, [2], [1], 1),
+}  # fmt: skip
+
+
+class Calls(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators = list[str]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.operators.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_functions_that_stand_for_operators() -> None:
+    assert sorted(BINDINGS) == sorted(f"aten.{name}" for name in BOUND)
+    for name, inputs in BOUND.items():
+        args, kwargs = (inputs[:-1], inputs[-1]) if isinstance(inputs[-1], dict) else (inputs, {})
+        with Calls() as calls:
+            found = BINDINGS[f"aten.{name}"](*args, **kwargs)
+        assert calls.operators == [f"aten.{name}"]
+        torch.testing.assert_close(found, resolve_operator(f"aten.{name}")(*args, **kwargs))
