@@ -64,19 +64,23 @@ class NamedPipeline:
 class Flow:
     """Pipeline text of a compilation: ``prepare``, and then what ends in PyTorch's ``operators`` or in ``kernels``.
 
-    ``frozen`` stands between them where weights are to stay as they are; None where that cannot be.
+    ``frozen`` stands between them where weights are to stay as they are; None where that cannot be. ``plan``: the pipeline that
+    makes a host program of kernels; None where there is to be none.
     """
 
     prepare: str
     operators: str
     kernels: str
     frozen: str | None = None
+    plan: str | None = None
 
-    def text(self, *, kernels: bool, freeze: bool) -> str:
-        """The whole. PipelineError where weights are to be frozen that cannot be."""
+    def text(self, *, kernels: bool, freeze: bool, streams: int = 1) -> str:
+        """The whole, a host program with so many ``streams``. PipelineError where weights are to be frozen that cannot be."""
         if freeze and self.frozen is None:
             raise PipelineError(
                 "weights cannot be frozen here", hint="fxc.compile freezes them, where training is not asked for"
             )
         parts = [self.prepare, self.frozen if freeze else None, self.kernels if kernels else self.operators]
+        if kernels and self.plan is not None:
+            parts.append(self.plan + (f"{{streams={streams}}}" if streams != 1 else ""))
         return ",".join(part for part in parts if part)

@@ -105,13 +105,20 @@ LOWER_KERNELS = NamedPipeline(
 ``matmul=all``: products of matrices become kernels too, with what is around them; else those that were found to be faster.
 """
 
-LOWER_TO_PLAN = NamedPipeline((
-    PassSpec("convert-to-plan"),
-    PassSpec("write-arguments"),
-    PassSpec("plan-memory"),
-    PassSpec("merge-kernels"),
-))  # fmt: skip
-"""The host program with its memory: what is launched and called, in which buffers, in this order."""
+LOWER_TO_PLAN = NamedPipeline(
+    (
+        PassSpec("convert-to-plan"),
+        PassSpec("write-arguments"),
+        PassSpec.of("assign-streams", streams=1),
+        PassSpec("plan-memory"),
+        PassSpec("merge-kernels"),
+    ),
+    options=MappingProxyType({"streams": (("assign-streams", "streams"),)}),
+)  # fmt: skip
+"""The host program with its memory: what is launched and called, in which buffers, in this order.
+
+``streams``: how many streams of a GPU it may use; 1 is the caller's, and no more.
+"""
 
 FREEZE = NamedPipeline((
     PassSpec("fold-batch-norm"),
@@ -134,8 +141,9 @@ NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
 INFERENCE = Flow(
     "lower-to-torch,canonicalize",
     "torchscript{gradients=false}",
-    "outline-repeated{shortest=8 least=4},torchscript{gradients=false reductions=true},lower-kernels,lower-to-plan",
+    "outline-repeated{shortest=8 least=4},torchscript{gradients=false reductions=true},lower-kernels",
     frozen="freeze",
+    plan="lower-to-plan",
 )
 """What ``fxc.compile`` runs on a captured graph."""
 
@@ -146,5 +154,5 @@ TRAINING = Flow(
 )
 """What ``fxc.compile(training=True)`` runs. Kernels know no autograd, so no op that may be in one is left to it."""
 
-AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{INFERENCE.kernels}", frozen="canonicalize,freeze")
+AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{INFERENCE.kernels}", frozen="canonicalize,freeze", plan=INFERENCE.plan)
 """What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward: gradients are taken already."""

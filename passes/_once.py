@@ -7,8 +7,7 @@ from collections import defaultdict
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
-ONCE = "fx.once"
-"""The mark of calls that are made once."""
+from fxc.dialects.marks import ONCE
 
 
 def called_once(around: Operation) -> set[str]:

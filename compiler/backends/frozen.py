@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
+from fxc.dialects.marks import ONCE
 from fxc.dialects.syntax import op_text
 from fxc.errors import InputError, WeightsError
-from fxc.passes._once import ONCE
 from fxc.program import Program
 from fxc.semantics.interpret import Interpreter
 

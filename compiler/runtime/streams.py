@@ -41,6 +41,10 @@ class Streams:
         """What stream ``number`` does from here on starts after ``event``."""
         self._stream(number).wait_event(event)
 
+    def keep(self, tensor: torch.Tensor, number: int) -> None:
+        """What stream ``number`` does so far, and until the last name of ``tensor`` goes, may use the memory of ``tensor``."""
+        tensor.record_stream(self._stream(number))
+
     def _stream(self, number: int) -> Any:
         if number == 0:
             return self.driver.current_stream()

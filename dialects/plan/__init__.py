@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
+from fxc.dialects.marks import STREAM, stream_of
 from fxc.dialects.plan.ops import IN_PLACE, AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, released
-from fxc.dialects.plan.streams import STREAM, RecordOp, WaitOp
+from fxc.dialects.plan.streams import RecordOp, WaitOp
 from fxc.dialects.plan.types import ALIGNMENT, ArenaType, EventType, aligned, has_known_steps, storage_bytes
 
 Plan = Dialect(
@@ -36,4 +37,5 @@ __all__ = [
     "has_known_steps",
     "released",
     "storage_bytes",
+    "stream_of",
 ]

@@ -10,9 +10,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.plan.types import EventType
 
-STREAM = "plan.stream"
-"""The attribute of a launch or call that says which stream it runs on; 0 is the caller's, also where there is none."""
-
 
 @irdl_op_definition
 class RecordOp(IRDLOperation):

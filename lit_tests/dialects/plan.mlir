@@ -13,7 +13,11 @@ tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read", tile.in_place}, %y: !ti
 // CHECK-NEXT:    %c = plan.alloc : tensor<2x2xf32, #torch.meta<strides = [1, 2]>>
 // CHECK-NEXT:    plan.launch @k(%x, %n) outs(%b) : (tensor<4xf32>, !torch.int) outs(tensor<2x2xf32>)
 // CHECK-NEXT:    plan.launch @k(%b, %n) outs(%b) : (tensor<2x2xf32>, !torch.int) outs(tensor<2x2xf32>)
+// CHECK-NEXT:    %e = plan.record {stream = 0 : i64} : !plan.event
+// CHECK-NEXT:    plan.wait %e {stream = 1 : i64}
 // CHECK-NEXT:    plan.launch @k(%b, %n) outs(%c) {plan.stream = 1 : i64} : (tensor<2x2xf32>, !torch.int) outs(tensor<2x2xf32, #torch.meta<strides = [1, 2]>>)
+// CHECK-NEXT:    %f = plan.record {stream = 1 : i64} : !plan.event
+// CHECK-NEXT:    plan.wait %f {stream = 0 : i64}
 // CHECK-NEXT:    %v = torch.aten.view.default(%b, [4]) : (tensor<2x2xf32>) -> tensor<4xf32>
 // CHECK-NEXT:    plan.free %b : tensor<2x2xf32>
 // CHECK-NEXT:    %{{.*}} = torch.aten.add.out(%v, %x, out = %x) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -24,7 +28,11 @@ func.func @main(%x: tensor<4xf32>, %n: !torch.int) -> tensor<2x2xf32, #torch.met
   %c = plan.alloc : tensor<2x2xf32, #torch.meta<strides = [1, 2]>>
   plan.launch @k(%x, %n) outs(%b) : (tensor<4xf32>, !torch.int) outs(tensor<2x2xf32>)
   plan.launch @k(%b, %n) outs(%b) : (tensor<2x2xf32>, !torch.int) outs(tensor<2x2xf32>)
+  %e = plan.record {stream = 0} : !plan.event
+  plan.wait %e {stream = 1}
   plan.launch @k(%b, %n) outs(%c) {plan.stream = 1} : (tensor<2x2xf32>, !torch.int) outs(tensor<2x2xf32, #torch.meta<strides = [1, 2]>>)
+  %f = plan.record {stream = 1} : !plan.event
+  plan.wait %f {stream = 0}
   %v = torch.aten.view.default(%b, [4]) : (tensor<2x2xf32>) -> tensor<4xf32>
   plan.free %b : tensor<2x2xf32>
   %0 = torch.aten.add.out(%v, %x, out = %x) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

@@ -39,9 +39,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from fxc.dialects.entry import find_entry
+from fxc.dialects.marks import ONCE
 from fxc.passes._fusion import outputs
 from fxc.passes._memory import writes_anything
-from fxc.passes._once import ONCE
 from fxc.passes._outlining import given_to, outlined, put_call
 from fxc.passes._own_values import own_ops
 from fxc.passes._statistics import count

@@ -9,7 +9,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.effects import aliases, may_keep
-from fxc.dialects.plan import AllocOp, aligned, released
+from fxc.dialects.plan import AllocOp, aligned, released, stream_of
+from fxc.dialects.plan.accesses import only_names
+from fxc.dialects.plan.clocks import Clocks
 from fxc.dialects.plan.lifetimes import reads
 from fxc.dialects.types import device
 
@@ -19,12 +21,17 @@ class Buffer:
     """The memory of one ``plan.alloc``.
 
     ``names``: the values that may be in it and are not released. ``start``, ``end``: the places in the block of its making and
-    of its last release; ``end`` is None where there is none. ``is_seen``: it is returned, or given to what may keep it.
+    of its last release; ``end`` is None where there is none. ``uses``: of each stream that used it, the time of the last op;
+    nothing where there is one stream only. ``over``: the place from which on every stream comes after all of these; None where
+    there is none, or no ``end``.
+    ``is_seen``: it is returned, or given to what may keep it.
     """
 
     op: AllocOp
     start: int
     end: int | None = None
+    uses: dict[int, int] = field(default_factory=dict[int, int])
+    over: int | None = None
     is_seen: bool = False
     names: set[SSAValue] = field(default_factory=set[SSAValue])
 
@@ -44,7 +51,7 @@ class Buffer:
 
 
 class Buffers:
-    """Follows the buffers of a block; ``walk`` gives each op, before it is counted."""
+    """Follows the buffers of a block; ``walk`` gives each op, before it is counted. ``clocks``: what is over then."""
 
     def __init__(self) -> None:
         self.found = list[Buffer]()
@@ -52,8 +59,13 @@ class Buffers:
         """Name -> the buffers that it may be in."""
         self.used = set[SSAValue]()
         """The names that an op so far has read or written."""
+        self.clocks = Clocks()
+        self._streams = {0}
+        self._in_use = set[Buffer]()
+        """Those that are released while a stream may work on them."""
 
     def walk(self, block: Block) -> Iterator[Operation]:
+        self._streams |= set(map(stream_of, block.ops))
         for place, op in enumerate(list(block.ops)):
             if op.parent is block:
                 yield op
@@ -66,7 +78,15 @@ class Buffers:
             self.found.append(buffer)
             self.of[op.buffer] = [buffer]
             return
+        if self.clocks.follow(op):
+            self._settle(place)
+            return
         values = list(reads(op))
+        if len(self._streams) > 1 and not only_names(op):
+            stream = stream_of(op)
+            time = self.clocks.run(stream)
+            for buffer in self._buffers(values):
+                buffer.uses[stream] = time
         self.used.update(values)
         if op.has_trait(IsTerminator) or may_keep(op):
             for buffer in self._buffers(values):
@@ -79,6 +99,18 @@ class Buffers:
                 buffer.names.discard(value)
                 if not buffer.names:
                     buffer.end = place
+                    self._in_use.add(buffer)
+        self._settle(place)
+
+    def _settle(self, place: int) -> None:
+        """Note which buffers are over."""
+        for buffer in [buffer for buffer in self._in_use if all(self.is_over(buffer, stream) for stream in self._streams)]:
+            buffer.over = place
+            self._in_use.remove(buffer)
+
+    def is_over(self, buffer: Buffer, stream: int) -> bool:
+        """Whether the next op on ``stream`` comes after all uses of ``buffer`` so far."""
+        return all(self.clocks.is_over(user, time, stream) for user, time in buffer.uses.items())
 
     def _buffers(self, values: list[SSAValue]) -> Iterator[Buffer]:
         for value in values:

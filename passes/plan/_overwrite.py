@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
+from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp, stream_of
 from fxc.dialects.tile import KernelOp
 from fxc.dialects.tile.kernel import INIT
 from fxc.passes._statistics import count
@@ -48,11 +48,11 @@ def _overwrite(op: LaunchOp, kernel: KernelOp, place: int, out: SSAValue, buffer
 
 
 def _dies(source: SSAValue, op: LaunchOp, buffers: Buffers) -> bool:
-    """Whether ``source`` is a whole buffer that nothing else uses, released right behind ``op``."""
+    """Whether ``source`` is a whole buffer that nothing else uses, on no stream, released right behind ``op``."""
     release, found = op.next_op, buffers.of.get(source, [])
     if not isinstance(release, FreeOp) or len(found) != 1 or found[0].op.buffer is not source or found[0].op.arena is not None:
         return False
-    alone = found[0].names == {source} and not found[0].is_seen
+    alone = found[0].names == {source} and not found[0].is_seen and buffers.is_over(found[0], stream_of(op))
     return alone and source in release.values and [*op.operands].count(source) == 1
 
 

@@ -5,10 +5,11 @@ Assumes:    the plan level (``convert-to-plan``): a ``plan.alloc`` for each buff
 Guarantees: an elementwise kernel that may, by its loads and stores, writes over an input of the type of its output that nothing
             uses later. Other buffers that do not leave the function lie in one ``plan.arena`` for each device, at offsets by
             which no two that are in use at one time meet: the best of best fit in the order of time, in the opposite order,
-            and by size. The function says in ``plan.memory`` how many bytes that takes: ``arena``, those of arenas; ``peak``,
-            most at one time, buffers of their own too; ``lower_bound``, most that are in use at one time; ``sum``, all
-            buffers, before any of this. The verifier follows each buffer and refuses two that meet. Running it again changes
-            nothing.
+            and by size. What one stream alone uses lies in an arena of that stream; what several use is in use until each
+            comes after that by events (``assign-streams``). The function says in ``plan.memory`` how many bytes that takes:
+            ``arena``, those of arenas; ``peak``, most at one time, buffers of their own too; ``lower_bound``, most that are
+            in use at one time; ``sum``, all buffers, before any of this. The verifier follows each buffer and refuses two that
+            meet. Running it again changes nothing.
 Keeps:      buffers that are returned, also in a view, or that a call may keep after it returned; what operators allocate
             themselves. The order of ops. With ``in_place=false``, what kernels write to.
 Cost:       a walk, and n log n for n buffers.
@@ -64,17 +65,18 @@ After:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.plan import AllocOp, ArenaOp
+from fxc.dialects.plan import STREAM, AllocOp, ArenaOp
 from fxc.dialects.values import int_attr
 from fxc.passes._statistics import count
 from fxc.passes.plan._buffers import Buffer, buffers_of
@@ -112,31 +114,45 @@ def _place(function: FuncOp, block: Block, total: int) -> None:
     buffers, length = buffers_of(block), len(list(block.ops))
     for device in sorted({buffer.device for buffer in buffers}):
         here = [buffer for buffer in buffers if buffer.device == device]
-        inside = [buffer for buffer in here if buffer.is_inside and buffer.bytes]
-        layout = best_layout([_span(buffer, length) for buffer in inside])
+        inside = defaultdict[int | None, list[Buffer]](list)
+        for buffer in here:
+            if buffer.is_inside and buffer.bytes:
+                inside[_stream(buffer)].append(buffer)
         own = [_span(buffer, length) for buffer in here if not (buffer.is_inside and buffer.bytes)]
-        facts["arena"] += layout.peak
-        facts["peak"] += layout.peak + lower_bound(own)
+        facts["peak"] += lower_bound(own)
         facts["lower_bound"] += lower_bound([_span(buffer, length) for buffer in here])
-        if inside:
-            _move_into_arena(block, device, inside, layout)
+        for stream, buffers_there in inside.items():
+            layout = best_layout([_span(buffer, length, on_all=stream is None) for buffer in buffers_there])
+            facts["arena"] += layout.peak
+            facts["peak"] += layout.peak
+            _move_into_arena(block, device, stream or 0, buffers_there, layout)
     _report(function, {**facts, "sum": total})
 
 
-def _span(buffer: Buffer, length: int) -> Span:
-    return Span(buffer.bytes, buffer.start, length if buffer.end is None else buffer.end)
+def _stream(buffer: Buffer) -> int | None:
+    """The stream that alone uses ``buffer``; None where there are several."""
+    streams = buffer.uses.keys() or {0}
+    return next(iter(streams)) if len(streams) == 1 else None
 
 
-def _move_into_arena(block: Block, device: str, buffers: Sequence[Buffer], layout: Layout) -> None:
+def _span(buffer: Buffer, length: int, *, on_all: bool = False) -> Span:
+    """From when to when ``buffer`` is in use in the order of ops; ``on_all``: until each stream comes after its last use."""
+    end = buffer.over if on_all else buffer.end
+    return Span(buffer.bytes, buffer.start, length if end is None else end)
+
+
+def _move_into_arena(block: Block, device: str, stream: int, buffers: Sequence[Buffer], layout: Layout) -> None:
     arena = ArenaOp.of(layout.peak, device)
     arena.arena.name_hint = "arena"
+    if stream:
+        arena.attributes[STREAM] = IntegerAttr(stream, i64)
     first = block.first_op
     assert first is not None
     Rewriter.insert_op(arena, InsertPoint.before(first))
     for buffer, offset in zip(buffers, layout.offsets, strict=True):
         old = buffer.op
         new = AllocOp.at(arena.arena, offset, old.buffer.type)
-        new.attributes |= old.attributes
+        new.attributes |= {name: value for name, value in old.attributes.items() if name != STREAM}
         new.location, new.buffer._name = old.location, old.buffer._name
         Rewriter.replace_op(old, new)
     count("buffers in arenas", len(buffers))

@@ -22,7 +22,7 @@ from fxc.backends.plan.text import text_of
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
-from fxc.dialects.plan import AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, RecordOp, WaitOp
+from fxc.dialects.plan import AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, RecordOp, WaitOp, stream_of
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
@@ -48,7 +48,7 @@ class FunctionPrinter:
         self.lines = [f"def {name}({', '.join(self.parameters)}):"]
         self.arenas = dict[SSAValue, tuple[str, str]]()
         self._sources = SourceLines()
-        self._stream = ""
+        self._stream, self._guests = "", accelerator.guests(block)
 
     def text(self) -> str:
         """The function. TargetError for a callee that a program may not name, InputError for an op without a meaning here."""
@@ -69,12 +69,15 @@ class FunctionPrinter:
         rule = next((RULES[cls] for cls in type(op).__mro__ if cls in RULES), None)
         if rule is None:
             raise InputError(f"{op.name} has no meaning in a host program", hint="lower it first")
-        for comment in self._sources.comment(op.location):
-            self.emit(comment)
-        stream = accelerator.stream_of(op)
-        self._stream = "" if stream == 0 else f"with {self.host.streams()}.on({stream}): "
+        self.lines += [f"    {comment}" for comment in self._sources.comment(op.location)]
+        around = self._stream
+        if stream := stream_of(op):
+            self._stream = f"with {self.host.streams()}.on({stream}): "
         rule(self, op)
-        self._stream = ""
+        self._stream = around
+        for value in op.results:
+            for stream in self._guests.get(value, ()):
+                self.emit(f"{self.host.streams()}.keep({self.env[value]}, {stream})")
 
     # names and text
 

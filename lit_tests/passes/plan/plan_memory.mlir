@@ -231,3 +231,85 @@ func.func @devices() {
   plan.free %a, %b : tensor<16xf32>, tensor<16xf32, #torch.meta<device = "cuda:0">>
   fx.output(()) : () -> ()
 }
+
+// -----
+
+/// What one stream uses lies in an arena of that stream, and what several use in another; there, bytes are used again where
+/// all streams come after the last use: %d lies where %b was, which stream 1 has read by then, and %c does not.
+// CHECK-LABEL: func.func @streams
+// CHECK-SAME:    plan.memory = {arena = 256 : i64,
+// CHECK-NEXT:    %arena = plan.arena {plan.stream = 1 : i64, bytes = 64 : i64, device = "cuda:0"}
+// CHECK-NEXT:    %arena_1 = plan.arena {bytes = 128 : i64, device = "cuda:0"}
+// CHECK-NEXT:    %arena_2 = plan.arena {bytes = 64 : i64, device = "cuda:0"}
+// CHECK-NEXT:    %a = plan.alloc %arena_2[0] :
+// CHECK:         %b = plan.alloc %arena_1[0] :
+// CHECK:         %p = plan.alloc %arena[0] :
+// CHECK:         %q = plan.alloc %arena[0] :
+// CHECK:         %c = plan.alloc %arena_1[64] :
+// CHECK:         %d = plan.alloc %arena_1[0] :
+!t = tensor<16xf32, #torch.meta<device = "cuda:0">>
+func.func @streams(%x: !t) {
+  %a = plan.alloc : !t
+  %0 = torch.aten.sin.out(%x, out = %a) : (!t, !t) -> !t
+  %b = plan.alloc : !t
+  %1 = torch.aten.sin.out(%a, out = %b) : (!t, !t) -> !t
+  plan.free %a : !t
+  %e = plan.record {stream = 0} : !plan.event
+  plan.wait %e {stream = 1}
+  %p = plan.alloc {plan.stream = 1} : !t
+  %2 = torch.aten.sin.out(%b, out = %p) {plan.stream = 1} : (!t, !t) -> !t
+  plan.free %b, %p : !t, !t
+  %q = plan.alloc {plan.stream = 1} : !t
+  %3 = torch.aten.sin.out(%x, out = %q) {plan.stream = 1} : (!t, !t) -> !t
+  plan.free %q : !t
+  %c = plan.alloc : !t
+  %4 = torch.aten.sin.out(%x, out = %c) : (!t, !t) -> !t
+  %f = plan.record {stream = 1} : !plan.event
+  plan.wait %f {stream = 0}
+  %g = plan.record {stream = 0} : !plan.event
+  plan.wait %g {stream = 1}
+  %5 = torch.aten.sin.out(%c, out = %c) {plan.stream = 1} : (!t, !t) -> !t
+  %d = plan.alloc {plan.stream = 1} : !t
+  %6 = torch.aten.sin.out(%x, out = %d) {plan.stream = 1} : (!t, !t) -> !t
+  %h = plan.record {stream = 1} : !plan.event
+  plan.wait %h {stream = 0}
+  %7 = torch.aten.sin.out(%d, out = %d) : (!t, !t) -> !t
+  plan.free %c, %d : !t, !t
+  fx.output(()) : () -> ()
+}
+
+// -----
+
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+/// Not over what another stream may still read; over it, where that is surely done.
+// CHECK-LABEL: func.func @read_elsewhere
+// CHECK:         plan.launch @k(%a) outs(%b)
+// CHECK:         plan.launch @k(%b) outs(%b)
+!t = tensor<16xf32, #torch.meta<device = "cuda:0">>
+func.func @read_elsewhere(%x: !t) {
+  %a = plan.alloc : !t
+  plan.launch @k(%x) outs(%a) : (!t) outs(!t)
+  %e = plan.record {stream = 0} : !plan.event
+  plan.wait %e {stream = 1}
+  %0 = torch.aten.sin.default(%a) {plan.stream = 1} : (!t) -> !t
+  %b = plan.alloc : !t
+  plan.launch @k(%a) outs(%b) : (!t) outs(!t)
+  plan.free %a : !t
+  %g = plan.record {stream = 0} : !plan.event
+  plan.wait %g {stream = 1}
+  %1 = torch.aten.sin.default(%b) {plan.stream = 1} : (!t) -> !t
+  %f = plan.record {stream = 1} : !plan.event
+  plan.wait %f {stream = 0}
+  %c = plan.alloc : !t
+  plan.launch @k(%b) outs(%c) : (!t) outs(!t)
+  plan.free %b : !t
+  %2 = torch.aten.sin.default(%c) : (!t) -> !t
+  plan.free %c : !t
+  fx.output(()) : () -> ()
+}

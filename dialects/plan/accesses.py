@@ -1,0 +1,114 @@
+"""Which memory each op of a block touches on the stream that it runs on.
+
+Memory is named by a *root*: an argument of the block, the buffer of a ``plan.alloc``, an arena, the first ``fx.get_attr`` of a
+name, or a result that shares memory with nothing before. Two arguments share no memory where one is written, as
+``functionalize`` has it, nor do tensors of two names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from fxc.dialects.effects import aliases, has_side_effect, is_view, writes
+from fxc.dialects.fx import GetAttrOp
+from fxc.dialects.marks import ONCE
+from fxc.dialects.plan.lifetimes import reads
+from fxc.dialects.plan.ops import AllocOp, ArenaOp, FreeOp
+from fxc.dialects.plan.streams import RecordOp, WaitOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.torch_ops.traits import is_size_query
+from fxc.dialects.types import is_mutable
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The roots that an op uses, without and with writing them. ``is_barrier``: it may use and write any others too."""
+
+    reads: tuple[SSAValue, ...]
+    writes: tuple[SSAValue, ...]
+    is_barrier: bool = False
+
+
+class Accesses:
+    """Follows a block: ``step`` takes its ops in order."""
+
+    def __init__(self) -> None:
+        self.roots = dict[SSAValue, tuple[SSAValue, ...]]()
+        """Value -> the roots whose memory it may share; itself where it is not here."""
+        self._named = dict[str | None, SSAValue]()
+        self._meets = dict[SSAValue, list[SSAValue]]()
+        self._placed = dict[SSAValue, list[tuple[int, int, SSAValue]]]()
+
+    def step(self, op: Operation) -> Touched | None:
+        """What ``op`` touches; None where it runs on no stream: a name, a view, a release, an event.
+
+        An allocation writes its buffer: a stream may still be working on memory that its allocator gives again. The end of the
+        block is a barrier: what the caller does next may use anything.
+        """
+        for value, roots in self._results(op):
+            self.roots[value] = roots
+        if isinstance(op, AllocOp) and op.arena is not None:
+            self._place(op)
+            return None
+        if isinstance(op, (AllocOp, ArenaOp)):
+            return Touched((), tuple(op.results))
+        if op.has_trait(IsTerminator):
+            return Touched(tuple(self._of(reads(op))), (), is_barrier=True)
+        if only_names(op):
+            return None
+        written = writes(op)
+        used, changed = dict.fromkeys(self._of(reads(op))), dict.fromkeys(self._of(written or ()))
+        changed |= dict.fromkeys(result for result in op.results if result in self.roots.get(result, ()))
+        used |= {root.owner.arena: None for root in (*used, *changed) if _in_arena(root)}  # type: ignore[union-attr]
+        if not used and not changed and written is not None:
+            return None
+        return Touched(tuple(root for root in used if root not in changed), tuple(changed), written is None)
+
+    def meets(self, root: SSAValue) -> list[SSAValue]:
+        """``root``, and the buffers that have bytes of an arena in common with it."""
+        return self._meets.get(root) or [root]
+
+    def _of(self, values: Iterator[SSAValue] | tuple[()] | list[SSAValue]) -> Iterator[SSAValue]:
+        for value in values:
+            if is_mutable(value.type):
+                yield from self.roots.get(value, (value,))
+
+    def _results(self, op: Operation) -> Iterator[tuple[SSAValue, tuple[SSAValue, ...]]]:
+        if isinstance(op, GetAttrOp):
+            yield op.results[0], (self._named.setdefault(op.call_target(), op.results[0]),)
+            return
+        shared = dict[SSAValue, list[SSAValue]]()
+        for index, operand in () if isinstance(op, AllocOp) else aliases(op):
+            shared.setdefault(op.results[index], []).append(operand)
+        for result in op.results:
+            if is_mutable(result.type):
+                others = tuple(self._of(shared.get(result, [])))
+                yield result, tuple(dict.fromkeys(others if others and is_view(op) else (*others, result)))
+
+    def _place(self, op: AllocOp) -> None:
+        assert op.arena is not None
+        start, end = op.start(), op.start() + op.needed()
+        self._meets[op.buffer] = [op.buffer]
+        if start == end:
+            return
+        placed = self._placed.setdefault(op.arena, [])
+        for first, last, other in placed:
+            if first < end and start < last:
+                self._meets[op.buffer].append(other)
+                self._meets[other].append(op.buffer)
+        placed.append((start, end, op.buffer))
+
+
+def _in_arena(root: SSAValue) -> bool:
+    return isinstance(root.owner, AllocOp) and root.owner.arena is not None
+
+
+def only_names(op: Operation) -> bool:
+    """Whether ``op`` does nothing on a stream: it makes, drops or gives out names of memory, or is about events."""
+    if isinstance(op, (FreeOp, RecordOp, WaitOp, GetAttrOp, ConstantOp)) or ONCE in op.attributes:
+        return True
+    return is_size_query(op) or (is_view(op) and not has_side_effect(op))
