@@ -25,6 +25,9 @@ ATTRIBUTE = "fxc.target"
 AUTOTUNE = "fxc.autotune"
 """The module attribute that says that launches find out on the device how their kernels run fastest."""
 
+DETERMINISTIC = "fxc.deterministic"
+"""The module attribute that says that kernels give the same bits in each run: floats are not added in any order."""
+
 INTERPRETER = "interpreter"
 """The ``cpu`` of a target whose kernels the reference interpreter runs."""
 
@@ -113,7 +116,8 @@ class CpuAttr(_TargetAttr):
 class GpuAttr(_TargetAttr):
     """``warp`` threads run in step; of one of ``multiprocessors``, ``shared`` bytes and ``registers`` that a block may have,
     and ``units`` that add two numbers in a cycle of ``clock`` MHz. ``bandwidth`` of memory in bytes a nanosecond; ``launch``
-    nanoseconds are what a kernel costs that does nothing."""
+    nanoseconds are what a kernel costs that does nothing, ``event`` what it costs that a stream waits for another,
+    ``atomic`` how far apart two updates of one element in memory are."""
 
     name = "target.gpu"
     arch: StringAttr
@@ -126,10 +130,13 @@ class GpuAttr(_TargetAttr):
     clock: IntegerAttr
     bandwidth: IntegerAttr
     launch: IntegerAttr
+    event: IntegerAttr
+    atomic: IntegerAttr
     DEFAULTS: ClassVar = MappingProxyType(
         {
             "arch": "sm_80", "warp": 32, "multiprocessors": 108, "shared": 163 << 10, "registers": 65536, "max_threads": 1024,
-            "units": 64, "clock": 1410, "bandwidth": 1555, "launch": 5000,
+            "units": 64, "clock": 1410, "bandwidth": 1555, "launch": 5000, "event": 3000,
+            "atomic": 2,
         }
     )  # fmt: skip
 
@@ -172,10 +179,14 @@ def is_autotuned(module: ModuleOp) -> bool:
     return AUTOTUNE in module.attributes
 
 
-def set_target(module: ModuleOp, target: TargetAttr, *, autotune: bool = False) -> None:
+def is_deterministic(module: ModuleOp) -> bool:
+    return DETERMINISTIC in module.attributes
+
+
+def set_target(module: ModuleOp, target: TargetAttr, *, autotune: bool = False, deterministic: bool = False) -> None:
     module.attributes[ATTRIBUTE] = target
-    if autotune:
-        module.attributes[AUTOTUNE] = UnitAttr()
+    chosen = {AUTOTUNE: autotune, DETERMINISTIC: deterministic}
+    module.attributes |= {name: UnitAttr() for name, is_set in chosen.items() if is_set}
 
 
 Target = Dialect("target", [], [CpuAttr, GpuAttr])

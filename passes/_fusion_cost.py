@@ -11,7 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+
 from fxc.dialects.target import CpuAttr, TargetAttr
+
+ANY_SIZE = 1021
+"""What a size that is not known counts as where costs are compared: no static size is likely to be the same."""
+
+SORTING = 6
+"""Launches that take about as long as PyTorch takes to sort updates."""
 
 MOST_VALUES = 128
 """How many inputs and outputs a group may have together."""
@@ -22,7 +30,16 @@ PARALLELISM = "parallelism: too few rows for what each of them would do"
 WORK = "work: what is computed again takes longer than memory does"
 ROOM = "room: a kernel has no registers for so many tensors"
 SHAPE = "shape: a result and what reads it have other loops"
+ATOMICS = "updates: programs of a CPU would wait for each other, and PyTorch's call does not"
+ORDER = "order: floats that are added in any order differ from run to run, and a program of one order is asked for"
+CONTENTION = "contention: so many updates meet an element that to sort them first, as PyTorch does, is faster"
+TRAFFIC = "traffic: what is added up in memory of its own is written and read once more, which takes longer than a call"
 """The rules, as remarks say them."""
+
+
+def assumed(shape: Sequence[int]) -> tuple[int, ...]:
+    """``shape`` as costs are compared, with ``ANY_SIZE`` for a size that is not known."""
+    return tuple(ANY_SIZE if size == DYNAMIC_INDEX else size for size in shape)
 
 
 @dataclass(frozen=True)
@@ -57,10 +74,26 @@ class Extent:
 
 
 @dataclass(frozen=True)
+class Updates:
+    """``count`` updates of ``elements``, each of ``element_bytes`` where they are combined. ``again``: the result is made of
+    what was combined, and is not it. ``sorted``: PyTorch sorts them first. ``adds_floats``: the order says how sums are
+    rounded."""
+
+    count: int
+    elements: int
+    element_bytes: int
+    again: bool
+    sorted: bool
+    adds_floats: bool
+
+
+@dataclass(frozen=True)
 class CostModel:
     """Numbers of a machine. ``programs``: how many rows keep it busy. ``small``: elements that are too few for a program of
     their own. ``values``: how many tensors a kernel has room for. ``rate``: operations, and ``bandwidth``: bytes of memory, a
-    nanosecond. ``launch``: nanoseconds that a kernel costs whatever it does. ``lone``: some operators are kernels alone."""
+    nanosecond. ``launch``: nanoseconds that a kernel costs whatever it does. ``lone``: some operators are kernels alone.
+    ``atomic``: nanoseconds between two updates of one element; None where programs should not update the same elements.
+    ``ordered``: floats are not added in any order."""
 
     programs: int
     small: int
@@ -69,9 +102,11 @@ class CostModel:
     bandwidth: float
     launch: float
     lone: bool
+    atomic: float | None = None
+    ordered: bool = False
 
     @classmethod
-    def of(cls, target: TargetAttr) -> CostModel:
+    def of(cls, target: TargetAttr, *, ordered: bool = False) -> CostModel:
         """``target`` as numbers: a core adds two vectors in a cycle."""
         machine = target.fields()
         clock, bandwidth, launch = (float(machine[name]) for name in ("clock", "bandwidth", "launch"))
@@ -83,7 +118,8 @@ class CostModel:
         processors, most = target.multiprocessors.value.data, target.max_threads.value.data
         rate = processors * target.units.value.data * clock / 1000
         values = min(MOST_VALUES, target.registers.value.data // most)
-        return cls(processors, 4 * most, values, rate, bandwidth, launch, lone=False)
+        atomic = float(target.atomic.value.data)
+        return cls(processors, 4 * most, values, rate, bandwidth, launch, lone=False, atomic=atomic, ordered=ordered)
 
     def objection(self, producer: Extent, consumer: Extent, *, stored: bool) -> str | None:
         """The rule that forbids one kernel for both. ``stored``: others read what ``producer`` gives to ``consumer``."""
@@ -106,6 +142,20 @@ class CostModel:
         if a.reduced is None and b.reduced is None:
             return None if a.shape == b.shape else SHAPE
         return self._after(*((a, b) if a.reduced is not None else (b, a)))
+
+    def objection_of_updates(self, updates: Updates) -> str | None:
+        """The rule that forbids a kernel for ``updates``."""
+        if self.atomic is None:
+            return ATOMICS
+        if self.ordered and updates.adds_floats:
+            return ORDER
+        saved = self.launch * (SORTING if updates.sorted else 1)
+        if updates.sorted and self.atomic * updates.count / max(updates.elements, 1) > saved:
+            return CONTENTION
+        more = (
+            2 * updates.element_bytes * (updates.elements if updates.again else 0) - 2 * updates.element_bytes * updates.count
+        )
+        return TRAFFIC if more / self.bandwidth > saved else None
 
     def is_too_much_work(self, extent: Extent, traffic: int) -> bool:
         """Whether what ``extent`` repeats takes longer than a launch, and the ``traffic``, in bytes, of its kernel."""

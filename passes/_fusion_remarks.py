@@ -29,6 +29,9 @@ def explain(groups: Groups, found: Sequence[Sequence[Operation]]) -> None:
         if home.get(a, a) != place and (a, b) not in said:
             said.add((a, b))
             remark("fuse", rule, a, b)
+    for op in groups.ops:
+        if (rule := groups.exclusion(op)) is not None:
+            remark("fuse", rule, op)
     for members in found:
         for op in members:
             for producer, rule in _left_out(groups, op, set(members)):

@@ -101,12 +101,12 @@ def is_view(op: Any) -> bool:
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_samples_of_pytorch(name: str) -> None:
-    """Two calls of each dtype that are compiled, each on one of the engines in turn."""
+    """Two calls with float32, and one with each other dtype, that are compiled, each on one of the engines in turn."""
     engines, compiled = list(ENGINES), 0
     for op in (op for op in op_db if op.name == name):
         for dtype in (dtype for dtype in DTYPES[:: 3 if is_view(op) else 1] if op.supports_dtype(dtype, "cpu")):
             calls = [call for sample in samples(op, dtype, 6) for call in calls_of(sample) if call.name in COVERED]
-            limit = compiled + 2
+            limit = compiled + (2 if dtype is torch.float32 else 1)
             for call in calls[:8]:
                 compiled += compare(*module_of_call(call), engines=[engines[compiled % 3]]) if compiled < limit else 0
     assert compiled or name in NOT_AS_KERNELS
@@ -220,27 +220,28 @@ WRONG: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("bad", [4, -1, -5, 1 << 40])
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_indices(name: str, bad: int) -> None:
+def test_wrong_indices(name: str) -> None:
     """Where eager raises, the loops and all kernels do; where it counts from the end, they agree."""
-    x, good, wrong = tensor(4, 4), torch.tensor([0, 3, 1, 2, 0]), torch.tensor([0, bad, 1, 2, 0])
+    x, good = tensor(4, 4), torch.tensor([0, 3, 1, 2, 0])
     module, _, _ = group_of(WRONG[name], (x, good))
     kernels = {engine: kernels_for(module, TARGETS[engine]) for engine in ENGINES}
     assert run_passes(module, LINALG)["groups converted"]
-    runs = {name: partial(made.run, ENGINES[name], [x, wrong]) for name, made in kernels.items() if made is not None}
+    runs = {name: partial(made.run, ENGINES[name]) for name, made in kernels.items() if made is not None}
     assert len(runs) == len(ENGINES)
-    runs["loops"] = partial(run_main, module, [x, wrong])
-    try:
-        expected = WRONG[name](x, wrong)
-    except EAGER:
-        for run in runs.values():
-            with pytest.raises(BoundsError, match="out of range") as caught:
-                run()
-            assert isinstance(caught.value, IndexError) and isinstance(caught.value, RuntimeError)
-    else:
-        for run in runs.values():
-            equal(run()[0], expected)
+    runs["loops"] = partial(run_main, module)
+    for bad in (4, -1, -5, 1 << 40):
+        wrong = torch.tensor([0, bad, 1, 2, 0])
+        try:
+            expected = WRONG[name](x, wrong)
+        except EAGER:
+            for run in runs.values():
+                with pytest.raises(BoundsError, match="out of range") as caught:
+                    run([x, wrong])
+                assert isinstance(caught.value, IndexError) and isinstance(caught.value, RuntimeError)
+        else:
+            for run in runs.values():
+                equal(run([x, wrong])[0], expected)
 
 
 def test_lanes_that_do_not_count_assert_nothing() -> None:
@@ -280,7 +281,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (tensor(5, 3), torch.tensor([True, True, False, True, False])),
     ),
     "a mask to write": (lambda x, m: x.masked_scatter(m, x) * 2, (tensor(5), tensor(5) > 0)),
-    "many updates": (lambda x, i: x.index_add(0, i, x[i]) * 2, (tensor(9, 3), indices(9, 8))),
+    "many updates": (lambda x, i: x.index_copy(0, i, x[i]) * 2, (tensor(9, 3), indices(9, 8))),
     "many parts": (lambda x: torch.cat([x] * 9) * 2, (tensor(5),)),
     "a source without elements": (lambda x, i: x[i] * 2, (torch.empty(3, 0), indices(3, 4))),
 }

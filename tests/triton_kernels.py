@@ -328,6 +328,28 @@ def scattered(bins: Tensor, values: Tensor) -> list[Tensor]:
     return [torch.zeros(10).index_add(0, bins, values)]
 
 
+EXTREMES = """
+  %size = arith.constant 128 : index
+  %n = arith.constant 1000 : index
+  %none = arith.constant 0 : i64
+  %i = tile.program_id {axis = 0} : index
+  %start = arith.muli %i, %size : index
+  %mask = tile.mask %start, %n {dim = 0} : vector<128xi1>
+  %bins = tile.load %p[%start] strides [1], %mask, %none : !tile.ptr<i64> -> vector<128xi64>
+  %v = tile.load %q[%start] strides [1], %mask, %none : !tile.ptr<i64> -> vector<128xi64>
+  tile.atomic_max %v, %largest[%bins], %mask : vector<128xi64>, !tile.ptr<i64>
+  %w = tile.cast "trunci" %v : vector<128xi64> to vector<128xi32>
+  tile.atomic_min %w, %smallest[%bins], %mask : vector<128xi32>, !tile.ptr<i32>"""
+
+
+def extremes(bins: Tensor, values: Tensor) -> list[Tensor]:
+    largest, smallest = torch.zeros(10, dtype=torch.int64), torch.zeros(10, dtype=torch.int32)
+    return [
+        largest.scatter_reduce(0, bins, values, "amax"),
+        smallest.scatter_reduce(0, bins, values.int(), "amin"),
+    ]
+
+
 TOTALS = """
   %rows = arith.constant 16 : index
   %i = tile.program_id {axis = 0} : index
@@ -410,6 +432,22 @@ CASES = {
         lambda: [torch.arange(1000) * 7 % 10, random(1000)],
         lambda: [torch.zeros(10)],
         scattered,
+    ),
+    "atomic_extremes": Case(
+        kernel(
+            "extremes",
+            [8],
+            [
+                pointer("p", "i64", "read", 1000),
+                pointer("q", "i64", "read", 1000),
+                pointer("largest", "i64", "readwrite", 10),
+                pointer("smallest", "i32", "readwrite", 10),
+            ],
+            EXTREMES,
+        ),
+        lambda: [torch.arange(1000) * 7 % 10, (random(1000) * 1000).long()],
+        lambda: [torch.zeros(10, dtype=torch.int64), torch.zeros(10, dtype=torch.int32)],
+        extremes,
     ),
     "argmax": Case(
         kernel(

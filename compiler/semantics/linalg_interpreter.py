@@ -30,7 +30,10 @@ from fxc.errors import BoundsError, InputError
 from fxc.semantics.scalar_ops import scalar_op
 from fxc.semantics.values import torch_dtype
 
-OPS = (linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.DimOp, tensor.ConcatOp, UnrealizedConversionCastOp)
+OPS = (
+    linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.DimOp, tensor.ConcatOp, UnrealizedConversionCastOp,
+    tile.AccumulateOp,
+)  # fmt: skip
 """What ``run`` runs, besides ops on scalars."""
 
 
@@ -56,10 +59,24 @@ def run(op: Operation, surroundings: MutableMapping[SSAValue, Any]) -> torch.Ten
             return result.fill_(values[0].item())
         case tensor.ConcatOp():
             return result.copy_(torch.cat(list(values), op.dim.value.data))
+        case tile.AccumulateOp():
+            return result.copy_(_accumulated(op, *values))
         case linalg.GenericOp():
             return result.copy_(_generic(op, values, surroundings))
         case _:
             raise InputError(f"the linalg level has no {op.name}")
+
+
+def _accumulated(op: tile.AccumulateOp, updates: torch.Tensor, places: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    """``start`` with the updates whose places are not below 0."""
+    chosen, result = places >= 0, start.clone(memory_format=torch.contiguous_format)
+    if (outside := places[places >= start.numel()]).numel():
+        raise BoundsError(f"element {int(outside[0])} is updated, but there are {start.numel()}")
+    if op.kind.data == "add":
+        flat = result.view(-1).index_put_((places[chosen],), updates[chosen], accumulate=True)
+    else:
+        flat = result.view(-1).scatter_reduce_(0, places[chosen], updates[chosen], f"a{op.kind.data}")
+    return flat.view(start.shape)
 
 
 def _empty(type: TensorType, sizes: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -72,15 +72,25 @@ class Buffer:
         self.written[chosen] = True
         self.data[chosen] = values[mask]
 
-    def add(
-        self, offsets: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, op: Operation
+    def combine(
+        self,
+        kind: str,
+        offsets: torch.Tensor,
+        values: torch.Tensor,
+        mask: torch.Tensor,
+        programs: torch.Tensor,
+        op: Operation,
     ) -> None:
-        """Add to the elements of this number where ``mask`` is true; several lanes and programs may add to one."""
+        """Combine the elements of this number with values where ``mask`` is true, as ``kind`` says ("add", "max", "min");
+        several lanes and programs may meet one."""
         chosen, who = self._chosen(offsets, mask, programs, "added to", op)
         self._check(~self.written[chosen], chosen, "element {} is added to, but nothing wrote it", op)
         self._claim(chosen, who, op, atomic=True)
         self.writer[chosen] = torch.where(self.writer[chosen] == who, who, _SEVERAL)
-        self.data.index_put_((chosen,), values[mask], accumulate=True)
+        if kind == "add":
+            self.data.index_put_((chosen,), values[mask], accumulate=True)
+        else:
+            self.data.scatter_reduce_(0, chosen, values[mask], f"a{kind}")
 
     def _chosen(
         self, offsets: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, verb: str, op: Operation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from fxc.dialects import tile
 from fxc.dialects.diagnostics import place_of
 from fxc.dialects.syntax import op_text
+from fxc.dialects.tile.memory import ATOMICS
 from fxc.dialects.tile.types import element_of, shape_of
 from fxc.errors import BoundsError
 from fxc.semantics.philox import random_bits
@@ -180,12 +182,12 @@ def _load(run: Programs, op: tile.LoadOp | tile.GatherOp) -> list[Tensor]:
     return [torch.where(mask, value, _align(run.env[op.other], value.dim() - 1))]
 
 
-def _store(run: Programs, op: tile.StoreOp | tile.ScatterOp | tile.AtomicAddOp) -> list[Tensor]:
+def _store(run: Programs, op: tile.StoreOp | tile.ScatterOp | tile.AtomicOp) -> list[Tensor]:
     offsets, mask, programs = _lanes(run, op, op.value.type)
     buffer = run.launch.buffers[op.pointer]
     if buffer.access == "read":
         raise kernel_error(f"%{buffer.name} is only read, and this writes it", op)
-    write = buffer.add if isinstance(op, tile.AtomicAddOp) else buffer.write
+    write = partial(buffer.combine, op.KIND) if isinstance(op, tile.AtomicOp) else buffer.write
     write(offsets, run.expanded(run.env[op.value]), mask, programs, op)
     return []
 
@@ -289,5 +291,5 @@ RULES: Mapping[type[Operation], Callable[[Any, Any], Sequence[Tensor]]] = {
     tile.GatherOp: _load,
     tile.StoreOp: _store,
     tile.ScatterOp: _store,
-    tile.AtomicAddOp: _store,
+    **dict.fromkeys(ATOMICS.values(), _store),
 }

@@ -2,23 +2,24 @@
 
 A ``tile.kernel`` is a symbol; each of its programs loads blocks (static builtin vectors) through pointers, computes with
 ``arith``, ``math``, ``scf.for`` and ``scf.if``, and stores blocks. ``tile.last_program`` is what the last of them does for all.
-``tile.launch`` runs it on tensors. ``tile.iterate`` is a loop of as many steps as each lane says.
+``tile.launch`` runs it on tensors. ``tile.iterate`` is a loop of as many steps as each lane says. ``tile.accumulate`` stands
+between loops on tensors: it says where what they compute is added.
 
 What xDSL's ``arith`` and ``math`` have on scalars only, or not at all, is here: ``tile.compare`` (with the predicates of
 ``cmpi`` and ``cmpf``), ``tile.select``, ``tile.cast`` (``sitofp``, ``uitofp``, ``fptosi``, ``fptoui``, ``extsi``, ``extui``,
 ``trunci``) and ``tile.math`` (``erfc``, ...). All take scalars, too.
 
-Floats are IEEE's: nothing is reordered but within ``tile.reduce``, ``tile.scan`` and ``tile.atomic_add``; functions of
-``math`` are within 2 ulp; ``maximumf`` and ``minimumf`` give NaN where an operand is one, ``maxnumf`` and ``minnumf`` the
-other operand. ``divsi`` truncates, ``floordivsi`` floors; by 0 they give any number, and do not trap. ``fptosi`` of what does
-not fit gives any number. ``index`` has 64
-bits.
+Floats are IEEE's: nothing is reordered but within ``tile.reduce``, ``tile.scan``, ``tile.atomic_add`` and
+``tile.accumulate``; functions of ``math`` are within 2 ulp; ``maximumf`` and ``minimumf`` give NaN where an operand is one,
+``maxnumf`` and ``minnumf`` the other operand. ``divsi`` truncates, ``floordivsi`` floors; by 0 they give any number, and do
+not trap. ``fptosi`` of what does not fit gives any number. ``index`` has 64 bits.
 """
 
 from __future__ import annotations
 
 from xdsl.ir import Dialect
 
+from fxc.dialects.tile.accumulation import AccumulateOp
 from fxc.dialects.tile.blocks import (
     BroadcastOp,
     CastOp,
@@ -38,7 +39,7 @@ from fxc.dialects.tile.dot import DotOp
 from fxc.dialects.tile.iteration import IterateOp, NextOp
 from fxc.dialects.tile.kernel import KernelOp, LaunchOp, ProgramIdOp, ReturnOp
 from fxc.dialects.tile.last_program import LastProgramOp
-from fxc.dialects.tile.memory import AtomicAddOp, GatherOp, LoadOp, ScatterOp, StoreOp
+from fxc.dialects.tile.memory import AtomicAddOp, AtomicMaxOp, AtomicMinOp, AtomicOp, GatherOp, LoadOp, ScatterOp, StoreOp
 from fxc.dialects.tile.schedule import ScheduleAttr
 from fxc.dialects.tile.types import PtrType
 
@@ -73,13 +74,20 @@ Tile = Dialect(
         StoreOp,
         ScatterOp,
         AtomicAddOp,
+        AtomicMaxOp,
+        AtomicMinOp,
+        AccumulateOp,
     ],
     [PtrType, ScheduleAttr],
 )
 
 __all__ = [
+    "AccumulateOp",
     "AssertOp",
     "AtomicAddOp",
+    "AtomicMaxOp",
+    "AtomicMinOp",
+    "AtomicOp",
     "BroadcastOp",
     "CastOp",
     "CompareOp",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IndexType, IntegerType, i1, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IndexType, IntegerType, i1, i32, i64
 from xdsl.dialects.utils import (
     get_dynamic_index_list,
     parse_dynamic_index_list_without_types,
@@ -28,6 +29,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.own_rules import local
 from fxc.dialects.syntax import type_text
 from fxc.dialects.tile.types import PtrType, TileOp, check_block, check_type, integers, is_float, shape_of, with_element
 
@@ -174,6 +176,7 @@ class LoadOp(_Strided):
         properties = {"static_strides": integers(static)}
         return cls.build(operands=[pointer, base, dynamic, *optional], properties=properties, result_types=[type])
 
+    @local
     def verify_(self) -> None:
         _check_access(self, self.result.type, self.mask, self.other, reads=True)
 
@@ -227,6 +230,7 @@ class GatherOp(_Indexed):
         optional = [[] if value is None else [value] for value in (mask, other)]
         return cls.build(operands=[pointer, offsets, *optional], result_types=[type])
 
+    @local
     def verify_(self) -> None:
         _check_access(self, self.result.type, self.mask, self.other, reads=True)
 
@@ -278,6 +282,7 @@ class StoreOp(_Strided):
         operands = [value, pointer, base, dynamic, [] if mask is None else [mask]]
         return cls.build(operands=operands, properties={"static_strides": integers(static)})
 
+    @local
     def verify_(self) -> None:
         _check_access(self, self.value.type, self.mask)
 
@@ -321,6 +326,7 @@ class _IndexedStore(_Indexed):
     def of(cls, value: SSAValue, pointer: SSAValue, offsets: SSAValue, mask: SSAValue | None = None):
         return cls.build(operands=[value, pointer, offsets, [] if mask is None else [mask]])
 
+    @local
     def verify_(self) -> None:
         _check_access(self, self.value.type, self.mask)
 
@@ -357,14 +363,51 @@ class ScatterOp(_IndexedStore):
     traits = traits_def(MemoryWriteEffect())
 
 
+class AtomicOp(_IndexedStore):
+    """``name %v, %p[%offsets], %mask : vector<16xf32>, !tile.ptr<f32>``: combines each lane with its element, in any order."""
+
+    KIND: ClassVar[str]
+    """How, as ``tile.reduce`` says it."""
+
+
 @irdl_op_definition
-class AtomicAddOp(_IndexedStore):
+class AtomicAddOp(AtomicOp):
     """``tile.atomic_add %v, %p[%offsets], %mask : vector<16xf32>, !tile.ptr<f32>``: adds to each element, in any order."""
 
     name = "tile.atomic_add"
+    KIND: ClassVar = "add"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def verify_(self) -> None:
         super().verify_()
         if not is_float(self.value.type) and self.value.type == with_element(self.value.type, i1):
             raise VerifyException("tile.atomic_add: booleans are not added")
+
+
+class _AtomicExtremeOp(AtomicOp):
+    def verify_(self) -> None:
+        super().verify_()
+        if self.value.type not in (with_element(self.value.type, i32), with_element(self.value.type, i64)):
+            raise VerifyException(f"{self.name}: i32 or i64 are compared in memory, as signed numbers, not {self.value.type}")
+
+
+@irdl_op_definition
+class AtomicMaxOp(_AtomicExtremeOp):
+    """``tile.atomic_max %v, %p[%offsets], %mask : vector<16xi32>, !tile.ptr<i32>``: the larger one, of signed numbers."""
+
+    name = "tile.atomic_max"
+    KIND: ClassVar = "max"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class AtomicMinOp(_AtomicExtremeOp):
+    """``tile.atomic_min %v, %p[%offsets], %mask : vector<16xi32>, !tile.ptr<i32>``: the smaller one, of signed numbers."""
+
+    name = "tile.atomic_min"
+    KIND: ClassVar = "min"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+ATOMICS: Mapping[str, type[AtomicOp]] = MappingProxyType({op.KIND: op for op in (AtomicAddOp, AtomicMaxOp, AtomicMinOp)})
+"""What combines in memory, by its kind."""

@@ -45,6 +45,14 @@ CONVOLUTIONS = frozenset(
 )  # fmt: skip
 """Convolutions of ``input`` with ``weight`` and ``bias``; that with an argument ``transposed``, where it is false."""
 
+CONTRACTIONS = frozenset(
+    {
+        "mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "mv", "addmv", "dot", "conv1d", "conv2d", "conv3d", "convolution",
+        "_convolution", "cudnn_convolution", "miopen_convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    }
+)  # fmt: skip
+"""Products of matrices, and convolutions: names in ``aten``, of any overload."""
+
 STATISTICS = frozenset(
     {
         "aten.softmax.int", "aten._softmax.default", "aten.log_softmax.int", "aten._log_softmax.default",
@@ -73,6 +81,11 @@ GATHERS: Mapping[str, str] = MappingProxyType({
     "aten.index.Tensor": "self", "aten._unsafe_index.Tensor": "self", "aten.embedding.default": "weight",
 })  # fmt: skip
 """Operators that read a tensor at places that others say -> the argument that it is."""
+
+SORTED_UPDATES = frozenset(
+    ["aten.index_put.default", "aten._unsafe_index_put.default", "aten.embedding_dense_backward.default"]
+)
+"""Operators that add, and of which PyTorch sorts the updates on a GPU; others add in memory."""
 
 COSTLY: Mapping[str, int] = MappingProxyType(
     {name: 4 for name in ("div", "true_divide", "sqrt", "rsqrt", "reciprocal", "remainder", "fmod", "floor_divide")}
@@ -152,6 +165,11 @@ def gathered_argument(op: Operation) -> str | None:
     return GATHERS.get(_operator(op))
 
 
+def sorts_updates(op: Operation) -> bool:
+    """Whether PyTorch, on a GPU, sorts the updates that ``op`` adds."""
+    return _operator(op) in SORTED_UPDATES
+
+
 def operations(op: Operation) -> int:
     """How many additions an element of the pointwise ``op`` takes about as long as."""
     return COSTLY.get(_operator(op).split(".")[1], 1)
@@ -173,6 +191,12 @@ def uses_given_statistics(op: Operation) -> bool:
 
 def is_convolution(op: Operation) -> bool:
     return _operator(op) in CONVOLUTIONS
+
+
+def is_contraction(op: Operation) -> bool:
+    """Whether ``op`` multiplies two tensors and adds up along dimensions that both have, in any overload."""
+    namespace, _, name = _operator(op).partition(".")
+    return namespace == "aten" and name.partition(".")[0] in CONTRACTIONS
 
 
 def is_size_query(op: Operation) -> bool:

@@ -36,9 +36,10 @@ class SetTargetPass(ModulePass):
     name = "set-target"
 
     to: str = "cpu"
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         preset(self.to)  # an unknown one is an error of the pipeline, before anything runs
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        set_target(op, preset(self.to))
+        set_target(op, preset(self.to), deterministic=self.deterministic)

@@ -5,7 +5,8 @@ Guarantees: each such group is gone: there is a ``tile.kernel`` in the module fo
             program of the one before, and a ``tile.launch`` of each in the place of the group. Loops that go through memory
             in even steps are one loop, and loops are in the order of memory. What a kernel combines stays in it. What lies at
             a place that a body computes is loaded from another base where the place is the same for all lanes, else gathered,
-            and in both cases not read where ``scf.if`` says so. Other loads and stores of full vectors have no mask. A size
+            and in both cases not read where ``scf.if`` says so. A ``tile.accumulate`` is done in memory
+            that is filled before, by all lanes in any order. Other loads and stores of full vectors have no mask. A size
             that is not known is a scalar of the kernel, of which its grid is made; the launch asks an argument for it. A
             kernel has the schedule, those of its last program in ``last``, and the names of what the group computes in
             ``tile.source``.
@@ -62,12 +63,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attribute_numbers import AttributeNumbers
 from fxc.dialects.diagnostics import OpPassFailedException
-from fxc.dialects.fusion import GroupOp
+from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType, ScheduleAttr
 from fxc.dialects.tile.kernel import DIVISIBLE, SIZE
-from fxc.passes._attribute_numbers import AttributeNumbers
 from fxc.passes._statistics import count
 from fxc.passes.lowering._outlines import Outline
 from fxc.passes.lowering._tile.kernels import Pieces, Step, make_kernel
@@ -87,7 +88,7 @@ class TilePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         tiling, on_gpu, likely = Tiling(_fresh_names(op)), isinstance(target_of(op), GpuAttr), facts_of(op, "hint")
-        for group in [inner for inner in op.walk() if isinstance(inner, GroupOp) and SCHEDULE in inner.attributes]:
+        for group in [group for group in groups_of(op) if SCHEDULE in group.attributes]:
             for kernel in tiling.tile(group):
                 if on_gpu:
                     align(kernel, likely)
@@ -200,6 +201,12 @@ def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -
         if missing := [other for other in read if other not in order[:place]]:
             raise OpPassFailedException(f"{SCHEDULE} has stage {number} before stage {missing[0]}, which it reads", group)
     for schedule in schedules:
+        numbers = schedule.numbers()
+        if alone := [n for n in numbers if stages[n].sink is not None and n - 1 not in numbers[: numbers.index(n)]]:
+            message = (
+                f"{SCHEDULE} has the places of updates, stage {alone[0]}, without the updates before, stage {alone[0] - 1}"
+            )
+            raise OpPassFailedException(message, group)
         if not are_apart([stages[number] for number in schedule.numbers()]):
             message = f"{SCHEDULE} has stages in one kernel that read others of other rows: {schedule}"
             raise OpPassFailedException(message, group)
@@ -207,5 +214,5 @@ def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -
 
 def _read_elsewhere(stages: Sequence[Stage]) -> set[SSAValue]:
     """The results of ``stages`` that others than they read."""
-    inside = {stage.op for stage in stages}
+    inside = {op for stage in stages for op in (stage.op, stage.sink)}
     return {stage.result for stage in stages if any(use.operation not in inside for use in stage.result.uses)}

@@ -1,4 +1,4 @@
-"""``tile.atomic_add``: sums in memory that lanes, programs and threads share."""
+"""``tile.atomic_add`` and its like: what is combined in memory that lanes, programs and threads share."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from fxc.backends.cpu.builder import Builder, i64
 from fxc.backends.cpu.conversions import extend, truncate
 from fxc.backends.cpu.memory_access import byte_count
 from fxc.backends.cpu.types import I1, I16, I64, Value
-from fxc.dialects.tile import AtomicAddOp
+from fxc.dialects.tile import AtomicOp
 
 
-def atomic_add(b: Builder, op: AtomicAddOp, value: Value, pointer: Value, offsets: Value, *more: Value) -> None:
+def atomic(b: Builder, op: AtomicOp, value: Value, pointer: Value, offsets: Value, *more: Value) -> None:
     """Lane by lane, in a loop."""
     lanes = value.type.lanes
     if lanes is None:
-        return _add_one(b, value, pointer, offsets, more[0] if more else None)
+        return _one(b, op, value, pointer, offsets, more[0] if more else None)
     start, head, body, done = b.current, b.name("lane"), b.name("add"), b.name("added")
     b.branch(head)
     b.label(head)
@@ -21,14 +21,14 @@ def atomic_add(b: Builder, op: AtomicAddOp, value: Value, pointer: Value, offset
     b.branch_if(b.compare("slt", lane, i64(lanes)), body, done)
     b.label(body)
     mask = b.extract(more[0], lane) if more else None
-    _add_one(b, b.extract(value, lane), pointer, b.extract(offsets, lane), mask)
+    _one(b, op, b.extract(value, lane), pointer, b.extract(offsets, lane), mask)
     b.close_phi(position, b.add(lane, i64(1)), b.current)
     b.branch(head)
     b.label(done)
     return None
 
 
-def _add_one(b: Builder, value: Value, pointer: Value, offset: Value, mask: Value | None) -> None:
+def _one(b: Builder, op: AtomicOp, value: Value, pointer: Value, offset: Value, mask: Value | None) -> None:
     if mask is not None:
         add, skipped = b.name("add"), b.name("skip")
         b.branch_if(mask, add, skipped)
@@ -37,7 +37,7 @@ def _add_one(b: Builder, value: Value, pointer: Value, offset: Value, mask: Valu
     if value.type.element in ("half", "bfloat"):
         _add_half(b, value, address)
     else:
-        kind = "fadd" if value.type.is_float else "add"
+        kind = "fadd" if value.type.is_float else op.KIND
         b.emit(value.type, f"atomicrmw {kind} {address}, {value} monotonic, align {byte_count(value.type)}")
     if mask is not None:
         b.branch(skipped)

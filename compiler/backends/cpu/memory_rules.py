@@ -12,13 +12,14 @@ from types import MappingProxyType
 from xdsl.ir import SSAValue
 
 from fxc.backends.cpu.arith_rules import Rule
-from fxc.backends.cpu.atomic_rules import atomic_add
+from fxc.backends.cpu.atomic_rules import atomic
 from fxc.backends.cpu.block_rules import places
 from fxc.backends.cpu.builder import Builder, constant, i64
 from fxc.backends.cpu.lanes import join, numbers, permute, pick, pieces, stretch
 from fxc.backends.cpu.memory_access import from_memory, gather, load_one, load_run, scatter, store_one, store_run, to_memory
 from fxc.backends.cpu.types import I1, I64, Type, Value, llvm_type, shape_of, storage
 from fxc.dialects.tile import GatherOp, LoadOp, ScatterOp, StoreOp
+from fxc.dialects.tile.memory import ATOMICS
 
 _SHORTEST_RUN = 4
 """Below this many neighbours, loading lane by lane is no worse."""
@@ -191,7 +192,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "tile.store": _store,
         "tile.gather": _tile_gather,
         "tile.scatter": _tile_scatter,
-        "tile.atomic_add": atomic_add,
+        **{op.name: atomic for op in ATOMICS.values()},
     }
 )
 """Op name -> rule."""

@@ -10,9 +10,10 @@ from xdsl.ir import Operation, SSAValue
 
 from fxc.backends.triton.spelling import bits, block_shape, element_type
 from fxc.backends.triton.writer import Writer, refusal
-from fxc.dialects.tile import AssertOp, AtomicAddOp, GatherOp, IotaOp, LoadOp, MaskOp, ScatterOp, StoreOp
+from fxc.dialects.tile import AssertOp, AtomicOp, GatherOp, IotaOp, LoadOp, MaskOp, ScatterOp, StoreOp
+from fxc.dialects.tile.memory import ATOMICS
 
-STORES = (StoreOp, ScatterOp, AtomicAddOp)
+STORES = (StoreOp, ScatterOp, *ATOMICS.values())
 _WRITTEN = frozenset([AssertOp, IotaOp, MaskOp, LoadOp, GatherOp, *STORES])
 
 
@@ -40,8 +41,8 @@ def write_memory(writer: Writer, op: Operation) -> bool:
             values = [_address(writer, op), writer.typed(op.value), *_masked(writer, op.mask)]
             writer.line(f"tl.store({', '.join(values)})")
             writer.unseen.add(op.pointer)
-        case AtomicAddOp():
-            _atomic_add(writer, op)
+        case AtomicOp():
+            _atomic(writer, op)
         case _:
             return False
     return True
@@ -72,7 +73,7 @@ def _masked(writer: Writer, mask: SSAValue | None, other: SSAValue | None = None
     return [f"{name}={writer.text(value)}" for name, value in values.items() if value is not None]
 
 
-def _address(writer: Writer, op: LoadOp | StoreOp | GatherOp | ScatterOp | AtomicAddOp) -> str:
+def _address(writer: Writer, op: LoadOp | StoreOp | GatherOp | ScatterOp | AtomicOp) -> str:
     """The pointers of all lanes: pointer, base and the steps along each dimension, as a sum."""
     pointer = writer.names[op.pointer]
     if not isinstance(op, (LoadOp, StoreOp)):
@@ -117,10 +118,10 @@ def _wait_for_stores(writer: Writer, pointer: SSAValue) -> None:
         writer.unseen.clear()
 
 
-def _atomic_add(writer: Writer, op: AtomicAddOp) -> None:
+def _atomic(writer: Writer, op: AtomicOp) -> None:
     element = element_type(op.value.type)
     if isinstance(element, IntegerType) and bits(element) < 32:
         raise refusal(op, f"no GPU adds {element} atomically", "add into i32")
     values = [_address(writer, op), writer.typed(op.value), *_masked(writer, op.mask), 'sem="relaxed"']
-    writer.line(f"tl.atomic_add({', '.join(values)})")
+    writer.line(f"tl.atomic_{op.KIND}({', '.join(values)})")
     writer.unseen.add(op.pointer)

@@ -22,11 +22,14 @@ def namespace(programs: torch.Tensor, grid: Sequence[int]) -> dict[str, Any]:
     tl = SimpleNamespace(
         **DTYPES,
         **_FUNCTIONS,
-        **{name: getattr(memory, name) for name in ("program_id", "load", "store", "atomic_add")},
+        **{name: getattr(memory, name) for name in _MEMORY},
         PropagateNan=SimpleNamespace(ALL=_ALL, NONE=_NONE),
     )
     triton = SimpleNamespace(jit=lambda function: function)
     return {"tl": tl, "triton": triton, "libdevice": SimpleNamespace(**_LIBDEVICE), "range": _range}
+
+
+_MEMORY = ("program_id", "load", "store", "atomic_add", "atomic_max", "atomic_min")
 
 
 class _MemoryFunctions:
@@ -65,6 +68,12 @@ class _MemoryFunctions:
         before = pointer.memory.count(pointer.data, active, owners)
         self.last = before == torch.Size(self.grid).numel() - 1
         return Block(before, DTYPES["int32"])
+
+    def atomic_max(self, pointer: Block, value: Block, mask: Block | None = None, sem: str = "") -> None:
+        self._write("maximise", pointer, value, mask)
+
+    def atomic_min(self, pointer: Block, value: Block, mask: Block | None = None, sem: str = "") -> None:
+        self._write("minimise", pointer, value, mask)
 
     def _write(self, how: str, pointer: Block, value: Block | int, mask: Block | None) -> None:
         pointer, active, owners = self._lanes(pointer, mask)

@@ -45,10 +45,27 @@ class Memory:
 
     def add(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, values: torch.Tensor) -> None:
         """Add, each lane on its own."""
+        self._combine(offsets, active, programs, values, None)
+
+    def maximise(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, values: torch.Tensor) -> None:
+        """Keep the larger one, each lane on its own."""
+        self._combine(offsets, active, programs, values, "amax")
+
+    def minimise(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, values: torch.Tensor) -> None:
+        """Keep the smaller one, each lane on its own."""
+        self._combine(offsets, active, programs, values, "amin")
+
+    def _combine(
+        self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, values: torch.Tensor, extreme: str | None
+    ) -> None:
+        """Keep the ``extreme``, "amax" or "amin", else the sum."""
         self._check_write(offsets, active, programs)
         places, numbers = _taken(active, offsets, values)
         self._remember(places)
-        self.flat.index_add_(0, places, numbers)
+        if extreme is None:
+            self.flat.index_add_(0, places, numbers)
+        else:
+            self.flat.scatter_reduce_(0, places.long(), numbers, extreme)
 
     def count(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor) -> torch.Tensor:
         """Add 1 to the same element for each program, one after another. Gives what each of them found."""

@@ -95,15 +95,15 @@ func.func @scatter(%x: tensor<2x5xf32>, %i: tensor<2x1xi64>, %y: tensor<2x1xf32>
 
 // -----
 
-/// Updates that are too many for that, a mask as an index, and a tensor without elements stay.
+/// Updates that replace and are too many for that, a mask as an index, and a tensor without elements stay.
 // CHECK-LABEL: func.func @many
-// CHECK:           torch.aten.index_add
+// CHECK:           torch.aten.index_copy
 // CHECK:           torch.aten.index.Tensor
 // CHECK:           torch.aten.index_select
 // CHECK-NOT:       linalg
 func.func @many(%x: tensor<9xf32>, %i: tensor<8xi64>, %y: tensor<8xf32>, %m: tensor<9xi1>, %z: tensor<3x0xf32>) {
   %s = fusion.group ({
-    %a = torch.aten.index_add.default(%x, 0, %i, %y) : (tensor<9xf32>, tensor<8xi64>, tensor<8xf32>) -> tensor<9xf32>
+    %a = torch.aten.index_copy.default(%x, 0, %i, %y) : (tensor<9xf32>, tensor<8xi64>, tensor<8xf32>) -> tensor<9xf32>
     fusion.yield %a : tensor<9xf32>
   }) -> tensor<9xf32>
   %t = fusion.group ({

@@ -84,3 +84,19 @@ func.func @last(%x: tensor<4x8xf32>) {
   }) {tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 4, unroll = 1, block = 8, program = "last">]} -> tensor<4x8xf32>
   fx.output(%s) : (tensor<4x8xf32>) -> ()
 }
+
+// -----
+
+/// Updates and their places are made by one kernel.
+func.func @updates(%z: tensor<9xf32>, %i: tensor<20xi64>, %y: tensor<20xf32>) {
+  // expected-error@+1 {{tile.schedule has the places of updates, stage 1, without the updates before, stage 0}}
+  %s = fusion.group ({
+    %x = torch.aten.zeros_like.default(%z) : (tensor<9xf32>) -> tensor<9xf32>
+    %m = torch.aten.index_add.default(%x, 0, %i, %y) : (tensor<9xf32>, tensor<20xi64>, tensor<20xf32>) -> tensor<9xf32>
+    fusion.yield %m : tensor<9xf32>
+  }) {tile.schedule = [
+    #tile.schedule<"elementwise", stages = [0], lanes = 4, unroll = 1, block = 8>,
+    #tile.schedule<"elementwise", stages = [1], lanes = 4, unroll = 1, block = 8>
+  ]} -> tensor<9xf32>
+  fx.output(%s) : (tensor<9xf32>) -> ()
+}

@@ -8,7 +8,7 @@ expressions over the loops, so views cost nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import AffineMapAttr, TensorType, i64
@@ -19,18 +19,32 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from fxc.dialects.effects import is_pure
 from fxc.dialects.fusion import YieldOp
+from fxc.dialects.tile import AccumulateOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import device, dtype_name, layout, sizes, strides, tensor_type
+from fxc.passes.lowering._linalg.accumulating import (
+    COMBINED,
+    accumulation_of,
+    combined_dtype,
+    decoded,
+    encoded,
+    kind_of,
+    start_of,
+)
 from fxc.passes.lowering._linalg.places import Places
 from fxc.passes.lowering._linalg.reductions import SUM, dimensions, keeps_dimensions
 from fxc.passes.lowering._linalg.rules import (
+    Accumulation,
+    Constant,
+    Conversion,
     Index,
     Placed,
     Read,
     Reduction,
     Rule,
     Steps,
+    View,
     dtype_of,
     python_arguments,
     result_dtype,
@@ -61,7 +75,7 @@ class Generics:
         self.wholes = dict[SSAValue, SSAValue]()
         """The tensor that is put together of pieces: nothing in the group reads it."""
         self.totals = dict[SSAValue, SSAValue]()
-        """What was combined for the result of a reduction."""
+        """What was combined for the result of a reduction or of an accumulation."""
 
     def convert(self) -> Block:
         """The body of linalg ops. Uncovered where an op, a type or an argument has no rule."""
@@ -90,6 +104,8 @@ class Generics:
             self._concatenate(op)
         elif isinstance(rule := rule_of(op), Reduction):
             self._reduce(op, rule)
+        elif isinstance(rule, Accumulation):
+            self._accumulate(op, rule)
         for result in op.results:
             if result in wanted and result not in self.tensors and result not in self.wholes:
                 self.tensors[result] = self._materialize(result, result.type)
@@ -161,6 +177,31 @@ class Generics:
         total = Scalar(body.block, body.block.insert_arg(machine_type(dtype), len(body.block.args)), dtype)
         return body.generic(rule.combine(total, element).value, filled, kept)
 
+    def _accumulate(self, op: TorchOp, rule: Accumulation) -> None:
+        """Make the tensor of all updates combined: they and their places are loops of their own."""
+        [result], kind, dtype, shape = op.results, kind_of(op), combined_dtype(op), rule.shape(op)
+        assert isinstance(result.type, TensorType)
+        place = device(result.type)
+
+        def loops(dtype: str, element: Callable[[Body], Scalar]) -> SSAValue:
+            body, type = Body(self, shape), tensor_type(dtype, shape, None, place)
+            value = element(body).to(dtype).value
+            empty = self.add(tensor.EmptyOp([], type))
+            body.block.insert_arg(type.element_type, len(body.block.args))
+            return body.generic(value, empty, range(len(shape)))
+
+        scale = python_arguments(op).get("alpha", 1)
+        updates = loops(dtype, lambda body: encoded(op, body.element(*rule.update(op, body.loops))) * scale)
+        places = loops("int64", lambda body: body.made(rule.place(op, body.loops, body.places)))
+        type = tensor_type(dtype, shape_of(result), None, place)
+        start = constant(self.target, start_of(op), dtype).value
+        filled = self.add(linalg.FillOp([start], [self.add(tensor.EmptyOp([], type))], [type]))
+        made = self.add(AccumulateOp.of(kind, updates, places, filled))
+        made.name_hint = result.name_hint
+        self.totals[result] = made
+        if type == result.type and old_of(op, self.is_outside) is None:
+            self.tensors[result] = made
+
     def _number(self, source: SSAValue, dims: Sequence[int]) -> int:
         return math.prod(shape_of(source)[dim] for dim in dims)
 
@@ -172,6 +213,13 @@ class Generics:
         total = body.load(self.totals[op.results[0]], index)
         if rule.finish is not None:
             total = rule.finish(op, total, self._number(source, dims))
+        return total.to(computation_dtype(result_dtype(op)))
+
+    def accumulated(self, op: TorchOp, index: Index, old: Sequence[Scalar], body: Body) -> Scalar:
+        """The result of an accumulation at ``index``: what was combined, and at most one element that was there before."""
+        total = decoded(op, body.load(self.totals[op.results[0]], index))
+        for element in old:
+            total = COMBINED[kind_of(op)].combine(total, element.to(total.dtype))
         return total.to(computation_dtype(result_dtype(op)))
 
 
@@ -221,7 +269,9 @@ class Body:
             return None
         assert isinstance(value, OpResult) and isinstance(value.op, TorchOp)
         rule = rule_of(value.op)
-        if value in self.generics.tensors and (isinstance(rule, (Reduction, Placed)) or self._is_own_place(value, index)):
+        if value in self.generics.tensors and (
+            isinstance(rule, (Reduction, Placed, Accumulation)) or self._is_own_place(value, index)
+        ):
             return None
         return value.op, rule, value.index
 
@@ -239,6 +289,10 @@ class Body:
             return self._advance(key, rule.steps(op, index, result, self.places))
         if isinstance(rule, Reduction):
             return []
+        if isinstance(rule, Accumulation):
+            old = old_of(op, self.generics.is_outside)
+            self.reads[key] = [] if old is None else [Key((old, index))]
+            return self.reads[key]
         self.reads[key] = reads = [Key(read) for read in rule.reads(op, index, result)]
         return reads
 
@@ -254,6 +308,15 @@ class Body:
         self.begun[key] = steps, reads
         return reads
 
+    def made(self, steps: Steps) -> Scalar:
+        """What ``steps`` make of the elements that they ask for."""
+        try:
+            reads = next(steps)
+            while True:
+                reads = steps.send([self.element(*read) for read in reads])
+        except StopIteration as made:
+            return made.value
+
     def _written(self, key: Read) -> Scalar:
         (value, index), found = key, self._rule(*key)
         if found is None:
@@ -261,6 +324,8 @@ class Body:
         op, rule, _ = found
         if isinstance(rule, Reduction):
             return self.generics.total(op, rule, index, self)
+        if isinstance(rule, Accumulation):
+            return self.generics.accumulated(op, index, [self.elements[read] for read in self.reads[key]], self)
         assert not isinstance(rule, Placed)
         made = rule.emit(op, [self.elements[read] for read in self.reads[key]], self.block)
         if isinstance(made.value, OpResult) and made.value.name_hint is None:
@@ -321,7 +386,20 @@ class Body:
 def rule_of(op: TorchOp) -> Rule:
     if op.operator not in RULES:
         raise Uncovered(op.operator)
-    return RULES[op.operator]
+    return accumulation_of(op) or RULES[op.operator]
+
+
+def old_of(op: TorchOp, is_outside: Callable[[SSAValue], bool]) -> SSAValue | None:
+    """What the updates of ``op`` are combined with in the end; None where that changes nothing. ``is_outside``: whether it is
+    not known what a value is made of."""
+    x = source = python_arguments(op).get("self")
+    while source is not None and kind_of(op) == "add" and not is_outside(source):
+        assert isinstance(source, OpResult) and isinstance(source.op, TorchOp)
+        rule = rule_of(source.op)
+        if isinstance(rule, Constant) and python_arguments(source.op).get("fill_value", rule.number) == 0:
+            return None
+        source = tensors(source.op)[0] if isinstance(rule, (View, Conversion)) else None
+    return x
 
 
 def has_rule(op: Operation) -> bool:

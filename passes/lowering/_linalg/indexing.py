@@ -7,7 +7,7 @@ fails where an index lies outside, and reads nothing there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from types import MappingProxyType
 
 from xdsl.ir import SSAValue
@@ -19,13 +19,14 @@ from fxc.passes.lowering._linalg.rules import (
     Index,
     Making,
     Placed,
+    Read,
     Steps,
     broadcast_index,
     dtype_of,
     python_arguments,
     shape_of,
 )
-from fxc.passes.lowering._linalg.scalars import INTEGERS, Uncovered, where
+from fxc.passes.lowering._linalg.scalars import INTEGERS, Scalar, Uncovered, where
 from fxc.passes.lowering._linalg.views import ZERO, reshaped
 
 
@@ -148,20 +149,28 @@ def first_dimension(dims: Sequence[int]) -> int:
     return dims[0] if list(dims) == list(range(dims[0], dims[-1] + 1)) else 0
 
 
-def index_tensor(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def indexed_place(
+    op: TorchOp, index: Index, real: Scalar | None, places: Places
+) -> Generator[Sequence[Read], Sequence[Scalar], Index]:
+    """The place in the argument ``self`` that ``indices`` say for the place ``index`` of what they read; ``real``: whether
+    that is within its tensor."""
     arguments = python_arguments(op)
-    real = places.within(index, shape_of(op.results[0]))
     x, wanted = arguments["self"], index_tensors(op, arguments["self"], arguments["indices"])
     check_source(x)
     rank, start = len(broadcast_shape(list(wanted.values()))), first_dimension(list(wanted))
     own, rest = index[start : start + rank], iter((*index[:start], *index[start + rank :]))
     numbers = yield [(value, broadcast_index(value, own)) for value in wanted.values()]
     found = dict(zip(wanted, numbers, strict=True))
-    place = tuple(
+    return tuple(
         places.checked(found[dim], size, op.operator, real, wraps=True) if dim in found else next(rest)
         for dim, size in enumerate(shape_of(x))
     )
-    [element] = yield [(x, place)]
+
+
+def index_tensor(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+    real = places.within(index, shape_of(op.results[0]))
+    place = yield from indexed_place(op, index, real, places)
+    [element] = yield [(python_arguments(op)["self"], place)]
     return element
 
 

@@ -146,8 +146,21 @@ class Placed:
     steps: Making
 
 
+@dataclass(frozen=True)
+class Accumulation:
+    """Updates meet the elements that indices say, where they are combined in any order, and with what ``self`` has there.
+
+    ``shape``: of the updates. ``update``: what an update is read from, and where. ``place``: the number of the element that it
+    meets, row by row; below 0 where that is none.
+    """
+
+    shape: Callable[[TorchOp], tuple[int, ...]]
+    update: Callable[[TorchOp, Index], Read]
+    place: Callable[[TorchOp, Index, Places], Steps]
+
+
 Elementwise: TypeAlias = Pointwise | Conversion | Constant | View
-Rule: TypeAlias = Elementwise | Placed | Reduction
+Rule: TypeAlias = Elementwise | Placed | Reduction | Accumulation
 
 
 def tensors(op: TorchOp) -> list[SSAValue]:

@@ -84,7 +84,8 @@ def at_any_size(source: Block, convert: Callable[[Block], Block], symbols: Symbo
 
 def is_symbolic(block: Block) -> bool:
     """Whether tensors in ``block`` have sizes or strides that are not static."""
-    return any(not _is_static(value.type) for op in block.ops for value in (*op.operands, *op.results))
+    types = {id(value.type): value.type for op in block.ops for value in (*op._operands, *op.results)}  # most are interned
+    return not all(map(_is_static, types.values()))
 
 
 def _is_static(type: Attribute) -> bool:

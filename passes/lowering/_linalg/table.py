@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from fxc.passes.lowering._linalg import (
+    accumulating,
     activations,
     arithmetic,
     assembling,
@@ -45,6 +46,7 @@ _OWN: Mapping[str, Rule] = MappingProxyType(
         **views.TABLE,
         **assembling.TABLE,
         **indexing.TABLE,
+        **accumulating.TABLE,
         **updating.TABLE,
         **reductions.SOURCES,
         **reductions.TABLE,
@@ -52,7 +54,7 @@ _OWN: Mapping[str, Rule] = MappingProxyType(
 )
 
 RULES: Mapping[str, Rule] = MappingProxyType({**_OWN, **{alias: _OWN[name] for alias, name in ALIASES.items()}})
-"""Operator overload (``aten.add.Tensor``) -> its rule."""
+"""Operator overload (``aten.add.Tensor``) -> its rule; of two for scatters, that for few updates."""
 
 CONCATENATIONS = frozenset(["aten.cat.default", "aten.concat.default", "aten.concatenate.default"])
 """Operators that put tensors behind each other."""

@@ -1,7 +1,7 @@
 """Scatters of few elements: each element of the result looks for the updates that meet it, in their order.
 
 That needs no order among programs, adds up in the order in which PyTorch does on a CPU, and lets the result be computed with,
-like that of any operator. What it costs grows with the updates: those of many stay calls of the library.
+like that of any operator. What it costs grows with the updates: ``accumulating`` has rules for sums of many.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def scatter(update: Update) -> Making:
     def steps(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
         arguments = python_arguments(op)
         x, numbers, source = arguments["self"], arguments["index"], arguments.get("src")
-        dim = _dimension(x, arguments["dim"])
+        dim = scattered_dimension(op)
         limits = shape_of(numbers)
-        count = _few(limits[dim])
+        _check_few(op)
+        count = limits[dim]
         at = [with_place(index, dim, AffineExpr.constant(number), len(index)) for number in range(count)]
         if 0 in limits:
             [element] = yield [(x, index)]
@@ -86,8 +87,9 @@ def index_update(update: Update, *, wraps: bool) -> Making:
         arguments = python_arguments(op)
         real = places.within(index, shape_of(op.results[0]))
         x, numbers, source = arguments["self"], arguments["index"], arguments.get("source", arguments.get("value"))
-        dim = _dimension(x, arguments["dim"])
-        count = _few(math.prod(shape_of(numbers)))
+        dim = dimension(x, arguments["dim"])
+        _check_few(op)
+        count = math.prod(shape_of(numbers))
         at = [with_place(index, dim, AffineExpr.constant(number), len(index)) for number in range(count)]
         [element, *found] = yield [(x, index), *((numbers, along(numbers, len(index), dim, place)) for place in at)]
         if not isinstance(source, SSAValue):
@@ -111,7 +113,7 @@ def index_put(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
     wanted = index_tensors(op, x, arguments["indices"])
     check_source(x)
     shape, start = broadcast_shape(list(wanted.values())), first_dimension(list(wanted))
-    _few(math.prod(shape))
+    _check_few(op)
     rest = tuple(place for dim, place in enumerate(index) if dim not in wanted)
     [element] = yield [(x, index)]
     for point in itertools.product(*map(range, shape)):
@@ -128,17 +130,38 @@ def index_put(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
     return element
 
 
-def _dimension(x: SSAValue, dim: int) -> int:
+def dimension(x: SSAValue, dim: int) -> int:
+    """``dim`` counted from the first dimension of ``x``. Uncovered where there is none, or no element."""
     check_source(x)
     if not shape_of(x):
         raise Uncovered("updates of a tensor without dimensions")
     return dim % len(shape_of(x))
 
 
-def _few(count: int) -> int:
-    if count > MOST_UPDATES:
+def scattered_dimension(op: TorchOp) -> int:
+    """The dimension of a scatter. Uncovered as ``dimension`` says, and where a number stands for a vector of one element."""
+    arguments = python_arguments(op)
+    x, others = arguments["self"], [arguments["index"], arguments.get("src")]
+    if any(isinstance(other, SSAValue) and len(shape_of(other)) != len(shape_of(x)) for other in others):
+        raise Uncovered("an index or a source without dimensions")
+    return dimension(x, arguments["dim"])
+
+
+def has_few(op: TorchOp) -> bool:
+    """Whether it is known that an element has no more than ``MOST_UPDATES`` updates."""
+    arguments = python_arguments(op)
+    if "indices" in arguments:
+        sizes = broadcast_shape([numbers for numbers in arguments["indices"] if numbers is not None])
+    elif op.operator.startswith("aten.scatter"):
+        sizes = [shape_of(arguments["index"])[scattered_dimension(op)]]
+    else:
+        sizes = shape_of(arguments["index"])
+    return min(sizes, default=1) >= 0 and math.prod(sizes) <= MOST_UPDATES
+
+
+def _check_few(op: TorchOp) -> None:
+    if not has_few(op):
         raise Uncovered(f"more than {MOST_UPDATES} updates of an element")
-    return count
 
 
 def _number(op: TorchOp, places: Places, arguments: Mapping[str, object]) -> Scalar:
@@ -164,4 +187,4 @@ _STEPS: Mapping[str, Making] = MappingProxyType(
 )
 
 TABLE: Mapping[str, Placed] = MappingProxyType({f"aten.{name}": Placed(steps) for name, steps in _STEPS.items()})
-"""Operator -> rule."""
+"""Operator -> rule, where an element has few updates."""

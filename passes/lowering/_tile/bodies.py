@@ -133,5 +133,11 @@ class Bodies:
         self.store(stage, total)
 
     def store(self, stage: Stage, value: Value) -> None:
-        if stage.result in self.pointers:
+        if stage.result not in self.pointers:
+            return
+        if stage.sink is not None:
+            updates = self.writer.find(("result", self.made[stage.sink.updates]))
+            assert updates is not None
+            self.writer.accumulate(stage.sink.kind.data, updates, value, self.pointers[stage.result])
+        else:
             self.writer.store(value, self.pointers[stage.result], self.plan.forms[stage, None])

@@ -16,7 +16,7 @@ from fxc.dialects.fusion import GroupOp
 from fxc.dialects.semi_affine import combined
 from fxc.dialects.steps import Polynomial, Steps, sizes_of, strides_of
 from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
-from fxc.dialects.tile.kernel import ACCESS, ELEMENTS, SIZE
+from fxc.dialects.tile.kernel import ACCESS, ELEMENTS, INIT, SIZE
 from fxc.passes.lowering._tile.dynamic import symbolic_sizes
 from fxc.passes.lowering._tile.forms import extent
 from fxc.passes.lowering._tile.last import LastStep, last_program
@@ -103,6 +103,9 @@ def make_kernel(name: str, steps: Sequence[Step], wanted: set[SSAValue], pieces:
         block.add_op(last_program(last, pointers))
     block.add_op(ReturnOp.create())
     attributes = [_access(type, "read" if place < len(inputs) else "write") for place, type in enumerate(types)]
+    for stage in stages:
+        if stage.sink is not None and stage.result in places and (start := stage.start()) is not None:
+            attributes[places[stage.result]] |= {ACCESS: StringAttr("readwrite"), INIT: start.value}
     attributes += [{SIZE: StringAttr(size)} for size in symbols]
     known: dict[str, Attribute] = {"schedule": first.schedule}
     known |= {"last": ArrayAttr([step.schedule for step in steps[1:]])} if len(steps) > 1 else {}

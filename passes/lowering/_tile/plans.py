@@ -148,7 +148,7 @@ class Plan:
             self.forms[stage, argument] = self._form(source, map.results, stage).renamed(names)
         for op, form in forms_of(stage):
             self.forms[stage, op] = form.renamed(names)
-        self.forms[stage, None] = self._form(stage.result, stage.maps[-1].results, stage).renamed(names)
+        self.forms[stage, None] = self._form(stage.op.results[0], stage.maps[-1].results, stage).renamed(names)
 
     def _nest(self, stage: Stage, sizes: Sequence[Steps]) -> Nest:
         """The nest of ``stage``: the last one, where that has the same loops and reduces nothing that ``stage`` reads."""

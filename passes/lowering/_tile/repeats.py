@@ -31,7 +31,12 @@ def repeated(plan: Plan, pointers: Mapping[SSAValue, SSAValue]) -> tuple[Places,
     home = {stage: number for number, nest in enumerate(plan.nests) for stage in nest.stages}
     keeps, kept_in = Places(), Places()
     for holder in reversed(plan.stages):
-        if holder.is_reduction or holder.result not in pointers or not plan.nests[home[holder]].loops:
+        if (
+            holder.is_reduction
+            or holder.sink is not None
+            or holder.result not in pointers
+            or not plan.nests[home[holder]].loops
+        ):
             continue
         places = [place for place in expressions.costly if _fits(plan, holder, *place, home) and place not in kept_in]
         for value in reversed([value for stage, value in places if stage is holder]):

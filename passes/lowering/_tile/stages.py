@@ -1,8 +1,9 @@
 """The stages of a group, and which of them one kernel may compute.
 
-A stage is one ``linalg.generic``. The stages of a kernel share *rows*: the loops of its programs, none of which is reduced.
-What a stage does beyond its rows are its *inner* loops, reduced or not. A stage may read what an earlier one of the kernel
-made, at the same row.
+A stage is one ``linalg.generic``. One that says at which places a ``tile.accumulate`` updates a tensor stores no places: it
+does the updates, which a stage of the same loops has made right before. The stages of a kernel share *rows*: the loops of its
+programs, none of which is reduced. What a stage does beyond its rows are its *inner* loops, reduced or not. A stage may read
+what an earlier one of the kernel made, at the same row.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.steps import Steps, names_of
+from fxc.dialects.tile import AccumulateOp
 from fxc.passes.lowering._tile.dynamic import loop_sizes, size_said_by, typical
 from fxc.passes.lowering._tile.forms import Form, address
 
@@ -84,9 +86,17 @@ class Stage:
     def is_reduction(self) -> bool:
         return self.op.body.block.args[-1].first_use is not None
 
+    @cached_property
+    def sink(self) -> AccumulateOp | None:
+        """What takes the elements of this stage as the places of updates; None where nothing does."""
+        users = [use.operation for use in self.op.results[0].uses]
+        found = [user for user in users if isinstance(user, AccumulateOp) and user.places is self.op.results[0]]
+        return found[0] if found else None
+
     @property
     def result(self) -> SSAValue:
-        return self.op.results[0]
+        """The tensor that the stage makes or updates."""
+        return self.op.results[0] if self.sink is None else self.sink.result
 
     def reads(self) -> list[tuple[BlockArgument, SSAValue, AffineMap]]:
         """What the body reads: an argument, the tensor, and where."""
@@ -126,8 +136,8 @@ class Stage:
         return next(operand for operand in self.combiner.operands if operand is not total)
 
     def start(self) -> arith.ConstantOp | None:
-        """The constant that the output of a reduction is filled with."""
-        filled = self.op.outputs[0].owner
+        """The constant that the output of a reduction, or what is updated, is filled with."""
+        filled = (self.op.outputs[0] if self.sink is None else self.sink.start).owner
         start = filled.inputs[0].owner if isinstance(filled, linalg.FillOp) else None
         return start if isinstance(start, arith.ConstantOp) else None
 
@@ -136,7 +146,7 @@ def is_kernel(group: GroupOp) -> bool:
     """Whether ``group`` holds nothing but the ops that kernels are made of, and what it yields."""
     known = (
         linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.ConcatOp, tensor.DimOp, arith.ConstantOp,
-        arith.AddiOp, arith.MuliOp, UnrealizedConversionCastOp,
+        arith.AddiOp, arith.MuliOp, UnrealizedConversionCastOp, AccumulateOp,
     )  # fmt: skip
     return all(isinstance(op, known) for op in list(group.body.block.ops)[:-1])
 
@@ -148,9 +158,23 @@ def stages_of(group: GroupOp) -> list[Stage]:
     generics = [op for op in group.body.block.ops if isinstance(op, linalg.GenericOp)]
     stages = [Stage(op, number) for number, op in enumerate(generics)]
     for stage in stages:
-        if stage.combiner is not None and stage.start() is None:
+        if (stage.combiner is not None or stage.sink is not None) and stage.start() is None:
             return []
-    return stages
+    return stages if _are_paired(group, stages) else []
+
+
+def _are_paired(group: GroupOp, stages: Sequence[Stage]) -> bool:
+    """Whether each ``tile.accumulate`` has updates of the stage right before that of its places, which nothing else reads, and
+    is no piece of a concatenation."""
+    known = {stage.sink: stage for stage in stages}
+    for op in group.body.block.ops:
+        if isinstance(op, AccumulateOp):
+            stage = known.get(op)
+            alone = stage is not None and stage.op.results[0].has_one_use()
+            before = stages[stage.number - 1].op.results[0] if alone and stage is not None and stage.number else None
+            if before is not op.updates or any(isinstance(use.operation, tensor.ConcatOp) for use in op.result.uses):
+                return False
+    return True
 
 
 class Rows:
@@ -162,13 +186,23 @@ class Rows:
 
     def add(self, stage: Stage) -> bool:
         """Take ``stage`` in; False where its rows are not those of the stages so far, or it may read any row of theirs."""
-        if any(other.result in stage.gathered for other in self.loops):
+        if any(other.result in stage.gathered for other in self.loops) or self._waits(stage):
             return False
+        if stage.sink is not None and self.loops:
+            updates = next((other for other in self.loops if other.result is stage.sink.updates), None)
+            if updates is not None:
+                self.loops[stage] = self.loops[updates]
+            return updates is not None
         if (rows := self._rows(stage)) is None or not self._is_worth_it(stage, rows):
             return False
         self.sizes = [stage.sizes[loop] for loop in rows]
         self.loops[stage] = rows
         return True
+
+    def _waits(self, stage: Stage) -> bool:
+        """Whether ``stage`` reads what all programs must have updated before."""
+        updated = {other.result for other in self.loops if other.sink is not None}
+        return any(source in updated for _, source, _ in stage.reads())
 
     def _is_worth_it(self, stage: Stage, rows: Sequence[int]) -> bool:
         """Whether the programs of these ``rows`` are a good place for ``stage``: many enough, where it is large."""

@@ -26,6 +26,7 @@ from fxc.dialects.tile import (
     TransposeOp,
 )
 from fxc.dialects.tile.blocks import CASTS
+from fxc.dialects.tile.memory import ATOMICS
 from fxc.dialects.tile.types import PtrType
 from fxc.passes.lowering._tile.forms import Atom, Form, Quotient, Symbol
 
@@ -311,6 +312,15 @@ class Writer:
         block = block if axes == self.axes else self._turned(block, self.depth)
         steps = self.strides(form, axes)
         self.add(StoreOp.of(block, pointer, self.offset(form).ssa, steps, self.mask(self.depth, axes)))
+
+    def accumulate(self, kind: str, value: Value, place: Value, pointer: SSAValue) -> None:
+        """Combine ``value`` with the element number ``place`` in each lane where that is not below 0."""
+        updates, places = (self.block(each).ssa if self.axes else each.ssa for each in (value, place))
+        zero = self.constant(arith.ConstantOp(IntegerAttr(0, i64)))
+        some = self.add(CompareOp.of("sge", places, self.block(zero).ssa if self.axes else zero.ssa))
+        mask = self.mask(self.depth, self.axes)
+        some = some if mask is None else self.add(arith.AndIOp(some, mask))
+        self.add(ATOMICS[kind].of(updates, pointer, places, some))
 
     def _order(self, form: Form) -> tuple[Axis, ...]:
         """The axes, turned where elements lie side by side along the first and not along the last."""
