@@ -117,12 +117,14 @@ def kernel_stages(module: Any) -> dict[str, float]:
     from fxc.context import new_context
     from fxc.dialects.target import preset, set_target
     from fxc.pipeline import parse_pipeline
+    from fxc.runner import collections_paused
 
     stages: dict[str, float] = {}
     set_target(module, preset("cuda:sm_80"))
     for name in KERNELS:
         context, [step] = new_context(), parse_pipeline(name)
-        timed(stages, f"  {name}", 1, lambda context=context, step=step: step.apply(context, module))
+        with collections_paused():  # as ``run_pipeline`` does
+            timed(stages, f"  {name}", 1, lambda context=context, step=step: step.apply(context, module))
     timed(stages, "  print Triton", 1, lambda: print_kernels(module))
     stages.pop("  lower-simple-tuples")  # a row of its own above
     return {"kernels": round(sum(stages.values()), 1), **stages}

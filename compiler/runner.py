@@ -6,7 +6,9 @@ that names the pass, the op, its place, and the file that replays the failure. N
 
 from __future__ import annotations
 
+import gc
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from xdsl.utils.exceptions import ParseError as XdslParseError
 
 from fxc import reproducer
 from fxc.dialects.diagnostics import one_line, place_of
+from fxc.dialects.own_rules import OwnRules
 from fxc.dialects.syntax import parse_module, print_module
 from fxc.dialects.torch_ops import table
 from fxc.dialects.verification import verify
@@ -48,13 +51,36 @@ class RunOptions:
 
 def run_pipeline(context: Context, module: ModuleOp, pipeline: Sequence[Step], options: RunOptions | None = None) -> None:
     """Run ``pipeline`` on ``module``, in place. Raises ``FxcError``; the module is then as the failing pass left it."""
-    _Run(context, module, tuple(pipeline), options or RunOptions()).run()
+    with collections_paused():
+        _Run(context, module, tuple(pipeline), options or RunOptions()).run()
 
 
-def verify_module(module: ModuleOp, place_of: PlaceOf = place_of) -> None:
+_pause_lock, _pauses = threading.Lock(), list[bool]()
+"""Of each pause that is open, whether the collector was on when the first of them began."""
+
+
+@contextmanager
+def collections_paused() -> Iterator[None]:
+    """Let Python's collector of cycles wait: passes make many objects and few cycles that die, and each search walks the IR.
+
+    When the last of all open pauses, of any thread, ends, the collector is as it was before the first.
+    """
+    with _pause_lock:
+        _pauses.append(_pauses[-1] if _pauses else gc.isenabled())
+        gc.disable()
+    try:
+        yield
+    finally:
+        with _pause_lock:
+            was_enabled = _pauses.pop()
+            if was_enabled and not _pauses:
+                gc.enable()
+
+
+def verify_module(module: ModuleOp, place_of: PlaceOf = place_of, rules: OwnRules | None = None) -> None:
     """Verify ``module``. Raises ``VerifyError`` with the op at fault and its place."""
     try:
-        verify(module)
+        verify(module, rules)
     except (VerifyException, ValueError) as error:
         raise VerifyError(str(error), **_op_and_place(error, place_of)) from error
 
@@ -93,6 +119,7 @@ class _Run:
     def __init__(self, context: Context, module: ModuleOp, pipeline: tuple[Step, ...], options: RunOptions) -> None:
         self.context, self.module, self.pipeline, self.options = context, module, pipeline, options
         self.text_before: str | None = None
+        self.rules = OwnRules()
 
     def run(self) -> None:
         options = self.options
@@ -101,11 +128,11 @@ class _Run:
             reproducer.check_path(options.crash_reproducer, options.inputs)
             self.text_before = print_module(self.module, debuginfo=True)
         with options.timer.scope("verify input"):
-            verify_module(self.module, options.place_of)
+            verify_module(self.module, options.place_of, self.rules)
         self.steps(self.pipeline, self.module, None)
         if self.pipeline and not options.verify_each:
             with options.timer.scope("verify output"):
-                verify_module(self.module, options.place_of)
+                verify_module(self.module, options.place_of, self.rules)
 
     def check_anchors(self) -> None:
         for name in anchors(self.pipeline):
@@ -137,7 +164,7 @@ class _Run:
     def verify_each(self, module: ModuleOp) -> None:
         if self.options.verify_each:
             with self.options.timer.scope("verify"):
-                verify(module)
+                verify(module, self.rules)
 
     def one_pass(self, instance: ModulePass, module: ModuleOp, inside: Isolated | None) -> None:
         run = PassRun(self.context, instance, module, None if inside is None else inside.anchor)

@@ -89,7 +89,7 @@ FRESH_COMPOSITES = frozenset(
 KERNEL_READS = frozenset({"tile.load", "tile.gather"})
 """Ops in kernels that do nothing but read, through a pointer."""
 
-KERNEL_WRITES = frozenset({"tile.store", "tile.scatter", "tile.atomic_add"})
+KERNEL_WRITES = frozenset({"tile.store", "tile.scatter", "tile.atomic_add", "tile.atomic_max", "tile.atomic_min"})
 """Ops in kernels that write, through the pointer that is their second operand."""
 
 PLAN_MEMORY = frozenset({"plan.arena", "plan.alloc", "plan.launch"})
@@ -243,6 +243,8 @@ def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
 
     Of a ``fusion.group`` the second is a value that its body reads.
     """
+    if _gives_memory_of_its_own(type(op)):
+        return
     from fxc.dialects.fusion import GroupOp
     from fxc.dialects.torch_ops.base import TorchOp
 
@@ -252,8 +254,6 @@ def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
     if not isinstance(op, TorchOp):
         if not _returns_fresh(op):
             yield from ((i, operand) for i in range(len(op.results)) for operand in op.operands)
-        return
-    if not _may_alias(type(op)):
         return
     returns, undeclared = op.SCHEMA.returns, _undeclared_aliases(op)
     if not undeclared and not any(r.alias for r in returns):
@@ -269,11 +269,14 @@ def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
 
 
 @cache
-def _may_alias(cls: type[TorchOp]) -> bool:
-    """Whether a result of an operator may share memory with an operand, whatever these are."""
-    if any(r.alias for r in cls.SCHEMA.returns) or (operator := cls.name.removeprefix("torch.")) in UNDECLARED_VIEWS:
-        return True
-    return "c" in cls.FLAGS and not _is_fresh_composite(operator)
+def _gives_memory_of_its_own(cls: type[Operation]) -> bool:
+    """Whether ops of ``cls`` call an operator of which no result may share memory with an operand, whatever these are."""
+    from fxc.dialects.torch_ops.base import TorchOp
+
+    if not issubclass(cls, TorchOp) or any(r.alias for r in cls.SCHEMA.returns):
+        return False
+    operator = cls.name.removeprefix("torch.")
+    return operator not in UNDECLARED_VIEWS and ("c" not in cls.FLAGS or _is_fresh_composite(operator))
 
 
 def _sources(value: SSAValue, group: Operation) -> Iterator[SSAValue]:

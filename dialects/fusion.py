@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdsl.ir import Dialect, Region, SSAValue
+from xdsl.ir import Dialect, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, region_def, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -91,6 +91,19 @@ class YieldOp(IRDLOperation):
     @classmethod
     def of(cls, values: Sequence[SSAValue]) -> YieldOp:
         return cls.create(operands=values)
+
+
+def groups_of(around: Operation) -> list[GroupOp]:
+    """The groups in ``around``, in order; no group lies in another."""
+    found = list[GroupOp]()
+    for region in around.regions:
+        for block in region.blocks:
+            for op in block.ops:
+                if type(op) is GroupOp:
+                    found.append(op)
+                elif op.regions:
+                    found += groups_of(op)
+    return found
 
 
 Fusion = Dialect("fusion", [GroupOp, YieldOp], [])

@@ -23,6 +23,7 @@ from fxc.dialects.call_lines import Layout
 from fxc.dialects.call_text import Arguments, CallReader, CallWriter
 from fxc.dialects.effects import CallEffects
 from fxc.dialects.nesting import NestingAttr
+from fxc.dialects.own_rules import local
 from fxc.dialects.syntax import type_text
 from fxc.dialects.types import FX_TYPES
 from fxc.dialects.values import VALUE_ATTRIBUTES, DictAttr, TupleAttr, str_attr
@@ -69,6 +70,7 @@ class PositionalCall(CallOp):
             properties["kwargs"] = DictAttr(ArrayAttr([str_attr(name) for name in keywords]), ArrayAttr(values))
         return properties, None
 
+    @local
     def verify_(self) -> None:
         if self.HAS_TARGET and self.call_target() is None:
             raise VerifyException(f"{self.name} needs a target")
@@ -160,6 +162,7 @@ class TensorDeclOp(IRDLOperation):
     requires_grad = opt_prop_def(UnitAttr)
     non_persistent = opt_prop_def(UnitAttr)
 
+    @local
     def verify_(self) -> None:
         if self.kind.data not in ("parameter", "buffer", "constant"):
             raise VerifyException(f"fx.tensor: kind is parameter, buffer or constant, not {self.kind.data}")

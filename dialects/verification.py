@@ -1,4 +1,4 @@
-"""Checks a whole module: each op's own rules, structure, dominance and symbol uses, in one walk.
+"""Checks a whole module: each op's own rules, structure, dominance, symbol uses and the order of streams, in one walk.
 
 xDSL's ``Operation.verify`` lacks dominance and most symbol uses, and prints the whole module into the error that it
 raises. ``verify`` raises ``OpVerifyException``, which holds the op at fault.
@@ -21,18 +21,25 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolTab
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.diagnostics import OpVerifyException
+from fxc.dialects.marks import STREAM
+from fxc.dialects.own_rules import OwnRules
 
 
-def verify(root: Operation) -> None:
-    """Verify ``root`` and everything in it. Raises ``OpVerifyException`` for the first op that breaks a rule."""
-    _Verifier(root).run()
+def verify(root: Operation, rules: OwnRules | None = None) -> None:
+    """Verify ``root`` and everything in it. Raises ``OpVerifyException`` for the first op that breaks a rule.
+
+    ``rules`` are kept from one verification to the next by who verifies the same ops again.
+    """
+    _Verifier(root, rules or OwnRules()).run()
 
 
 class _Verifier:
-    def __init__(self, root: Operation) -> None:
-        self.root = root
+    def __init__(self, root: Operation, rules: OwnRules) -> None:
+        self.root, self.rules = root, rules
         self.visible: set[int] = set()  # ids of values: hashing an SSAValue is a Python call
         self.tables: dict[Operation, dict[str, Operation]] = {}
+        self.unseen = 0
+        """Operands that were not visible where order does not matter."""
 
     def run(self) -> None:
         self.visible.update(id(operand) for operand in self.root.operands)
@@ -44,9 +51,10 @@ class _Verifier:
             _check_block_end(op)
         if op.properties and not isinstance(op, UnregisteredOp):
             self.symbol_uses(op)
+        unseen = self.unseen
         if op.regions:
             self.regions(op, in_order or not isinstance(op, ModuleOp))
-        self.own_rules(op)
+        self.own_rules(op, is_isolated=self.unseen == unseen)
 
     def operands(self, op: Operation, in_order: bool) -> None:
         for index, operand in enumerate(op._operands):
@@ -56,13 +64,11 @@ class _Verifier:
                 raise OpVerifyException(f"{op.name}: operand {index} was erased", op)
             if in_order:
                 raise OpVerifyException(f"{op.name}: operand {index} does not dominate this use{_defined_at(operand)}", op)
+            self.unseen += 1
 
-    def own_rules(self, op: Operation) -> None:
+    def own_rules(self, op: Operation, is_isolated: bool) -> None:
         try:
-            if type(op).verify is Operation.verify:
-                op.verify_()  # what Operation.verify calls, without printing the module where it fails
-            else:
-                op.verify(verify_nested_ops=False)
+            self.rules.verify(op, is_isolated=is_isolated)
         except OpVerifyException:
             raise
         except VerifyException as error:
@@ -121,6 +127,8 @@ class _Verifier:
             for result in op.results:
                 visible.add(id(result))
                 defined.append(id(result))
+        if any(STREAM in op.attributes for op in block.ops):
+            _check_streams(block)
         return defined
 
     def leave(self, defined: Iterable[int]) -> None:
@@ -154,6 +162,12 @@ class _Verifier:
             named = ((inner.get_attr_or_prop("sym_name"), inner) for inner in ops)
             self.tables[op] = {name.data: inner for name, inner in named if isinstance(name, StringAttr)}
         return self.tables[op]
+
+
+def _check_streams(block: Block) -> None:
+    from fxc.dialects.plan.races import check_order  # few programs have streams
+
+    check_order(block)
 
 
 def _check_block_end(op: Operation) -> None:

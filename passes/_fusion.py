@@ -97,6 +97,10 @@ class Groups(Slices):
         """Whether ``op`` may be in a group."""
         return is_pointwise(op)
 
+    def exclusion(self, op: Operation) -> str | None:
+        """The rule that keeps ``op`` out of all groups where groups of its kind could take it."""
+        return None
+
     def is_root(self, op: Operation) -> bool:
         """Whether a group may grow from ``op``."""
         return True
@@ -209,7 +213,7 @@ def is_equal_call(a: Operation, b: Operation) -> bool:
 
 def is_host_constant(value: SSAValue) -> bool:
     """Whether ``value`` is a number, a string or none that an op states: each group has a copy."""
-    return isinstance(value.owner, Operation) and is_constant(value.owner) and not isinstance(value.type, TensorType)
+    return not isinstance(value.type, TensorType) and isinstance(value.owner, Operation) and is_constant(value.owner)
 
 
 def outputs(members: Sequence[Operation]) -> list[SSAValue]:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import cache
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType, TensorType
+from xdsl.dialects.builtin import FixedBitwidthType, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attribute_numbers import AttributeNumbers
 from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import gathered_argument, is_concatenation, is_lone_kernel, is_split, operations
-from fxc.passes._attribute_numbers import AttributeNumbers
+from fxc.dialects.torch_ops.traits import (
+    gathered_argument,
+    is_concatenation,
+    is_lone_kernel,
+    is_split,
+    operations,
+    sorts_updates,
+)
 from fxc.passes._broadcasting import broadcasts
 from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
-from fxc.passes._fusion_cost import ROOM, WORK, CostModel, Extent
+from fxc.passes._fusion_cost import ROOM, WORK, CostModel, Extent, assumed
+from fxc.passes._fusion_updates import updates_of, updates_shape
 from fxc.passes._layouts import is_turned
 from fxc.passes._plan_write_backs import new_values
 from fxc.passes.autodiff._functions import copy_op
@@ -34,6 +43,7 @@ from fxc.passes.lowering._templates import factors
 VIEW = "view: others read it, and a group shares no memory"
 
 GATHER = "gather: what is read at places that others say is in memory before, not computed for each of them"
+UPDATES = "updates: others read a result when all updates of it are made"
 PARTS = f"parts: an element of a concatenation is chosen among at most {MOST_PARTS} tensors"
 
 MOST_COPIES = 16
@@ -41,10 +51,6 @@ MOST_COPIES = 16
 
 MOST_KINDS = 4
 """With how many slices that do not fit each other a reader of the same tensor is compared."""
-
-
-ANY_SIZE = 1021
-"""What a size that is not known counts as where costs are compared: no static size is likely to be the same."""
 
 
 class Coverage:
@@ -94,7 +100,12 @@ def _convert(body: Block) -> Block:
 
 
 def is_reduction(op: Operation) -> bool:
-    return isinstance(op, TorchOp) and isinstance(RULES.get(op.operator), Reduction)
+    return _reduces(type(op))
+
+
+@cache
+def _reduces(cls: type[Operation]) -> bool:
+    return issubclass(cls, TorchOp) and isinstance(RULES.get(cls.name.removeprefix("torch.")), Reduction)
 
 
 def is_view(op: Operation) -> bool:
@@ -120,7 +131,11 @@ class KernelGroups(Groups):
         if is_split(op) or needs_gradient(op) or all(result.first_use is None for result in op.results):
             return False
         is_elementwise = isinstance(op, TorchOp) and broadcasts(op)
-        return (len(op.results) == 1 or is_elementwise) and op in self.coverage
+        return (len(op.results) == 1 or is_elementwise) and op in self.coverage and self.exclusion(op) is None
+
+    def exclusion(self, op: Operation) -> str | None:
+        updates = updates_of(op)
+        return None if updates is None else self.model.objection_of_updates(updates)
 
     def is_root(self, op: Operation) -> bool:
         return not self.is_view(op)
@@ -132,7 +147,12 @@ class KernelGroups(Groups):
 
     def is_group(self, members: Sequence[Operation]) -> bool:
         computed = [op for op in members if not self.is_view(op)]
-        return len(computed) > 1 or any(operations(op) > 1 or (self.model.lone and self._is_lone(op)) for op in computed)
+        return len(computed) > 1 or any(self._is_worth_it(op) for op in computed)
+
+    def _is_worth_it(self, op: Operation) -> bool:
+        """Whether ``op`` alone is worth a kernel."""
+        sorts = sorts_updates(op) and updates_shape(op) is not None
+        return sorts or operations(op) > 1 or (self.model.lone and self._is_lone(op))
 
     def _is_lone(self, op: Operation) -> bool:
         """Whether ``op`` is a kernel alone; it is where it gives the new value of an argument, which is computed there."""
@@ -214,6 +234,10 @@ class KernelGroups(Groups):
         made = [*self.border(producer).outputs, *self.border(consumer).outputs]
         if any(value in joined.gathered and not self.is_view(value.op) for value in made if isinstance(value, OpResult)):
             return GATHER
+        a, b = self.border(producer), self.border(consumer)
+        for made, read in ((a, b), (b, a)):
+            if any(value in read.inputs and updates_shape(value.owner) is not None for value in made.outputs):
+                return UPDATES
         op = self.ops[producer]
         is_chosen = is_concatenation(op) and len(op.operands) > MOST_PARTS and self._stages_of_readers(producer, consumer)
         return PARTS if is_chosen else None
@@ -253,6 +277,8 @@ def _updates(ops: Sequence[Operation]) -> set[SSAValue]:
 
 
 def _extent_of(op: Operation) -> Extent:
+    if (updates := updates_shape(op)) is not None:
+        return Extent(_real(updates))
     if not is_reduction(op):
         return Extent(_real(max((_shape(result) for result in op.results), key=math.prod)))
     assert isinstance(op, TorchOp)
@@ -270,7 +296,8 @@ def _gathered(op: Operation) -> list[SSAValue]:
 
 def _loops(op: Operation) -> int:
     """How many elements a stage that ends in ``op`` computes."""
-    return math.prod(_reduced(op) if is_reduction(op) else _shape(op.results[0]))
+    updates = updates_shape(op)
+    return math.prod(_reduced(op) if is_reduction(op) else _shape(op.results[0]) if updates is None else updates)
 
 
 def _reduced(op: Operation) -> tuple[int, ...]:
@@ -279,7 +306,7 @@ def _reduced(op: Operation) -> tuple[int, ...]:
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
     assert isinstance(value.type, TensorType)
-    return tuple(ANY_SIZE if size == DYNAMIC_INDEX else size for size in value.type.get_shape())
+    return assumed(value.type.get_shape())
 
 
 def _real(shape: Sequence[int]) -> tuple[int, ...]:

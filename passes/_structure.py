@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from xdsl.ir import Operation, SSAValue
 
-from fxc.passes._attribute_numbers import AttributeNumbers
+from fxc.dialects.attribute_numbers import AttributeNumbers
 from fxc.passes._fusion import is_host_constant
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from fxc.errors import FxcError, NumericsError, PassError, PipelineError, Verify
 from fxc.instrumentation import PassRun
 from fxc.passes._statistics import count, recording
 from fxc.pipeline import Anchored, Stage
-from fxc.runner import RunOptions, run_pipeline
+from fxc.runner import RunOptions, collections_paused, run_pipeline
 from fxc.statistics import Statistics
 from fxc.timing import Timer
 
@@ -153,6 +154,28 @@ def test_every_exception_becomes_ours(action: Callable[[ModuleOp], object], mess
 def test_interrupts_pass_through() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_pipeline(new_context(), module(), (Do(raising(KeyboardInterrupt())),))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_collector_waits_while_any_pipeline_runs(enabled: bool) -> None:
+    seen, was_enabled = list[bool](), gc.isenabled()
+    look = Do(lambda module: seen.append(gc.isenabled()))
+    failing = Do(raising(KeyError("k")))
+    try:
+        (gc.enable if enabled else gc.disable)()
+        run_pipeline(new_context(), module(), (look, Do(lambda _: run_pipeline(new_context(), module(), ())), look))
+        with pytest.raises(PassError):
+            run_pipeline(new_context(), module(), (failing,))
+        assert seen == [False, False] and gc.isenabled() == enabled
+        first, second = collections_paused(), collections_paused()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)  # as where two threads overlap
+        assert not gc.isenabled()
+        second.__exit__(None, None, None)
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
 
 
 def test_errors_are_short_on_large_modules() -> None:

@@ -81,18 +81,18 @@ class _Converter:
         """The abstract value of an SSA value by its type; the elements of a tuple are taken out where it is made."""
         if isinstance(value.type, TupleType):
             return tuple(self.leaf(self.element(value, i, type)) for i, type in enumerate(value.type.types.data))
-        fake = self.world.fake(value.type)
+        fake = self.world.later(value.type)
         if isinstance(fake, (bool, int, float)):
             known = self.world.known_number(value.type)
             return Leaf(self.world.unknown_number(value.type), value) if known is None else known
         return fake if fake is None else Leaf(fake, value)
 
-    def fake(self, type: Attribute) -> Any:
-        """A fake value of ``type``, a number that is not known as a symbolic one."""
+    def later(self, type: Attribute) -> Any:
+        """A fake value of ``type``, or what makes it; a number that is not known as a symbolic one."""
         if isinstance(type, (FloatType, BoolType)):
             known = self.world.known_number(type)
             return self.world.unknown_number(type) if known is None else known
-        return self.world.fake(type)
+        return self.world.later(type)
 
     def element(self, value: SSAValue, index: int, type: Attribute) -> SSAValue:
         op = CallFunctionOp.build_call([value, int_attr(index)], {}, [type], target="operator.getitem")
@@ -175,7 +175,7 @@ class _Converter:
                 self.traced[key] = traced
             fakes = traced.fakes
         else:
-            fakes = [self.fake(type) for type in traced.result_types]
+            fakes = [self.later(type) for type in traced.result_types]
         values = self.emit(op, traced, inputs, fakes)
         for result, nest in zip(op.results, traced.results, strict=True):
             self.env[result] = map_leaves(sized(nest), lambda slot: values(slot) if isinstance(slot, Slot) else slot)
@@ -303,7 +303,7 @@ class _Converter:
             return None
         order = {id(leaf): i for i, leaf in enumerate(inputs)}
         shape = [repr(map_leaves(sized(n), lambda x: Slot(order[id(x)]) if isinstance(x, Leaf) else x)) for n in nests]
-        types = tuple(self.world.type_of(leaf.fake) for leaf in inputs)
+        types = tuple(leaf.type(self.world) for leaf in inputs)
         callee = op.call_target()
         if isinstance(op, CallModuleOp):
             callee = self.state.module_key(callee or "")

@@ -38,7 +38,7 @@ class ModelState:
                 raise CaptureError(f"the graph reads the tensor {name!r}, which the module does not declare")
             argument = self.block.insert_arg(declaration.type, len(self.block.args))
             argument._name = "p_" + re.sub(r"\W", "_", name)
-            self.leaves[name] = Leaf(self.world.fake(declaration.type), argument)
+            self.leaves[name] = Leaf(self.world.later(declaration.type), argument)
         return self.leaves[name]
 
     def of_call(self, op: Operation) -> dict[str, Leaf]:

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
+
+from fxc.semantics.tensors import FakeWorld, Later
 
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
     """A tensor or symbolic number of the graph: its fake value, and the SSA value that holds it when the program runs."""
 
-    fake: Any
+    given: Any
+    """The fake value, or what makes it."""
     value: SSAValue
+
+    @cached_property
+    def fake(self) -> Any:
+        return self.given.make() if isinstance(self.given, Later) else self.given
+
+    def type(self, world: FakeWorld) -> Attribute:
+        """The type of the fake value; that of the SSA value where there is none yet."""
+        is_made = "fake" in self.__dict__ or not isinstance(self.given, Later)
+        return world.type_of(self.fake) if is_made else self.value.type
 
 
 class Size(tuple):

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -155,6 +156,14 @@ class FakeWorld:
             hint="give example inputs when capturing, or write the tensor type of every argument",
         )
 
+    def later(self, type: Attribute) -> Any:
+        """``fake``, but for a static tensor ``Later``: to make a fake tensor costs as much as to convert an op."""
+        if not isinstance(type, TensorType) or types.layout(type) != "strided":
+            return self.fake(type)
+        _ = torch_dtype(type.element_type), torch.device(types.device(type))  # they refuse what PyTorch does not have
+        is_static = all(isinstance(dim, int) for dim in (*types.sizes(type), *(types.strides(type) or ())))
+        return Later(self, type) if is_static else self.fake(type)
+
     def type_of(self, value: Any) -> Attribute:
         """The type of a value that was computed from this world's fake values, in the module's symbols."""
         return type_of(value, self._names)
@@ -263,6 +272,17 @@ class FakeWorld:
             self._names[value.node.expr] = sympy_symbol(name)
             self._symbols[name] = value
         return self._symbols[name]
+
+
+@dataclass(frozen=True)
+class Later:
+    """A fake tensor that is not made yet."""
+
+    world: FakeWorld
+    type: TensorType
+
+    def make(self) -> torch.Tensor:
+        return self.world.fake(self.type)
 
 
 def _without_unnamed(type: Attribute) -> Attribute:

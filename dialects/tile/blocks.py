@@ -15,6 +15,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.own_rules import local
 from fxc.dialects.tile.types import (
     TileOp,
     block_type,
@@ -64,6 +65,7 @@ class IotaOp(TileOp):
     def of(cls, shape: Sequence[int], dim: int) -> IotaOp:
         return cls.create(properties={"dim": IntegerAttr(dim, i64)}, result_types=[block_type(i64, shape)])
 
+    @local
     def verify_(self) -> None:
         check_block("tile.iota: the result", self.result.type)
         check_type("tile.iota: the result", self.result.type, with_element(self.result.type, i64))
@@ -98,6 +100,7 @@ class MaskOp(TileOp):
         properties = {"dim": IntegerAttr(dim, i64)}
         return cls.create(operands=[start, stop], properties=properties, result_types=[block_type(i1, shape)])
 
+    @local
     def verify_(self) -> None:
         check_block("tile.mask: the result", self.result.type)
         check_type("tile.mask: the result", self.result.type, with_element(self.result.type, i1))
@@ -162,6 +165,7 @@ class SplatOp(_Shaped):
     def of(cls, value: SSAValue, shape: Sequence[int]) -> SplatOp:
         return cls.create(operands=[value], result_types=[block_type(value.type, shape)])
 
+    @local
     def verify_(self) -> None:
         self.check_elements()
         if shape_of(self.value.type) or not shape_of(self.result.type):
@@ -183,6 +187,7 @@ class BroadcastOp(_Shaped):
         type = block_type(element_of(value.type), shape)
         return cls.create(operands=[value], properties={"dims": integers(dims)}, result_types=[type])
 
+    @local
     def verify_(self) -> None:
         self.check_elements()
         old, new, dims = shape_of(self.value.type), shape_of(self.result.type), list(self.dims.get_values())
@@ -203,6 +208,7 @@ class ReshapeOp(_Shaped):
     def of(cls, value: SSAValue, shape: Sequence[int]) -> ReshapeOp:
         return cls.create(operands=[value], result_types=[block_type(element_of(value.type), shape)])
 
+    @local
     def verify_(self) -> None:
         self.check_elements()
         old, new = ([size for size in shape_of(type) if size != 1] for type in (self.value.type, self.result.type))
@@ -225,6 +231,7 @@ class TransposeOp(_Shaped):
         type = block_type(element_of(value.type), [shape[dim] for dim in permutation])
         return cls.create(operands=[value], properties={"permutation": integers(permutation)}, result_types=[type])
 
+    @local
     def verify_(self) -> None:
         self.check_elements()
         old, order = shape_of(self.value.type), list(self.permutation.get_values())
@@ -247,6 +254,7 @@ class CastOp(TileOp):
         type = with_element(value.type, element)
         return cls.create(operands=[value], properties={"kind": StringAttr(kind)}, result_types=[type])
 
+    @local
     def verify_(self) -> None:
         old, new, kind = self.value.type, self.result.type, self.kind.data
         check_block("tile.cast: the operand", old)
@@ -298,6 +306,7 @@ class SelectOp(TileOp):
     def of(cls, condition: SSAValue, true_value: SSAValue, false_value: SSAValue) -> SelectOp:
         return cls.create(operands=[condition, true_value, false_value], result_types=[true_value.type])
 
+    @local
     def verify_(self) -> None:
         type = self.result.type
         check_block("tile.select: the result", type)
@@ -337,6 +346,7 @@ class CompareOp(TileOp):
     def of(cls, kind: str, lhs: SSAValue, rhs: SSAValue) -> CompareOp:
         return cls.create(operands=[lhs, rhs], properties={"kind": StringAttr(kind)}, result_types=[with_element(lhs.type, i1)])
 
+    @local
     def verify_(self) -> None:
         type, kind = self.lhs.type, self.kind.data
         check_block("tile.compare: the operand", type)
@@ -379,6 +389,7 @@ class MathOp(TileOp):
     def of(cls, kind: str, *values: SSAValue) -> MathOp:
         return cls.create(operands=values, properties={"kind": StringAttr(kind)}, result_types=[values[0].type])
 
+    @local
     def verify_(self) -> None:
         type, kind = self.result.type, self.kind.data
         if kind not in FUNCTIONS:
@@ -427,6 +438,7 @@ class RandomOp(TileOp):
     def of(cls, seed: SSAValue, offsets: SSAValue) -> RandomOp:
         return cls.create(operands=[seed, offsets], result_types=[with_element(offsets.type, i32)])
 
+    @local
     def verify_(self) -> None:
         check_block("tile.random: the offsets", self.offsets.type)
         check_type("tile.random: the offsets", self.offsets.type, with_element(self.offsets.type, i64))

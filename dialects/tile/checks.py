@@ -9,6 +9,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect
 
+from fxc.dialects.own_rules import local
 from fxc.dialects.syntax import parse_type, type_text
 from fxc.dialects.tile.types import TileOp, check_type, with_element
 
@@ -30,6 +31,7 @@ class AssertOp(TileOp):
     def of(cls, condition: SSAValue, message: str) -> AssertOp:
         return cls.create(operands=[condition], properties={"message": StringAttr(message)})
 
+    @local
     def verify_(self) -> None:
         check_type("tile.assert: the condition", self.condition.type, with_element(self.condition.type, i1))
 

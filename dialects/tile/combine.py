@@ -13,6 +13,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.own_rules import local
 from fxc.dialects.tile.types import (
     TileOp,
     block_type,
@@ -97,6 +98,7 @@ class ReduceOp(_Combining):
     def value(self) -> SSAValue:
         return self.values[0]
 
+    @local
     def verify_(self) -> None:
         if len(self.values) != 1:
             raise VerifyException(f"tile.reduce: expected one operand, but got {len(self.values)}")
@@ -134,6 +136,7 @@ class ReduceIndexOp(_Combining):
     def index(self) -> SSAValue:
         return self.values[1]
 
+    @local
     def verify_(self) -> None:
         if len(self.values) != 2:
             raise VerifyException(f"tile.reduce_index: expected two operands, but got {len(self.values)}")
@@ -164,6 +167,7 @@ class ScanOp(_Combining):
     def value(self) -> SSAValue:
         return self.values[0]
 
+    @local
     def verify_(self) -> None:
         if len(self.values) != 1:
             raise VerifyException(f"tile.scan: expected one operand, but got {len(self.values)}")

@@ -10,6 +10,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.own_rules import local
 from fxc.dialects.tile.types import (
     TileOp,
     block_type,
@@ -44,6 +45,7 @@ class DotOp(TileOp):
     def of(cls, left: SSAValue, right: SSAValue, start: SSAValue) -> DotOp:
         return cls.create(operands=[left, right, start], result_types=[start.type])
 
+    @local
     def verify_(self) -> None:
         left, right, type = self.left.type, self.right.type, self.result.type
         for what, block in (("the left operand", left), ("the right operand", right), ("the result", type)):

@@ -320,20 +320,21 @@ def kernel_around(op: Operation, name: SymbolRefAttr) -> KernelOp | None:
 
 def check_arguments(name: str, kernel: KernelOp, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> None:
     """Refuse what the op ``name`` gives ``kernel`` where it does not fit: tensors that are read, numbers, tensors written."""
-    expected = [len(kernel.inputs()) + len(kernel.scalars()), len(kernel.outputs())]
+    pointers, written, scalars = kernel.inputs(), kernel.outputs(), kernel.scalars()
+    expected = [len(pointers) + len(scalars), len(written)]
     if [len(inputs), len(outputs)] != expected:
         raise VerifyException(
             f"{name}: the kernel takes {expected[0]} operands and gives {expected[1]} results, "
             f"but there are {len(inputs)} and {len(outputs)}"
         )
-    values = [*inputs[: len(kernel.inputs())], *outputs]
-    _check_sizes(name, inputs[len(kernel.inputs()) :], values)
-    for argument, value in zip([*kernel.inputs(), *kernel.outputs()], values, strict=True):
+    numbers, values = inputs[len(pointers) :], [*inputs[: len(pointers)], *outputs]
+    _check_sizes(name, numbers, values)
+    for argument, value in zip([*pointers, *written], values, strict=True):
         _check_tensor(name, argument, value, kernel.elements(argument))
-    for argument, value in zip(kernel.scalars(), inputs[len(kernel.inputs()) :], strict=True):
+    for argument, value in zip(scalars, numbers, strict=True):
         if not isinstance(value.type, (IntType, FloatType)) and value.type != argument.type:
             raise VerifyException(f"{name}: argument {argument.index} is a number, not {value.type}")
-    for argument in kernel.outputs():
+    for argument in written:
         if kernel.access(argument) == "readwrite" and INIT not in kernel.argument_attributes(argument):
             raise VerifyException(f"{name}: argument {argument.index} is readwrite, and {INIT} says not what it holds")
 

@@ -14,6 +14,7 @@ from fxc.dialects.call import CallOp
 from fxc.dialects.call_lines import Layout
 from fxc.dialects.call_text import Arguments
 from fxc.dialects.effects import CallEffects
+from fxc.dialects.own_rules import local
 from fxc.dialects.torch_ops.schema import Schema
 from fxc.dialects.types import NoneValueType, ValueType
 from fxc.dialects.values import SSA, SSAAttr, Tree, count_ssa, decode, str_attr
@@ -159,6 +160,7 @@ class TorchOp(CallOp):
             properties[KEYWORDS] = ArrayAttr([str_attr(name) for name in keywords])
         return properties, None if list(given) == names else _order(given, names)
 
+    @local
     def verify_(self) -> None:
         by_name = self.SCHEMA.by_name
         for name in self.properties:

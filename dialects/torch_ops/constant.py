@@ -16,6 +16,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.call_text import CallReader, CallWriter
+from fxc.dialects.own_rules import local
 from fxc.dialects.syntax import type_text
 from fxc.dialects.types import dtype_name
 from fxc.dialects.values import NoneValueAttr, scalar_attr, scalar_of, string_text
@@ -69,6 +70,7 @@ class ConstantOp(IRDLOperation):
     def of(cls, value: Attribute, type: Attribute) -> ConstantOp:
         return cls.create(properties={"value": value}, result_types=[type])
 
+    @local
     def verify_(self) -> None:
         if isinstance(self.result.type, TensorType):
             if not isinstance(self.value, TensorLiteralAttr):

@@ -62,7 +62,7 @@ from fxc.passes._memory import Memory, is_isolated
 from fxc.passes._slices import Slices
 from fxc.passes._statistics import count
 from fxc.passes.autodiff._functions import Symbols, copy_op, differentiated_functions, unpack
-from fxc.passes.autodiff._requires_grad import ARGUMENT, REQUIRES_GRAD, requires_grad
+from fxc.passes.autodiff._requires_grad import ARGUMENT, REQUIRES_GRAD, marked, requires_grad
 from fxc.passes.autodiff._reverse import Activity
 
 
@@ -92,7 +92,8 @@ class _Function:
 
     def run(self) -> None:
         block = self.function.body.block
-        self.active.update(argument for argument in block.args if requires_grad(argument))
+        learning = zip(block.args, marked(self.function), strict=True)
+        self.active.update(argument for argument, learns in learning if learns and is_differentiable(argument.type))
         self.classify(block)
         for inside in list(self.blocks(block)):
             for work in list(_work_blocks(inside)):

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import FloatAttr, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
 from xdsl.ir.core import SSAValues
 
+from fxc.dialects.attribute_numbers import AttributeNumbers
 from fxc.dialects.fusion import GroupOp
-from fxc.passes._attribute_numbers import AttributeNumbers
 
 Free: TypeAlias = Callable[[Operation], Mapping[str, Attribute]]
 
@@ -45,7 +45,8 @@ class Outline:
         for argument in block.args:
             places[id(argument)] = len(places)
             items += (self._attributes.of(argument.type), self._name(argument._name))
-        for op in block.ops:
+        op = block._first_op
+        while op is not None:
             items.append(op.name)
             if type(op.location) is not UnknownLoc:
                 self.locations.append(self._attributes.of(op.location))
@@ -57,11 +58,12 @@ class Outline:
                 items.append(self._attributes.of_all(op.attributes))
             for result in op.results:
                 places[id(result)] = len(places)
-                items += (self._attributes.of(result.type), self._name(result._name))
+                items += (self._attributes.of(result._type), self._name(result._name))
             for region in op.regions:
                 items.append(len(region.blocks))
                 for inner in region.blocks:
                     self._block(inner)
+            op = op._next_op
 
     def _outside(self, value: SSAValue) -> int:
         """The place of a tensor that the group reads; its type and name go to the key."""
@@ -121,36 +123,44 @@ class Copier:
     def op(self, op: Operation) -> Operation:
         new, values = op.__class__.__new__(op.__class__), self.values
         new._successors = new._successor_uses = new.regions = ()
-        new._operands = SSAValues([values[id(value)] for value in op._operands])
-        new._operand_uses = tuple([Use(new, index) for index in range(len(new._operands))])
-        for value, use in zip(new._operands, new._operand_uses, strict=True):
-            value.add_use(use)
-        new.results = SSAValues([OpResult(result._type, new, index) for index, result in enumerate(op.results)])
+        given, uses, made = list[SSAValue](), list[Use](), list[OpResult]()
+        for index, value in enumerate(op._operands):
+            value, use = values[id(value)], Use(new, index)
+            if (following := value.first_use) is not None:  # ``SSAValue.add_use``
+                use._next_use = following
+                following._prev_use = use
+            value.first_use = use
+            given.append(value)
+            uses.append(use)
+        new._operands, new._operand_uses = SSAValues(given), tuple(uses)
         new.properties, new.attributes, new.location = op.properties.copy(), op.attributes.copy(), op.location
         if self.numbers and isinstance(op, arith.ConstantOp):
             new.properties["value"] = self.numbers.get(op.value, op.value)
-        for region in op.regions:
-            new.add_region(Region([self.block(block) for block in region.blocks]))
-        for old, result in zip(op.results, new.results, strict=True):
-            self._follow(old, result)
+        if op.regions:
+            for region in op.regions:
+                new.add_region(Region([self.block(block) for block in region.blocks]))
+        for index, old in enumerate(op.results):
+            values[id(old)] = result = OpResult(old._type, new, index)
+            if old._name is not None:
+                result._name = self.names.get(old._name, old._name)
+            made.append(result)
+        new.results = SSAValues(made)
         return new
 
     def block(self, block: Block) -> Block:
         new = Block(arg_types=[argument.type for argument in block.args])
         for old, argument in zip(block.args, new.args, strict=True):
-            self._follow(old, argument)
+            self.values[id(old)] = argument
+            argument._name = self.names.get(old._name, old._name) if old._name is not None else None
         last: Operation | None = None
-        for op in block.ops:
+        op = block._first_op
+        while op is not None:
             copy = self.op(op)
             copy.parent, copy._prev_op = new, last
             if last is None:
                 new._first_op = copy
             else:
                 last._next_op = copy
-            last = copy
+            last, op = copy, op._next_op
         new._last_op = last
         return new
-
-    def _follow(self, old: SSAValue, new: SSAValue) -> None:
-        self.values[id(old)] = new
-        new._name = self.names.get(old._name, old._name) if old._name is not None else None

@@ -83,7 +83,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from fxc.dialects.effects import has_side_effect, writes
-from fxc.dialects.fusion import GroupOp
+from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import TargetAttr, preset, target_of
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes._plan_write_backs import new_values
@@ -99,11 +99,11 @@ class AppendKernelsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(op) or preset("cpu")
-        blocks = {inner.parent_block(): None for inner in op.walk() if isinstance(inner, GroupOp)}
+        blocks = {group.parent_block(): None for group in groups_of(op)}
         for block in blocks:
             assert block is not None
             _append_groups(block, target)
-        for group in [inner for inner in op.walk() if isinstance(inner, GroupOp)]:
+        for group in groups_of(op):
             _append_within(group, target)
 
 

@@ -8,17 +8,19 @@ Guarantees: in a group of which every op has a rule (``_linalg/table.py``), or i
             element at a place that indices say is a ``tensor.extract``, after a ``cf.assert`` that they are within the tensor;
             those of which nothing is computed are not checked. What may lie outside (padding, parts of a choice)
             is read in an ``scf.if``. A scatter of few elements is a choice
-            among the updates, in their order. Types of results stay. Half precision is computed, combined and kept in
-            float32 and rounded where a tensor is stored and by conversions. A result of the group that others in it read is
-            read as stored. Sizes that are not known are names: such groups are converted at four choices of numbers for them,
-            which may differ in numbers only; these are read as polynomials of the names, of which the body computes them. A
-            place that depends on a name is a ``tensor.extract``.
+            among the updates, in their order. Of many that are added, or of which extremes are kept, updates and places are
+            loops of their own for a ``tile.accumulate``, what was there before comes last; half precision is added in
+            float32, floats are compared as integers in their order. Types of results stay. Half precision is computed,
+            combined and kept in float32 and rounded where a tensor is stored and by conversions. A result of the group that
+            others in it read is read as stored. Sizes that are not known are names: such groups are converted at four choices
+            of numbers for them, which may differ in numbers only; these are read as polynomials of the names, of which the body
+            computes them. A place that depends on a name is a ``tensor.extract``.
 Keeps:      groups with an operator without rule, places that may lie outside of a tensor for some size, sizes that no number
             and no argument says, tensors that are not dense or of dtypes that
             kernels do not take, tensors of several devices, or of a GPU where none is the target, results that share memory
             with operands, numbers that the program does not state, integer divisions by what may be 0, masks as indices,
-            indices of a tensor without elements, more than 4 updates of an element, a choice of more than 8 tensors: they
-            run as their body, and are counted.
+            indices of a tensor without elements, more than 4 updates that replace an element or are multiplied, a choice of
+            more than 8 tensors: they run as their body, and are counted.
 Cost:       one walk; an element that several tensors are made of is written once for each. A PyTorch trace for each
             operator without a rule. Of groups that differ in names, or in numbers that others are multiplied or added with, the
             first two cost that, others a copy.
@@ -62,13 +64,13 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
+from fxc.dialects.attribute_numbers import AttributeNumbers
 from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import aliases
-from fxc.dialects.fusion import GroupOp
+from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import GpuAttr, TargetAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.types import device
-from fxc.passes._attribute_numbers import AttributeNumbers
 from fxc.passes._decomposition import decompose
 from fxc.passes._extremes import split_extreme
 from fxc.passes._statistics import count
@@ -91,7 +93,7 @@ class ConvertFusionToLinalgPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         conversions = Conversions(ctx, target_of(op))
-        for group in [inner for inner in op.walk() if isinstance(inner, GroupOp)]:
+        for group in groups_of(op):
             if not any(isinstance(inner, TorchOp) for inner in group.body.block.ops):
                 continue
             try:

@@ -73,7 +73,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from fxc.dialects.effects import has_side_effect, writes
-from fxc.dialects.fusion import GroupOp
+from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes._statistics import count
@@ -93,7 +93,7 @@ class GroupKernelsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(op) or preset("cpu")
-        blocks = {inner.parent_block(): None for inner in op.walk() if isinstance(inner, GroupOp)}
+        blocks = {group.parent_block(): None for group in groups_of(op)}
         for block in blocks:
             while block is not None and _join(block, target):
                 pass

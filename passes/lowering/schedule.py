@@ -57,10 +57,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.passes import ModulePass
 
-from fxc.dialects.fusion import GroupOp
+from fxc.dialects.attribute_numbers import AttributeNumbers
+from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import TargetAttr, preset, target_of
 from fxc.dialects.tile import ScheduleAttr
-from fxc.passes._attribute_numbers import AttributeNumbers
 from fxc.passes._statistics import count
 from fxc.passes.lowering._outlines import Outline
 from fxc.passes.lowering._tile.choices import choose
@@ -76,8 +76,8 @@ class SchedulePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target, attributes = target_of(op) or preset("cpu"), AttributeNumbers()
         known = dict[Hashable, ArrayAttr[ScheduleAttr]]()
-        for group in op.walk():
-            if not isinstance(group, GroupOp) or SCHEDULE in group.attributes or not is_kernel(group):
+        for group in groups_of(op):
+            if SCHEDULE in group.attributes or not is_kernel(group):
                 continue
             key = Outline(group, attributes).key
             if key not in known:

@@ -20,7 +20,9 @@ Guarantees: a ``fusion.group`` holds at least two ops of one block and one devic
             the rows that were reduced, over no more than that, where there are enough rows to go round and what several
             stages compute again is less than what memory takes. On a CPU some reductions and gathers, and ops whose
             tensors lie across each other, are groups alone. Slices that read the same tensor, which is not
-            broadcast for them, become one where they fit. ``fxc-opt --remarks=fuse`` prints what was refused and why.
+            broadcast for them, become one where they fit. A scatter of many updates is the last of its group, on a GPU, where
+            adding in memory is no slower than PyTorch's call, and, with ``fxc.deterministic``, sums no floats.
+            ``fxc-opt --remarks=fuse`` prints what was refused and why.
 Keeps:      other lone ops; the arithmetic, op by op; random ops and the order of draws; ops with an integer operand that is not
             constant; ops of sparse tensors; concatenations of different shapes, cuts into unequal pieces; size queries that
             no operand's type answers; a chunk whose move would change the strides of what its readers give. An op computed
@@ -66,11 +68,11 @@ from fxc.dialects.autodiff import GradOfOp
 from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import is_pure, is_random, writes
 from fxc.dialects.fusion import GroupOp, YieldOp
-from fxc.dialects.target import preset, target_of
+from fxc.dialects.target import is_deterministic, preset, target_of
 from fxc.passes._bias import rejoin_addmm
 from fxc.passes._chunk_motion import ChunkMotion
 from fxc.passes._constants import is_constant
-from fxc.passes._fusion import Groups, is_chunk, is_host_constant, is_pointwise, outputs
+from fxc.passes._fusion import Groups, is_chunk, is_equal_call, is_host_constant, is_pointwise, outputs
 from fxc.passes._fusion_cost import CostModel
 from fxc.passes._fusion_remarks import explain
 from fxc.passes._kernel_groups import Copies, Coverage, KernelGroups
@@ -109,7 +111,8 @@ class Kernels:
     def of(cls, op: Operation) -> Kernels:
         module = op.get_toplevel_object()
         target = target_of(module) if isinstance(module, ModuleOp) else None
-        return cls(CostModel.of(target or preset("cpu")), Coverage())
+        ordered = isinstance(module, ModuleOp) and is_deterministic(module)
+        return cls(CostModel.of(target or preset("cpu"), ordered=ordered), Coverage())
 
 
 def _blocks(op: Operation, apart: Container[str]) -> Iterator[Block]:
@@ -225,12 +228,15 @@ def _group(members: Sequence[Operation]) -> GroupOp:
 
 def _merge_equal(body: Block) -> None:
     """Let one op compute what several would, but for two that are both yielded: their readers may write one."""
-    yielded, seen = set(body.last_op.operands if body.last_op else ()), dict[object, Operation]()
+    yielded, seen = set(body.last_op.operands if body.last_op else ()), dict[object, list[Operation]]()
     for op in list(body.ops):
-        key = op.name, op._operands, frozenset(op.properties.items()), frozenset(op.attributes.items()), op.result_types
-        first = seen.setdefault(key, op)
+        alike = seen.setdefault((op.name, *map(id, op._operands)), [])
+        first = next((other for other in alike if is_equal_call(op, other)), None)
+        if first is None:
+            alike.append(op)
+            continue
         pairs = list(zip(op.results, first.results, strict=True))
-        if first is op or any(old in yielded and new in yielded for old, new in pairs):
+        if any(old in yielded and new in yielded for old, new in pairs):
             continue
         for old, new in pairs:
             old.replace_all_uses_with(new)

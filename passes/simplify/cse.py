@@ -42,9 +42,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
+from fxc.dialects.attribute_numbers import AttributeNumbers
 from fxc.dialects.effects import is_pure, reads_memory
 from fxc.dialects.types import is_mutable
-from fxc.passes._attribute_numbers import AttributeNumbers
 from fxc.passes._memory import Memory, Set, is_isolated, is_same_memory, scopes, writes_anything
 from fxc.passes._statistics import count
 

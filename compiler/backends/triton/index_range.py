@@ -17,7 +17,7 @@ _MOST_PROGRAMS = (1 << 31) - 1
 _LARGEST_SIZE = 1 << 48
 """Elements: memory has no more of them."""
 _ADDRESSED = frozenset([LoadOp, StoreOp, MaskOp])
-_UNSIGNED = (arith.DivUIOp, arith.CeilDivUIOp, arith.RemUIOp, arith.MinUIOp, arith.MaxUIOp)
+_UNSIGNED = frozenset([arith.DivUIOp, arith.CeilDivUIOp, arith.RemUIOp, arith.MinUIOp, arith.MaxUIOp])
 
 
 class Range(NamedTuple):
@@ -47,13 +47,13 @@ class IndexRanges:
 
     def __init__(self, kernel: KernelOp) -> None:
         self.kernel = kernel
-        self.ranges = dict[SSAValue, Range]()
+        self.ranges = dict[int, Range]()  # values by identity, as hashing one is a Python call
         self.bits = 32 if all(self._fits(op) for op in kernel.walk()) else 64
 
     def of(self, value: SSAValue) -> Range:
-        known = self.ranges.get(value)
+        known = self.ranges.get(id(value))
         if known is None:
-            known = self.ranges[value] = self._compute(value)
+            known = self.ranges[id(value)] = self._compute(value)
         return known
 
     def is_natural(self, *values: SSAValue) -> bool:
@@ -90,7 +90,7 @@ class IndexRanges:
         if not isinstance(op, Operation):
             return self._of_argument(value)
         operands = [self.of(operand) for operand in op.operands if isinstance(operand.type, IndexType)]
-        if isinstance(op, _UNSIGNED) and any(operand.low < 0 for operand in operands):
+        if type(op) in _UNSIGNED and any(operand.low < 0 for operand in operands):
             return ANY
         match op:
             case arith.ConstantOp():

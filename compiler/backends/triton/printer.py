@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult
 
 from fxc.backends.triton.casts import cast
 from fxc.backends.triton.elementwise import expression
@@ -45,6 +47,12 @@ MAX_LANES = 1 << 20
 SOURCE = "tile.source"
 WARPS = "warps"
 
+_SILENT = frozenset([arith.ConstantOp, ReturnOp, NextOp, scf.YieldOp])
+"""Ops without a line of their own."""
+_NEUTRAL: Mapping[type[Operation], int] = MappingProxyType({arith.AddiOp: 0, arith.MuliOp: 1})
+"""Op -> the operand that leaves the other one as it is."""
+_SHAPING = frozenset([ProgramIdOp, SplatOp, BroadcastOp, ReshapeOp, TransposeOp])
+
 HEADER = """\
 import triton
 import triton.language as tl
@@ -68,7 +76,11 @@ class _KernelPrinter:
         self.name = python_name(kernel.sym_name.data)
         if self.name in RESERVED or self.name in HELPERS:
             self.name += "_kernel"
-        self.lanes = max((_lanes(value, op) for op in kernel.walk() for value in op.results), default=1)
+        first = dict[int, OpResult]()  # of each type: most are interned
+        for op in kernel.walk():
+            for result in op.results:
+                first.setdefault(id(result.type), result)
+        self.lanes = max(map(_lanes, first.values()), default=1)
         self.writer = Writer(kernel)
         self.place = self.counter = ""
 
@@ -110,7 +122,7 @@ class _KernelPrinter:
 
     def block(self, block: Block) -> None:
         for op in block.ops:
-            if isinstance(op, (arith.ConstantOp, ReturnOp, NextOp, scf.YieldOp)):
+            if type(op) in _SILENT:
                 continue
             try:
                 if not self.is_written(op):
@@ -124,7 +136,7 @@ class _KernelPrinter:
         writer = self.writer
         if op.results and all(writer.constant(result) is not None for result in op.results):
             return True
-        neutral = 0 if isinstance(op, arith.AddiOp) else 1 if isinstance(op, arith.MuliOp) else None
+        neutral = _NEUTRAL.get(type(op))
         for value, other in (op.operands, reversed(op.operands)) if neutral is not None else ():
             if isinstance(value.type, IndexType) and writer.constant(other) == neutral:
                 writer.names[op.results[0]] = writer.names[value]
@@ -140,14 +152,16 @@ class _KernelPrinter:
             self.place = place
 
     def op(self, op: Operation) -> None:
-        if isinstance(op, scf.ForOp):
-            return self.loop(op)
-        if isinstance(op, scf.IfOp):
-            return self.branch(op)
-        if isinstance(op, IterateOp):
-            return self.iterate(op)
-        if isinstance(op, LastProgramOp):
-            return self.last(op)
+        if op.regions:
+            match op:
+                case scf.ForOp():
+                    return self.loop(op)
+                case scf.IfOp():
+                    return self.branch(op)
+                case IterateOp():
+                    return self.iterate(op)
+                case LastProgramOp():
+                    return self.last(op)
         if write_memory(self.writer, op):
             return None
         combined = combination(self.writer, op)
@@ -237,6 +251,8 @@ class _KernelPrinter:
 
 def shape_expression(writer: Writer, op: Operation) -> str | None:
     """The expression of an op that makes no new numbers."""
+    if type(op) not in _SHAPING:
+        return None
     match op:
         case ProgramIdOp():
             number = f"tl.program_id({op.axis.value.data})"
@@ -287,9 +303,9 @@ def any_lane(mask: str, rank: int) -> str:
     return f"{lanes} != 0"
 
 
-def _lanes(value: SSAValue, op: Operation) -> int:
+def _lanes(value: OpResult) -> int:
     """The lanes of a block. Raises KernelError where it is none that Triton has."""
-    shape = block_shape(value.type)
+    shape, op = block_shape(value.type), value.op
     if any(size & (size - 1) for size in shape):
         hint = "give the kernel blocks with sizes that are powers of two, and mask what is beyond"
         raise refusal(op, f"Triton has only blocks with sizes that are powers of two, not {value.type}", hint)

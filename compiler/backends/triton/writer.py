@@ -18,6 +18,9 @@ from fxc.dialects.syntax import op_text
 from fxc.dialects.tile import BroadcastOp, KernelOp, ReshapeOp, SplatOp
 from fxc.errors import KernelError
 
+_SAME_NUMBER = frozenset([SplatOp, BroadcastOp, ReshapeOp])
+"""Ops that give the number of their operand in other lanes."""
+
 
 class Writer:
     """Collects the body of one kernel. A number that is known has no line of its own: it stands where it is used."""
@@ -31,7 +34,8 @@ class Writer:
         self.unseen = set[SSAValue]()
         """Pointers that were stored to: other threads of the program need a barrier before they load from them."""
         self._own_names = list[str]()
-        self._depth, self._constants = 1, dict[SSAValue, int | float | None]()
+        self._depth, self._constants = 1, dict[int, int | float | None]()
+        """``_constants``: values by identity, as hashing one is a Python call."""
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self._depth + text)
@@ -64,20 +68,21 @@ class Writer:
 
     def constant(self, value: SSAValue) -> int | float | None:
         """The number in all lanes of ``value``, where that is known."""
-        if value not in self._constants:
-            self._constants[value] = self._constant(value)
-        return self._constants[value]
+        if (key := id(value)) not in self._constants:
+            self._constants[key] = self._constant(value)
+        return self._constants[key]
 
     def _constant(self, value: SSAValue) -> int | float | None:
         if isinstance(value.type, IndexType):
             low, high = self.ranges.of(value)
             return low if low == high else None
-        match value.owner:
-            case arith.ConstantOp():
-                return constant_value(value.owner.value)
-            case SplatOp() | BroadcastOp() | ReshapeOp():
-                return self.constant(value.owner.value)
-        return None
+        op = value.owner
+        if isinstance(op, arith.ConstantOp):
+            return constant_value(op.value)
+        if type(op) not in _SAME_NUMBER:
+            return None
+        assert isinstance(op, Operation)
+        return self.constant(op.operands[0])
 
     def text(self, value: SSAValue) -> str:
         """``value`` as an operand: a name, or a number that takes shape and type from the other operands."""
