@@ -69,8 +69,8 @@ def runs_of(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Any
 ) -> list[Callable[[], Any]]:
     """The graph, the compiled function, the cached plan, and two cached plans in turn."""
-    compiled = fxc.compile(function, args, kwargs, dynamic_shapes=dynamic)
-    cached = fxc.compile(function, args, kwargs, dynamic_shapes=dynamic, options={"recompile": True})
+    compiled = fxc.compile(function, args, kwargs, dynamic_shapes=dynamic, options={"target": None})
+    cached = fxc.compile(function, args, kwargs, dynamic_shapes=dynamic, options={"target": None, "recompile": True})
     graph, no_grad = compiled.plan.module, torch.no_grad
     other, keywords = tree_map_only(torch.Tensor, torch.Tensor.double, (args, kwargs))
     cached(*other, **keywords)

@@ -6,21 +6,24 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.passes import ModulePass
 
+from fxc.backends import program_cache
 from fxc.backends.fx import to_fx
 from fxc.dialects.target import set_target
 from fxc.errors import PipelineError, nearest
-from fxc.execution_plan import ExecutionPlan, runnable
+from fxc.execution_plan import ExecutionPlan
 from fxc.frontends.capture import Model, capture
 from fxc.frontends.fx import import_fx
 from fxc.instrumentation import Instrumentation
 from fxc.named_pipeline import Flow
-from fxc.options import Options
+from fxc.options import AUTO, Options
 from fxc.pass_registry import PassRegistry
 from fxc.pipeline import Step, parse_pipeline
 from fxc.pipelines import AOT, INFERENCE, TRAINING
@@ -30,6 +33,8 @@ from fxc.runner import RunOptions, run_pipeline
 from fxc.runtime import autocast
 from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled
+from fxc.runtime.plan import FROM_DISK
+from fxc.runtime.signature import Signature
 from fxc.signature import signature_of, with_constants, with_moves
 from fxc.specialization import mark_gradients
 from fxc.timing import Timer
@@ -110,23 +115,20 @@ class _PlanMaker:
             return self._make(args, kwargs, training)
 
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> ExecutionPlan:
-        times, start = dict[str, float](), perf_counter()
+        start = perf_counter()
         with _in_modes(self.model, self.modes):
             program = capture(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes)
         signature = with_constants(signature_of(program), args, kwargs)
         if training:
             mark_gradients(program, signature, args, kwargs)
-        times["capture"] = (perf_counter() - start) * 1e3
+        times = {"capture": (perf_counter() - start) * 1e3}
         with autocast.off():  # passes ask PyTorch what operators mean
-            pipeline = pipeline_for(TRAINING if training else INFERENCE, self.options)
-            timer = run_pipeline_on(program, pipeline + ",bring-inputs" * self.options.move_inputs, self.options)
-            signature = with_moves(signature, program)
-            times |= {name: span.wall * 1e3 for name, span in timer.root.children.items()}
-            plan = ExecutionPlan.of(program, signature, training, times)
+            flow = TRAINING if training else INFERENCE
+            options = with_machine(self.options, flow, program)
+            pipeline = pipeline_for(flow, options) + ",bring-inputs" * options.move_inputs
+            plan = _plan_of(program, pipeline, options, partial(with_moves, signature), training, times)
         if self.options.move_inputs and plan.host is None:
             raise PipelineError("move_inputs is on, but this plan is no host program", hint="name a target")
-        if self.options.cuda_graphs:
-            plan.use_cuda_graphs()
         return plan
 
 
@@ -155,13 +157,83 @@ def compile_graph(graph: GraphModule, options: Options) -> Callable[..., Any]:
 
 def compile_program(program: Program, options: Options) -> Callable[..., Any]:
     """The same of a graph as a program, which is changed."""
-    run_pipeline_on(program, pipeline_for(AOT, options), options)
-    return runnable(program, cuda_graphs=options.cuda_graphs)
+    options = with_machine(options, AOT, program)
+    return _plan_of(program, pipeline_for(AOT, options), options, signature_of).flat()
+
+
+def _plan_of(
+    program: Program,
+    pipeline: str,
+    options: Options,
+    signature: Callable[[Program], Signature],
+    training: bool = False,
+    times: Mapping[str, float] = MappingProxyType({}),
+) -> ExecutionPlan:
+    """The plan of ``program`` after ``pipeline``, which is run, or was before over an equal one. ``program`` is changed.
+
+    ``signature`` is asked for the plan's, of the program after the pipeline.
+    """
+    start = perf_counter()
+    program.is_kept = options.cache_plans and not (options.check_numerics or options.print_ir or options.passes)
+    key = program_cache.key_of(program, pipeline, _text(options)) if program.is_kept else None
+    entry = None if key is None else program_cache.find(key, program)
+    if entry is None:
+        timer = run_pipeline_on(program, pipeline, options)
+        taken = {name: span.wall * 1e3 for name, span in timer.root.children.items()}
+    else:
+        program.module = entry.module
+        taken = {FROM_DISK: (perf_counter() - start) * 1e3}
+        if options.timing:
+            print(f"{FROM_DISK:40} {taken[FROM_DISK]:9.1f} ms", file=sys.stderr)
+    if options.strict:
+        from fxc.backends.kernels import require_kernels
+
+        require_kernels(program.module)
+    kernels = None if entry is None else entry.kernels
+    plan = ExecutionPlan.of(program, signature(program), training, {**times, **taken}, kernels)
+    if key is not None and entry is None:
+        program_cache.keep(key, program, None if plan.host is None else plan.host.code)
+    if options.cuda_graphs:
+        plan.use_cuda_graphs()
+    return plan
+
+
+def _text(options: Options) -> str:
+    """What ``options`` ask of passes beside the pipeline, with the target that its name stands for here."""
+    from fxc.backends.kernels import target_named
+
+    target = None if options.target is None else str(target_named(options.target))
+    return str((target, [(item.name, getattr(options, item.name)) for item in fields(options) if item.name not in _UNREAD]))
+
+
+_UNREAD = (
+    "pipeline",
+    "verify_each",
+    "check_numerics",
+    "print_ir",
+    "timing",
+    "recompile",
+    "cache_size",
+    "cache_plans",
+    "strict",
+    "passes",
+)
+"""Options that change no program, or that are looked at in another way."""
+
+
+def with_machine(options: Options, flow: Flow, program: Program) -> Options:
+    """``options`` that name the machine which ``auto`` means for a captured graph: one where ``flow`` makes host programs."""
+    if options.target != AUTO:
+        return options
+    from fxc.backends.kernels import machine_of
+
+    return replace(options, target=None if options.pipeline or flow.plan is None else machine_of(program.module))
 
 
 def pipeline_for(flow: Flow, options: Options) -> str:
     """The pipeline that ``options`` ask for; else that of ``flow``, down to kernels where there is a target for them."""
-    return options.pipeline or flow.text(kernels=options.target is not None, freeze=options.freeze)
+    kernels = options.target is not None
+    return options.pipeline or flow.text(kernels=kernels, freeze=options.freeze, streams=options.streams)
 
 
 def run_options(options: Options | Mapping[str, Any] | None) -> Options:
@@ -181,10 +253,13 @@ def run_pipeline_on(program: Program, pipeline: str, options: Options) -> Timer:
     for extra in options.passes:
         registry = registry.with_file(Path(extra)) if isinstance(extra, (str, Path)) else registry.with_pass(extra)
     steps: tuple[Step, ...] = tuple(parse_pipeline(pipeline, registry))
-    if options.target is not None:
+    if options.target not in (None, AUTO):
+        import torch
+
         from fxc.backends.kernels import target_named
 
-        set_target(program.module, target_named(options.target), autotune=options.autotune)
+        deterministic = torch.are_deterministic_algorithms_enabled()
+        set_target(program.module, target_named(options.target), autotune=options.autotune, deterministic=deterministic)
     timer = Timer()
     watchers = list[Instrumentation]()
     if options.print_ir:

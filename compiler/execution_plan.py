@@ -19,7 +19,6 @@ from fxc.runtime.entry import entry
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.plan import Plan
 from fxc.runtime.signature import Signature
-from fxc.signature import signature_of
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -67,6 +66,15 @@ class ExecutionPlan(Plan):
         made._bind()
         return made
 
+    def flat(self) -> Callable[..., Any]:
+        """What runs, as a function of inputs, flat, whose fit the caller has seen to.
+
+        Those with other strides than expected are copied, where kernels need them.
+        """
+        if self.host is None:
+            return self.module.forward
+        return entry(self.host, self.signature, lambda args, _: self.run_module(args), self)
+
     def save(self, path: str | Path) -> None:
         """Writes the IR, the weights as they are now, machine code of kernels, and a manifest: a folder, or one file where
         ``path`` ends in ``.zip``.
@@ -91,17 +99,3 @@ class ExecutionPlan(Plan):
         contents = plan_file.read(Path(path), trust_kernels=trust_kernels)
         times = {"read": (perf_counter() - start) * 1e3}
         return cls.of(contents.program, contents.signature, contents.training, times, contents.kernels)
-
-
-def runnable(ir: Program, *, cuda_graphs: bool = False) -> Callable[..., Any]:
-    """A program after its pipeline as a function of its inputs, flat, whose fit the caller has seen to.
-
-    Inputs with other strides than expected are copied, where kernels need them. Raises what ``ExecutionPlan.of`` and
-    ``use_cuda_graphs`` do.
-    """
-    plan = ExecutionPlan.of(ir, signature_of(ir), False, {})
-    if cuda_graphs:
-        plan.use_cuda_graphs()
-    if plan.host is None:
-        return plan.module.forward
-    return entry(plan.host, plan.signature, lambda args, _: plan.run_module(args), plan)

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, FusedLoc, IntAttr, NameLoc, NoneAttr, StringAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 ModuleStack = tuple[tuple[str, str, str], ...]
 """(key, path, class) of each module around a node, outermost first, as ``nn_module_stack`` has them."""
@@ -75,6 +75,51 @@ def module_stack(location: Attribute) -> ModuleStack:
         if isinstance(part, NameLoc) and part.desc.data == "module" and isinstance(part.location, NameLoc)
         if isinstance(part.location.location, NameLoc) and isinstance(part.location.location.location, NameLoc)
     )
+
+
+def places(op: Operation) -> str:
+    """Every location in ``op``, in order, as text that is equal for equal ones in every process.
+
+    The keys of modules are addresses of objects in some graphs: here they are numbers.
+    """
+    texts = _Texts()
+    return "\n".join(map(texts.of, _locations(op)))
+
+
+def _locations(op: Operation) -> Iterator[Attribute]:
+    for inner in op.walk():
+        yield inner.location
+        for region in inner.regions:
+            for block in region.blocks:
+                yield from (argument.location for argument in block.args)
+
+
+class _Texts:
+    """Texts of locations; what many share is spelled out once, and named by its number from there on."""
+
+    def __init__(self) -> None:
+        self._known = dict[int, tuple[Attribute, str]]()
+        self._modules = dict[str, str]()
+
+    def of(self, location: Attribute) -> str:
+        if (known := self._known.get(id(location))) is not None:
+            return known[1]
+        self._known[id(location)] = location, f"#{len(self._known)}"
+        match location:
+            case NameLoc(desc=StringAttr(data="module"), location=NameLoc() as module):
+                number = self._modules.setdefault(module.desc.data, str(len(self._modules)))
+                return f"module {number} {self.of(module.location)}"
+            case NameLoc():
+                return f"{location.desc.data!r} {self.of(location.location)}"
+            case FusedLoc():
+                inner = map(self.of, location.locations.data)  # type: ignore[attr-defined]
+                return f"[{', '.join(inner)} {location.metadata}]"
+            case CallSiteLoc():
+                return f"{self.of(location.callee)} at {self.of(location.caller)}"
+            case FileLineColLoc():
+                return f"{location.filename.data!r} {location.line} {location.column}"
+            case _:
+                return str(location)
 
 
 def _parts(location: Attribute) -> tuple[Attribute, ...]:

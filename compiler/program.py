@@ -28,13 +28,14 @@ class Program:
 
     ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants; the
     user's own tensors, never copies. ``live``: modules by path and functions by name that came from the running process and
-    that a file could not name; empty for a program read from a file.
+    that a file could not name; empty for a program read from a file. ``is_kept``: what is compiled of it is kept on disk.
     """
 
     module: ModuleOp
     state: dict[str, torch.Tensor] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
     context: FxcContext = field(default_factory=new_context)
+    is_kept: bool = False
 
     def __str__(self) -> str:
         return print_module(self.module)

@@ -6,13 +6,19 @@ at tests of which one case of ``n`` runs, always the same; all of them with ``--
 
 from __future__ import annotations
 
+import gc
 import os
 import zlib
 from collections.abc import Iterator
+from queue import Empty, SimpleQueue
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, settings
+
+from fxc.backends.triton import ahead_of_time
+from fxc.backends.triton.workers import Worker
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 
@@ -32,17 +38,65 @@ settings.load_profile("default")
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Compiled kernels go into a folder of this run, not into the user's."""
+    """Compiled kernels go into a folder of this run, not into the user's; passes run each time."""
     os.environ["FXC_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["FXC_CACHE_PLANS"] = "0"
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> Iterator[None]:
-    """What is computed is small, and threads that wait for each other cost more than they compute."""
+    """What is computed is small, and threads that wait for each other cost more than they compute; in child processes too."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _seeds_of_no_gpu() -> Iterator[None]:
+    """``torch.manual_seed`` keeps a formatted stack for each kind of GPU that is not there yet, which takes a millisecond."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (torch.cuda, torch.xpu):
+            if not kind.is_available():
+                patch.setattr(kind, "manual_seed_all", lambda seed: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _kept_compilers() -> Iterator[None]:
+    """Processes that compile for Triton serve the next test too: they import it for ten times as long as they compile."""
+    idle = SimpleQueue[Worker]()
+
+    class Kept:
+        def __enter__(self) -> Worker:
+            try:
+                self.worker = idle.get_nowait()
+            except Empty:
+                self.worker = Worker().__enter__()
+            return self.worker
+
+        def __exit__(self, *error: object) -> None:
+            if self.worker.process.poll() is None:
+                idle.put(self.worker)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ahead_of_time, "Worker", Kept)
+        yield
+    while not idle.empty():
+        idle.get().__exit__()
+
+
+def pytest_collection_finish() -> None:
+    """What was imported lives to the end: the collector need not look at it again, nor run as often as by default."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+def pytest_sessionfinish() -> None:
+    """pytest collects five times at the end, which takes seconds for captures of models; the process ends soon."""
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,6 +108,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     config.hook.pytest_deselected(items=[item for item in items if not _is_chosen(item)])
     items[:] = filter(_is_chosen, items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The tests of a file run in one process; those of tests/models, which share captures, do as if they were one file."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "tests/models" if file.startswith("tests/models/") else file
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _is_chosen(item: pytest.Item) -> bool:

@@ -33,5 +33,6 @@ def x(rows: int = 3) -> torch.Tensor:
     return torch.randn(rows, 4, generator=torch.Generator().manual_seed(1))
 
 
-def plan_of(model: Any, *args: Any, **options: Any) -> fxc.ExecutionPlan:
-    return fxc.compile(model, args, **options).plan
+def plan_of(model: Any, *args: Any, options: dict[str, Any] | None = None, **how: Any) -> fxc.ExecutionPlan:
+    """A plan that is a graph, of PyTorch's own kernels where ``options`` name no target."""
+    return fxc.compile(model, args, options={"target": None, **(options or {})}, **how).plan

@@ -386,3 +386,13 @@ def test_a_frozen_parameter_stays_frozen(route: str, tmp_path: Path) -> None:
     program.save(tmp_path / "model.mlir")
     loaded = dict(fxc.to_fx(fxc.Program.load(tmp_path / "model.mlir")).named_parameters())
     assert {name: p.requires_grad for name, p in loaded.items()} == {n: p.requires_grad for n, p in model.named_parameters()}
+
+
+def test_the_lines_of_a_function_are_known() -> None:
+    def scaled(x: torch.Tensor, *, by: float = 3.0) -> torch.Tensor:
+        return torch.relu(x) * by
+
+    x = torch.randn(4)
+    torch.testing.assert_close(fxc.compile(scaled, (x,))(x), scaled(x))
+    text = fxc.capture(scaled, (x,)).text(debuginfo=True)
+    assert all("test_api.py" in line for line in text.splitlines() if "torch.aten" in line)

@@ -390,7 +390,7 @@ def test_a_bad_source_is_one_message(folder: Path, source: str, message: str) ->
         (["compile", "cli_model.py", "-o", "d", "--target=cuda:sm_9"], 1, "there is no target cuda:sm_9"),
         (["compile", "cli_model.py"], 2, "nothing is to be written: give -o DIR, --emit=FORMAT, or both"),
         (["compile", "cli_model.py", "--emit=png"], 2, "'png' is not one of"),
-        (["compile", "cli_model.py", "--emit=llvm"], 1, "the module has no tile.kernel to print"),
+        (["compile", "cli_model.py", "-p", "simplify", "--emit=llvm"], 1, "the module has no tile.kernel to print"),
     ],
 )
 def test_messages_and_exit_codes(folder: Path, argv: list[str], code: int, message: str) -> None:

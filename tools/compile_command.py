@@ -123,7 +123,7 @@ def compile_command(
 ) -> None:
     if output is None and emitted is None:
         raise click.UsageError("nothing is to be written: give -o DIR, --emit=FORMAT, or both")
-    from fxc.api import run_pipeline_on
+    from fxc.api import run_pipeline_on, with_machine
     from fxc.options import Options
 
     options = Options.from_env()
@@ -133,8 +133,10 @@ def compile_command(
         target=target or options.target,
         check_numerics=check_numerics or options.check_numerics,
     )
-    stages = _checked_stages(options, train)
+    _checked_stages(options, train)  # before a model is captured
     program, args = capture_source(source, route, dynamic_shapes, train)
+    options = with_machine(options, TRAINING if train else INFERENCE, program)
+    stages = _checked_stages(options, train)
     signature = _specialized(program, args, options, train)
     folder = None if output is None else Path(output)
     if folder is not None:
@@ -154,14 +156,15 @@ def compile_command(
 
 
 def _checked_stages(options: Options, train: bool) -> list[Stage]:
-    """The stages of the pipeline. PipelineError for a wrong name, before a model is captured."""
+    """The stages of the pipeline. PipelineError for a wrong name."""
     from fxc.api import pipeline_for
     from fxc.backends.kernels import target_named
+    from fxc.options import AUTO
     from fxc.pipeline import parse_pipeline
 
     stages = stages_of(pipeline_for(TRAINING if train else INFERENCE, options))
     parse_pipeline(to_text([spec for stage in stages for spec in stage.pipeline]))
-    if options.target is not None:
+    if options.target not in (None, AUTO):
         target_named(options.target)
     return stages
 

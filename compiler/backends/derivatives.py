@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import RLock
 from typing import Any
 
@@ -13,6 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
+from fxc.backends import program_cache
 from fxc.dialects.autodiff import DEFINED, UNDEFINED, SubgraphOp
 from fxc.dialects.target import target_of
 from fxc.dialects.tile import KernelOp
@@ -68,10 +70,17 @@ class Derivative(torch.nn.Module):
         module = ModuleOp([op.clone() for op in source.module.ops if not isinstance(op, (FuncOp, KernelOp))])
         module.attributes.update(source.module.attributes)
         module.body.block.add_ops(functions)
-        for name, options in (*derivative(reductions=kernels), *(LOWER_KERNELS if kernels else ())):
+        made = Program(module, source.state, source.live, source.context, source.is_kept)
+        passes = (*derivative(reductions=kernels), *(LOWER_KERNELS if kernels else ()))
+        key = program_cache.key_of(made, str(passes)) if source.is_kept else None
+        if key is not None and (entry := program_cache.find(key, made)) is not None:
+            return replace(made, module=entry.module)
+        for name, options in passes:
             load(name)(**options).apply(source.context, module)
         module.verify()
-        return Program(module, source.state, source.live, source.context)
+        if key is not None:
+            program_cache.keep(key, made, None)
+        return made
 
 
 def _boxed(module: GraphModule) -> GraphModule:

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
 import torch
+from xdsl.dialects.builtin import ModuleOp, TensorType
 
 from fxc.dialects import plan
-from fxc.dialects.target import INTERPRETER, PRESETS, CpuAttr, GpuAttr, TargetAttr
+from fxc.dialects.diagnostics import one_line, place_of
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.target import INTERPRETER, PRESETS, CpuAttr, GpuAttr, TargetAttr, target_of
 from fxc.dialects.tile import LaunchOp
-from fxc.errors import PipelineError, nearest
+from fxc.dialects.torch_ops import TorchOp
+from fxc.dialects.types import device
+from fxc.errors import KernelError, PipelineError, nearest
 from fxc.runtime.cpu_features import features_named, host_features
 from fxc.runtime.native_kernel import TensorKernel
 from fxc.semantics.tile_interpreter import launch, launch_into
@@ -53,6 +59,13 @@ def target_named(name: str) -> TargetAttr:
     return PRESETS[name]
 
 
+def machine_of(module: ModuleOp) -> str | None:
+    """``host`` where all tensors of a captured graph are on the CPU, else None: kernels for a GPU are made on request."""
+    blocks = [block for op in module.walk() for region in op.regions for block in region.blocks]
+    values = chain.from_iterable((*block.args, *(result for op in block.ops for result in op.results)) for block in blocks)
+    return HOST if {device(value.type) for value in values if isinstance(value.type, TensorType)} <= {"cpu"} else None
+
+
 def _host() -> CpuAttr:
     has = host_features()
     fitting = [
@@ -67,6 +80,23 @@ def _host() -> CpuAttr:
 def is_interpreted(target: TargetAttr | None) -> bool:
     """Whether the target is the reference interpreter."""
     return isinstance(target, CpuAttr) and target.cpu.data == INTERPRETER
+
+
+def require_kernels(module: ModuleOp) -> None:
+    """KernelError for the first group of operators that has no kernel, or kernel that the target's backend does not compile."""
+    target = target_of(module)
+    for op in module.walk():
+        if isinstance(op, GroupOp):
+            inside = [inner for inner in op.walk() if isinstance(inner, TorchOp)]
+            raise KernelError(
+                f"operators that were fused have no kernel: {', '.join(inner.operator for inner in inside)}",
+                place=place_of(inside[0] if inside else op),
+                hint="fxc compile --remarks says why; without strict they run as operators",
+            )
+        if isinstance(op, (LaunchOp, plan.LaunchOp)) and not is_interpreted(target) and _compiled(op, target) is None:
+            raise KernelError(
+                "a kernel would run on the reference interpreter", op=one_line(op), place=place_of(op), hint=f"target: {target}"
+            )
 
 
 def launch_runner(op: LaunchOp, target: TargetAttr | None) -> Runner:

@@ -11,6 +11,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -100,7 +101,17 @@ class _FunctionModule(torch.nn.Module):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self.forward = function
+        self.forward = _named_forward(function)
+
+
+def _named_forward(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` under the name of those frames of which torch.export keeps the places."""
+    if not isinstance(function, FunctionType):
+        return function
+    code = function.__code__.replace(co_name="forward")
+    named = FunctionType(code, function.__globals__, "forward", function.__defaults__, function.__closure__)
+    named.__kwdefaults__ = function.__kwdefaults__
+    return functools.update_wrapper(named, function)
 
 
 def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Program:

@@ -69,7 +69,7 @@ class HostProgram:
 
     ``main`` checks nothing: it may be called with plain tensors that fit the signature, while ``weights`` are as they were,
     with grad mode off where ``calls_library``. ``globals``: what the names in ``source`` stand for. ``written_inputs``: the
-    places of those that a call writes; ``written_weights``: names in ``globals``.
+    places of those that a call writes; ``written_weights``: names in ``globals``. ``code``: the machine code of its kernels.
     """
 
     def __init__(
@@ -82,7 +82,9 @@ class HostProgram:
         calls_library: bool = True,
         written_inputs: Sequence[int] = (),
         written_weights: Sequence[str] = (),
+        code: KernelCode | None = None,
     ) -> None:
+        self.code = code
         self.source, self.globals, self.facts, self.weights = source, dict(globals), facts, tuple(weights)
         self.calls_library = calls_library
         self.written_inputs, self._written_weights = tuple(written_inputs), tuple(written_weights)
@@ -126,6 +128,7 @@ class HostProgram:
             calls_library=self.calls_library,
             written_inputs=self.written_inputs,
             written_weights=self._written_weights,
+            code=self.code,
         )
 
     def __repr__(self) -> str:

@@ -58,7 +58,10 @@ def cache_key(*parts: str) -> str:
 
 
 def default_cache_folder() -> Path:
-    """``FXC_CACHE_DIR``, else ``fxc`` in the user's cache folder."""
+    """``FXC_CACHE_DIR``, else ``fxc`` in the user's cache folder; for a user without a home, one in which nothing can be."""
     if folder := os.environ.get("FXC_CACHE_DIR"):
         return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fxc"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fxc"
+    except RuntimeError:  # no HOME, and a number that no list of users has
+        return Path(os.devnull) / "fxc"

@@ -24,6 +24,9 @@ from fxc.runtime.entry import entry
 from fxc.runtime.host_program import HostProgram
 from fxc.runtime.signature import Signature
 
+FROM_DISK = "cached plan"
+"""The stage that stands for the passes in ``times`` where an equal graph was compiled before."""
+
 
 @dataclass(frozen=True)
 class PlanStats:
@@ -34,8 +37,9 @@ class PlanStats:
     memory of parameters, buffers and constants, what is shared counted once. Of a host program ``allocations``: tensors made,
     results among them; ``arena_bytes``: memory that buffers within a call share, ``peak_bytes``: the most of it that is in use
     at one moment, ``sum_bytes``: what the buffers would take apart, ``lower_bound_bytes``: what no placing gets below.
-    ``times``: milliseconds a stage. ``hits``: calls that fitted, ``misses``: calls that were refused or that made the plan; of
-    threads that call at one moment some may not be counted.
+    ``times``: milliseconds a stage; ``is_cached``: no pass was run, as an equal graph had been compiled before. ``hits``: calls
+    that fitted, ``misses``: calls that were refused or that made the plan; of threads that call at one moment some may not be
+    counted.
     """
 
     ops: int
@@ -51,6 +55,11 @@ class PlanStats:
     peak_bytes: int = 0
     sum_bytes: int = 0
     lower_bound_bytes: int = 0
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the program was found on disk."""
+        return FROM_DISK in self.times
 
     def __str__(self) -> str:
         counts = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "times"}

@@ -5,7 +5,7 @@
 // RUN: fxc run %t/1-captured.mlir --compare %S/inputs/models/pointwise.py | filecheck %s --check-prefix=RES
 // RUN: fxc run %t/6-linalg.mlir --compare %S/inputs/models/pointwise.py | filecheck %s --check-prefix=RES
 // RUN: fxc-opt %t/6-linalg.mlir -p schedule,group-kernels,append-kernels,tile | filecheck %s
-// RUN: not fxc compile %S/inputs/models/pointwise.py --emit=llvm 2>&1 | filecheck %s --check-prefix=NONE
+// RUN: not fxc compile %S/inputs/models/pointwise.py -p simplify --emit=llvm 2>&1 | filecheck %s --check-prefix=NONE
 
 // CHECK:       builtin.module attributes {fxc.target = #target.cpu<cpu = "interpreter">} {
 // CHECK:       {{tile|plan}}.launch @[[NAME:[a-z_0-9]+]](

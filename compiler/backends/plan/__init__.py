@@ -55,6 +55,7 @@ def host_program(program: Program, stored: KernelCode | None = None) -> HostProg
         calls_library=_calls_library(main),
         written_inputs=[i for i, value in enumerate(inputs) if value in written],
         written_weights=[name for value, name in host.state.items() if value in written],
+        code=host.kernels.stored if host.kernels.launched else None,
     )
 
 

@@ -21,7 +21,7 @@ from fxc.runtime.native_kernel import TensorSpec
 
 
 class Kernels:
-    """The kernels of ``module``; ``stored`` is their machine code where a file had it, and is used if it is for this CPU."""
+    """The kernels of ``module``. ``stored`` is their machine code: where a file had it, it is used if it is for this CPU."""
 
     def __init__(self, module: ModuleOp, stored: KernelCode | None = None) -> None:
         self.module, self.target, self.stored = module, target_of(module), stored
@@ -63,9 +63,9 @@ class Kernels:
         if stored is not None and stored.key == KernelCode.key_of(self.features) and set(names) <= set(stored.names):
             with suppress(KernelError):  # of another LLVM, whatever its version says: as good as not there
                 return load_kernels(stored.code, names, self.features)
-        made = self.compile()
-        assert made is not None
-        return load_kernels(made.code, names, self.features)
+        self.stored = self.compile()
+        assert self.stored is not None
+        return load_kernels(self.stored.code, names, self.features)
 
     def compile(self) -> KernelCode | None:
         """The machine code of all kernels that are native; None where there are none."""

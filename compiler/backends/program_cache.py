@@ -1,0 +1,156 @@
+"""What pipelines made of captured graphs, kept on disk: an equal graph is not compiled again.
+
+An entry is IR text after the pipeline and the machine code of its kernels. Its key is a hash of all that they depend on: the
+graph as captured, with its types, constants and places in the user's source; the pipeline and its options; versions, and fxc's
+own source; the machine, and what is set for all of PyTorch. Values of parameters and buffers are no part of either: passes do
+not see them. What text does not say is not kept: functions, modules, operators, decompositions and passes of the user's own,
+and what a process makes whose source changed after it started.
+
+An entry is as trustworthy as compiled kernels, which lie in the same folder. One that is damaged is as good as missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+import time
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+from torch._decomp import decomposition_table
+from xdsl.dialects.builtin import ModuleOp
+
+from fxc import dialects, passes
+from fxc.dialects.syntax import parse_module
+from fxc.dialects.torch_ops import HigherOrderOp
+from fxc.dialects.torch_ops.declaration import OperatorDeclOp
+from fxc.location import places
+from fxc.program import Program, state_names
+from fxc.runtime import autocast
+from fxc.runtime.cpu_features import host_features
+from fxc.runtime.host_program import KernelCode
+from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
+from fxc.runtime.openmp import openmp_symbols
+
+_FORMAT = "fxc-program 1"
+_PACKAGES = ("torch", "xdsl", "llvmlite", "triton", "numpy", "networkx", "sympy")
+_OUTSIDE = ("triton_kernel_wrapper_functional", "triton_kernel_wrapper_mutation")
+"""Higher-order operators that mean what a table of this process holds."""
+_START = time.time()
+"""When this process began to import fxc, or soon after."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """``module`` after the pipeline, and the machine code of its kernels where it has some."""
+
+    module: ModuleOp
+    kernels: KernelCode | None
+
+
+def key_of(program: Program, *how: str) -> str | None:
+    """The key of what is made of ``program``, as ``how`` says; None where its text does not say all that this depends on."""
+    source = _source()
+    if source is None or program.live or _has_own_decompositions() or not _says_all(program.module):
+        return None
+    return cache_key(program.text(), places(program.module), _shared(program), *how, *_process(), source)
+
+
+def find(key: str, program: Program) -> Entry | None:
+    """The entry of ``key``, for the tensors of ``program`` and in its context; None where there is none that is whole."""
+    data = _folder().get(key)
+    if data is None:
+        return None
+    try:
+        head, _, rest = data.partition(b"\n")
+        facts = json.loads(head)
+        if facts["format"] != _FORMAT:
+            return None
+        text, code = rest[: facts["text"]], rest[facts["text"] :]
+        module = parse_module(program.context, zlib.decompress(text).decode(), "cached plan")
+        if not set(state_names(module)) <= program.state.keys():
+            return None
+        made = facts["kernels"]
+        return Entry(module, None if made is None else KernelCode(code, made["key"], tuple(made["names"])))
+    except Exception:  # whatever is wrong with a file that something else wrote
+        return None
+
+
+def keep(key: str, program: Program, kernels: KernelCode | None) -> None:
+    """Keeps ``program``, as it is after the pipeline, where the disk can be written."""
+    text = zlib.compress(program.text(debuginfo=True).encode(), 1)
+    made = None if kernels is None else {"key": kernels.key, "names": kernels.names}
+    head = json.dumps({"format": _FORMAT, "text": len(text), "kernels": made})
+    _folder().put(key, head.encode() + b"\n" + text + (b"" if kernels is None else kernels.code))
+
+
+def _folder() -> ObjectCache:
+    return ObjectCache(default_cache_folder() / "programs")
+
+
+def _says_all(module: ModuleOp) -> bool:
+    """Whether nothing in ``module`` is but the name of something that the user wrote."""
+    outside = {f"higher_order.{name}" for name in _OUTSIDE}
+    return not any(
+        isinstance(op, OperatorDeclOp) or (isinstance(op, HigherOrderOp) and op.operator in outside) for op in module.walk()
+    )
+
+
+def _has_own_decompositions() -> bool:
+    """Whether the table that passes ask how operators are computed has functions that are not PyTorch's."""
+    return not all(function.__module__.startswith("torch.") for function in decomposition_table.values())
+
+
+def _shared(program: Program) -> str:
+    """Which names stand for one tensor."""
+    first = dict[int, str]()
+    return str({name: first.setdefault(id(tensor), name) for name, tensor in program.state.items()})
+
+
+def _process() -> tuple[str, ...]:
+    """The machine, and what is set for all of PyTorch. GPUs count where they are in use: to ask for one starts its driver,
+    which a forked process cannot."""
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if torch.cuda.is_initialized() else []
+    machine = (platform.machine(), sys.platform, host_features().text, torch.get_num_threads(), sorted(openmp_symbols()), gpus)
+    settings = (
+        torch.get_default_dtype(),
+        torch.get_default_device(),
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.get_float32_matmul_precision(),
+        torch.backends.cpu.get_cpu_capability(),
+        torch.backends.mkldnn.enabled,
+        torch.backends.cuda.flash_sdp_enabled(),
+        torch.backends.cuda.mem_efficient_sdp_enabled(),
+        torch.backends.cuda.math_sdp_enabled(),
+        torch.backends.cuda.cudnn_sdp_enabled(),
+        autocast.current(),
+    )
+    return str(machine), str(settings)
+
+
+@cache
+def _source() -> str | None:
+    """The versions that make a program: of packages, and fxc's source itself; None where that is not what this process runs."""
+    digest = hashlib.blake2b(f"{sys.version} {[_version(name) for name in _PACKAGES]}".encode())
+    for folder in (Path(__file__).parents[1], *dialects.__path__, *passes.__path__):
+        for file in sorted(Path(folder).rglob("*")):
+            if file.suffix in (".py", ".tbl"):
+                if file.stat().st_mtime > _START:
+                    return None
+                digest.update(f"{file.relative_to(folder)} ".encode() + hashlib.blake2b(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
