@@ -12,10 +12,10 @@ SHELL := /bin/bash
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-# Every test: pytest over tests/ and lit_tests/, then lit itself, a process a line, as users of mlir-opt run it, over a fifth.
+# Every test: pytest over tests/ and lit_tests/, then lit itself, a process a line, as users of mlir-opt run it, over a tenth.
 test: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
-	$(BIN)/lit -q --num-shards 5 --run-shard 1 lit_tests
+	$(BIN)/lit -q --num-shards 10 --run-shard 1 lit_tests
 
 # The same, with all cases of the tests of which a share runs there.
 test-all: $(READY)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.builtin import FunctionType, ModuleOp, VectorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -103,6 +103,12 @@ class Kernels:
 
     module: ModuleOp
     count: int
+
+    def are_for(self, engine: str) -> bool:
+        """Whether ``engine`` takes them: Triton only has blocks with sizes that are powers of two."""
+        types = {value.type for op in self.module.walk() for value in op.results}
+        sizes = {size for type in types if isinstance(type, VectorType) for size in type.get_shape()}
+        return engine != "simulator" or not any(size & (size - 1) for size in sizes)
 
     def run(self, engine: Engine, arguments: Sequence[Any]) -> list[torch.Tensor]:
         functions = functions_of(self.module)

@@ -17,9 +17,14 @@ LEFT = {"comparison only", "split, all returned"}
 """Cases in which df has nothing to do: nothing has a gradient, or the results are views of inputs, which autograd keeps."""
 
 
-def check(function: Callable[..., Any], inputs: Sequence[Any], *, by_df: bool = True, route: str = "export") -> None:
-    """Values are eager's, and gradients too: of all results together, and of each alone."""
-    graph = fxc.to_fx(fxc.run_passes(fxc.capture(function, tuple(inputs), route=route), ONCE))
+def check(function: Callable[..., Any], *runs: Sequence[Any], by_df: bool = True, route: str = "export") -> None:
+    """Of each run's inputs, values are eager's, and gradients too: of all results together, and of each alone."""
+    graph = fxc.to_fx(fxc.run_passes(fxc.capture(function, tuple(runs[0]), route=route), ONCE))
+    for inputs in runs:
+        check_run(graph, function, inputs, by_df)
+
+
+def check_run(graph: Callable[..., Any], function: Callable[..., Any], inputs: Sequence[Any], by_df: bool) -> None:
     torch.manual_seed(0)
     expected = [value for value in tree_leaves(function(*inputs)) if isinstance(value, torch.Tensor)]
     torch.manual_seed(0)
@@ -52,6 +57,7 @@ def _gradient(outputs: list[torch.Tensor], leaves: list[torch.Tensor], given: li
     )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_are_eagers(case: str) -> None:
     check(*CASES[case], by_df=case not in LEFT)
@@ -81,8 +87,8 @@ def inner(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_branches_of_branches() -> None:
-    check(lambda x: torch.cond(x[0] > 0, inner, lambda x: inner(-x) * 3, (x,)).tanh(), (t(3),))
-    check(lambda x: torch.cond(x[0] > 0, inner, lambda x: inner(-x) * 3, (x,)).tanh(), ((-t(3)).detach().requires_grad_(),))
+    runs = (t(3),), ((-t(3)).detach().requires_grad_(),)
+    check(lambda x: torch.cond(x[0] > 0, inner, lambda x: inner(-x) * 3, (x,)).tanh(), *runs)
 
 
 @torch.library.custom_op("fxc_test::split_scale", mutates_args=())

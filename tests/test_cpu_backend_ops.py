@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -45,6 +46,20 @@ def lanewise(line: str, inputs: Sequence[Tensor], output: torch.dtype) -> str:
     return "\n".join(["  %c0 = arith.constant 0 : index", *loads, f"  {line}", store])
 
 
+def together(cases: Sequence[tuple[str, Sequence[Tensor], torch.dtype]]) -> tuple[str, list[Tensor], list[Tensor]]:
+    """The body of one kernel for several lines, each with its inputs and the type of its result; all inputs, and outputs."""
+    inputs = list({id(x): x for _, given, _ in cases for x in given}.values())
+    places = {id(x): place for place, x in enumerate(inputs)}
+    lines = ["  %c0 = arith.constant 0 : index"]
+    for place, x in enumerate(inputs):
+        lines.append(f"  %a{place} = tile.load %x{place}[%c0] strides [1] : !tile.ptr<{NAMES[x.dtype]}> -> {block(x.dtype)}")
+    for number, (line, given, output) in enumerate(cases):
+        renamed = re.sub(r"%a(\d+)", lambda found, given=given: f"%a{places[id(given[int(found[1])])]}", line)
+        lines.append(f"  {renamed.replace('%r =', f'%r{number} =')}")
+        lines.append(f"  tile.store %r{number}, %y{number}[%c0] strides [1] : {block(output)}, !tile.ptr<{NAMES[output]}>")
+    return "\n".join(lines), inputs, [torch.empty(LANES, dtype=output) for _, _, output in cases]
+
+
 INTEGER_OPS = """addi subi muli divsi divui remsi remui floordivsi ceildivsi minsi maxsi minui maxui andi ori xori shli shrui
     shrsi""".split()
 FLOAT_OPS = "addf subf mulf divf minimumf maximumf minnumf maxnumf".split()
@@ -55,13 +70,15 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 @TARGET
 @pytest.mark.parametrize("name", INTEGER_OPS)
 def test_integer_arithmetic(name: str, target) -> None:
+    cases = list[tuple[str, Sequence[Tensor], torch.dtype]]()
     for dtype in INTEGERS:
         if dtype == torch.bool and ("div" in name or "rem" in name or name.startswith("sh")):
             continue
         inputs = [numbers(dtype, 0), numbers(dtype, 2)]
         if name == "ceildivsi":  # the interpreter negates: -128 has no opposite
             inputs[0][inputs[0] == torch.iinfo(dtype).min] = 0
-        both(lanewise(f"%r = arith.{name} %a0, %a1 : {block(dtype)}", inputs, dtype), inputs, [inputs[0]], target=target)
+        cases.append((f"%r = arith.{name} %a0, %a1 : {block(dtype)}", inputs, dtype))
+    both(*together(cases), target=target)
 
 
 @TARGET
@@ -82,10 +99,9 @@ def test_a_quotient_that_does_not_fit_wraps(name: str, target) -> None:
 @TARGET
 @pytest.mark.parametrize("name", FLOAT_OPS)
 def test_float_arithmetic(name: str, target) -> None:
-    for dtype in FLOATS:
-        inputs = [numbers(dtype, 0), numbers(dtype, 1)]
-        body = lanewise(f"%r = arith.{name} %a0, %a1 : {block(dtype)}", inputs, dtype)
-        both(body, inputs, [inputs[0]], target=target, rtol=0, atol=0)
+    given = [(dtype, [numbers(dtype, 0), numbers(dtype, 1)]) for dtype in FLOATS]
+    cases = [(f"%r = arith.{name} %a0, %a1 : {block(dtype)}", inputs, dtype) for dtype, inputs in given]
+    both(*together(cases), target=target, rtol=0, atol=0)
 
 
 INTEGER_PREDICATES = "eq ne slt sle sgt sge ult ule ugt uge".split()
@@ -94,14 +110,12 @@ FLOAT_PREDICATES = "oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno".spl
 
 @TARGET
 def test_comparisons(target) -> None:
-    result = torch.empty(LANES, dtype=torch.bool)
     for dtypes, predicates in ((INTEGERS, INTEGER_PREDICATES), (FLOATS, FLOAT_PREDICATES)):
         for dtype in dtypes:
             inputs = [numbers(dtype, 0), numbers(dtype, 1)]
             inputs[1][::3] = inputs[0][::3]
-            for predicate in predicates:
-                line = f'%r = tile.compare "{predicate}" %a0, %a1 : {block(dtype)}'
-                both(lanewise(line, inputs, torch.bool), inputs, [result], target=target)
+            lines = [f'%r = tile.compare "{predicate}" %a0, %a1 : {block(dtype)}' for predicate in predicates]
+            both(*together([(line, inputs, torch.bool) for line in lines]), target=target)
 
 
 CASTS = [
@@ -117,14 +131,15 @@ CASTS = [
 
 @TARGET
 def test_casts(target) -> None:
+    cases = list[tuple[str, Sequence[Tensor], torch.dtype]]()
     for kind, source, result in CASTS:
         value = numbers(source, 2)
         if kind == "fptosi":
             value = value.nan_to_num(0.0, 100.0, -100.0).clamp(-100, 100)
         op = f"arith.{kind}" if kind in ("extf", "truncf") else f'tile.cast "{kind}"'
-        line = f"%r = {op} %a0 : {block(source)} to {block(result)}"
-        out = torch.empty(LANES, dtype=result)
-        both(lanewise(line, [value], result), [value], [out], target=target, rtol=0, atol=0)
+        cases.append((f"%r = {op} %a0 : {block(source)} to {block(result)}", [value], result))
+    for start in range(0, len(cases), 12):
+        both(*together(cases[start : start + 12]), target=target, rtol=0, atol=0)
 
 
 def test_rounding_to_half_precision_is_to_nearest_even() -> None:
@@ -193,7 +208,8 @@ REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "xor")
 @pytest.mark.parametrize("kind", REDUCTIONS)
 def test_reductions(kind: str, target) -> None:
     """Of each choice of dimensions, of blocks whose sizes are no powers of two."""
-    shape = (3, 4, 5)
+    shape, choices = (3, 4, 5), ((0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2))
+    kept = [[size for dim, size in enumerate(shape) if dim not in dims] for dims in choices]
     for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.bool):
         if dtype.is_floating_point and kind in ("and", "or", "xor"):
             continue
@@ -201,23 +217,23 @@ def test_reductions(kind: str, target) -> None:
         x = x > 0 if dtype == torch.bool else (x if dtype.is_floating_point else x * 4).to(dtype)
         if dtype.is_floating_point and kind in ("max", "min"):
             x[1, 2, 3] = math.nan
-        for dims in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
-            kept = [size for dim, size in enumerate(shape) if dim not in dims]
-            body = reduction_body(kind, dtype, shape, list(dims), kept)
-            tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-5
-            both(body, [x], [torch.empty(kept, dtype=dtype)], target=target, rtol=tolerance, atol=tolerance)
+        source = f"vector<3x4x5x{NAMES[dtype]}>"
+        body = "  %c0 = arith.constant 0 : index\n"
+        body += f"  %a = tile.load %x0[%c0] strides [20, 5, 1] : !tile.ptr<{NAMES[dtype]}> -> {source}"
+        for number, (dims, sizes) in enumerate(zip(choices, kept, strict=True)):
+            body += reduction_lines(number, kind, dtype, source, list(dims), sizes)
+        tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-5
+        outputs = [torch.empty(sizes, dtype=dtype) for sizes in kept]
+        both(body, [x], outputs, target=target, rtol=tolerance, atol=tolerance)
 
 
-def reduction_body(kind: str, dtype: torch.dtype, shape: Sequence[int], dims: list[int], kept: Sequence[int]) -> str:
+def reduction_lines(number: int, kind: str, dtype: torch.dtype, source: str, dims: list[int], kept: Sequence[int]) -> str:
     name = NAMES[dtype]
-    source = f"vector<{'x'.join(map(str, shape))}x{name}>"
     result = f"vector<{'x'.join(map(str, kept))}x{name}>" if kept else name
     strides = f"strides {list(torch.empty(kept).stride())} " if kept else ""
     return f"""
-  %c0 = arith.constant 0 : index
-  %a = tile.load %x0[%c0] strides {list(torch.empty(shape).stride())} : !tile.ptr<{name}> -> {source}
-  %r = tile.reduce "{kind}" %a {{dims = {dims}}} : {source} -> {result}
-  tile.store %r, %y0[%c0] {strides}: {result}, !tile.ptr<{name}>"""
+  %r{number} = tile.reduce "{kind}" %a {{dims = {dims}}} : {source} -> {result}
+  tile.store %r{number}, %y{number}[%c0] {strides}: {result}, !tile.ptr<{name}>"""
 
 
 @TARGET

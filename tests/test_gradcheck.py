@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -80,6 +81,7 @@ REFUSED = {"pointwise": "of silu", "norms": "of group norm", "linear algebra": "
 """Families with an operator of which PyTorch has another backward where it is differentiated again."""
 
 
+@cache
 def compiled(family: str, pipeline: str) -> tuple[GraphModule, Sequence[torch.Tensor]]:
     function, inputs = FAMILIES[family]
     graph = fxc.to_fx(fxc.run_passes(fxc.capture(function, tuple(inputs)), pipeline))

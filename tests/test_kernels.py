@@ -18,7 +18,7 @@ import fxc
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import PRESETS
 from fxc.dialects.tile import KernelOp, ScheduleAttr
-from tests.kernel_groups import check_function
+from tests.kernel_groups import check_function, check_text
 
 SHAPES = [(7,), (64,), (3, 5), (4, 16), (2, 3, 17), (1, 9), (9, 1), (), (1,), (0, 4), (2, 1, 33)]
 
@@ -125,7 +125,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.share(2)
-@pytest.mark.parametrize("shape", [(5, 33), (16, 64), (3, 1), (1, 50), (4, 3, 20)])
+@pytest.mark.parametrize("shape", [(5, 33), (16, 32), (3, 1), (1, 40), (4, 3, 12)])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name: str, shape: Sequence[int]) -> None:
     if len(shape) != 2 and "transpose" in name:
@@ -136,7 +136,7 @@ def test_reductions(name: str, shape: Sequence[int]) -> None:
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "rows", "mean and deviation"])
 def test_reductions_in_half_precision(name: str) -> None:
-    check_function(REDUCTIONS[name], tensor(6, 40, dtype=torch.bfloat16))
+    check_text(check_function(REDUCTIONS[name], tensor(6, 40, dtype=torch.bfloat16)))
 
 
 def test_what_a_row_reduces_stays_in_its_kernel() -> None:
@@ -146,7 +146,7 @@ def test_what_a_row_reduces_stays_in_its_kernel() -> None:
     assert kinds(check_function(REDUCTIONS["output first"], tensor(8, 40))) == ["inner"]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_schedule_computes_the_same(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(REDUCTIONS)))
@@ -213,7 +213,10 @@ def random_function(seed: int) -> Callable[..., list[torch.Tensor]]:
             elif kind == 4:
                 new = torch.where(a > 0, a, b)
             elif kind == 5:
-                new = a.to(choose.choice([torch.float64, torch.bfloat16, torch.int32, torch.bool]), copy=True)
+                dtype = choose.choice([torch.float64, torch.bfloat16, torch.int32, torch.bool])
+                if dtype is torch.int32 and a.is_floating_point():
+                    a = a.nan_to_num(0.5).clamp(-99, 99)  # of other numbers the integer is anything
+                new = a.to(dtype, copy=True)
             else:
                 new = a.float().clamp(-3, 3).sum(choose.randrange(a.dim()), keepdim=True) if a.dim() else a + 1
             values.append(new)
@@ -224,7 +227,7 @@ def random_function(seed: int) -> Callable[..., list[torch.Tensor]]:
     return function
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([(4, 5), (3, 1), (17,), (2, 3, 9), (1, 40)]),
@@ -234,4 +237,4 @@ def test_random_functions(seed: int, shape: Sequence[int], target: str) -> None:
     x, y = tensor(*shape), tensor(*shape, dtype=torch.int64)
     x.view(-1)[0] = math.nan
     z = tensor(*([1] * (len(shape) - 1)), shape[-1])
-    check_function(random_function(seed), x, y, z, target=PRESETS[target])
+    check_text(check_function(random_function(seed), x, y, z, target=PRESETS[target]))

@@ -139,6 +139,7 @@ def launched(operations: Iterator[Operation]) -> tuple[int, list[str]]:
     return kernels, calls
 
 
+@pytest.mark.share(2)
 def test_kernels_of_aot_graphs(case: Case, dtype: torch.dtype) -> None:
     for graph, limit in zip(aot_graphs(case.function, arguments(case, dtype)), (1, 2), strict=True):
         program = fxc.import_fx(graph)

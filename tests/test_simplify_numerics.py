@@ -116,10 +116,11 @@ def outcome(module: ModuleOp) -> tuple[list[bytes], list[int]]:
     return [tensor.numpy().tobytes() for tensor in tensors], [places.index(place) for place in places]
 
 
-@pytest.mark.parametrize("start", range(0, 60, 20))
+@pytest.mark.share(2)
+@pytest.mark.parametrize("start", range(0, 60, 10))
 def test_the_same_numbers_and_the_same_memory(start: int) -> None:
     context = new_context()
-    for seed in range(start, start + 20):
+    for seed in range(start, start + 10):
         module = parse_module(context, program(seed))
         verify(module)
         expected = outcome(module)

@@ -184,7 +184,8 @@ def f_two(x: Tensor, y: Tensor) -> Tensor:
 @pytest.mark.parametrize("call", [(False, False), (True, False), (False, True), (True, True)])
 def test_inputs_require_what_the_example_did_not(example: tuple[bool, bool], call: tuple[bool, bool]) -> None:
     x, y = torch.randn(3, 4), torch.randn(1, 4)
-    compiled = fxc.compile(f_two, [v.clone().requires_grad_(r) for v, r in zip((x, y), example)], training=True)
+    inputs = [v.clone().requires_grad_(r) for v, r in zip((x, y), example)]
+    compiled = fxc.compile(f_two, inputs, training=True, options={"cache_plans": True})
 
     def run(function: Callable[..., Tensor]) -> Any:
         inputs = [v.clone().requires_grad_(r) for v, r in zip((x, y), call)]

@@ -46,7 +46,10 @@ class Tied(nn.Module):
 
 
 def gpt2() -> tuple[nn.Module, tuple[Any, ...]]:
+    """With one of its blocks, which are alike."""
     model, inputs = load("gpt2")
+    assert isinstance(model.blocks, nn.Sequential)
+    model.blocks = model.blocks[:1]
     return model.train(), inputs
 
 
@@ -59,8 +62,8 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[Any, ...]]]] = {
 
 
 def compiled_of(model: Any, *args: Any, **kwargs: Any) -> fxc.Compiled:
-    """Compiled for training, in which at least one part runs as a derivative of ours."""
-    compiled = fxc.compile(model, args, kwargs, training=True)
+    """Compiled for training, in which at least one part runs as a derivative of ours. Equal programs are compiled once."""
+    compiled = fxc.compile(model, args, kwargs, training=True, options={"cache_plans": True})
     assert any(isinstance(module, DifferentiableSubgraph) for module in compiled.plan.module.modules())
     return compiled
 

@@ -94,7 +94,7 @@ def main() -> None:
             print(row(found, compiled), flush=True)
         graphs_of.cache_clear()
     print("left: groups without a kernel; wide: kernels with loads or stores of 128 bits")
-    sys.exit("\n".join(wrong))
+    sys.exit("\n".join(wrong) or None)
 
 
 if __name__ == "__main__":

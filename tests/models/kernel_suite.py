@@ -120,17 +120,22 @@ class _Recorder(Interpreter):
 def recorded_groups(name: str, train: bool = True, kinds: Sequence[str] = ("forward", "backward")) -> list[Recorded]:
     """The groups of a model's graphs, each that computes the same once."""
     found = dict[int, Recorded]()
-    for kind, graph, arguments in graphs_of(name, train):
-        if kind not in kinds:
-            continue
-        program = fxc.run_passes(fxc.import_fx(graph), GROUPS)
-        recorder = _Recorder(program.module, f"{name}/{'train' if train else 'eval'}/{kind}")
-        torch.manual_seed(0)
-        with torch.no_grad():
-            recorder.call(program.main, arguments)
-        for group in recorder.found:
-            found.setdefault(group.key, group)
+    for place, (kind, _, _) in enumerate(graphs_of(name, train)):
+        if kind in kinds:
+            for group in _groups_of_graph(name, train, place):
+                found.setdefault(group.key, group)
     return list(found.values())
+
+
+@cache
+def _groups_of_graph(name: str, train: bool, place: int) -> list[Recorded]:
+    kind, graph, arguments = graphs_of(name, train)[place]
+    program = fxc.run_passes(fxc.import_fx(graph), GROUPS)
+    recorder = _Recorder(program.module, f"{name}/{'train' if train else 'eval'}/{kind}")
+    torch.manual_seed(0)
+    with torch.no_grad():
+        recorder.call(program.main, arguments)
+    return recorder.found
 
 
 def check(group: Recorded, targets: Sequence[str] = TARGETS, engines: Iterable[str] = ENGINES) -> Iterator[Outcome]:
@@ -146,7 +151,7 @@ def check(group: Recorded, targets: Sequence[str] = TARGETS, engines: Iterable[s
         if kernels is None:
             yield replace(outcome, engine="lowering", difference=Difference(wrong="no kernel computes it"))
             continue
-        for engine in engines:
+        for engine in filter(kernels.are_for, engines):
             try:
                 found = difference(kernels.run(ENGINES[engine], group.arguments), expected)
             except Exception as error:
@@ -204,6 +209,7 @@ def main() -> None:
                     if options.out is not None and failures(found):
                         _write(group, options.out)
         graphs_of.cache_clear()
+        _groups_of_graph.cache_clear()
         print(f"{name}: {len(outcomes)} runs", flush=True)
     print(table(outcomes))
     if options.out is not None:

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ LEFT_OUT = {
 Summary = Callable[[Sequence[Outcome]], str]
 
 
+@cache
 def operators() -> dict[str, Any]:
     """Name -> OpInfo, of every operator that has CPU samples."""
     return {info.formatted_name: info for info in op_db}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.opinfo.suite import check_operator, operators, summary
 
-SHARE = 120
+SHARE = 240
 """One sample of so many runs here, at least a few of every operator family."""
 GROUPS = 8
 
