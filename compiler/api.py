@@ -19,8 +19,9 @@ from fxc.backends.fx import to_fx
 from fxc.dialects.target import set_target
 from fxc.errors import PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan
-from fxc.frontends.capture import Model, capture
+from fxc.frontends.capture import Model, capture, compile_lock
 from fxc.frontends.fx import import_fx
+from fxc.frontends.shared_state import refuse_partial_sharing
 from fxc.instrumentation import Instrumentation
 from fxc.named_pipeline import Flow
 from fxc.options import AUTO, Options
@@ -109,8 +110,9 @@ class _PlanMaker:
         # a cache has other plans for calls under no_grad
         training = self.training and (not self.options.recompile or torch.is_grad_enabled())
         if not (training and torch.is_inference_mode_enabled()):
-            return self._make(args, kwargs, training)
-        with torch.inference_mode(False):  # what is made there cannot train elsewhere
+            with compile_lock():
+                return self._make(args, kwargs, training)
+        with compile_lock(), torch.inference_mode(False):  # what is made there cannot train elsewhere
             args, kwargs = tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
             return self._make(args, kwargs, training)
 
@@ -118,6 +120,7 @@ class _PlanMaker:
         start = perf_counter()
         with _in_modes(self.model, self.modes):
             program = capture(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes)
+        refuse_partial_sharing(program)
         signature = with_constants(signature_of(program), args, kwargs)
         if training:
             mark_gradients(program, signature, args, kwargs)

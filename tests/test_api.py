@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -396,3 +397,35 @@ def test_the_lines_of_a_function_are_known() -> None:
     torch.testing.assert_close(fxc.compile(scaled, (x,))(x), scaled(x))
     text = fxc.capture(scaled, (x,)).text(debuginfo=True)
     assert all("test_api.py" in line for line in text.splitlines() if "torch.aten" in line)
+
+
+def test_several_threads_compile_at_once() -> None:
+    def compile_and_run(power: int) -> torch.Tensor:
+        x = torch.full((3, power), 0.5)
+        return fxc.compile(lambda x: torch.softmax(x**power, 0).sin(), (x,))(x)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(compile_and_run, range(1, 7)))
+    torch.testing.assert_close(found, [torch.full((3, power), 1 / 3).sin() for power in range(1, 7)])
+
+
+class Sharing(nn.Module):
+    def __init__(self, *, writes: bool) -> None:
+        super().__init__()
+        self.writes, whole = writes, torch.zeros(4)
+        self.register_buffer("whole", whole)
+        self.register_buffer("same", whole)
+        self.register_buffer("part", whole[:2])
+        self.register_buffer("rest", torch.as_strided(whole, (2,), (1,), 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.writes:
+            self.whole.add_(1)
+        return x + self.same.sum() + self.part.sum() + self.rest.sum()
+
+
+def test_buffers_that_share_a_part_of_their_memory() -> None:
+    x = torch.ones(1)
+    assert torch.equal(fxc.compile(Sharing(writes=False), (x,))(x), x)
+    with pytest.raises(CaptureError, match="'part' share a part of their memory, and the model writes there"):
+        fxc.compile(Sharing(writes=True), (x,))

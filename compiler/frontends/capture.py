@@ -11,6 +11,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import Any
 
@@ -55,7 +56,7 @@ def capture(
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
         raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
     try:
-        with _quiet():
+        with compile_lock(), _quiet():
             if route == "export":
                 return _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":
@@ -94,6 +95,13 @@ def _hint(route: str, error: Exception) -> str:
         )  # fmt: skip
     other = [r for r in ROUTES if r != route]
     return f"try another route ({', '.join(other)}), or keep the part that fails outside of the captured model"
+
+
+def compile_lock() -> AbstractContextManager[Any]:
+    """The lock that Dynamo compiles under: PyTorch's tracers serve one thread at a time."""
+    from torch._dynamo import convert_frame
+
+    return convert_frame.compile_lock
 
 
 class _FunctionModule(torch.nn.Module):
