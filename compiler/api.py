@@ -16,12 +16,12 @@ from xdsl.passes import ModulePass
 
 from fxc.backends import program_cache
 from fxc.backends.fx import to_fx
+from fxc.backends.shared_state import refuse_partial_sharing
 from fxc.dialects.target import set_target
 from fxc.errors import PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan
 from fxc.frontends.capture import Model, capture, compile_lock
 from fxc.frontends.fx import import_fx
-from fxc.frontends.shared_state import refuse_partial_sharing
 from fxc.instrumentation import Instrumentation
 from fxc.named_pipeline import Flow
 from fxc.options import AUTO, Options

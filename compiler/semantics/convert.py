@@ -29,7 +29,7 @@ from fxc.dialects.fx import CallFunctionOp, CallModuleOp, GetAttrOp, OutputOp, P
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.types import NONE_TYPE, SYMBOLS, BoolType, FloatType, IntType, ValueType
+from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, ValueType
 from fxc.dialects.values import Tree, int_attr
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.semantics.graphs import GraphImporter
@@ -175,7 +175,9 @@ class _Converter:
                 self.traced[key] = traced
             fakes = traced.fakes
         else:
-            fakes = [self.later(type) for type in traced.result_types]
+            pairs = zip(traced.outputs, traced.fakes, strict=True)
+            types = iter(traced.result_types)
+            fakes = [self.later(next(types)) if isinstance(output, SSAValue) else constant for output, constant in pairs]
         values = self.emit(op, traced, inputs, fakes)
         for result, nest in zip(op.results, traced.results, strict=True):
             self.env[result] = map_leaves(sized(nest), lambda slot: values(slot) if isinstance(slot, Slot) else slot)
@@ -261,7 +263,7 @@ class _Converter:
         fakes = [_meta(node) for node in next(n for n in reversed(graph.graph.nodes) if n.op == "output").args[0]]  # type: ignore[union-attr]
         if len(list(block.ops)) == 1:  # nothing was computed: the results are the inputs
             sources = [block.args.index(v) if isinstance(v, BlockArgument) else None for v in values]
-            return _Traced(None, [v.type if v is not None else NONE_TYPE for v in values], structure, fakes, sources, outputs)
+            return _Traced(None, [v.type for v in values if v is not None], structure, fakes, sources, outputs)
         block.erase_op(output)
         kept = [v for v in values if v is not None]
         block.add_op(func.ReturnOp(*kept))
@@ -349,7 +351,8 @@ class _Converter:
 
 @dataclass(frozen=True)
 class _Traced:
-    """A traced call: callee (None where nothing is computed), result types, and per output a fake and the input it may be."""
+    """A traced call: callee (None where nothing is computed), types of the outputs that are no constants, and per output a fake
+    or the constant, and the input it may be."""
 
     function: str | None
     result_types: list[Attribute]
