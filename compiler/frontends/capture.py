@@ -11,7 +11,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from threading import RLock
 from types import FunctionType
 from typing import Any
 
@@ -56,7 +56,7 @@ def capture(
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
         raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
     try:
-        with compile_lock(), _quiet():
+        with compile_lock(route), _quiet():
             if route == "export":
                 return _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":
@@ -97,11 +97,22 @@ def _hint(route: str, error: Exception) -> str:
     return f"try another route ({', '.join(other)}), or keep the part that fails outside of the captured model"
 
 
-def compile_lock() -> AbstractContextManager[Any]:
-    """The lock that Dynamo compiles under: PyTorch's tracers serve one thread at a time."""
-    from torch._dynamo import convert_frame
+_tracing = RLock()
 
-    return convert_frame.compile_lock
+
+@contextlib.contextmanager
+def compile_lock(route: str = "export") -> Iterator[None]:
+    """Held while a model is captured: PyTorch's tracers serve one thread at a time.
+
+    Dynamo compiles under a lock of its own, which is held too; a ``symbolic_trace`` does not import Dynamo for it.
+    """
+    with contextlib.ExitStack() as held:
+        held.enter_context(_tracing)
+        if route != "symbolic_trace" or "torch._dynamo.convert_frame" in sys.modules:
+            from torch._dynamo import convert_frame
+
+            held.enter_context(convert_frame.compile_lock)
+        yield
 
 
 class _FunctionModule(torch.nn.Module):
