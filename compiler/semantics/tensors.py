@@ -157,7 +157,7 @@ class FakeWorld:
         )
 
     def later(self, type: Attribute) -> Any:
-        """``fake``, but for a static tensor ``Later``: to make a fake tensor costs as much as to convert an op."""
+        """``fake``, but for a static tensor ``Later``, as most fake tensors are never asked for."""
         if not isinstance(type, TensorType) or types.layout(type) != "strided":
             return self.fake(type)
         _ = torch_dtype(type.element_type), torch.device(types.device(type))  # they refuse what PyTorch does not have
