@@ -152,9 +152,7 @@ class CostModel:
         saved = self.launch * (SORTING if updates.sorted else 1)
         if updates.sorted and self.atomic * updates.count / max(updates.elements, 1) > saved:
             return CONTENTION
-        more = (
-            2 * updates.element_bytes * (updates.elements if updates.again else 0) - 2 * updates.element_bytes * updates.count
-        )
+        more = 2 * updates.element_bytes * ((updates.elements if updates.again else 0) - updates.count)
         return TRAFFIC if more / self.bandwidth > saved else None
 
     def is_too_much_work(self, extent: Extent, traffic: int) -> bool:

@@ -95,7 +95,10 @@ def require_kernels(module: ModuleOp) -> None:
             )
         if isinstance(op, (LaunchOp, plan.LaunchOp)) and not is_interpreted(target) and _compiled(op, target) is None:
             raise KernelError(
-                "a kernel would run on the reference interpreter", op=one_line(op), place=place_of(op), hint=f"target: {target}"
+                f"only the reference interpreter runs this kernel: it is not compiled for {target}",
+                op=one_line(op),
+                place=place_of(op),
+                hint="name another target, or leave strict off",
             )
 
 

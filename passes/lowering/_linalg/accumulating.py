@@ -139,11 +139,14 @@ def _scatter_update(op: TorchOp, index: Index) -> Read:
 
 
 def _scatter_place(op: TorchOp, index: Index, places: Places) -> Steps:
+    return _place_along(op, index, scattered_dimension(op), index, places)
+
+
+def _place_along(op: TorchOp, index: Index, dim: int, at_index: Index, places: Places) -> Steps:
+    """The element at ``index``, but along ``dim`` at the number that the argument ``index`` has at ``at_index``."""
     arguments = python_arguments(op)
-    x, numbers = arguments["self"], arguments["index"]
-    dim = scattered_dimension(op)
-    [number] = yield [(numbers, index)]
-    at = places.checked(number, shape_of(x)[dim], op.operator, None, wraps=False)
+    [number] = yield [(arguments["index"], at_index)]
+    at = places.checked(number, shape_of(arguments["self"])[dim], op.operator, None, wraps=False)
     return _number(op, with_place(index, dim, at, len(index)), places)
 
 
@@ -160,11 +163,8 @@ def _rows_update(op: TorchOp, index: Index) -> Read:
 
 def _rows_place(op: TorchOp, index: Index, places: Places) -> Steps:
     arguments = python_arguments(op)
-    x, numbers = arguments["self"], arguments["index"]
-    dim = dimension(x, arguments["dim"])
-    [number] = yield [(numbers, along(numbers, len(index), dim, index))]
-    at = places.checked(number, shape_of(x)[dim], op.operator, None, wraps=False)
-    return _number(op, with_place(index, dim, at, len(index)), places)
+    dim = dimension(arguments["self"], arguments["dim"])
+    return _place_along(op, index, dim, along(arguments["index"], len(index), dim, index), places)
 
 
 # index_put: what indexing with the same tensors would read
