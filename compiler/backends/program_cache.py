@@ -28,8 +28,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from fxc import dialects, passes
 from fxc.dialects.syntax import parse_module
-from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.declaration import OperatorDeclOp
+from fxc.dialects.torch_ops.traits import is_process_call
 from fxc.location import places
 from fxc.program import Program, state_names
 from fxc.runtime import autocast
@@ -40,8 +40,6 @@ from fxc.runtime.openmp import openmp_symbols
 
 _FORMAT = "fxc-program 1"
 _PACKAGES = ("torch", "xdsl", "llvmlite", "triton", "numpy", "networkx", "sympy")
-_OUTSIDE = ("triton_kernel_wrapper_functional", "triton_kernel_wrapper_mutation")
-"""Higher-order operators that mean what a table of this process holds."""
 _START = time.time()
 """When this process began to import fxc, or soon after."""
 
@@ -96,10 +94,7 @@ def _folder() -> ObjectCache:
 
 def _says_all(module: ModuleOp) -> bool:
     """Whether nothing in ``module`` is but the name of something that the user wrote."""
-    outside = {f"higher_order.{name}" for name in _OUTSIDE}
-    return not any(
-        isinstance(op, OperatorDeclOp) or (isinstance(op, HigherOrderOp) and op.operator in outside) for op in module.walk()
-    )
+    return not any(isinstance(op, OperatorDeclOp) or is_process_call(op) for op in module.walk())
 
 
 def _has_own_decompositions() -> bool:

@@ -28,6 +28,7 @@ from fxc.dialects import tile, types
 from fxc.dialects.steps import contiguous_steps, names_of, strides_of, value_at
 from fxc.errors import BoundsError, InputError
 from fxc.semantics.scalar_ops import scalar_op
+from fxc.semantics.updates import combine
 from fxc.semantics.values import torch_dtype
 
 OPS = (
@@ -72,11 +73,8 @@ def _accumulated(op: tile.AccumulateOp, updates: torch.Tensor, places: torch.Ten
     chosen, result = places >= 0, start.clone(memory_format=torch.contiguous_format)
     if (outside := places[places >= start.numel()]).numel():
         raise BoundsError(f"element {int(outside[0])} is updated, but there are {start.numel()}")
-    if op.kind.data == "add":
-        flat = result.view(-1).index_put_((places[chosen],), updates[chosen], accumulate=True)
-    else:
-        flat = result.view(-1).scatter_reduce_(0, places[chosen], updates[chosen], f"a{op.kind.data}")
-    return flat.view(start.shape)
+    combine(result.view(-1), places[chosen], updates[chosen], op.kind.data)
+    return result
 
 
 def _empty(type: TensorType, sizes: Sequence[torch.Tensor]) -> torch.Tensor:

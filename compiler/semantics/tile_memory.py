@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from fxc.dialects.diagnostics import place_of
 from fxc.dialects.syntax import op_text
 from fxc.errors import KernelError
+from fxc.semantics.updates import combine
 
 _NOBODY, _SEVERAL = -1, -2
 
@@ -87,10 +88,7 @@ class Buffer:
         self._check(~self.written[chosen], chosen, "element {} is added to, but nothing wrote it", op)
         self._claim(chosen, who, op, atomic=True)
         self.writer[chosen] = torch.where(self.writer[chosen] == who, who, _SEVERAL)
-        if kind == "add":
-            self.data.index_put_((chosen,), values[mask], accumulate=True)
-        else:
-            self.data.scatter_reduce_(0, chosen, values[mask], f"a{kind}")
+        combine(self.data, chosen, values[mask], kind)
 
     def _chosen(
         self, offsets: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, verb: str, op: Operation

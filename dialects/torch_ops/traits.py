@@ -126,6 +126,9 @@ SIZE_QUERIES = frozenset(
 """Operators whose results depend on the sizes of their tensor only, and on nothing else of it."""
 
 
+PROCESS_CALLS = frozenset({"higher_order.triton_kernel_wrapper_functional", "higher_order.triton_kernel_wrapper_mutation"})
+"""Operators that mean what a table of the process holds: equal ones may do something else in another."""
+
 FOREACH = "aten._foreach_"
 """How the names of operators begin that do the same to each tensor of a list."""
 
@@ -150,6 +153,10 @@ def is_foreach(op: Operation) -> bool:
 def is_prim(op: Operation) -> bool:
     """Whether ``op`` is one of those that PyTorch's decompositions are made of, which work element by element."""
     return _operator(op).startswith("prims.")
+
+
+def is_process_call(op: Operation) -> bool:
+    return _operator(op) in PROCESS_CALLS
 
 
 def is_statistics(op: Operation) -> bool:
