@@ -18,7 +18,7 @@ from fxc.dialects import types
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_convolution
-from fxc.dialects.types import VALUE
+from fxc.dialects.types import VALUE, Dim
 from fxc.dialects.values import NONE, Tree, enum_attr, float_attr, int_attr, str_attr
 from fxc.passes._insertion import insert_call, result_types
 from fxc.passes._layouts import is_channels_last
@@ -86,6 +86,15 @@ def onednn_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
     return Packed(_insert_packed(ctx, "mkldnn._linear_pointwise.default", args, packed, op), last)
 
 
+def plain_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """A product by oneDNN of matrices as they lie."""
+    if (given := _product(ctx, op)) is None:
+        return None
+    rows, weight, bias = given
+    args = [rows, weight, bias, str_attr("none"), [], str_attr("")]
+    return Packed(insert_call(ctx, "mkldnn._linear_pointwise.default", args, op), op)
+
+
 def mkl_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
     """A product in float32 with a weight."""
     if (given := _linear(ctx, op)) is None or not _is(given[0], Float32Type):
@@ -106,7 +115,7 @@ def ways(op: TorchOp) -> tuple[Way, ...]:
     """How ``op`` can be computed of a packed weight."""
     if is_convolution(op):
         return (onednn_convolution, onednn_convolution_with_sum)
-    return (mkl_linear, onednn_linear) if op.operator in _PRODUCTS else ()
+    return (mkl_linear, onednn_linear) if is_product(op) else ()
 
 
 _PRODUCTS: Mapping[str, tuple[str, str, str | None]] = MappingProxyType(
@@ -119,11 +128,16 @@ _PRODUCTS: Mapping[str, tuple[str, str, str | None]] = MappingProxyType(
 """Products -> their arguments for rows, weight and bias. That of ``linear`` has a row an output, others a column."""
 
 
+def is_product(op: TorchOp) -> bool:
+    """Whether ``op`` is a product of matrices that oneDNN's and MKL's operators compute as well."""
+    return op.operator in _PRODUCTS
+
+
 def weight_of(op: TorchOp) -> Tree | None:
     """The argument that would be packed."""
     if is_convolution(op):
         return op.argument("weight")
-    return op.argument(_PRODUCTS[op.operator][1]) if op.operator in _PRODUCTS else None
+    return op.argument(_PRODUCTS[op.operator][1]) if is_product(op) else None
 
 
 def channels_last(ctx: FxcContext, image: SSAValue, before: Operation) -> SSAValue:
@@ -146,7 +160,7 @@ def addition_after(op: TorchOp) -> TorchOp | None:
     if not isinstance(user, TorchOp) or user.operator != "aten.add.Tensor" or len(user.operands) != 2 or len(user.bound()) != 2:
         return None
     other = _other(user, image)
-    same = _is_static(other) and types.sizes(other.type) == types.sizes(image.type)  # type: ignore[arg-type]
+    same = _is_static(other) and _sizes(other) == _sizes(image)
     return user if same and other.type.element_type == image.type.element_type else None  # type: ignore[union-attr]
 
 
@@ -206,26 +220,30 @@ def _pair(value: Tree | int) -> Tree | None:
 
 
 def _linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
-    """Rows, weight (a row an output) and bias of a product in float32 or bfloat16."""
+    """The same of contiguous matrices: a weight is copied, rows have to be."""
+    if (given := _product(ctx, op)) is None or not _is_contiguous(given[0]):
+        return None
+    rows, weight, bias = given
+    if not _is_contiguous(weight):
+        weight = insert_call(ctx, "aten.contiguous.default", [weight], op)
+    return rows, weight, bias
+
+
+def _product(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
+    """Rows, weight (a row an output) and bias (a number an output) of a product in float32 or bfloat16."""
     rows_name, weight_name, bias_name = _PRODUCTS[op.operator]
     given = op.bound()
     rows, weight, bias = given[rows_name], given[weight_name], given.get(bias_name, NONE) if bias_name else NONE
     if not isinstance(rows, SSAValue) or not isinstance(weight, SSAValue) or "alpha" in given or "beta" in given:
         return None
-    if not _is_static(rows) or not _is_contiguous(rows) or not _is_static(weight, 2):
+    if not _is_static(rows) or not _is_static(weight, 2) or not (_is(rows, Float32Type) or _is(rows, BFloat16Type)):
         return None
-    if not (_is(rows, Float32Type) or _is(rows, BFloat16Type)) or not _count_rows(rows):
-        return None
-    if isinstance(bias, SSAValue) and not _is_static(bias, 1):
+    if isinstance(bias, SSAValue) and not (_is_static(bias, 1) and _sizes(bias) == _sizes(op.results[0])[-1:]):
         return None
     if op.operator != "aten.linear.default":
         owner = weight.owner
-        if isinstance(owner, TorchOp) and is_transpose(owner):
-            weight = owner.operands[0]
-        else:
-            weight = insert_call(ctx, "aten.t.default", [weight], op)
-    if not _is_contiguous(weight):
-        weight = insert_call(ctx, "aten.contiguous.default", [weight], op)
+        is_view = isinstance(owner, TorchOp) and is_transpose(owner)
+        weight = owner.operands[0] if is_view else insert_call(ctx, "aten.t.default", [weight], op)
     return rows, weight, bias
 
 
@@ -245,6 +263,11 @@ def _is_static(value: SSAValue, rank: int | None = None) -> bool:
         return False
     sizes = types.sizes(type)
     return all(isinstance(size, int) and size > 0 for size in sizes) and rank in (None, len(sizes))
+
+
+def _sizes(value: SSAValue) -> tuple[Dim, ...]:
+    assert isinstance(value.type, TensorType)
+    return types.sizes(value.type)
 
 
 def _is_contiguous(value: SSAValue) -> bool:

@@ -11,6 +11,7 @@ PassList = tuple[tuple[str, Mapping[str, bool]], ...]
 _NONE: Mapping[str, bool] = MappingProxyType({})
 
 LOWER_KERNELS: PassList = (
+    ("choose-products", _NONE),
     ("lower-scans", _NONE),
     ("convert-fusion-to-linalg", _NONE),
     ("tile-matmul", _NONE),
@@ -19,7 +20,7 @@ LOWER_KERNELS: PassList = (
     ("append-kernels", _NONE),
     ("tile", _NONE),
 )
-"""From groups to kernels."""
+"""From groups to kernels, and products to the library that is faster."""
 
 
 def derivative(*, reductions: bool) -> PassList:

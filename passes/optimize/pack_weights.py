@@ -37,25 +37,18 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, BlockArgument, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
-from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import find_entry
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.values import enum_attr, str_attr
-from fxc.passes._insertion import insert_call
 from fxc.passes._memory import writes_anything
 from fxc.passes._own_values import own_ops
-from fxc.passes._packings import Packed, Way, computed_behind, ways, weight_of
+from fxc.passes._packings import Way, computed_behind, ways, weight_of
 from fxc.passes._statistics import count
 from fxc.passes._structure import Structures
-from fxc.passes.autodiff._functions import copy_op
-from fxc.passes.optimize.freeze_parameters import FreezeParametersPass
+from fxc.passes._trials import fastest, replace
 
 
 @dataclass(frozen=True)
@@ -72,80 +65,10 @@ class PackWeightsPass(ModulePass):
         own, best, structures = own_ops(entry)[1], dict[Hashable, Way | None](), Structures()
         for call in list(entry.body.block.ops):
             if isinstance(call, TorchOp) and ways(call) and weight_of(call) in own:
-                key = tuple(structures.key(op) for op in (call, *computed_behind(call)))
+                alone = [call, *computed_behind(call)]
+                key = tuple(structures.key(op) for op in alone)
                 if key not in best:
-                    best[key] = _fastest(ctx, call, own, self.gain)
+                    best[key] = fastest(ctx, alone, ways(call), own, self.gain)
                 if (way := best[key]) is not None and (packed := way(ctx, call)) is not None:
-                    _replace(ctx, call, packed)
+                    replace(ctx, alone, packed)
                     count("weights packed")
-
-
-def _replace(ctx: FxcContext, call: TorchOp, packed: Packed) -> None:
-    """Let what is packed stand for the call, in the layout of the call's result."""
-    old, value = packed.replaced.results[0], packed.value
-    if value.type != old.type:
-        formats = {"memory_format": enum_attr("contiguous_format")}
-        value = insert_call(ctx, "aten.clone.default", [value], packed.replaced, formats)
-    value._name = old._name
-    old.replace_all_uses_with(value)
-    _erase(call, packed)
-
-
-def _erase(call: TorchOp, packed: Packed) -> None:
-    """Take away what ``packed`` stands for: ``call`` and what is behind it."""
-    replaced = [call, *computed_behind(call)]
-    for op in reversed(replaced[: replaced.index(packed.replaced) + 1]):
-        Rewriter.erase_op(op)
-
-
-def _fastest(ctx: FxcContext, call: TorchOp, own: set[SSAValue], gain: float) -> Way | None:
-    """The way that takes less than ``gain`` of the time that the call itself takes, and least; None where none does."""
-    trials = {way: trial for way in ways(call) if (trial := _packed_trial(ctx, call, own, way)) is not None}
-    times = ctx.semantics.times([_trial(call, own), *trials.values()]) if trials else None
-    if times is None:
-        return None
-    time, best = min(zip(times[1:], trials, strict=True), key=lambda pair: pair[0])
-    return best if time < gain * times[0] else None
-
-
-def _trial(call: TorchOp, own: set[SSAValue]) -> ModuleOp:
-    """A program of nothing but ``call`` and what may be computed with it."""
-    alone = [call, *computed_behind(call)]
-    inside = {op.results[0] for op in alone}
-    operands = [value for value in dict.fromkeys(value for op in alone for value in op.operands) if value not in inside]
-    block = Block(arg_types=[value.type for value in operands])
-    copies: dict[SSAValue, SSAValue] = dict(zip(operands, block.args, strict=True))
-    block.add_ops([copy_op(op, copies) for op in alone])
-    result = copies[alone[-1].results[0]]
-    block.add_op(ReturnOp(result))
-    kinds = ["parameter" if value in own else "input" for value in operands]
-    marks = [DictionaryAttr({"fx.kind": str_attr(kind), "fx.name": str_attr(f"x{i}")}) for i, kind in enumerate(kinds)]
-    types = [value.type for value in operands], [result.type]
-    return ModuleOp([FuncOp("main", types, Region(block), arg_attrs=ArrayAttr(marks))])
-
-
-def _packed_trial(ctx: FxcContext, call: TorchOp, own: set[SSAValue], way: Way) -> ModuleOp | None:
-    """The same in a way of packed weights, of inputs and with results that lie as the way wants them."""
-    module = _trial(call, own)
-    [main] = module.ops
-    assert isinstance(main, FuncOp)
-    copy = main.body.block.first_op
-    assert isinstance(copy, TorchOp)
-    try:
-        packed = way(ctx, copy)
-    except VerifyException:  # PyTorch refuses it
-        return None
-    if packed is None:
-        return None
-    packed.replaced.results[0].replace_all_uses_with(packed.value)
-    _erase(copy, packed)
-    for op in list(main.body.block.ops):
-        if op.name == "torch.aten.clone.default" and isinstance(argument := op.operands[0], BlockArgument):
-            argument = Rewriter.replace_value_with_new_type(argument, op.results[0].type)
-            op.results[0].replace_all_uses_with(argument)
-            Rewriter.erase_op(op)
-    block = main.body.block
-    assert isinstance(block.last_op, ReturnOp)
-    main.function_type = FunctionType.from_lists(block.arg_types, block.last_op.operand_types)
-    FreezeParametersPass().apply(ctx, module)
-    return module

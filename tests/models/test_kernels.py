@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import fxc
+from fxc.backends import derivatives
 from fxc.backends.kernels import KernelLaunch
 from fxc.errors import KernelError
 from tests.models.test_torchscript import total
@@ -18,6 +19,8 @@ POINTWISE = {
     True: "lower-to-torch,canonicalize,torchscript,lower-kernels",
 }
 """Inference and training with norms and softmax left to PyTorch."""
+
+TRAINED = "torchscript{reductions=true subgraph-threshold=1 inline-threshold=1}"
 
 
 @pytest.mark.share(4)
@@ -32,6 +35,17 @@ def test_kernels(name: str, training: bool) -> None:
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_pointwise_kernels(name: str, training: bool) -> None:
     check(name, training, POINTWISE[training])
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("name", sorted(ZOO))
+def test_products_by_onednn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that ``choose-products`` could choose, forward and backward."""
+    always: dict[str, object] = {"gain": 1e30, "least": 1}
+    passes = [(each, always if each == "choose-products" else options) for each, options in derivatives.LOWER_KERNELS]
+    monkeypatch.setattr(derivatives, "LOWER_KERNELS", passes)
+    products = "choose-products{gain=1.0e30 least=1}"
+    check(name, True, f"lower-to-torch,canonicalize,{TRAINED},{products},lower-kernels")
 
 
 def test_torch_compile() -> None:

@@ -1,0 +1,90 @@
+"""Which of several ways to compute a call is the fastest here: trials, as programs of nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.values import enum_attr, str_attr
+from fxc.passes._insertion import insert_call
+from fxc.passes._packings import Packed, Way
+from fxc.passes.autodiff._functions import copy_op
+from fxc.passes.optimize.freeze_parameters import FreezeParametersPass
+
+
+def fastest(ctx: FxcContext, ops: Sequence[TorchOp], ways: Sequence[Way], own: Set[SSAValue], gain: float) -> Way | None:
+    """The way that takes less than ``gain`` of the time that ``ops`` take, a call and what is behind it, and least.
+
+    What a way computes of ``own`` alone takes no time. None where no way is faster, or times cannot be measured.
+    """
+    trials = {way: trial for way in ways if (trial := _trial_of(ctx, ops, own, way)) is not None}
+    times = ctx.semantics.times([_trial(ops, own), *trials.values()]) if trials else None
+    if times is None:
+        return None
+    time, best = min(zip(times[1:], trials, strict=True), key=lambda pair: pair[0])
+    return best if time < gain * times[0] else None
+
+
+def replace(ctx: FxcContext, ops: Sequence[TorchOp], packed: Packed) -> None:
+    """Let what is packed stand for ``ops``, a call and what is behind it, in the layout of the result."""
+    old, value = packed.replaced.results[0], packed.value
+    if value.type != old.type:
+        formats = {"memory_format": enum_attr("contiguous_format")}
+        value = insert_call(ctx, "aten.clone.default", [value], packed.replaced, formats)
+    value._name = old._name
+    old.replace_all_uses_with(value)
+    _erase(ops, packed)
+
+
+def _erase(ops: Sequence[Operation], packed: Packed) -> None:
+    """Take away those of ``ops`` that ``packed`` stands for."""
+    for op in reversed(ops[: ops.index(packed.replaced) + 1]):
+        Rewriter.erase_op(op)
+
+
+def _trial(ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
+    """A program of nothing but ``ops``."""
+    inside = {op.results[0] for op in ops}
+    operands = [value for value in dict.fromkeys(value for op in ops for value in op.operands) if value not in inside]
+    block = Block(arg_types=[value.type for value in operands])
+    copies: dict[SSAValue, SSAValue] = dict(zip(operands, block.args, strict=True))
+    block.add_ops([copy_op(op, copies) for op in ops])
+    result = copies[ops[-1].results[0]]
+    block.add_op(ReturnOp(result))
+    kinds = ["parameter" if value in own else "input" for value in operands]
+    marks = [DictionaryAttr({"fx.kind": str_attr(kind), "fx.name": str_attr(f"x{i}")}) for i, kind in enumerate(kinds)]
+    types = [value.type for value in operands], [result.type]
+    return ModuleOp([FuncOp("main", types, Region(block), arg_attrs=ArrayAttr(marks))])
+
+
+def _trial_of(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue], way: Way) -> ModuleOp | None:
+    """The same in another way, of inputs and with results that lie as the way wants them."""
+    module = _trial(ops, own)
+    [main] = module.ops
+    assert isinstance(main, FuncOp)
+    copies = [op for op in main.body.block.ops if isinstance(op, TorchOp)]
+    try:
+        packed = way(ctx, copies[0])
+    except VerifyException:  # PyTorch refuses it
+        return None
+    if packed is None:
+        return None
+    packed.replaced.results[0].replace_all_uses_with(packed.value)
+    _erase(copies, packed)
+    for op in list(main.body.block.ops):
+        if op.name == "torch.aten.clone.default" and isinstance(argument := op.operands[0], BlockArgument):
+            argument = Rewriter.replace_value_with_new_type(argument, op.results[0].type)
+            op.results[0].replace_all_uses_with(argument)
+            Rewriter.erase_op(op)
+    block = main.body.block
+    assert isinstance(block.last_op, ReturnOp)
+    main.function_type = FunctionType.from_lists(block.arg_types, block.last_op.operand_types)
+    FreezeParametersPass().apply(ctx, module)
+    return module
