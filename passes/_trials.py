@@ -22,14 +22,18 @@ from fxc.passes.optimize.freeze_parameters import FreezeParametersPass
 def fastest(ctx: FxcContext, ops: Sequence[TorchOp], ways: Sequence[Way], own: Set[SSAValue], gain: float) -> Way | None:
     """The way that takes less than ``gain`` of the time that ``ops`` take, a call and what is behind it, and least.
 
+    With a ``gain`` above 1 a later way is better than an earlier one as well that takes less than so many times its time.
     What a way computes of ``own`` alone takes no time. None where no way is faster, or times cannot be measured.
     """
     trials = {way: trial for way in ways if (trial := _trial_of(ctx, ops, own, way)) is not None}
     times = ctx.semantics.times([_trial(ops, own), *trials.values()]) if trials else None
     if times is None:
         return None
-    time, best = min(zip(times[1:], trials, strict=True), key=lambda pair: pair[0])
-    return best if time < gain * times[0] else None
+    best, bound = None, gain * times[0]
+    for way, time in zip(trials, times[1:], strict=True):
+        if time < bound:
+            best, bound = way, max(gain, 1.0) * time
+    return best
 
 
 def replace(ctx: FxcContext, ops: Sequence[TorchOp], packed: Packed) -> None:

@@ -18,7 +18,7 @@ func.func @main(%x: tensor<1x2x4x4xf32> {fx.kind = "input"}, %w: tensor<3x2x3x3x
 
 // -----
 
-/// An image that is added, computed after the convolution, and an activation behind the sum. Of a size at which that is faster.
+/// An image that is added, computed after the convolution, and an activation behind the sum.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %o = torch.aten.neg.default
 // CHECK-NEXT:    [[P:%[0-9]+]] = torch.mkldnn._reorder_convolution_weight.default(%w
@@ -27,12 +27,12 @@ func.func @main(%x: tensor<1x2x4x4xf32> {fx.kind = "input"}, %w: tensor<3x2x3x3x
 // CHECK-NEXT:    [[Y:%[0-9]+]] = torch.mkldnn._convolution_pointwise.binary([[L]], [[O]], [[P]], none, [0, 0], [1, 1], [1, 1], 1, "add", none, "relu", [], none)
 // CHECK-NEXT:    %r = torch.aten.clone.default([[Y]], memory_format = torch.contiguous_format)
 // CHECK-NEXT:    fx.output(%r)
-func.func @main(%x: tensor<1x3x256x256xf32> {fx.kind = "input"}, %w: tensor<3x3x1x1xf32> {fx.kind = "parameter", fx.name = "w"}) {
-  %c = torch.aten.conv2d.default(%x, %w) : (tensor<1x3x256x256xf32>, tensor<3x3x1x1xf32>) -> tensor<1x3x256x256xf32>
-  %o = torch.aten.neg.default(%x) : (tensor<1x3x256x256xf32>) -> tensor<1x3x256x256xf32>
-  %s = torch.aten.add.Tensor(%o, %c) : (tensor<1x3x256x256xf32>, tensor<1x3x256x256xf32>) -> tensor<1x3x256x256xf32>
-  %r = torch.aten.relu.default(%s) : (tensor<1x3x256x256xf32>) -> tensor<1x3x256x256xf32>
-  fx.output(%r) : (tensor<1x3x256x256xf32>) -> ()
+func.func @main(%x: tensor<1x3x4x4xf32> {fx.kind = "input"}, %w: tensor<3x3x1x1xf32> {fx.kind = "parameter", fx.name = "w"}) {
+  %c = torch.aten.conv2d.default(%x, %w) : (tensor<1x3x4x4xf32>, tensor<3x3x1x1xf32>) -> tensor<1x3x4x4xf32>
+  %o = torch.aten.neg.default(%x) : (tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  %s = torch.aten.add.Tensor(%o, %c) : (tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  %r = torch.aten.relu.default(%s) : (tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  fx.output(%r) : (tensor<1x3x4x4xf32>) -> ()
 }
 
 // -----
