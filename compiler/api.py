@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from xdsl.passes import ModulePass
 
 from fxc.backends import program_cache
+from fxc.backends.frozen import own_weights
 from fxc.backends.fx import to_fx
-from fxc.backends.shared_state import refuse_partial_sharing
+from fxc.backends.shared_state import refuse_partial_sharing, written_state
 from fxc.dialects.target import set_target
 from fxc.errors import PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan
@@ -129,7 +130,8 @@ class _PlanMaker:
             flow = TRAINING if training else INFERENCE
             options = with_machine(self.options, flow, program)
             pipeline = pipeline_for(flow, options) + ",bring-inputs" * options.move_inputs
-            plan = _plan_of(program, pipeline, options, partial(with_moves, signature), training, times)
+            written = written_state(program) if options.freeze else None
+            plan = _plan_of(program, pipeline, options, partial(with_moves, signature), training, times, written)
         if self.options.move_inputs and plan.host is None:
             raise PipelineError("move_inputs is on, but this plan is no host program", hint="name a target")
         return plan
@@ -171,10 +173,12 @@ def _plan_of(
     signature: Callable[[Program], Signature],
     training: bool = False,
     times: Mapping[str, float] = MappingProxyType({}),
+    written: Set[str] | None = None,
 ) -> ExecutionPlan:
     """The plan of ``program`` after ``pipeline``, which is run, or was before over an equal one. ``program`` is changed.
 
-    ``signature`` is asked for the plan's, of the program after the pipeline.
+    ``signature`` is asked for the plan's, of the program after the pipeline. With ``written`` the plan has weights of its own,
+    but for those.
     """
     start = perf_counter()
     program.is_kept = options.cache_plans and not (options.check_numerics or options.print_ir or options.passes)
@@ -192,6 +196,8 @@ def _plan_of(
         from fxc.backends.kernels import require_kernels
 
         require_kernels(program.module)
+    if written is not None:
+        own_weights(program, written)
     kernels = None if entry is None else entry.kernels
     plan = ExecutionPlan.of(program, signature(program), training, {**times, **taken}, kernels)
     if key is not None and entry is None:

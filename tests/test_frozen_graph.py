@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import fxc
 from fxc.frontends.frozen_graph import FrozenGraph
 
 
@@ -101,3 +102,29 @@ def test_what_a_call_writes_is_not_frozen(programs: list[str]) -> None:
             torch.testing.assert_close(made(X), eager(X), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(model.state_dict(), eager.state_dict())
     assert len(programs) == 1
+
+
+class Counting(torch.nn.Module):
+    """Weights that are packed, read as they are, read in a view, and broadcast; a buffer that calls write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows, self.linear = torch.nn.Embedding(5, 8), torch.nn.Linear(8, 16)
+        self.scale, self.shift = torch.nn.Parameter(torch.randn(16)), torch.nn.Parameter(torch.randn(1).expand(16).detach())
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return self.linear(self.rows(x)) * self.scale[::2].repeat(2) + self.shift
+
+
+@pytest.mark.parametrize("target", ["host", None])
+def test_a_frozen_function_has_weights_of_its_own(target: str | None) -> None:
+    model, x = Counting().eval(), torch.tensor([0, 3])
+    with torch.no_grad():
+        frozen = fxc.compile(model, (x,), options={"freeze": True, "target": target})
+        before = model(x)
+        for weight in (model.rows.weight, model.linear.weight, model.linear.bias, model.scale):
+            weight.mul_(-2)
+        torch.testing.assert_close(frozen(x), before)
+    assert model.calls == 2

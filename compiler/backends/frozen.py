@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
+from fxc.dialects.effects import aliases
 from fxc.dialects.marks import ONCE
 from fxc.dialects.syntax import op_text
 from fxc.errors import InputError, WeightsError
@@ -40,14 +41,63 @@ def frozen_results(program: Program, call: CallOp) -> Sequence[Any]:
         return Interpreter(functions).call(callee, [_state(program, call, value) for value in call.operands])
 
 
+def own_weights(program: Program, written: Container[str]) -> None:
+    """Puts copies in the place of the program's tensors that calls will read, themselves or as results of what is done once
+    that share their memory: what is written to the model later is not seen. Those that calls write, ``written``, stay.
+
+    Tensors that shared memory share that of the copy.
+    """
+    functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
+    copies = dict[int, torch.UntypedStorage]()
+    for value in program.main.args:
+        name = state_name(program, value)
+        tensor = None if name is None or name in written else program.state.get(name)
+        if name is not None and tensor is not None and tensor.layout == torch.strided and _is_read(value, functions):
+            program.state[name] = _copy(tensor.detach(), copies)
+
+
+def _copy(tensor: torch.Tensor, copies: dict[int, torch.UntypedStorage]) -> torch.Tensor:
+    """``tensor`` in a copy of its memory, of which there is one for each address."""
+    memory = tensor.untyped_storage()
+    if (copy := copies.get(memory.data_ptr())) is None:
+        copy = copies[memory.data_ptr()] = memory.clone()
+    return tensor.new_empty(0).set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def _is_read(value: SSAValue, functions: Mapping[str, FuncOp]) -> bool:
+    """Whether calls read ``value``, or a result of what is done once that may share its memory."""
+    for use in value.uses:
+        call = use.operation
+        if not (isinstance(call, CallOp) and is_once(call)):
+            return True
+        callee = functions[call.callee.string_value()]
+        if _reaches_results(callee, callee.args[use.index]):
+            return True
+    return False
+
+
+def _reaches_results(function: FuncOp, argument: SSAValue) -> bool:
+    """Whether a result of ``function``, of one block, may share memory with ``argument``."""
+    shared = {argument}
+    for op in function.body.block.ops:
+        shared.update(op.results[i] for i, source in aliases(op) if source in shared)
+    returned = function.body.block.last_op
+    return returned is not None and not shared.isdisjoint(returned.operands)
+
+
 def _state(program: Program, call: CallOp, value: SSAValue) -> torch.Tensor:
-    attributes = program.main.arg_attrs
-    name = None
+    name = state_name(program, value)
+    if name is None:
+        raise InputError(f"a call that is {ONCE} reads what changes with every call", op=op_text(call))
+    if name not in program.state:
+        hint = "load the weights file that belongs to it"
+        raise WeightsError(f"the program has no value for the tensor {name!r}", hint=hint)
+    return program.state[name].detach()
+
+
+def state_name(program: Program, value: SSAValue) -> str | None:
+    """The name in ``program.state`` of an argument of its entry; None where ``value`` is something else."""
+    attributes, name = program.main.arg_attrs, None
     if isinstance(value, BlockArgument) and attributes is not None and value.block is program.main.body.block:
         name = attributes.data[value.index].data.get("fx.name")
-    if not isinstance(name, StringAttr):
-        raise InputError(f"a call that is {ONCE} reads what changes with every call", op=op_text(call))
-    if name.data not in program.state:
-        hint = "load the weights file that belongs to it"
-        raise WeightsError(f"the program has no value for the tensor {name.data!r}", hint=hint)
-    return program.state[name.data].detach()
+    return name.data if isinstance(name, StringAttr) else None

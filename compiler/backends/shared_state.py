@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 import torch
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import BlockArgument, SSAValue
 
+from fxc.backends.frozen import state_name
 from fxc.errors import CaptureError
 from fxc.passes._written_arguments import written_arguments
 from fxc.program import Program
@@ -21,7 +20,7 @@ def refuse_partial_sharing(program: Program) -> None:
     pairs = list(_overlapping(program.state))
     if not pairs:
         return
-    written = {_name(program, argument) for argument in written_arguments(program.main)}
+    written = written_state(program)
     for first, second in pairs:
         if first in written or second in written:
             raise CaptureError(
@@ -30,11 +29,9 @@ def refuse_partial_sharing(program: Program) -> None:
             )
 
 
-def _name(program: Program, argument: SSAValue) -> str | None:
-    facts = program.main.arg_attrs
-    assert isinstance(argument, BlockArgument)
-    name = None if facts is None else facts.data[argument.index].data.get("fx.name")
-    return name.data if isinstance(name, StringAttr) else None
+def written_state(program: Program) -> set[str]:
+    """The names of the model's tensors that ``program`` may write."""
+    return {name for argument in written_arguments(program.main) if (name := state_name(program, argument)) is not None}
 
 
 def _overlapping(state: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str]]:
