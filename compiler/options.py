@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from fxc.errors import FxcError
+from fxc.errors import PipelineError
 
 AUTO = "auto"
 
@@ -57,25 +59,50 @@ class Options:
     strict: bool = False
     passes: tuple[Any, ...] = ()
 
+    def __post_init__(self) -> None:
+        """PipelineError for a value that is of another kind than its field."""
+        for field in fields(self):
+            value, (is_one, kind) = getattr(self, field.name), _KINDS[field.type]
+            if not is_one(value):
+                raise PipelineError(f"option {field.name} is {value!r}", hint=f"it takes {kind}")
+
     @classmethod
     def from_env(cls, environment: Mapping[str, str] = os.environ) -> Options:
-        """The defaults, with what the environment sets. FxcError for a value that is not one."""
-        found: dict[str, str | bool | int | None] = {}
+        """The defaults, with what the environment sets. PipelineError for a value that is not one."""
+        found: dict[str, Any] = {}
         for field in fields(cls):
             text = environment.get(f"FXC_{field.name.upper()}")
             if text is None or field.name == "passes":
                 continue
-            if field.type == "bool":
-                if text.lower() not in _BOOLEANS:
-                    raise FxcError(f"FXC_{field.name.upper()} is {text!r}", hint="use 0 or 1")
-                found[field.name] = _BOOLEANS[text.lower()]
-            elif field.type == "int":
-                if not text.isdecimal():
-                    raise FxcError(f"FXC_{field.name.upper()} is {text!r}", hint="use a number")
-                found[field.name] = int(text)
-            else:
-                found[field.name] = None if text.lower() == "none" else text
-        return replace(cls(), **found)  # type: ignore[arg-type]
+            value, (is_one, kind) = _value(field.type, text), _KINDS[field.type]
+            if not is_one(value):
+                raise PipelineError(f"FXC_{field.name.upper()} is {text!r}", hint=f"it takes {kind}")
+            found[field.name] = value
+        return replace(cls(), **found)
 
 
+def _value(kind: Any, text: str) -> Any:
+    """What ``text`` stands for in the environment; ``text`` where it stands for nothing of that kind."""
+    if kind == "bool":
+        return _BOOLEANS.get(text.lower(), text)
+    if kind == "int":
+        return int(text) if text.isdecimal() else text
+    return None if text.lower() == "none" else text
+
+
+def _are_passes(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and all(isinstance(each, (str, Path)) or _is_pass(each) for each in value)
+
+
+def _is_pass(value: Any) -> bool:
+    return isinstance(value, type) and hasattr(value, "name") and hasattr(value, "apply")
+
+
+_KINDS: Mapping[Any, tuple[Callable[[Any], bool], str]] = MappingProxyType({
+    "bool": (lambda value: isinstance(value, bool), "True or False, in the environment 1 or 0"),
+    "int": (lambda value: type(value) is int and value > 0, "a number from 1 on"),
+    "str | None": (lambda value: value is None or isinstance(value, str), "a text or None"),
+    "tuple[Any, ...]": (_are_passes, "a list of classes of passes and of Python files with one each"),
+})  # fmt: skip
+"""Type of a field -> whether a value is one, and what that is in words."""
 _BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False, "": False}

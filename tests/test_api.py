@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,6 +237,58 @@ def test_options() -> None:
     assert "did you mean pipeline" in str(caught.value)
     with pytest.raises(PipelineError, match="there is no pass or pipeline csee"):
         fxc.compile(model, (x(),), options={"pipeline": "csee"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "takes"),
+    [
+        ("cache_plans", "no", "True or False"),
+        ("verify_each", 1, "True or False"),
+        ("streams", "two", "a number from 1 on"),
+        ("streams", 0, "a number from 1 on"),
+        ("streams", True, "a number from 1 on"),
+        ("cache_size", 2.0, "a number from 1 on"),
+        ("target", 3, "a text or None"),
+        ("pipeline", ["cse"], "a text or None"),
+        ("passes", [{}], "a list of classes of passes and of Python files"),
+        ("passes", (int,), "a list of classes of passes and of Python files"),
+        ("passes", "mine.py", "a list of classes of passes and of Python files"),
+    ],
+)
+def test_options_of_another_kind(name: str, value: Any, takes: str) -> None:
+    message = re.escape(f"option {name} is {value!r}") + f"\n.*it takes {takes}"
+    with pytest.raises(PipelineError, match=message):
+        fxc.compile(Net().eval(), (x(),), options={name: value})
+    with pytest.raises(PipelineError, match=message):
+        fxc.Options(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "takes"),
+    [
+        ("CACHE_PLANS", "maybe", "True or False, .* 1 or 0"),
+        ("STREAMS", "0", "a number from 1 on"),
+        ("CACHE_SIZE", "-1", "a number"),
+    ],
+)
+def test_values_of_the_environment_of_another_kind(name: str, text: str, takes: str) -> None:
+    with pytest.raises(PipelineError, match=f"FXC_{name} is '{text}'\n.*it takes {takes}"):
+        fxc.Options.from_env({f"FXC_{name}": text})
+
+
+@pytest.mark.parametrize(
+    ("options", "training", "why"),
+    [
+        ({"target": "host"}, False, "the target is host, which is no GPU"),
+        ({"target": None}, False, "the target is None, which is no GPU"),
+        ({}, False, "the target is host, which is no GPU"),
+        ({"target": "cuda:sm_90"}, True, "training plans have none"),
+        ({"pipeline": "lower-to-torch"}, False, "a pipeline of your own says itself how many\n.*lower-to-plan{streams=2}"),
+    ],
+)
+def test_streams_where_there_are_none(options: dict[str, Any], training: bool, why: str) -> None:
+    with pytest.raises(PipelineError, match=f"streams is 2, but {why}"):
+        fxc.compile(Net().eval(), (x(),), training=training, options={**options, "streams": 2})
 
 
 def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
