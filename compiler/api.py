@@ -18,7 +18,7 @@ from fxc.backends import program_cache
 from fxc.backends.frozen import own_weights
 from fxc.backends.fx import to_fx
 from fxc.backends.shared_state import refuse_partial_sharing, written_state
-from fxc.dialects.target import set_target
+from fxc.dialects.target import GpuAttr, set_target
 from fxc.errors import PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan
 from fxc.frontends.capture import Model, capture, compile_lock
@@ -28,14 +28,14 @@ from fxc.named_pipeline import Flow
 from fxc.options import AUTO, Options
 from fxc.pass_registry import PassRegistry
 from fxc.pipeline import Step, parse_pipeline
-from fxc.pipelines import AOT, INFERENCE, TRAINING
+from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
 from fxc.print_ir import PrintIR
 from fxc.program import Program
 from fxc.runner import RunOptions, run_pipeline
 from fxc.runtime import autocast
 from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled
-from fxc.runtime.plan import FROM_DISK
+from fxc.runtime.plan import FROM_DISK, PLAN_CACHE
 from fxc.runtime.signature import Signature
 from fxc.signature import signature_of, with_constants, with_moves
 from fxc.specialization import mark_gradients
@@ -156,14 +156,18 @@ def _in_modes(model: Any, modes: Mapping[str, bool]) -> Iterator[None]:
 
 
 def compile_graph(graph: GraphModule, options: Options) -> Callable[..., Any]:
-    """An FX graph after the pipeline that ``options`` name, as a function: what torch.compile's backend does to each graph."""
-    return compile_program(import_fx(graph), options)
+    """A forward or backward graph of AOTAutograd after the pipeline that ``options`` name, as a function."""
+    return _compile_program(import_fx(graph), options, AOT)
 
 
-def compile_program(program: Program, options: Options) -> Callable[..., Any]:
-    """The same of a graph as a program, which is changed."""
-    options = with_machine(options, AOT, program)
-    return _plan_of(program, pipeline_for(AOT, options), options, signature_of).flat()
+def compile_inference(program: Program, options: Options) -> Callable[..., Any]:
+    """The same of a graph that is compiled where gradients are off, as a program, which is changed."""
+    return _compile_program(program, options, AOT_INFERENCE)
+
+
+def _compile_program(program: Program, options: Options, flow: Flow) -> Callable[..., Any]:
+    options = with_machine(options, flow, program)
+    return _plan_of(program, pipeline_for(flow, options), options, signature_of).flat()
 
 
 def _plan_of(
@@ -181,9 +185,10 @@ def _plan_of(
     but for those.
     """
     start = perf_counter()
-    program.is_kept = options.cache_plans and not (options.check_numerics or options.print_ir or options.passes)
-    key = program_cache.key_of(program, pipeline, _text(options)) if program.is_kept else None
+    is_kept = options.cache_plans and not (options.check_numerics or options.print_ir or options.passes)
+    key = program.key = program_cache.key_of(program, pipeline, _text(options)) if is_kept else None
     entry = None if key is None else program_cache.find(key, program)
+    looked = perf_counter() - start
     if entry is None:
         timer = run_pipeline_on(program, pipeline, options)
         taken = {name: span.wall * 1e3 for name, span in timer.root.children.items()}
@@ -200,8 +205,11 @@ def _plan_of(
         own_weights(program, written)
     kernels = None if entry is None else entry.kernels
     plan = ExecutionPlan.of(program, signature(program), training, {**times, **taken}, kernels)
+    plan.ir = replace(program, key=None)  # which anyone may edit
     if key is not None and entry is None:
+        start = perf_counter()
         program_cache.keep(key, program, None if plan.host is None else plan.host.code)
+        plan.times = MappingProxyType({**plan.times, PLAN_CACHE: (looked + perf_counter() - start) * 1e3})
     if options.cuda_graphs:
         plan.use_cuda_graphs()
     return plan
@@ -240,13 +248,34 @@ def with_machine(options: Options, flow: Flow, program: Program) -> Options:
 
 
 def pipeline_for(flow: Flow, options: Options) -> str:
-    """The pipeline that ``options`` ask for; else that of ``flow``, down to kernels where there is a target for them."""
+    """The pipeline that ``options`` ask for; else that of ``flow``, down to kernels where there is a target for them.
+
+    PipelineError where weights are to be frozen, or streams used, that cannot be.
+    """
     kernels = options.target is not None
+    if options.streams > 1:
+        _refuse_idle_streams(flow, options)
     return options.pipeline or flow.text(kernels=kernels, freeze=options.freeze, streams=options.streams)
 
 
+def _refuse_idle_streams(flow: Flow, options: Options) -> None:
+    """PipelineError where no host program for a GPU is made, which alone has streams."""
+    from fxc.backends.kernels import target_named
+
+    if options.pipeline:
+        why, hint = "a pipeline of your own says itself how many", f"write lower-to-plan{{streams={options.streams}}} in it"
+    elif flow.plan is None:
+        why, hint = "training plans have none", "leave it out, or train by torch.compile(backend='fxc')"
+    elif options.target is None or (options.target != AUTO and not isinstance(target_named(options.target), GpuAttr)):
+        why, hint = f"the target is {options.target}, which is no GPU", "name one: target='cuda'"
+    else:
+        return
+    raise PipelineError(f"streams is {options.streams}, but {why}", hint=hint)
+
+
 def run_options(options: Options | Mapping[str, Any] | None) -> Options:
-    """``options`` over what the environment says. PipelineError for a field that Options does not have."""
+    """``options`` over what the environment says. PipelineError for a field that Options does not have, and for a value that is
+    of another kind."""
     if isinstance(options, Options):
         return options
     names = [field.name for field in fields(Options)]

@@ -8,6 +8,7 @@ prints them all. A pass with options is written ``PassSpec.of("dce", max_rounds=
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from fxc.named_pipeline import Flow, NamedPipeline, Slot
@@ -138,10 +139,13 @@ NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
     "lower-to-plan": LOWER_TO_PLAN,
 })  # fmt: skip
 
+_KERNELS = "outline-repeated{shortest=8 least=4},torchscript{gradients=false reductions=true},lower-kernels"
+_LAYOUTS = "choose-convolutions,propagate-layouts"
+
 INFERENCE = Flow(
     "lower-to-torch,canonicalize",
     "torchscript{gradients=false}",
-    "outline-repeated{shortest=8 least=4},torchscript{gradients=false reductions=true},lower-kernels",
+    f"{_LAYOUTS},{_KERNELS}",
     frozen="freeze",
     plan="lower-to-plan",
 )
@@ -154,5 +158,8 @@ TRAINING = Flow(
 )
 """What ``fxc.compile(training=True)`` runs. Kernels know no autograd, so no op that may be in one is left to it."""
 
-AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{INFERENCE.kernels}", frozen="canonicalize,freeze", plan=INFERENCE.plan)
+AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{_KERNELS}", plan="lower-to-plan")
 """What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward: gradients are taken already."""
+
+AOT_INFERENCE = replace(AOT, kernels=f"canonicalize,{_LAYOUTS},{_KERNELS}", frozen="canonicalize,freeze")
+"""What it runs on graphs that are compiled where gradients are off."""

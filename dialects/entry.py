@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 STATE_KINDS = frozenset({"parameter", "buffer", "constant"})
 """The ``fx.kind`` of function arguments whose values are the model's own."""
+
+
+class ArgumentFacts(NamedTuple):
+    """What the attributes of an argument say: its ``fx.kind``, ``input`` where there is none, and its ``fx.name``."""
+
+    kind: str
+    name: str | None
+
+    @classmethod
+    def of(cls, attributes: DictionaryAttr) -> ArgumentFacts:
+        kind, name = attributes.data.get("fx.kind"), attributes.data.get("fx.name")
+        return cls(kind.data if isinstance(kind, StringAttr) else "input", name.data if isinstance(name, StringAttr) else None)
+
+    @property
+    def is_state(self) -> bool:
+        """Whether the value is the model's own."""
+        return self.kind in STATE_KINDS
+
+    @property
+    def state_name(self) -> str | None:
+        """The name among the model's own tensors."""
+        return self.name if self.is_state else None
+
+
+def argument_attributes(function: FuncOp) -> list[DictionaryAttr]:
+    """Those of each argument of ``function``."""
+    found = function.arg_attrs
+    return list(found) if found is not None else [DictionaryAttr({})] * len(function.function_type.inputs)
 
 
 def public_functions(module: ModuleOp) -> list[FuncOp]:
@@ -34,7 +64,5 @@ def updated_arguments(function: FuncOp) -> set[SSAValue]:
 def unchanging_arguments(function: FuncOp) -> set[SSAValue]:
     """The parameters, buffers and constants among the arguments that ``function`` returns no new values of."""
     updated = updated_arguments(function)
-    attributes = list(function.arg_attrs or [DictionaryAttr({})] * len(function.args))
-    kinds = [attrs.data.get("fx.kind") for attrs in attributes]
-    found = zip(function.args, kinds, strict=True)
-    return {arg for arg, kind in found if isinstance(kind, StringAttr) and kind.data in STATE_KINDS and arg not in updated}
+    found = zip(function.args, argument_attributes(function), strict=True)
+    return {arg for arg, attributes in found if ArgumentFacts.of(attributes).is_state and arg not in updated}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, IntegerAttr, TensorType
@@ -44,27 +45,33 @@ class Packed:
 
 Way = Callable[[FxcContext, TorchOp], Packed | None]
 
+_Convolution = tuple[SSAValue, SSAValue, Tree, list[Tree]]
+"""Image, weight, bias; padding, stride, dilation and groups."""
+Filter = Callable[[_Convolution, Operation], SSAValue]
+"""The weight of a convolution as its way takes it, put before an op."""
 
-def onednn_convolution(ctx: FxcContext, op: TorchOp) -> Packed | None:
+
+def _pointwise_convolution(filter_of: Filter, ctx: FxcContext, op: TorchOp) -> Packed | None:
     """A convolution of images, both in channels_last, with the activation behind it."""
     if (given := _convolution(op)) is None:
         return None
     last, name, numbers = _activation(op)
     image, weight, bias, how = given
-    packed = _packed_filter(given, op)
+    taken = filter_of(given, op)
     args = [channels_last(ctx, image, op), weight, bias, *how, name, numbers, str_attr("")]
-    return Packed(_insert_packed(ctx, "mkldnn._convolution_pointwise.default", args, packed, op), last)
+    return Packed(_insert_packed(ctx, "mkldnn._convolution_pointwise.default", args, taken, op), last)
 
 
-def onednn_convolution_with_sum(ctx: FxcContext, op: TorchOp) -> Packed | None:
+def _pointwise_convolution_with_sum(filter_of: Filter, ctx: FxcContext, op: TorchOp) -> Packed | None:
     """The same with another image added, and the activation behind that."""
     if (given := _convolution(op)) is None or (addition := addition_after(op)) is None:
         return None
     last, name, numbers = _activation(addition)
+    name = NONE if last is addition else name  # this operator has no word for it
     image, _, bias, how = given
-    packed = _packed_filter(given, last)
+    weight = filter_of(given, last)
     other = channels_last(ctx, _other(addition, op.results[0]), last)
-    args = [channels_last(ctx, image, last), other, packed, bias, *how, str_attr("add"), NONE, name, numbers, NONE]
+    args = [channels_last(ctx, image, last), other, weight, bias, *how, str_attr("add"), NONE, name, numbers, NONE]
     return Packed(insert("mkldnn._convolution_pointwise.binary", args, other.type, last), last)
 
 
@@ -73,6 +80,16 @@ def _packed_filter(given: _Convolution, before: Operation) -> SSAValue:
     assert isinstance(image.type, TensorType)
     sizes = [int_attr(size) for size in image.type.get_shape()]
     return insert("mkldnn._reorder_convolution_weight.default", [weight, *how, sizes], VALUE, before)
+
+
+def _plain_filter(given: _Convolution, before: Operation) -> SSAValue:
+    return given[1]
+
+
+_CONVOLUTIONS = (_pointwise_convolution, _pointwise_convolution_with_sum)
+PACKED_CONVOLUTIONS: tuple[Way, ...] = tuple(partial(way, _packed_filter) for way in _CONVOLUTIONS)
+PLAIN_CONVOLUTIONS: tuple[Way, ...] = tuple(partial(way, _plain_filter) for way in _CONVOLUTIONS)
+"""Convolutions by oneDNN of packed weights, and of weights as they lie."""
 
 
 def onednn_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
@@ -114,7 +131,7 @@ def _insert_packed(ctx: FxcContext, operator: str, args: list[Tree], packed: SSA
 def ways(op: TorchOp) -> tuple[Way, ...]:
     """How ``op`` can be computed of a packed weight."""
     if is_convolution(op):
-        return (onednn_convolution, onednn_convolution_with_sum)
+        return PACKED_CONVOLUTIONS
     return (mkl_linear, onednn_linear) if is_product(op) else ()
 
 
@@ -187,10 +204,6 @@ def _activation(op: TorchOp) -> tuple[TorchOp, Tree, Tree]:
     return activation, str_attr(name), [given.get(key, float_attr(default)) for key, default in numbers.items()]
 
 
-_Convolution = tuple[SSAValue, SSAValue, Tree, list[Tree]]
-"""Image, weight, bias; padding, stride, dilation and groups."""
-
-
 def _convolution(op: TorchOp) -> _Convolution | None:
     """The arguments of a convolution of images in float32 or bfloat16."""
     given = op.bound()
@@ -242,8 +255,10 @@ def _product(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | 
         return None
     if op.operator != "aten.linear.default":
         owner = weight.owner
-        is_view = isinstance(owner, TorchOp) and is_transpose(owner)
-        weight = owner.operands[0] if is_view else insert_call(ctx, "aten.t.default", [weight], op)
+        if isinstance(owner, Operation) and is_transpose(owner):
+            weight = owner.operands[0]
+        else:
+            weight = insert_call(ctx, "aten.t.default", [weight], op)
     return rows, weight, bias
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Hashable, Sequence, Set
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -15,29 +15,47 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.values import enum_attr, str_attr
 from fxc.passes._insertion import insert_call
 from fxc.passes._packings import Packed, Way
+from fxc.passes._structure import Structures
 from fxc.passes.autodiff._functions import copy_op
 from fxc.passes.optimize.freeze_parameters import FreezeParametersPass
 
 
-def fastest(ctx: FxcContext, ops: Sequence[TorchOp], ways: Sequence[Way], own: Set[SSAValue], gain: float) -> Way | None:
-    """The way that takes less than ``gain`` of the time that ``ops`` take, a call and what is behind it, and least.
+class Choices:
+    """Which way is taken for calls: equal ones are tried once.
 
-    With a ``gain`` above 1 a later way is better than an earlier one as well that takes less than so many times its time.
-    What a way computes of ``own`` alone takes no time. None where no way is faster, or times cannot be measured.
+    A way takes less than ``gain`` of the time that calls take as they are, and least; with a ``gain`` above 1 a later way is
+    better than an earlier one as well that takes less than so many times its time. What ways compute of ``own`` values alone
+    takes no time.
     """
-    trials = {way: trial for way in ways if (trial := _trial_of(ctx, ops, own, way)) is not None}
-    times = ctx.semantics.times([_trial(ops, own), *trials.values()]) if trials else None
-    if times is None:
-        return None
-    best, bound = None, gain * times[0]
-    for way, time in zip(trials, times[1:], strict=True):
-        if time < bound:
-            best, bound = way, max(gain, 1.0) * time
-    return best
+
+    def __init__(self, ctx: FxcContext, gain: float, own: Set[SSAValue] = frozenset()) -> None:
+        self._ctx, self._gain, self._own = ctx, gain, own
+        self._best, self._structures = dict[Hashable, Way | None](), Structures()
+
+    def take(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> bool:
+        """Let the fastest of ``ways`` stand for ``ops``, a call and what is behind it; False where none is faster."""
+        key = tuple(self._structures.key(op) for op in ops)
+        if key not in self._best:
+            self._best[key] = self._fastest(ops, ways)
+        if (way := self._best[key]) is None or (packed := way(self._ctx, ops[0])) is None:
+            return False
+        _replace(self._ctx, ops, packed)
+        return True
+
+    def _fastest(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> Way | None:
+        trials = {way: trial for way in ways if (trial := _trial_of(self._ctx, ops, self._own, way)) is not None}
+        times = self._ctx.semantics.times([_trial(ops, self._own), *trials.values()]) if trials else None
+        if times is None:
+            return None
+        best, bound = None, self._gain * times[0]
+        for way, time in zip(trials, times[1:], strict=True):
+            if time < bound:
+                best, bound = way, max(self._gain, 1.0) * time
+        return best
 
 
-def replace(ctx: FxcContext, ops: Sequence[TorchOp], packed: Packed) -> None:
-    """Let what is packed stand for ``ops``, a call and what is behind it, in the layout of the result."""
+def _replace(ctx: FxcContext, ops: Sequence[TorchOp], packed: Packed) -> None:
+    """Let what is packed stand for ``ops``, in the layout of the result."""
     old, value = packed.replaced.results[0], packed.value
     if value.type != old.type:
         formats = {"memory_format": enum_attr("contiguous_format")}

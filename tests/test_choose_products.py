@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch.nn.functional import linear
 
 import fxc
+from fxc.backends import program_times
 
 ALWAYS = "choose-products{gain=1.0e30 least=1}"
 NAN, INFINITY = float("nan"), float("inf")
@@ -55,3 +58,26 @@ def test_what_is_not_a_number_and_what_is_infinite_stay() -> None:
     assert program is not None
     run = fxc.to_fx(program)
     torch.testing.assert_close(run(x, w, b), FORMS["addmm"](x, w, b), equal_nan=True)
+
+
+def test_where_onednn_is_switched_off_it_is_not_taken() -> None:
+    inputs = torch.randn(3, 4), torch.randn(5, 4), torch.randn(5)
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert by_onednn(FORMS["linear"], *inputs) is None
+    assert by_onednn(FORMS["linear"], *inputs) is not None
+
+
+def test_trials_compute_under_torch_compile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """PyTorch compiles under a mode in which operators give tensors without elements, in no time."""
+    monkeypatch.setenv("FXC_CACHE_DIR", str(tmp_path))
+    seen, least = list[type](), program_times._least
+
+    def spy(runs: Sequence[Callable[[], Any] | None]) -> list[float]:
+        seen.extend(type(run()) for run in runs if run is not None)
+        return least(runs)
+
+    monkeypatch.setattr(program_times, "_least", spy)
+    x = torch.randn(128, 128)
+    torch._dynamo.reset()
+    torch.compile(torch.mm, backend="fxc")(x, x)
+    assert seen == [torch.Tensor, torch.Tensor]

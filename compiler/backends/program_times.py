@@ -9,20 +9,23 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from torch.utils._python_dispatch import _disable_current_modes
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
 
-from fxc.dialects.entry import STATE_KINDS
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.syntax import print_module
 from fxc.dialects.types import SYMBOLS, device
 from fxc.errors import KernelError
 from fxc.runtime.cpu_features import host_features
 from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
+from fxc.runtime.precision import float32_precisions
 from fxc.semantics.seeded import Seeded
 
 SECONDS, MOST_TURNS = 0.03, 20
 """What a trial on the CPU may take for each program, beside two times each, and how often it is run at most."""
+FIRST_TURNS, BEHIND = 3, 1.5
+"""After so many turns what takes so many times the least is out; what is left alone has won."""
 
 
 def program_times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
@@ -33,10 +36,13 @@ def program_times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
     """
     types = [type for module in modules for type in _main(module).function_type.inputs if isinstance(type, TensorType)]
     places = {torch.device(device(type)).type for type in types}
-    if places == {"cpu"}:
-        return _kept(modules)
-    if places != {"cuda"} or not torch.cuda.is_available():
-        return None
+    with _disable_current_modes():  # torch.compile asks under one in which no operator computes
+        if places == {"cpu"}:
+            return _kept(modules)
+        return _on_gpu(modules) if places == {"cuda"} and torch.cuda.is_available() else None
+
+
+def _on_gpu(modules: Sequence[ModuleOp]) -> list[float]:
     from fxc.backends.triton.measure import EventClock, by_turns
 
     runs = [_run_or_none(module) for module in modules]
@@ -46,7 +52,8 @@ def program_times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
 
 def _kept(modules: Sequence[ModuleOp]) -> list[float]:
     """Times on this CPU, from an earlier time where there was one."""
-    machine = str(sorted(host_features().names)), str(torch.get_num_threads()), str(torch.__version__)
+    settings = torch.get_num_threads(), torch.backends.mkldnn.enabled, float32_precisions()
+    machine = str(sorted(host_features().names)), str(settings), str(torch.__version__)
     cache, key = ObjectCache(default_cache_folder() / "times"), cache_key(*machine, *map(print_module, modules))
     if (known := cache.get(key)) is not None:
         return json.loads(known)
@@ -56,25 +63,28 @@ def _kept(modules: Sequence[ModuleOp]) -> list[float]:
 
 
 def _least(runs: Sequence[Callable[[], Any] | None]) -> list[float]:
-    """The least that each takes in milliseconds, by turns."""
-    best = [inf] * len(runs)
+    """The least that each takes in milliseconds, by turns, for as long as it is not clear which takes the least."""
+    best, racing = [inf] * len(runs), [i for i, run in enumerate(runs) if run is not None]
     spent, turns = 0.0, 0
-    while turns < 2 or (spent < SECONDS * len(runs) and turns < MOST_TURNS):
-        for i, run in enumerate(runs):
-            if run is not None:
-                start = perf_counter()
-                run()
-                time = perf_counter() - start
-                best[i], spent = min(best[i], time * 1e3), spent + time
+    while turns < 2 or (spent < SECONDS * len(runs) and turns < MOST_TURNS and len(racing) > 1):
+        for i in racing:
+            start = perf_counter()
+            runs[i]()  # type: ignore[misc]
+            time = perf_counter() - start
+            best[i], spent = min(best[i], time * 1e3), spent + time
         turns += 1
+        if turns >= FIRST_TURNS:
+            racing = [i for i in racing if best[i] < BEHIND * min(best)]
     return best
 
 
 def _run_or_none(module: ModuleOp) -> Callable[[], Any] | None:
-    """Runs ``main`` on made-up arguments, after a first time; None where it cannot."""
+    """Runs ``main`` on made-up arguments, after a first time; None where it cannot, or is not to."""
     from fxc.backends.fx import to_fx
     from fxc.program import Program
 
+    if not torch.backends.mkldnn.enabled and any(op.name.startswith("torch.mkldnn.") for op in module.walk()):
+        return None
     main, seeded = _main(module), Seeded(module.attributes.get(SYMBOLS))
     state, inputs = dict[str, Any](), list[Any]()
     for index, type in enumerate(main.function_type.inputs):
@@ -94,10 +104,7 @@ def _run_or_none(module: ModuleOp) -> Callable[[], Any] | None:
 
 def _state_name(main: FuncOp, index: int) -> str | None:
     """The name of argument ``index`` where it is the model's own."""
-    attributes: dict[str, Attribute] = dict(main.arg_attrs.data[index].data) if main.arg_attrs else {}
-    kind, name = attributes.get("fx.kind"), attributes.get("fx.name")
-    own = isinstance(kind, StringAttr) and kind.data in STATE_KINDS and isinstance(name, StringAttr)
-    return name.data if own else None  # type: ignore[union-attr]
+    return ArgumentFacts.of(argument_attributes(main)[index]).state_name
 
 
 def _main(module: ModuleOp) -> FuncOp:

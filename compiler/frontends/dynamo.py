@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch._dynamo.backends.common import aot_autograd
@@ -13,26 +14,30 @@ from torch.fx import GraphModule
 
 
 def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
-    """The backend: ``options`` are fields of ``fxc.Options``. Forward, backward and inference graphs run the same pipeline.
+    """The backend: ``options`` are fields of ``fxc.Options``. Each graph of AOTAutograd runs a pipeline of its own.
 
     With ``freeze``, graphs that are compiled where gradients are off have their weights frozen; the others are as ever.
     """
-    from fxc.api import compile_graph, compile_program, run_options
+    from fxc.api import compile_graph, compile_inference, run_options
     from fxc.frontends.frozen_graph import FrozenGraph
+    from fxc.frontends.fx import import_fx
 
     chosen = run_options(options)
     thawed = replace(chosen, freeze=False)
 
-    def compile_boxed(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+    def train(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         return make_boxed_func(compile_graph(aot_graph, thawed))
 
-    def freeze_boxed(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        made = FrozenGraph(aot_graph, _weights(), lambda program: compile_program(program, chosen), chosen.cache_size)
-        return make_boxed_func(made)
+    def infer(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return make_boxed_func(compile_inference(import_fx(aot_graph), thawed))
 
-    inference = freeze_boxed if chosen.freeze else compile_boxed
+    def freeze(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        make = partial(compile_inference, options=chosen)
+        return make_boxed_func(FrozenGraph(aot_graph, _weights(), make, chosen.cache_size))
+
+    inference = freeze if chosen.freeze else infer
     # graphs write what they mutate themselves: a kernel may compute right into it
-    backend = aot_autograd(fw_compiler=compile_boxed, inference_compiler=inference, keep_inference_input_mutations=True)
+    backend = aot_autograd(fw_compiler=train, inference_compiler=inference, keep_inference_input_mutations=True)
     return backend(graph, inputs)  # type: ignore[no-any-return]
 
 

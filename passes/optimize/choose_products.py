@@ -28,7 +28,7 @@ After:
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -42,10 +42,9 @@ from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes._fusion import needs_gradient
 from fxc.passes._matrix_products import is_transpose
-from fxc.passes._packings import Way, is_product, plain_linear, weight_of
+from fxc.passes._packings import is_product, plain_linear, weight_of
 from fxc.passes._statistics import count
-from fxc.passes._structure import Structures
-from fxc.passes._trials import fastest, replace
+from fxc.passes._trials import Choices
 
 
 @dataclass(frozen=True)
@@ -59,16 +58,12 @@ class ChooseProductsPass(ModulePass):
         assert isinstance(ctx, FxcContext)
         if isinstance(target_of(op), GpuAttr):
             return
-        best, structures = dict[Hashable, Way | None](), Structures()
+        choices = Choices(ctx, self.gain)
         for call in list(op.walk()):
             if not isinstance(call, TorchOp) or needs_gradient(call) or _multiplications(call) < self.least:
                 continue
-            key = structures.key(call)
-            if key not in best:
-                best[key] = fastest(ctx, [call], [plain_linear], set(), self.gain)
-            if (way := best[key]) is not None and (chosen := way(ctx, call)) is not None:
-                operands = list(call.operands)
-                replace(ctx, [call], chosen)
+            operands = list(call.operands)
+            if choices.take([call], [plain_linear]):
                 _erase_unread_transposes(operands)
                 count("products by oneDNN")
 

@@ -33,7 +33,6 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -45,10 +44,9 @@ from fxc.dialects.entry import find_entry
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes._memory import writes_anything
 from fxc.passes._own_values import own_ops
-from fxc.passes._packings import Way, computed_behind, ways, weight_of
+from fxc.passes._packings import computed_behind, ways, weight_of
 from fxc.passes._statistics import count
-from fxc.passes._structure import Structures
-from fxc.passes._trials import fastest, replace
+from fxc.passes._trials import Choices
 
 
 @dataclass(frozen=True)
@@ -62,13 +60,10 @@ class PackWeightsPass(ModulePass):
         entry = find_entry(op)
         if entry is None or len(entry.body.blocks) != 1 or writes_anything(entry):
             return
-        own, best, structures = own_ops(entry)[1], dict[Hashable, Way | None](), Structures()
+        own = own_ops(entry)[1]
+        choices = Choices(ctx, self.gain, own)
         for call in list(entry.body.block.ops):
-            if isinstance(call, TorchOp) and ways(call) and weight_of(call) in own:
-                alone = [call, *computed_behind(call)]
-                key = tuple(structures.key(op) for op in alone)
-                if key not in best:
-                    best[key] = fastest(ctx, alone, ways(call), own, self.gain)
-                if (way := best[key]) is not None and (packed := way(ctx, call)) is not None:
-                    replace(ctx, alone, packed)
-                    count("weights packed")
+            if not isinstance(call, TorchOp) or not ways(call) or weight_of(call) not in own:
+                continue
+            if choices.take([call, *computed_behind(call)], ways(call)):
+                count("weights packed")

@@ -60,6 +60,7 @@ REFUSED = {("captured", "resnet", "check-inplace"): "stem.1 writes its arguments
 SPECS = {
     "pack-weights": "pack-weights{gain=0.0}",
     "choose-products": "choose-products{gain=0.0}",
+    "choose-convolutions": "choose-convolutions{gain=0.0}",
     "lower-random": "lower-random{random=false}",
 }
 """Passes whose result is to differ from run to run: by what is measured, and by what is drawn. Their own tests have them."""
