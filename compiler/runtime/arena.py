@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from fxc.runtime.large_memory import in_large_pages
+
 Buffer = torch.Tensor | int
 """A tensor in an arena; or the address of its first element, where nothing but kernels of machine code use it."""
 
@@ -61,7 +63,7 @@ class Arenas:
 
     def _new(self) -> tuple[Buffer, ...]:
         with torch.inference_mode(False):  # what is made in inference mode may not be written elsewhere
-            block = torch.empty(self.bytes, dtype=torch.uint8)
+            block = in_large_pages(torch.empty(self.bytes, dtype=torch.uint8))
             return (block, *(place.within(block) for place in self.places))
 
     @property

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import Parameter
 
 from fxc.errors import BoundsError, InputError
+from fxc.runtime.large_memory import LARGE, making_large
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
@@ -106,6 +107,14 @@ class TensorSpec:
     def new(self) -> Tensor:
         made = torch.empty_strided(self.known_sizes(), self.known_strides(), dtype=self.dtype, device=self.device)
         return made if self.fill is None else made.fill_(self.fill)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the C library maps memory for each such tensor by itself."""
+        if self.is_dynamic or self.device != CPU or 0 in self.sizes:
+            return False
+        steps = zip(self.known_sizes(), self.known_strides(), strict=True)
+        return self.dtype.itemsize * (1 + sum((size - 1) * step for size, step in steps)) >= LARGE
 
     def known_sizes(self) -> tuple[int, ...]:
         """The sizes, where ``at`` has put in those of a call."""
@@ -361,5 +370,6 @@ def _maker(spec: TensorSpec) -> Callable[..., Tensor]:
         return (lambda sizes, steps: replace(spec, sizes=sizes, strides=steps).new()) if spec.is_dynamic else spec.new
     if spec.is_dynamic:
         return lambda sizes, steps: fast(sizes, steps, spec.dtype)
-    make = partial(fast, spec.sizes, spec.strides, spec.dtype)
-    return make if spec.fill is None else lambda: make().fill_(spec.fill)
+    make = partial(making_large(fast) if spec.is_large else fast, spec.sizes, spec.strides, spec.dtype)
+    fill = spec.fill
+    return make if fill is None else lambda: make().fill_(fill)

@@ -6,10 +6,11 @@ Guarantees: each such group is gone: there is a ``tile.kernel`` in the module fo
             in even steps are one loop, and loops are in the order of memory. What a kernel combines stays in it. What lies at
             a place that a body computes is loaded from another base where the place is the same for all lanes, else gathered,
             and in both cases not read where ``scf.if`` says so. A ``tile.accumulate`` is done in memory
-            that is filled before, by all lanes in any order. Other loads and stores of full vectors have no mask. A size
-            that is not known is a scalar of the kernel, of which its grid is made; the launch asks an argument for it. A
-            kernel has the schedule, those of its last program in ``last``, and the names of what the group computes in
-            ``tile.source``.
+            that is filled before, by all lanes in any order. Other loads and stores of full vectors have no mask. Where many
+            floats are added up, blocks of them have totals of their own, which are added up; a few rows that lanes lie along
+            are read without a loop. A float is not made wider to be made as narrow again. A size that is not known is a scalar
+            of the kernel, of which its grid is made; the launch asks an argument for it. A kernel has the schedule, those of
+            its last program in ``last``, and the names of what the group computes in ``tile.source``.
 Keeps:      groups without a schedule.
 Cost:       one walk over the groups, times ``unroll`` and three strips for each body; of groups that differ in names and
             constants only the first costs that, others a copy.

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from fxc.backends.cpu.builder import Builder, constant, float_text, vector_constant
 from fxc.backends.cpu.conversions import extend, in_float, truncate
+from fxc.backends.cpu.extremes import extreme
 from fxc.backends.cpu.types import Type, Value, element_text, llvm_type, scalar_of
 from fxc.dialects.tile import CastOp, CompareOp
 from fxc.errors import KernelError
@@ -40,6 +41,10 @@ def _float_binary(instruction: str) -> Rule:
 
 def _float_intrinsic(name: str) -> Rule:
     return lambda b, op, *values: in_float(lambda b, *x: b.intrinsic(name, *x))(b, *values)
+
+
+def _extreme(kind: str) -> Rule:
+    return lambda b, op, left, right: in_float(lambda b, x, y: extreme(b, kind, x, y))(b, left, right)
 
 
 def _binary(instruction: str) -> Rule:
@@ -248,8 +253,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "arith.shrui": _shift("lshr"),
         "arith.shrsi": _shift("ashr"),
         **{f"arith.{name[1:]}{name[0]}i": _intrinsic(f"llvm.{name}") for name in ("smin", "smax", "umin", "umax")},
-        "arith.maximumf": _float_intrinsic("llvm.maximum"),
-        "arith.minimumf": _float_intrinsic("llvm.minimum"),
+        "arith.maximumf": _extreme("max"),
+        "arith.minimumf": _extreme("min"),
         "arith.maxnumf": _float_intrinsic("llvm.maxnum"),
         "arith.minnumf": _float_intrinsic("llvm.minnum"),
         **{

@@ -24,6 +24,9 @@ from fxc.dialects.tile.memory import ATOMICS
 _SHORTEST_RUN = 4
 """Below this many neighbours, loading lane by lane is no worse."""
 
+_LONGEST_STEP = 8
+"""Beyond so many elements from lane to lane, gathering them is no slower than loading all that lies between."""
+
 
 @dataclass(frozen=True)
 class _Place:
@@ -102,6 +105,8 @@ def _load_place(b: Builder, place: _Place, type: Type, mask: Value | None, other
     if repeated:
         return _load_repeated(b, place, type, mask, other, repeated)
     run = place.run()
+    if mask is None and (step := _step(b, place, type)) is not None:
+        return _load_steps(b, place, type, step)
     if run < min(_SHORTEST_RUN, type.lanes):
         return gather(b, place.pointer, place.offsets(b), type, mask, other)
     order = place.order()
@@ -120,6 +125,38 @@ def _runs(b: Builder, place: _Place, order: Sequence[int], run: int) -> list[Val
         run //= place.shape[outer.pop()]
     indices = product(*(range(place.shape[dim]) for dim in outer))
     return [b.address(place.pointer, place.element, place.offset(b, index, outer)) for index in indices]
+
+
+def _step(b: Builder, place: _Place, type: Type) -> int | None:
+    """How far all lanes of a block lie apart along one dimension, where it pays to load what is between; else None."""
+    wide = [stride for size, stride in zip(place.shape, place.strides, strict=True) if size > 1]
+    if len(wide) != 1 or not isinstance(step := wide[0], int) or not 1 < step <= _LONGEST_STEP:
+        return None
+    return step if (type.lanes or 1) % _register(b, type) == 0 else None
+
+
+def _register(b: Builder, type: Type) -> int:
+    return max(b.module.features.vector_bits // max(type.bits, 32), _SHORTEST_RUN)
+
+
+def _load_steps(b: Builder, place: _Place, type: Type, step: int) -> Value:
+    """Whole registers, of which lanes are picked; the last one ends at the last lane, as nothing behind it may be read."""
+    part, found = _register(b, type), list[Value]()
+    for first in range(0, type.lanes or 1, part):
+        starts = [*range(0, part * (step - 1), part), (part - 1) * step + 1 - part]
+        total: Value | None = None
+        for start in starts:
+            place_of = b.add(place.base, i64(first * step + start)) if first or start else place.base
+            vector = load_run(b, b.address(place.pointer, place.element, place_of), type.with_lanes(part), None, None)
+            inside = [lane * step - start for lane in range(part)]
+            lanes = [at if 0 <= at < part else -1 for at in inside]
+            if total is None:
+                total = b.shuffle(vector, lanes)
+            else:
+                total = b.shuffle(total, [lane if at < 0 else part + at for lane, at in enumerate(lanes)], vector)
+        assert total is not None
+        found.append(total)
+    return join(b, found)
 
 
 def _load_repeated(

@@ -10,6 +10,7 @@ import numpy as np
 from fxc.backends.cpu.arith_rules import Rule
 from fxc.backends.cpu.builder import Builder, constant, vector_constant
 from fxc.backends.cpu.conversions import extend, in_float, truncate
+from fxc.backends.cpu.extremes import extreme
 from fxc.backends.cpu.lanes import join, numbers, pick, pieces
 from fxc.backends.cpu.types import I1, Type, Value, shape_of
 from fxc.dialects.tile import DotOp, RandomOp, ReduceIndexOp, ReduceOp, ScanOp
@@ -19,8 +20,8 @@ _FLOAT: Mapping[str, Callable[[Builder, Value, Value], Value]] = MappingProxyTyp
     {
         "add": lambda b, x, y: b.binary(f"fadd {_SUM}", x, y),
         "mul": lambda b, x, y: b.binary(f"fmul {_SUM}", x, y),
-        "max": lambda b, x, y: b.intrinsic("llvm.maximum", x, y),
-        "min": lambda b, x, y: b.intrinsic("llvm.minimum", x, y),
+        "max": lambda b, x, y: extreme(b, "max", x, y),
+        "min": lambda b, x, y: extreme(b, "min", x, y),
     }
 )
 _INTEGER: Mapping[str, Callable[[Builder, Value, Value], Value]] = MappingProxyType(

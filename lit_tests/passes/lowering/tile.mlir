@@ -177,12 +177,77 @@ func.func @tail(%x: tensor<8x70xf32>) {
 // CHECK:           [[T:%.+]] = scf.for {{.*}} iter_args({{.*}}) -> (vector<4xf32>)
 // CHECK:           tile.store [[T]], %s
 // CHECK-NOT:       tile.reduce
-func.func @columns(%x: tensor<8x4xf32>) {
+func.func @columns(%x: tensor<9x4xf32>) {
   %s = fusion.group ({
-    %s = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<8x4xf32>) -> tensor<4xf32>
+    %s = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<9x4xf32>) -> tensor<4xf32>
     fusion.yield %s : tensor<4xf32>
   }) -> tensor<4xf32>
   fx.output(%s) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Few rows are read one after the other, without a loop.
+// CHECK-LABEL: func.func @few
+// CHECK:         tile.kernel
+// CHECK-NOT:       scf.for
+// CHECK-COUNT-3:   arith.addf {{.*}} : vector<4xf32>
+// CHECK:           tile.store {{.*}}, %s
+func.func @few(%x: tensor<3x4xf32>) {
+  %s = fusion.group ({
+    %s = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<3x4xf32>) -> tensor<4xf32>
+    fusion.yield %s : tensor<4xf32>
+  }) -> tensor<4xf32>
+  fx.output(%s) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// Many rows are added up in blocks, whose totals are added up: no total is rounded for each row.
+// CHECK-LABEL: func.func @many
+// CHECK:         tile.kernel
+// CHECK:           [[BLOCKS:%.+]] = scf.for {{.*}} iter_args([[ALL:%.+]] = {{.*}}) -> (vector<4xf32>)
+// CHECK:             [[BLOCK:%.+]] = scf.for {{.*}} iter_args({{.*}}) -> (vector<4xf32>)
+// CHECK:             arith.addf [[ALL]], [[BLOCK]]
+// CHECK:           [[REST:%.+]] = scf.for
+// CHECK:           arith.addf [[BLOCKS]], [[REST]]
+func.func @many(%x: tensor<1001x4xf32>) {
+  %s = fusion.group ({
+    %s = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<1001x4xf32>) -> tensor<4xf32>
+    fusion.yield %s : tensor<4xf32>
+  }) -> tensor<4xf32>
+  fx.output(%s) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// The largest of many needs no blocks: nothing is rounded.
+// CHECK-LABEL: func.func @largest
+// CHECK:         tile.kernel
+// CHECK-COUNT-1:   scf.for
+// CHECK-NOT:       scf.for
+func.func @largest(%x: tensor<1001x4xf32>) {
+  %s = fusion.group ({
+    %s = torch.aten.amax.default(%x, [0]) : (tensor<1001x4xf32>) -> tensor<4xf32>
+    fusion.yield %s : tensor<4xf32>
+  }) -> tensor<4xf32>
+  fx.output(%s) : (tensor<4xf32>) -> ()
+}
+
+// -----
+
+/// What was wider only to be rounded back is not rounded.
+// CHECK-LABEL: func.func @narrow
+// CHECK:         tile.kernel
+// CHECK:           [[V:%.+]] = tile.load
+// CHECK-NOT:       arith.truncf
+// CHECK:           tile.store [[V]]
+func.func @narrow(%x: tensor<4x8xbf16>) {
+  %s = fusion.group ({
+    %a = torch.aten.clone.default(%x) : (tensor<4x8xbf16>) -> tensor<4x8xbf16>
+    fusion.yield %a : tensor<4x8xbf16>
+  }) -> tensor<4x8xbf16>
+  fx.output(%s) : (tensor<4x8xbf16>) -> ()
 }
 
 // -----

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from xdsl.dialects import arith, cf
 from xdsl.ir import Operation, SSAValue
@@ -10,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from fxc.dialects.tile import ReduceOp, SelectOp
 from fxc.passes.lowering._tile import gathers, iterations
 from fxc.passes.lowering._tile.forms import Form
-from fxc.passes.lowering._tile.loops import Carried
+from fxc.passes.lowering._tile.loops import Along, Carried, Span, in_blocks
 from fxc.passes.lowering._tile.plans import Nest, Plan
 from fxc.passes.lowering._tile.stages import KINDS, Stage
 from fxc.passes.lowering._tile.writer import Value, Writer
@@ -118,13 +119,26 @@ class Bodies:
 
     def joined(self, stage: Stage, totals: Sequence[SSAValue]) -> Value:
         """One number of the accumulators of a reduction."""
-        w, combiner = self.writer, stage.combiner
-        assert combiner is not None
+        w, combiner = self.writer, _combiner(stage)
         values = [Value(total, w.depth) for total in totals]
         while len(values) > 1:
             pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
             values = [w.apply(combiner, pair) if len(pair) == 2 else pair[0] for pair in pairs]
         return Value(w.add(ReduceOp.of(KINDS[combiner.name], values[0].ssa, [0])), w.depth)
+
+    def in_blocks(
+        self, nest: Nest, parts: int, span: Span, step: int, starts: Carried, carried: Carried, body: Along
+    ) -> Carried:
+        """``body`` on ``span``, ``step`` steps at once, ``parts`` totals a stage; in blocks where floats are added."""
+        if not any(isinstance(stage.combiner, arith.AddfOp) for stage in nest.reductions):
+            return body(span, carried)
+        return in_blocks(self.writer, span, step, starts, carried, partial(self._merged, nest, parts), body)
+
+    def _merged(self, nest: Nest, parts: int, totals: Carried, more: Carried) -> Carried:
+        """Two sets of totals of the reductions of ``nest`` as one."""
+        w, stages = self.writer, [stage for stage in nest.reductions for _ in range(parts)]
+        pairs = [[Value(first, w.depth), Value(second, w.depth)] for first, second in zip(totals, more, strict=True)]
+        return [w.apply(_combiner(stage), pair).ssa for stage, pair in zip(stages, pairs, strict=True)]
 
     def finish(self, stage: Stage, total: Value) -> None:
         """``total`` is what ``stage`` gives for this row, or for each lane."""
@@ -141,3 +155,8 @@ class Bodies:
             self.writer.accumulate(stage.sink.kind.data, updates, value, self.pointers[stage.result])
         else:
             self.writer.store(value, self.pointers[stage.result], self.plan.forms[stage, None])
+
+
+def _combiner(stage: Stage) -> Operation:
+    assert stage.combiner is not None
+    return stage.combiner

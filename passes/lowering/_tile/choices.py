@@ -26,7 +26,8 @@ SMALLEST = 1024
 """Elements: what a program is worth starting for."""
 
 REGISTERS = 4
-"""How many vectors a step of an elementwise loop works on, where the loop is that long: they hide each other's latency."""
+"""How many vectors a step of an elementwise loop works on, where the loop is that long: they hide each other's latency. Of
+elements in memory that are wider than what is computed, as indices are, so many in all: longer steps are not prefetched."""
 
 ACCUMULATORS = 4
 """How many vectors an inner reduction adds up side by side: an addition takes about four cycles, one may start in each."""
@@ -111,9 +112,8 @@ def _schedule(kind: str, stages: Sequence[Stage], target: TargetAttr) -> Schedul
     numbers = [stage.number for stage in stages]
     lanes, unroll, block = _numbers(kind, stages, target)
     if kind == "elementwise" and (side := _tile(stages, target)) > 1:
-        return ScheduleAttr.of(
-            kind, numbers, side, 1, max(block, side * side) if isinstance(target, CpuAttr) else side * side, tile=side
-        )
+        block = _tiles_of_program(stages, target, block) if isinstance(target, CpuAttr) else 0
+        return ScheduleAttr.of(kind, numbers, side, 1, max(block, side * side), tile=side)
     if kind == "elementwise" and isinstance(target, GpuAttr) and (short := _short_rows(stages)) is not None:
         return ScheduleAttr.of(kind, numbers, short, 1, block, tile=block // short)
     if kind != "inner":
@@ -132,15 +132,15 @@ def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
     bits = _bits(stages)
     lanes = target.lanes(bits)
     elements = target.l1.value.data // (bits // 8) // 2
-    totals = [math.prod(sizes) for stage in stages if (sizes := known(stage.sizes.values())) is not None]
-    if len(totals) == len(stages):
-        elements = min(elements, math.ceil(max(totals) / (4 * target.threads.value.data)))
+    if (total := _elements(stages)) is not None:
+        elements = min(elements, math.ceil(total / (4 * target.threads.value.data)))
     elements = max(elements, SMALLEST)
     if kind == "inner":
         return lanes, ACCUMULATORS, max(elements // max(typical(_row(stages)), 1), 1)
     if kind == "outer":
         return lanes, ACCUMULATORS, lanes * ACCUMULATORS
-    return lanes * (REGISTERS if _innermost(stages) >= lanes * REGISTERS and not _iterates(stages) else 1), 1, elements
+    several = lanes * max(REGISTERS * bits // max(_widest_in_lanes(stages), bits), 1)
+    return several if _innermost(stages) >= several and not _iterates(stages) else lanes, 1, elements
 
 
 def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
@@ -227,12 +227,26 @@ def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
     return 1
 
 
+def _tiles_of_program(stages: Sequence[Stage], target: CpuAttr, block: int) -> int:
+    """Elements of the tiles of a program: ``block``, or a quarter of the second-level cache where that has not all of them."""
+    elements, total = target.l2.value.data // 4 // (_bits(stages) // 8), _elements(stages)
+    if total is None or total <= elements:
+        return block
+    return max(block, min(elements, total // (4 * target.threads.value.data)))
+
+
 def _short_rows(stages: Sequence[Stage]) -> int | None:
     """Lanes of a block of several rows, where half a block of one would be idle; None where a row fills a block."""
     plans = [Plan(run, {}) for run in runs_of(stages)]
     rows = [plan.sizes[plan.rows[-1]] if plan.second_loop() is not None else LARGEST for plan in plans]
     longest = max((size for size in rows if isinstance(size, int)), default=LARGEST)
     return _power(longest) if 2 * _power(longest) <= SMALLEST else None
+
+
+def _elements(stages: Sequence[Stage]) -> int | None:
+    """How many elements the longest of ``stages`` goes through; None where that is not known."""
+    totals = [math.prod(sizes) for stage in stages if (sizes := known(stage.sizes.values())) is not None]
+    return max(totals) if len(totals) == len(stages) else None
 
 
 def _innermost(stages: Sequence[Stage]) -> int:
@@ -257,6 +271,18 @@ def _bits(stages: Sequence[Stage]) -> int:
     """The width of the widest number that bodies compute with; lanes are chosen for it, or for 32 bits."""
     types = [value.type for stage in stages for value in computed(stage)]
     return max([32, *(type.bitwidth for type in types if isinstance(type, FixedBitwidthType))])
+
+
+def _widest_in_lanes(stages: Sequence[Stage]) -> int:
+    """The width of the widest element that each lane of an elementwise kernel reads for itself."""
+    widths = [0]
+    for stage in stages:
+        plan = Plan([stage], {})
+        for argument, source, _ in stage.reads() if plan.rows else ():
+            element = source.type.element_type if isinstance(source.type, TensorType) else None
+            if isinstance(element, FixedBitwidthType) and plan.forms[stage, argument].factor(plan.rows[-1]):
+                widths.append(element.bitwidth)
+    return max(widths)
 
 
 def _widest(stages: Sequence[Stage]) -> int:

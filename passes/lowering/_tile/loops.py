@@ -17,6 +17,9 @@ Carried: TypeAlias = list[SSAValue]
 Step: TypeAlias = Callable[[Carried], Carried]
 """One step of a loop: what is carried into it -> what is carried on."""
 
+MANY = 128
+"""From how many steps on a loop that adds up goes in blocks."""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -24,6 +27,10 @@ class Span:
 
     first: SSAValue | None
     length: int | SSAValue
+
+
+Along: TypeAlias = Callable[[Span, Carried], Carried]
+"""Some steps of a loop."""
 
 
 def loop(
@@ -45,18 +52,28 @@ def loop(
     return list(op.results)
 
 
-def nested(w: Writer, spans: Sequence[tuple[int, Span]], carried: Carried, body: Step) -> Carried:
-    """Loops one in another: the number of each, and its steps."""
+def nested(w: Writer, spans: Sequence[tuple[int, Span]], carried: Carried, body: Step, short: int = 0) -> Carried:
+    """Loops one in another: the number of each, and its steps. An innermost one of at most ``short`` steps is written out."""
     if not spans:
         return body(carried)
     number, span = spans[0]
+    if len(spans) == 1 and span.first is None and isinstance(span.length, int) and span.length <= short:
+        return _written_out(w, number, span.length, carried, body)
     first, stop = ends(w, span)
 
     def step(value: SSAValue, carried: Carried) -> Carried:
         w.scopes[-1].loops[number] = value
-        return nested(w, spans[1:], carried, body)
+        return nested(w, spans[1:], carried, body, short)
 
     return loop(w, first, stop, 1, carried, step)
+
+
+def _written_out(w: Writer, number: int, length: int, carried: Carried, body: Step) -> Carried:
+    for place in range(length):
+        w.scopes.append(Scope(w.scopes[-1].block, {number: w.index(place)}, bounds=w.scopes[-1].bounds))
+        carried = body(carried)
+        w.scopes.pop()
+    return carried
 
 
 def ends(w: Writer, span: Span) -> tuple[SSAValue, SSAValue]:
@@ -128,6 +145,35 @@ def strips(w: Writer, axis: Axis, unroll: int, span: Span, carried: Carried, bod
         carried = run(0, full[0], wide, carried, masked=False)
     carried = run(full[0] if unroll > 1 else 0, full[1], lanes, carried, masked=False)
     return run(full[1], length, lanes, carried, masked=True)
+
+
+def in_blocks(
+    w: Writer,
+    span: Span,
+    step: int,
+    starts: Carried,
+    carried: Carried,
+    join: Callable[[Carried, Carried], Carried],
+    body: Along,
+) -> Carried:
+    """``body`` on the steps of ``span``, where these are many on about as many blocks as one has steps, of ``step`` each.
+
+    What a block makes of ``starts`` is joined to what is carried: of n numbers added up so, none is rounded n times.
+    """
+    if not isinstance(span.length, int) or (steps := span.length // step) < MANY:
+        return body(span, carried)
+    block = step << steps.bit_length() // 2
+    whole = span.length // block * block
+
+    def one(value: SSAValue, carried: Carried) -> Carried:
+        first = value if span.first is None else w.add(arith.AddiOp(span.first, value))
+        return join(carried, body(Span(first, block), starts))
+
+    carried = loop(w, w.index(0), w.index(whole), block, carried, one)
+    if whole == span.length:
+        return carried
+    first = w.index(whole) if span.first is None else w.add(arith.AddiOp(span.first, w.index(whole)))
+    return join(carried, body(Span(first, span.length - whole), starts))
 
 
 def _floor(w: Writer, length: int | SSAValue, step: int) -> int | SSAValue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
@@ -13,9 +14,17 @@ from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.lowering._tile.bodies import Bodies
 from fxc.passes.lowering._tile.dynamic import Count, Quotient, ceildiv
 from fxc.passes.lowering._tile.loops import Carried, Span, Step, block_at, ends, loop, nested, share, strips
-from fxc.passes.lowering._tile.plans import PART, Plan
+from fxc.passes.lowering._tile.plans import PART, Nest, Plan
 from fxc.passes.lowering._tile.rows import RowWriter, span_of
 from fxc.passes.lowering._tile.writer import Axis, Scope, Value, Writer
+
+BAND = 4
+"""Tiles side by side in a band at most: the longer a program writes without a jump, the better memory keeps up."""
+
+Spans: TypeAlias = Sequence[tuple[int, Span]]
+
+SHORT = 8
+"""Steps of a loop in lanes that are written one after the other: loads of all of them are under way at once."""
 
 
 class Programs:
@@ -39,7 +48,7 @@ class Programs:
         axes = [axis for axis in (self.turned, self.lane) if axis is not None]
         self.outer = [row for row in plan.rows if all(row != axis.loop for axis in axes)]
         many = block > math.prod(axis.lanes for axis in axes)
-        self.band = tile * (max(math.isqrt(block) // tile, 1) if many else 1) if self.turned is not None else 1
+        self.band = tile * (max(min(math.isqrt(block) // tile, BAND), 1) if many else 1) if self.turned is not None else 1
         self.bands = ceildiv(plan.sizes[self.turned.loop], self.band) if self.turned is not None else 1
         self._chunks(block // self.band, block if kind == "inner" else None)
         self.is_block = self.unroll == 1 and self.rows == 1 and not many
@@ -160,7 +169,16 @@ class Programs:
         for nest in self.plan.nests:
             starts = [self._spread(self.bodies.identity(stage)).ssa for stage in nest.reductions]
             spans = [(number, self._span(number, part)) for number in nest.loops]
-            totals = nested(w, spans, starts, lambda carried, nest=nest: self.bodies.stages(nest, carried))
+
+            def steps(span: Span, carried: Carried, nest: Nest = nest) -> Carried:
+                return nested(w, [(nest.loops[-1], span)], carried, lambda carried: self.bodies.stages(nest, carried), SHORT)
+
+            def along(carried: Carried, nest: Nest = nest, starts: Carried = starts, spans: Spans = spans) -> Carried:
+                if not spans:
+                    return self.bodies.stages(nest, carried)
+                return self.bodies.in_blocks(nest, 1, spans[-1][1], 1, starts, carried, steps)
+
+            totals = nested(w, spans[:-1], starts, along)
             for stage, total in zip(nest.reductions, totals, strict=True):
                 self.bodies.finish(stage, Value(total, w.depth))
         return carried

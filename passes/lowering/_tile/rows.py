@@ -150,10 +150,20 @@ class RowWriter:
             starts = [w.block(bodies.identity(stage)).ssa for stage in nest.reductions for _ in range(self.unroll)]
             spans = [(number, span_of(self.plan, w, number, part)) for number in nest.loops]
 
-            def along(carried: Carried) -> Carried:
-                return strips(w, axis, self.unroll, spans[-1][1], carried, lambda carried: bodies.stages(nest, carried))
+            def strip(span: Span, carried: Carried) -> Carried:
+                return strips(w, axis, self.unroll, span, carried, lambda carried: bodies.stages(nest, carried))
 
-            totals = nested(w, spans[:-1], starts, along)
+            def along(carried: Carried) -> Carried:
+                wide = self.lanes * self.unroll
+                return bodies.in_blocks(nest, self.unroll, spans[-1][1], wide, starts, carried, strip)
+
+            def outer(span: Span, carried: Carried) -> Carried:
+                return nested(w, [(spans[0][0], span), *spans[1:-1]], carried, along)
+
+            if len(spans) == 1:
+                totals = along(starts)
+            else:
+                totals = bodies.in_blocks(nest, self.unroll, spans[0][1], 1, starts, starts, outer)
             groups = [totals[i * self.unroll :][: self.unroll] for i in range(len(nest.reductions))]
             values = [bodies.joined(stage, group) for stage, group in zip(nest.reductions, groups, strict=True)]
         w.axes = ()

@@ -142,6 +142,8 @@ class Writer:
         """The op of a body on scalars ``op`` for these operands, which may be blocks."""
         if isinstance(op, arith.BitcastOp) and _is_byte(op.input.type) and _is_byte(op.result.type):
             return operands[0]
+        if (narrow := _before_widening(op, operands[0].ssa if operands else None)) is not None:
+            return Value(narrow, operands[0].depth)
         key = (op.name, tuple(value.ssa for value in operands), tuple(op.properties.items()), op.results[0].type)
         if (found := self.find(key)) is not None:
             return found
@@ -341,6 +343,15 @@ class Writer:
 
 def _is_byte(type: Attribute) -> bool:
     return isinstance(type, IntegerType) and type.width.data == 8
+
+
+def _before_widening(op: Operation, operand: SSAValue | None) -> SSAValue | None:
+    """What ``op``, which makes a float narrower, would give back: it was wider before."""
+    if not isinstance(op, arith.TruncFOp) or operand is None or not isinstance(operand.owner, arith.ExtFOp):
+        return None
+    narrow = operand.owner.input
+    element = narrow.type.element_type if isinstance(narrow.type, VectorType) else narrow.type
+    return narrow if element == op.result.type else None
 
 
 def _on_blocks(op: Operation, operands: Sequence[SSAValue], shape: Sequence[int]) -> Operation:

@@ -1,0 +1,87 @@
+"""Sums of many numbers, loads at even steps, and large results on the CPU."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import fxc
+from fxc.runtime.large_memory import LARGE, in_large_pages
+from fxc.semantics.tile_interpreter import run_kernel
+from tests.tile_programs import NAMES, TARGETS, kernel_text, parse_kernel, run_native
+
+HOST = {"target": "host"}
+SUMS: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor]]] = {
+    "columns": ((4000, 7), lambda x: x.sum(0)),
+    "middle": ((3, 3000, 5), lambda x: x.sum(1)),
+    "all": ((300_001,), lambda x: x.sum()),
+    "all of rows": ((3000, 101), lambda x: x[:, 1:].sum()),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_sum_of_many_is_not_rounded_for_each(name: str) -> None:
+    """Of ones and a tenth more each: one total after another would be off by hundreds of epsilons."""
+    shape, function = SUMS[name]
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(0)) + 1
+    found, exact = fxc.compile(function, (x,), options=HOST)(x), function(x.double())
+    assert ((found.double() - exact).abs() / exact).max() < 8 * torch.finfo(torch.float32).eps
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 127, 128, 129, 1000])
+def test_blocks_have_each_row_once(rows: int) -> None:
+    x = torch.arange(rows * 5).reshape(rows, 5)
+    for function in (lambda x: x.float().sum(0), lambda x: x.float().sum(), lambda x: x.double().sum(0), lambda x: x.sum(0)):
+        torch.testing.assert_close(fxc.compile(function, (x,), options=HOST)(x), function(x))
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int8], ids=str)
+@pytest.mark.parametrize("step", [2, 3, 5, 8, 9])
+def test_every_so_manyth_element(step: int, dtype: torch.dtype, target) -> None:
+    """The last lane is the last element of the tensor: nothing behind it may be read."""
+    lanes, name = 32, NAMES[dtype]
+    x = torch.arange((lanes - 1) * step + 2).to(dtype)
+    body = f"""
+  %first = arith.constant 1 : index
+  %zero = arith.constant 0 : index
+  %v = tile.load %x0[%first] strides [{step}] : !tile.ptr<{name}> -> vector<{lanes}x{name}>
+  tile.store %v, %y0[%zero] strides [1] : vector<{lanes}x{name}>, !tile.ptr<{name}>
+"""
+    expected = x[1::step].clone()
+    kernel = parse_kernel(kernel_text(body, [x], [expected]))
+    for run in (run_kernel, lambda kernel, arguments: run_native(kernel, arguments, target)):
+        found = torch.zeros_like(expected)
+        run(kernel, [x, found])
+        assert torch.equal(found, expected)
+
+
+def test_large_results_ask_for_large_pages() -> None:
+    x = torch.ones(LARGE // 4)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x * 2 + 1)
+
+    with torch.no_grad():
+        compiled, small = (fxc.compile(function, (each,), options=HOST) for each in (x, x[1:]))
+        assert torch.equal(compiled(x), function(x))
+    assert "empty_large(" in compiled.plan.code
+    assert "empty_large(" not in small.plan.code
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="has no large pages")
+def test_linux_was_asked() -> None:
+    tensor = in_large_pages(torch.empty(LARGE, dtype=torch.uint8))
+    middle, flags, inside = tensor.data_ptr() + LARGE // 2, "", False
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        ends = line.split()[0].split("-")
+        if len(ends) == 2:
+            inside = int(ends[0], 16) <= middle < int(ends[1], 16)
+        elif inside and line.startswith("VmFlags:"):
+            flags = line
+    assert " hg" in flags
