@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from fxc.context import new_context
 from fxc.dialects.context import FxcContext
-from fxc.dialects.entry import STATE_KINDS, find_entry, public_functions
+from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry, public_functions
 from fxc.dialects.fx import TensorDeclOp
 from fxc.dialects.syntax import clone_module, print_module
 from fxc.errors import FxcError, WeightsError
@@ -28,14 +28,14 @@ class Program:
 
     ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants; the
     user's own tensors, never copies. ``live``: modules by path and functions by name that came from the running process and
-    that a file could not name; empty for a program read from a file. ``is_kept``: what is compiled of it is kept on disk.
+    that a file could not name; empty for a program read from a file. ``key``: that of its entry on disk, if it is as kept.
     """
 
     module: ModuleOp
     state: dict[str, torch.Tensor] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
     context: FxcContext = field(default_factory=new_context)
-    is_kept: bool = False
+    key: str | None = None
 
     def __str__(self) -> str:
         return print_module(self.module)
@@ -127,13 +127,13 @@ def with_parameters(state: Mapping[str, torch.Tensor], module: ModuleOp) -> dict
 def _state_facts(module: ModuleOp) -> dict[str, tuple[str, bool]]:
     """Name -> (kind, whether it may require a gradient), of declared tensors and of state arguments."""
     facts = {op.sym.data: (op.kind.data, op.requires_grad is not None) for op in module.ops if isinstance(op, TensorDeclOp)}
-    attributes = [a.data for f in module.ops if isinstance(f, FuncOp) for a in f.arg_attrs or ()]
-    marked = any("fx.requires_grad" in attrs for attrs in attributes)
-    for attrs in attributes:
-        kind, name = attrs.get("fx.kind"), attrs.get("fx.name")
-        if isinstance(kind, StringAttr) and kind.data in STATE_KINDS and isinstance(name, StringAttr):
-            learns = "fx.frozen" not in attrs and (not marked or "fx.requires_grad" in attrs)
-            facts.setdefault(name.data, (kind.data, learns))
+    attributes = [each for function in module.ops if isinstance(function, FuncOp) for each in argument_attributes(function)]
+    marked = any("fx.requires_grad" in each.data for each in attributes)
+    for each in attributes:
+        argument = ArgumentFacts.of(each)
+        if argument.state_name is not None:
+            learns = "fx.frozen" not in each.data and (not marked or "fx.requires_grad" in each.data)
+            facts.setdefault(argument.state_name, (argument.kind, learns))
     return facts
 
 

@@ -342,11 +342,32 @@ def _has_parts(type: Attribute) -> bool:
     return isinstance(type, TensorType) and layout(type) != "strided"
 
 
+def _is_answered(op: TorchOp) -> bool:
+    """Whether the type of the tensor states all that an assertion on its metadata asks."""
+    from xdsl.dialects.builtin import TensorType
+
+    from fxc.dialects.types import device, dtype_name, layout
+    from fxc.dialects.values import NoneValueAttr, device_attr, dtype_attr, enum_attr
+
+    type = op.operands[0].type
+    if not isinstance(type, TensorType):
+        return False
+    stated = {
+        "dtype": dtype_attr(dtype_name(type.element_type)),
+        "device": device_attr(device(type)),
+        "layout": enum_attr(layout(type)),
+    }
+    asked = {name: tree for name, tree in op.bound().items() if name != "a" and not isinstance(tree, NoneValueAttr)}
+    return all(tree == stated.get(name) for name, tree in asked.items())
+
+
 def has_side_effect(op: Operation) -> bool:
     """Whether ``op`` must run though nothing reads its results, writes to memory apart."""
     from fxc.dialects.torch_ops.base import TorchOp
 
     if isinstance(op, TorchOp):
+        if op.operator == "aten._assert_tensor_metadata.default" and _is_answered(op):
+            return False
         return op.operator in SIDE_EFFECTS or op.operator.split(".")[0] in EFFECTFUL_NAMESPACES or is_random(op)
     from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
     from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp

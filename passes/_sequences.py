@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-PassList = tuple[tuple[str, Mapping[str, bool]], ...]
+PassList = tuple[tuple[str, Mapping[str, bool | int]], ...]
 """Passes in order: name, and the options that are set."""
 
-_NONE: Mapping[str, bool] = MappingProxyType({})
+_NONE: Mapping[str, bool | int] = MappingProxyType({})
 
 LOWER_KERNELS: PassList = (
     ("choose-products", _NONE),
@@ -21,6 +21,14 @@ LOWER_KERNELS: PassList = (
     ("tile", _NONE),
 )
 """From groups to kernels, and products to the library that is faster."""
+
+LOWER_SUBGRAPH: PassList = (
+    ("convert-to-plan", _NONE),
+    ("plan-memory", MappingProxyType({"largest": 1 << 20})),
+    ("merge-kernels", _NONE),
+)
+"""From kernels to the host program of what autograd runs, forward or backward. Large buffers are released on the way, while
+gradients, or what backward needs, take more and more memory: an arena is there until the end, and kept for the next call."""
 
 
 def derivative(*, reductions: bool) -> PassList:

@@ -15,13 +15,12 @@ from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
-from fxc.backends.plan.globals import BINDINGS
 from fxc.context import new_context
 from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
 from fxc.dialects.syntax import parse_module, print_module
 from fxc.dialects.verification import verify
 from fxc.semantics.reference_run import ReferenceRun, public_functions
-from fxc.semantics.targets import resolve_operator
+from fxc.semantics.targets import BINDINGS, resolve_operator
 from tests.models.zoo import load
 from tests.opinfo.suite import copies, operators, samples_of, trace
 from tests.plan_programs import KERNELS, OPERATORS, PLAN, consumed, memory, ops, planned, run

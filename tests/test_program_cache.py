@@ -245,10 +245,11 @@ def test_the_environment_switches_it_off(monkeypatch: pytest.MonkeyPatch, folder
 
 @pytest.mark.parametrize("options", [ON, HOST, {**HOST, "freeze": True}], ids=["operators", "host", "frozen"])
 def test_a_found_plan_computes_with_the_weights_of_the_model(options: dict[str, Any], folder: Path) -> None:
-    assert not is_cached(fxc.compile(Net().eval(), (x(),), options=options))
+    first = fxc.compile(Net().eval(), (x(),), options=options)
+    assert not is_cached(first) and first.plan.stats.times["plan cache"] > 0
     model = Net().eval()
     made = fxc.compile(model, (x(),), options=options)
-    assert is_cached(made) and "cached plan" in str(made.plan.stats)
+    assert is_cached(made) and "cached plan" in str(made.plan.stats) and "plan cache" not in made.plan.stats.times
     torch.testing.assert_close(made(x()), model(x()))
     before = model(x())
     with torch.no_grad():
@@ -468,3 +469,14 @@ def test_another_process_finds_what_this_one_kept() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == [True, dynamo]
+
+
+def test_precisions_count_however_they_were_set(folder: Path) -> None:
+    """PyTorch's question for the old setting is an error where a new one was set."""
+    before = torch.backends.mkldnn.matmul.fp32_precision
+    try:
+        for precision, found in (("ieee", False), ("bf16", False), ("ieee", True)):
+            torch.backends.mkldnn.matmul.fp32_precision = precision
+            assert is_cached(fxc.compile(Net(), (x(),), options=ON)) == found
+    finally:
+        torch.backends.mkldnn.matmul.fp32_precision = before

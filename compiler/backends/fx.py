@@ -16,9 +16,10 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.utils._pytree import TreeSpec, tree_unflatten
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TensorType, TupleType
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, TupleType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
+from fxc.backends import subgraphs
 from fxc.backends.derivatives import Derivative
 from fxc.backends.frozen import frozen_results, is_once, reads_once
 from fxc.backends.kernels import KernelLaunch
@@ -27,7 +28,7 @@ from fxc.backends.plan_nodes import PLAN_NODES
 from fxc.backends.second_derivatives import gives_second_derivatives
 from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, SubgraphOp, ZeroOp
 from fxc.dialects.effects import aliases
-from fxc.dialects.entry import STATE_KINDS
+from fxc.dialects.entry import ArgumentFacts
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fusion import YieldOp as GroupYieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
@@ -110,8 +111,9 @@ class _Exporter:
         )
 
     def _argument(self, body: _Body, value: BlockArgument, attributes: DictionaryAttr, lifted: bool) -> None:
-        kind, name = _text(attributes, "fx.kind") or "input", _text(attributes, "fx.name") or value._name or f"arg{value.index}"
-        if kind in STATE_KINDS and not lifted:
+        facts = ArgumentFacts.of(attributes)
+        kind, name = facts.kind, facts.name or value._name or f"arg{value.index}"
+        if facts.is_state and not lifted:
             set_tensor(body.root, name, self.tensor(name), kind, "fx.non_persistent" not in attributes.data)
             node = body.create("get_attr", name, (), {}, value._name, None)
         else:
@@ -367,7 +369,8 @@ class _Body:
             real = gradient.real_outputs.value.data
             derivative = Derivative(self.exporter.program, df, len(vjps), to_fx)
             derivative.graph_for(tuple(i < real for i in vjps))  # what a first backward asks for where all results are used
-            body, orders = self.region(f.body.block, name), tuple(_order(arg.type) for arg in df.args[: len(vjps)])
+            body = subgraphs.forward(self.exporter.program, f, to_fx) or self.region(f.body.block, name)
+            orders = tuple(_order(arg.type) for arg in df.args[: len(vjps)])
             twice = cache(partial(gives_second_derivatives, self.exporter.program.context.semantics, f, df, gradient))
             made = Gradient(
                 body,
@@ -471,11 +474,6 @@ def _order(type: Attribute) -> Order:
 
 def _dictionaries(attributes: Any, count: int) -> list[DictionaryAttr]:
     return list(attributes) if attributes is not None else [DictionaryAttr({})] * count
-
-
-def _text(attributes: DictionaryAttr, key: str) -> str | None:
-    value = attributes.data.get(key)
-    return value.data if isinstance(value, StringAttr) else None
 
 
 def _argument_names(in_spec: TreeSpec) -> list[str]:

@@ -37,6 +37,7 @@ from fxc.runtime.cpu_features import host_features
 from fxc.runtime.host_program import KernelCode
 from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
 from fxc.runtime.openmp import openmp_symbols
+from fxc.runtime.precision import float32_precisions
 
 _FORMAT = "fxc-program 1"
 _PACKAGES = ("torch", "xdsl", "llvmlite", "triton", "numpy", "networkx", "sympy")
@@ -58,6 +59,12 @@ def key_of(program: Program, *how: str) -> str | None:
     if source is None or program.live or _has_own_decompositions() or not _says_all(program.module):
         return None
     return cache_key(program.text(), places(program.module), _shared(program), *how, *_process(), source)
+
+
+def key_of_part(key: str, *how: str) -> str | None:
+    """The key of what is made, as ``how`` says, of a part of the program that ``key`` led to."""
+    source = _source()
+    return None if source is None else cache_key(key, *how, *_process(), source)
 
 
 def find(key: str, program: Program) -> Entry | None:
@@ -119,7 +126,7 @@ def _process() -> tuple[str, ...]:
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
         torch.are_deterministic_algorithms_enabled(),
-        torch.get_float32_matmul_precision(),
+        float32_precisions(),
         torch.backends.cpu.get_cpu_capability(),
         torch.backends.mkldnn.enabled,
         torch.backends.cuda.flash_sdp_enabled(),

@@ -28,18 +28,27 @@ def entry(program: HostProgram, signature: Signature, other: Other, counter: Any
     """
     writer = _Writer(program, signature)
     text = writer.text()
-    names = writer.values | {
+    names = writer.names() | {
         "main": program.main,
         "other": other,
         "counter": counter,
         "leaves_of": signature.leaves,
-        "fits": signature.fits_leaves,
-        "autocast": autocast.is_on,
         "grad_enabled": torch.is_grad_enabled,
         "set_grad_enabled": torch._C._set_grad_enabled,  # type: ignore[attr-defined]
     }
     exec(text, names)
     return names["call"]
+
+
+def check(program: HostProgram, signature: Signature, places: Sequence[int]) -> Callable[[Sequence[Any]], bool]:
+    """Whether ``program.main`` may be given a list of arguments: ``signature`` describes those at ``places``, which it uses."""
+    writer = _Writer(program, signature)
+    inputs = [f"x{i}" for i in range(len(places))]
+    unpacked = "".join(f"{name}, " for name in inputs), "".join(f"args[{place}], " for place in places)
+    text = f"def fit(args):\n    ({unpacked[0]}) = ({unpacked[1]})\n    return not autocast() and ({writer.fitting(inputs)})"
+    names = writer.names()
+    exec(text, names)
+    return names["fit"]
 
 
 class _Writer:
@@ -50,6 +59,10 @@ class _Writer:
         self.values: dict[str, Any] = {"plain": PLAIN, "strided": torch.strided}
         self.values |= {name: weight.tensor for name, weight in self.weights.items()}
         self._numbers = count()
+
+    def names(self) -> dict[str, Any]:
+        """What the tests name."""
+        return self.values | {"fits": self.signature.fits_leaves, "autocast": autocast.is_on}
 
     def text(self) -> str:
         inputs = [f"x{i}" for i in range(len(self.signature.inputs))]

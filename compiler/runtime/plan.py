@@ -21,11 +21,14 @@ from fxc.runtime.autograd import DifferentiableSubgraph
 from fxc.runtime.cuda_graphs import CudaGraphs, GraphDriver
 from fxc.runtime.direct_call import direct_call
 from fxc.runtime.entry import entry
-from fxc.runtime.host_program import HostProgram
+from fxc.runtime.host_program import HostFacts, HostProgram
 from fxc.runtime.signature import Signature
+from fxc.runtime.subgraph import HostSubgraph
 
 FROM_DISK = "cached plan"
 """The stage that stands for the passes in ``times`` where an equal graph was compiled before."""
+PLAN_CACHE = "plan cache"
+"""The stage that is to look for it, and to keep what was made, where there was none."""
 
 
 @dataclass(frozen=True)
@@ -191,13 +194,15 @@ class Plan:
             facts = self.host.facts
             ops = facts.launches + facts.library_calls + facts.subgraph_calls
             return PlanStats(ops=ops, parameter_bytes=sum(_storages(self.host.tensors()).values()), **asdict(facts), **used)
-        nodes = list(_calls(self.module))
+        nodes, inside = list(_calls(self.module)), _facts_within(self.module)
+        launches, library_calls, subgraph_calls = (inside.pop(name) for name in ("launches", "library_calls", "subgraph_calls"))
         return PlanStats(
-            ops=len(nodes),
-            launches=sum(_is_launch(owner, node) for owner, node in nodes),
-            library_calls=sum(_is_library_call(owner, node) for owner, node in nodes),
-            subgraph_calls=sum(_is_subgraph_call(owner, node) for owner, node in nodes),
+            ops=len(nodes) + launches + library_calls + subgraph_calls,
+            launches=launches + sum(_is_launch(owner, node) for owner, node in nodes),
+            library_calls=library_calls + sum(_is_library_call(owner, node) for owner, node in nodes),
+            subgraph_calls=subgraph_calls + sum(_is_subgraph_call(owner, node) for owner, node in nodes),
             parameter_bytes=sum(_storages(_tensors(self.module)).values()),
+            **inside,
             **used,
         )
 
@@ -209,6 +214,12 @@ class Plan:
 def _within(region: AbstractContextManager[Any], function: Callable[[], Any]) -> Any:
     with region:
         return function()
+
+
+def _facts_within(module: GraphModule) -> dict[str, int]:
+    """What the host programs do that a graph runs as subgraphs, forward and backward."""
+    found = [HostFacts(), *(part.host.facts for part in module.modules() if isinstance(part, HostSubgraph))]
+    return {item.name: sum(getattr(facts, item.name) for facts in found) for item in fields(HostFacts)}
 
 
 def _calls(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
@@ -242,6 +253,8 @@ def _tensors(module: GraphModule) -> Iterator[Any]:
     """The tensors that a plan holds, and other things."""
     for owner in module.modules():
         yield from (*owner._parameters.values(), *owner._buffers.values(), *owner.__dict__.values())
+        if isinstance(owner, HostSubgraph):
+            yield from owner.host.tensors()
 
 
 def _storages(values: Iterable[Any]) -> dict[int, int]:

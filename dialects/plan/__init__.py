@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from fxc.dialects.marks import STREAM, stream_of
-from fxc.dialects.plan.ops import IN_PLACE, AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, released
+from fxc.dialects.plan.ops import BOXED, IN_PLACE, AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, is_boxed, released
 from fxc.dialects.plan.streams import RecordOp, WaitOp
 from fxc.dialects.plan.types import ALIGNMENT, ArenaType, EventType, aligned, has_known_steps, storage_bytes
 
@@ -21,6 +21,7 @@ Plan = Dialect(
 
 __all__ = [
     "ALIGNMENT",
+    "BOXED",
     "IN_PLACE",
     "STREAM",
     "AllocOp",
@@ -35,6 +36,7 @@ __all__ = [
     "WaitOp",
     "aligned",
     "has_known_steps",
+    "is_boxed",
     "released",
     "storage_bytes",
     "stream_of",

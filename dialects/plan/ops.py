@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, StringAttr, SymbolRefAttr, TensorType, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -251,6 +251,16 @@ IN_PLACE = "tile.in_place"
 """Of two pointers of a kernel, one read and one written: they may be the same one."""
 
 
+BOXED = "plan.boxed"
+"""Of a function: it takes its arguments in one list, which it empties, so that it may release them."""
+
+
+def is_boxed(block: Block) -> bool:
+    """Whether ``block`` is the body of a function that may release its arguments."""
+    around = block.parent_op()
+    return around is not None and BOXED in around.attributes
+
+
 @irdl_op_definition
 class FreeOp(IRDLOperation):
     """``plan.free %b, %c : tensor<4xf32>, tensor<4xf32>``: the last use of these names.
@@ -271,17 +281,13 @@ class FreeOp(IRDLOperation):
     def verify_(self) -> None:
         if len(set(self.values)) != len(self.values):
             raise VerifyException("plan.free: a name is released twice")
-        if any(_is_argument(value) for value in self.values):
+        if any(isinstance(value.owner, Block) and not is_boxed(value.owner) for value in self.values):
             raise VerifyException("plan.free: an argument is the caller's")
         following = self.next_op
         while following is not None and not isinstance(following, FreeOp):
             following = following.next_op
         if following is None and self.parent is not None:  # the last one checks the block, once
             check_releases(self.parent, released)
-
-
-def _is_argument(value: SSAValue) -> bool:
-    return not isinstance(value.owner, Operation)
 
 
 def released(op: Operation) -> Sequence[SSAValue]:

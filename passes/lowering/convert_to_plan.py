@@ -4,8 +4,8 @@ Assumes:    the torch level with kernels (``lower-kernels``), functionalized, in
 Guarantees: each ``tile.launch`` is a ``plan.launch`` into a ``plan.alloc`` a result, which takes sizes that are not known. A
             call of an operator whose results stay inside writes into buffers, too, where PyTorch has code that computes right
             into them. New values of arguments are written back by ``aten.copy_`` at the end and are no results any more; what
-            would see the write and must not is copied before. ``plan.free`` follows the last use of each name. The order of all
-            else is kept.
+            would see the write and must not is copied before. ``plan.free`` follows the last use of each name, of arguments too
+            in functions marked ``plan.boxed``. The order of all else is kept.
 Keeps:      calls that allocate what they return: of results that leave the function, views, random operators, what has other
             sizes for other data, higher-order operators, groups without a kernel. Functions that autograd looks into, and those
             that are differentiated: with a remark. Functions that have ops of ``plan`` already.

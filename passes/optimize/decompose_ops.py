@@ -8,7 +8,9 @@ Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they 
             ``rms_norm``, softmax, losses and other operators that are reductions and pointwise work, for ``fuse`` to
             gather; operators on lists of tensors (``_foreach_add``) are one for each; ``dropout`` on a CPU is a draw and
             pointwise work, and pieces that kernels read are slices; a sum of
-            single elements is none, and what kernels compute is reduced before it is viewed in another shape; but what
+            single elements is none, and what kernels compute is reduced before it is viewed in another shape; a product
+            of one row of float32 or float64 on a CPU, unless it is large, is sums of products; the gradient of an embedding
+            is added in place of the zeros around it to what it is summed with; but what
             autograd looks into stays as it is. Types of results do not change. Running it again changes nothing.
 Keeps:      ``addmm`` with other factors, with factors that are values, in half precision, where ``mm`` would round once
             more, and with a bias whose strides the sum would take over. Norms that update their statistics in place. An
@@ -44,9 +46,11 @@ from fxc.dialects.torch_ops.traits import is_foreach, is_norm, is_statistics
 from fxc.dialects.types import device
 from fxc.passes._bias import ADDMM, split_addmm, split_below_view
 from fxc.passes._decomposition import decompose
+from fxc.passes._embedding_gradients import add_rows
 from fxc.passes._fusion import needs_gradient
 from fxc.passes._kernel_parts import is_read_by_kernels, release_draw, split_for_kernels
 from fxc.passes._reductions import simplify_reduction
+from fxc.passes._row_products import split_row_product
 from fxc.passes.autodiff._functions import differentiated_functions
 
 _PRODUCTS = frozenset(["aten.linear.default"])
@@ -77,12 +81,13 @@ class DecomposeOpsPass(ModulePass):
             inner = pending.pop()
             kernels = self._is_for_kernels(inner, seen_by_autograd)
             if inner.operator == ADDMM:
-                if not (kernels and is_read_by_kernels(inner.results[0]) and split_below_view(inner)):
-                    split_addmm(inner)
+                below = split_below_view(inner) if kernels and is_read_by_kernels(inner.results[0]) else None
+                product = below or split_addmm(inner)
+                pending += [] if product is None else [product]
             elif inner.operator in _PRODUCTS or self._has_parts(inner, kernels):
                 pending += decompose(ctx, inner)
             elif kernels:
-                _ = split_for_kernels(inner) or simplify_reduction(inner)
+                _ = split_for_kernels(inner) or simplify_reduction(inner) or split_row_product(inner) or add_rows(inner)
 
     def _has_parts(self, op: TorchOp, kernels: bool) -> bool:
         """Whether ``op`` is made of reductions and pointwise work that are better in its place."""

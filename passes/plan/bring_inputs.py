@@ -26,12 +26,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.plan import BringOp
 from fxc.passes._statistics import count
 from fxc.passes._written_arguments import written_arguments
@@ -52,19 +53,16 @@ class BringInputsPass(ModulePass):
 
 
 def _bring(function: FuncOp) -> None:
-    attributes = list(function.arg_attrs or [DictionaryAttr({})] * len(function.args))
+    attributes = argument_attributes(function)
     written = written_arguments(function)
     for i, argument in enumerate(function.args):
-        is_input = attributes[i].data.get("fx.kind", _INPUT) == _INPUT
+        is_input = ArgumentFacts.of(attributes[i]).kind == "input"
         if not is_input or argument in written or not isinstance(argument.type, TensorType) or MOVES in attributes[i].data:
             continue
         attributes[i] = DictionaryAttr({**attributes[i].data, MOVES: UnitAttr()})
         _read_through(argument, function)
         count("inputs brought")
     function.arg_attrs = ArrayAttr(attributes)
-
-
-_INPUT = StringAttr("input")
 
 
 def _read_through(argument: BlockArgument, function: FuncOp) -> None:

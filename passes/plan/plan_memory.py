@@ -3,7 +3,9 @@
 Assumes:    the plan level (``convert-to-plan``): a ``plan.alloc`` for each buffer, a ``plan.free`` behind the last use of each
             name.
 Guarantees: an elementwise kernel that may, by its loads and stores, writes over an input of the type of its output that nothing
-            uses later. Other buffers that do not leave the function lie in one ``plan.arena`` for each device, at offsets by
+            uses later; an operator that allocates its result writes over its first operand instead, where PyTorch has such a
+            variant, and that is memory of its own of the same type that nothing uses later. Other buffers that do not leave the
+            function, of at most ``largest`` bytes where that is said, lie in one ``plan.arena`` for each device, at offsets by
             which no two that are in use at one time meet: the best of best fit in the order of time, in the opposite order,
             and by size. What one stream alone uses lies in an arena of that stream; what several use is in use until each
             comes after that by events (``assign-streams``). The function says in ``plan.memory`` how many bytes that takes:
@@ -11,7 +13,7 @@ Guarantees: an elementwise kernel that may, by its loads and stores, writes over
             in use at one time; ``sum``, all buffers, before any of this. The verifier follows each buffer and refuses two that
             meet. Running it again changes nothing.
 Keeps:      buffers that are returned, also in a view, or that a call may keep after it returned; what operators allocate
-            themselves. The order of ops. With ``in_place=false``, what kernels write to.
+            themselves. The order of ops. With ``in_place=false``, what kernels and operators write to.
 Cost:       a walk, and n log n for n buffers.
 
 Before:
@@ -81,7 +83,7 @@ from fxc.dialects.values import int_attr
 from fxc.passes._statistics import count
 from fxc.passes.plan._buffers import Buffer, buffers_of
 from fxc.passes.plan._offsets import Layout, Span, best_layout, lower_bound
-from fxc.passes.plan._overwrite import overwrite_dying_inputs
+from fxc.passes.plan._overwrite import overwrite_dying_inputs, update_dying_operands
 
 MEMORY = "plan.memory"
 
@@ -91,6 +93,7 @@ class PlanMemoryPass(ModulePass):
     name = "plan-memory"
 
     in_place: bool = True
+    largest: int | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in [inner for inner in op.ops if isinstance(inner, FuncOp)]:
@@ -100,7 +103,8 @@ class PlanMemoryPass(ModulePass):
             total = sum(buffer.bytes for buffer in buffers_of(block))
             if self.in_place:
                 overwrite_dying_inputs(block)
-            _place(function, block, total)
+                update_dying_operands(block)
+            _place(function, block, total, self.largest)
 
 
 def _is_planned_later(block: Block) -> bool:
@@ -108,7 +112,7 @@ def _is_planned_later(block: Block) -> bool:
     return any(isinstance(op, AllocOp) for op in block.ops) and not any(isinstance(op, ArenaOp) for op in block.ops)
 
 
-def _place(function: FuncOp, block: Block, total: int) -> None:
+def _place(function: FuncOp, block: Block, total: int, largest: int | None) -> None:
     """Give each buffer of ``block`` its place, and say in ``function`` what that takes."""
     facts = dict.fromkeys(("arena", "peak", "lower_bound"), 0)
     buffers, length = buffers_of(block), len(list(block.ops))
@@ -116,9 +120,9 @@ def _place(function: FuncOp, block: Block, total: int) -> None:
         here = [buffer for buffer in buffers if buffer.device == device]
         inside = defaultdict[int | None, list[Buffer]](list)
         for buffer in here:
-            if buffer.is_inside and buffer.bytes:
+            if _is_shared(buffer, largest):
                 inside[_stream(buffer)].append(buffer)
-        own = [_span(buffer, length) for buffer in here if not (buffer.is_inside and buffer.bytes)]
+        own = [_span(buffer, length) for buffer in here if not _is_shared(buffer, largest)]
         facts["peak"] += lower_bound(own)
         facts["lower_bound"] += lower_bound([_span(buffer, length) for buffer in here])
         for stream, buffers_there in inside.items():
@@ -127,6 +131,11 @@ def _place(function: FuncOp, block: Block, total: int) -> None:
             facts["peak"] += layout.peak
             _move_into_arena(block, device, stream or 0, buffers_there, layout)
     _report(function, {**facts, "sum": total})
+
+
+def _is_shared(buffer: Buffer, largest: int | None) -> bool:
+    """Whether ``buffer`` is to lie in an arena."""
+    return buffer.is_inside and buffer.bytes > 0 and (largest is None or buffer.bytes <= largest)
 
 
 def _stream(buffer: Buffer) -> int | None:

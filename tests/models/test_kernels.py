@@ -9,7 +9,6 @@ import torch
 
 import fxc
 from fxc.backends import derivatives
-from fxc.backends.kernels import KernelLaunch
 from fxc.errors import KernelError
 from tests.models.test_torchscript import total
 from tests.models.zoo import ZOO, load
@@ -48,6 +47,14 @@ def test_products_by_onednn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check(name, True, f"lower-to-torch,canonicalize,{TRAINED},{products},lower-kernels")
 
 
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", ["convnext", "mobilenet", "resnet", "vit"])
+def test_convolutions_by_onednn(name: str) -> None:
+    """All that ``choose-convolutions`` could choose."""
+    layouts = "choose-convolutions{gain=1.0e30},propagate-layouts"
+    check(name, False, f"lower-to-torch,canonicalize,{layouts},torchscript{{gradients=false reductions=true}},lower-kernels")
+
+
 def test_torch_compile() -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)
@@ -83,7 +90,7 @@ def check(name: str, training: bool, pipeline: str | None) -> None:
         expected = eager(*inputs)
     torch.testing.assert_close(actual, expected)
     if training:
-        assert any(isinstance(module, KernelLaunch) for module in compiled.plan.module.modules())
+        assert compiled.plan.stats.launches > 0
         total(actual).backward()
         total(expected).backward()
         for (where, ours), theirs in zip(model.named_parameters(), eager.parameters(), strict=True):
@@ -100,7 +107,7 @@ def test_second_derivatives_are_of_operators() -> None:
 
     x, y = (torch.randn(5, 7, dtype=torch.float64, requires_grad=True) for _ in range(2))
     compiled = fxc.compile(f, (x, y), training=True, options={"target": "host"})
-    assert any(isinstance(module, KernelLaunch) for module in compiled.plan.module.modules())
+    assert compiled.plan.stats.launches > 0
     torch.testing.assert_close(compiled(x, y), f(x, y))
     assert torch.autograd.gradcheck(compiled, (x, y))
     assert torch.autograd.gradgradcheck(compiled, (x, y))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
@@ -17,12 +17,13 @@ from fxc.backends.frozen import is_once, reads_once
 from fxc.backends.plan.host import Host
 from fxc.backends.plan.kernels import Kernels
 from fxc.backends.plan.printer import FunctionPrinter
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.fx import OutputOp, TensorDeclOp
 from fxc.dialects.plan import AllocOp, ArenaOp, LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes._call_graph import functions_of
 from fxc.passes._written_arguments import written_arguments
-from fxc.program import STATE_KINDS, Program
+from fxc.program import Program
 from fxc.runtime.host_program import HostFacts, HostProgram, KernelCode
 
 
@@ -70,14 +71,12 @@ def kernel_code(program: Program) -> KernelCode | None:
 
 def _print_main(host: Host) -> str:
     main = host.main
-    attributes = list(main.arg_attrs or [DictionaryAttr({})] * len(main.args))
     name = host.globals.names.new("main")
-    for value, attrs in zip(main.args, attributes, strict=True):
-        kind, known = attrs.data.get("fx.kind"), attrs.data.get("fx.name")
-        is_state = isinstance(kind, StringAttr) and kind.data in STATE_KINDS
-        if is_state and not (value.uses and reads_once(value)):
-            host.state[value] = host.weight(known.data if isinstance(known, StringAttr) else value._name or "", value)
-        elif is_state:
+    for value, attributes in zip(main.args, argument_attributes(main), strict=True):
+        facts = ArgumentFacts.of(attributes)
+        if facts.is_state and not (value.uses and reads_once(value)):
+            host.state[value] = host.weight(facts.name if facts.name is not None else value._name or "", value)
+        elif facts.is_state:
             host.state[value] = ""
     return FunctionPrinter(host, name, main.body.block, host.state).text()
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fxc.backends.plan.names import Names
-from fxc.semantics.targets import resolve_operator
+from fxc.semantics.targets import operator_function
 
 
 class Globals:
@@ -35,36 +35,13 @@ class Globals:
 
     def operator(self, operator: str) -> str:
         """The name of the operator ``aten.mm.out``. TargetError where this process has none of that name."""
-        overload = resolve_operator(operator)
-        # what OpOverload.__call__ calls: a frame of Python costs as much as a small kernel
-        function = BINDINGS.get(operator) or getattr(overload, "_op", overload)
-        return self.bind(operator.removesuffix(".default").replace(".", "_"), function)
+        return self.bind(operator.removesuffix(".default").replace(".", "_"), operator_function(operator))
 
     def constant(self, value: Any) -> str:
         """A Python constant as text; what has no short text of its own gets a name."""
         print_one = _TEXTS.get(type(value))
         text = print_one(value) if print_one is not None else None
         return self.bind(_hint(value), value) if text is None else text
-
-
-_PRODUCTS = {
-    f"aten.{name}.{kind}": getattr(torch, name) for name in ("mm", "bmm", "addmm", "baddbmm") for kind in ("default", "out")
-}
-
-BINDINGS: Mapping[str, Callable[..., Any]] = MappingProxyType({
-    **_PRODUCTS,
-    "aten.convolution.default": torch.convolution,
-    "aten.embedding.default": torch.embedding,
-    "aten.cat.default": torch.cat,
-    "aten.t.default": torch.t,
-    "aten.transpose.int": torch.transpose,
-    "aten.permute.default": torch.permute,
-    "aten.unsqueeze.default": torch.unsqueeze,
-    "aten.squeeze.dim": torch.squeeze,
-    "aten.select.int": torch.select,
-    "aten.as_strided.default": torch.as_strided,
-})  # fmt: skip
-"""Operators by the functions that PyTorch has generated for Python: what these are given they find out in less time."""
 
 
 def _float(value: float) -> str | None:

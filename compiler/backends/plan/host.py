@@ -28,6 +28,7 @@ from fxc.dialects.values import Tree
 from fxc.errors import BoundsError, InputError, WeightsError
 from fxc.program import Program
 from fxc.runtime.host_program import Weight
+from fxc.runtime.large_memory import making_large
 from fxc.runtime.streams import Streams
 from fxc.semantics.nesting import OUTPUTS
 from fxc.semantics.nesting import spec_of as nesting_of
@@ -112,6 +113,8 @@ class Host:
         dtype = torch_dtype(type.element_type)
         fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{device.type}", None)  # type: ignore[attr-defined]
         if fast is not None and device.index is None:
+            if (spec := spec_of(type, "")) is not None and spec.is_large:
+                return self.globals.bind("empty_large", making_large(fast)), f"{sizes}, {steps}, {dtype}"
             return self.globals.bind(f"empty_{device.type}", fast), f"{sizes}, {steps}, {dtype}"
         where = f"dtype={dtype}, device={self.globals.constant(device)}"
         return "torch.empty_strided", f"{sizes}, {steps}, {where}"

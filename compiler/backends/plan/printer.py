@@ -22,7 +22,7 @@ from fxc.backends.plan.text import text_of
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
-from fxc.dialects.plan import AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, RecordOp, WaitOp, stream_of
+from fxc.dialects.plan import AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, RecordOp, WaitOp, is_boxed, stream_of
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
@@ -44,11 +44,19 @@ class FunctionPrinter:
         self.host, self.block = host, block
         self.names = host.globals.names  # one for all: globals are found while locals are named
         self.env: dict[SSAValue, str] = dict(arguments)
-        self.parameters = [self.define(value) for value in block.args if value not in arguments]
-        self.lines = [f"def {name}({', '.join(self.parameters)}):"]
+        self.lines = [self._head(name, [value for value in block.args if value not in arguments])]
         self.arenas = dict[SSAValue, tuple[str, str]]()
         self._sources = SourceLines()
         self._stream, self._guests = "", accelerator.guests(block)
+
+    def _head(self, name: str, taken: Sequence[SSAValue]) -> str:
+        """The first line; where the arguments come in one list, two more, which take them out of it."""
+        if not is_boxed(self.block):
+            return f"def {name}({', '.join([self.define(value) for value in taken])}):"
+        used, boxed = [value for value in taken if value.first_use is not None], self.names.new("args")
+        unpacked = "".join(f"{self.define(value)}, " for value in used)
+        places = "".join(f"{boxed}[{value.index}], " for value in used if isinstance(value, BlockArgument))
+        return f"def {name}({boxed}):\n    ({unpacked}) = ({places})\n    {boxed}.clear()"
 
     def text(self) -> str:
         """The function. TargetError for a callee that a program may not name, InputError for an op without a meaning here."""

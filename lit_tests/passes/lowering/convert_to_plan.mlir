@@ -175,3 +175,17 @@ func.func @blocks(%x: tensor<4x4xf32>, %p: i1) -> tensor<f32> {
 ^bb1(%t: tensor<f32>):
   func.return %t : tensor<f32>
 }
+
+// -----
+
+/// A function that takes its arguments in a list releases them, but not what it returns.
+// CHECK-LABEL: func.func @boxed
+// CHECK-NEXT:    %m = torch.aten.mm.default(%x, %y)
+// CHECK-NEXT:    plan.free %y : tensor<4x4xf32>
+// CHECK-NEXT:    %s = torch.aten.sum.default(%m)
+// CHECK-NEXT:    func.return %m, %s, %x
+func.func @boxed(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<f32>, tensor<4x4xf32>) attributes {plan.boxed} {
+  %m = torch.aten.mm.default(%x, %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s = torch.aten.sum.default(%m) : (tensor<4x4xf32>) -> tensor<f32>
+  func.return %m, %s, %x : tensor<4x4xf32>, tensor<f32>, tensor<4x4xf32>
+}

@@ -346,3 +346,97 @@ func.func @lists(%x: tensor<4xf32>, %y: tensor<3x2xf32>) {
   %a, %b = torch.aten._foreach_mul.Scalar([%x, %y], 2) : (tensor<4xf32>, tensor<3x2xf32>) -> (tensor<4xf32>, tensor<3x2xf32>)
   fx.output((%a, %b)) : (tensor<4xf32>, tensor<3x2xf32>) -> ()
 }
+
+// -----
+
+/// A small product of one row is sums where kernels are made: of numbers as they lie, with or without a bias.
+// CHECK-LABEL: func.func @one_row
+// CHECK-COUNT-3: torch.aten.mm.default
+// ROWS-LABEL:  func.func @one_row
+// ROWS-NEXT:     torch.aten.t.default(%w)
+// ROWS-NEXT:     %[[W:.*]] = torch.aten.unsqueeze.default(%w, 0)
+// ROWS-NEXT:     %[[P:.*]] = torch.aten.mul.Tensor(%x, %[[W]]) : {{.*}} -> tensor<1x4x3xf32>
+// ROWS-NEXT:     %a = torch.aten.sum.dim_IntList(%[[P]], [2], false)
+// ROWS-NEXT:     %[[X:.*]] = torch.aten.t.default(%x)
+// ROWS-NEXT:     %[[Q:.*]] = torch.aten.mul.Tensor(%[[X]], %v) : {{.*}} -> tensor<3x5xf32>
+// ROWS-NEXT:     %[[S:.*]] = torch.aten.sum.dim_IntList(%[[Q]], [0], true)
+// ROWS-NEXT:     %b = torch.aten.add.Tensor(%c, %[[S]])
+// ROWS-NEXT:     torch.aten.t.default(%u)
+// ROWS-NEXT:     torch.aten.unsqueeze.default
+// ROWS-NEXT:     torch.aten.mul.Tensor
+// ROWS-NEXT:     %d = torch.aten.sum.dim_IntList
+// ROWS-NOT:      torch.aten.mm
+func.func @one_row(%x: tensor<1x3xf32>, %w: tensor<4x3xf32>, %v: tensor<3x5xf32>, %c: tensor<5xf32>, %u: tensor<3x4xf32, #torch.meta<strides = [1, 6]>>) {
+  %t = torch.aten.t.default(%w) : (tensor<4x3xf32>) -> tensor<3x4xf32, #torch.meta<strides = [1, 3]>>
+  %a = torch.aten.mm.default(%x, %t) : (tensor<1x3xf32>, tensor<3x4xf32, #torch.meta<strides = [1, 3]>>) -> tensor<1x4xf32>
+  %b = torch.aten.addmm.default(%c, %x, %v) : (tensor<5xf32>, tensor<1x3xf32>, tensor<3x5xf32>) -> tensor<1x5xf32>
+  %d = torch.aten.mm.default(%x, %u) : (tensor<1x3xf32>, tensor<3x4xf32, #torch.meta<strides = [1, 6]>>) -> tensor<1x4xf32>
+  fx.output((%a, %b, %d)) : (tensor<1x4xf32>, tensor<1x5xf32>, tensor<1x4xf32>) -> ()
+}
+
+// -----
+
+/// Not of several rows, large ones, many sums of numbers that lie together, none, in other types, of strides that are all
+/// larger than one, of sizes that are not known, or on another device.
+// CHECK-LABEL: func.func @other_products
+// ROWS-LABEL:  func.func @other_products
+// ROWS-COUNT-8: torch.aten.mm.default
+// ROWS-NOT:      torch.aten.sum
+func.func @other_products(
+  %x: tensor<2x3xf32>, %w: tensor<3x4xf32>, %l: tensor<1x128xf32>, %m: tensor<128x129xf32>,
+  %y: tensor<1x3xf32>, %k: tensor<3x129xf32, #torch.meta<strides = [1, 3]>>, %z: tensor<1x0xf32>, %o: tensor<0x4xf32>,
+  %h: tensor<1x3xbf16>, %g: tensor<3x4xbf16>, %s: tensor<3x4xf32, #torch.meta<strides = [8, 2]>>,
+  %q: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>, %p: tensor<1x?xf32, #torch.meta<sizes = [1, "s0"]>>,
+  %d: tensor<1x3xf32, #torch.meta<device = "cuda:0">>, %f: tensor<3x4xf32, #torch.meta<device = "cuda:0">>
+) {
+  %0 = torch.aten.mm.default(%x, %w) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %1 = torch.aten.mm.default(%l, %m) : (tensor<1x128xf32>, tensor<128x129xf32>) -> tensor<1x129xf32>
+  %2 = torch.aten.mm.default(%y, %k) : (tensor<1x3xf32>, tensor<3x129xf32, #torch.meta<strides = [1, 3]>>) -> tensor<1x129xf32>
+  %3 = torch.aten.mm.default(%z, %o) : (tensor<1x0xf32>, tensor<0x4xf32>) -> tensor<1x4xf32>
+  %4 = torch.aten.mm.default(%h, %g) : (tensor<1x3xbf16>, tensor<3x4xbf16>) -> tensor<1x4xbf16>
+  %5 = torch.aten.mm.default(%y, %s) : (tensor<1x3xf32>, tensor<3x4xf32, #torch.meta<strides = [8, 2]>>) -> tensor<1x4xf32>
+  %6 = torch.aten.mm.default(%p, %q) : (tensor<1x?xf32, #torch.meta<sizes = [1, "s0"]>>, tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) -> tensor<1x4xf32>
+  %7 = torch.aten.mm.default(%d, %f) : (tensor<1x3xf32, #torch.meta<device = "cuda:0">>, tensor<3x4xf32, #torch.meta<device = "cuda:0">>) -> tensor<1x4xf32, #torch.meta<device = "cuda:0">>
+  fx.output((%0, %1, %2, %3, %4, %5, %6, %7)) : (tensor<2x4xf32>, tensor<1x129xf32>, tensor<1x129xf32>, tensor<1x4xf32>, tensor<1x4xbf16>, tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32, #torch.meta<device = "cuda:0">>) -> ()
+}
+
+// -----
+
+/// The gradient of an embedding is added row by row to what it is summed with, from either side.
+// ROWS-LABEL: func.func @rows
+// ROWS:         %[[I:.*]] = torch.aten.view.default(%i, [6])
+// ROWS-NEXT:    %[[G:.*]] = torch.aten.view.default(%g, [6, 3])
+// ROWS-NEXT:    %s = torch.aten.index_add.default(%x, 0, %[[I]], %[[G]])
+// ROWS:         %t = torch.aten.index_add.default(%s, 0,
+// CHECK-LABEL: func.func @rows
+// CHECK:         torch.aten.embedding_dense_backward.default
+func.func @rows(%x: tensor<7x3xf32>, %g: tensor<2x3x3xf32>, %i: tensor<2x3xi64>) {
+  %d = torch.aten.embedding_dense_backward.default(%g, %i, 7, -1, false) : (tensor<2x3x3xf32>, tensor<2x3xi64>) -> tensor<7x3xf32>
+  %s = torch.aten.add.Tensor(%x, %d) : (tensor<7x3xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
+  %e = torch.aten.embedding_dense_backward.default(%g, %i, 7, -1, false) : (tensor<2x3x3xf32>, tensor<2x3xi64>) -> tensor<7x3xf32>
+  %t = torch.aten.add.Tensor(%e, %s) : (tensor<7x3xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
+  fx.output(%t) : (tensor<7x3xf32>) -> ()
+}
+
+// -----
+
+/// Not with rows that count for nothing, rows that are divided by how many there are, a factor, in half precision, on a GPU, nor
+/// where others read the gradient.
+// ROWS-LABEL: func.func @not_rows
+// ROWS-NOT:     index_add
+// ROWS:         fx.output
+func.func @not_rows(%x: tensor<7x3xf32>, %g: tensor<6x3xf32>, %i: tensor<6xi64>, %h: tensor<6x3xf16>, %xh: tensor<7x3xf16>, %gc: tensor<6x3xf32, #torch.meta<device = "cuda">>, %ic: tensor<6xi64, #torch.meta<device = "cuda">>, %xc: tensor<7x3xf32, #torch.meta<device = "cuda">>) {
+  %a = torch.aten.embedding_dense_backward.default(%g, %i, 7, 2, false) : (tensor<6x3xf32>, tensor<6xi64>) -> tensor<7x3xf32>
+  %b = torch.aten.add.Tensor(%x, %a) : (tensor<7x3xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
+  %c = torch.aten.embedding_dense_backward.default(%g, %i, 7, -1, true) : (tensor<6x3xf32>, tensor<6xi64>) -> tensor<7x3xf32>
+  %d = torch.aten.add.Tensor(%b, %c) : (tensor<7x3xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
+  %e = torch.aten.embedding_dense_backward.default(%g, %i, 7, -1, false) : (tensor<6x3xf32>, tensor<6xi64>) -> tensor<7x3xf32>
+  %f = torch.aten.add.Tensor(%d, %e, alpha = 2) : (tensor<7x3xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
+  %j = torch.aten.embedding_dense_backward.default(%h, %i, 7, -1, false) : (tensor<6x3xf16>, tensor<6xi64>) -> tensor<7x3xf16>
+  %k = torch.aten.add.Tensor(%xh, %j) : (tensor<7x3xf16>, tensor<7x3xf16>) -> tensor<7x3xf16>
+  %l = torch.aten.embedding_dense_backward.default(%gc, %ic, 7, -1, false) : (tensor<6x3xf32, #torch.meta<device = "cuda">>, tensor<6xi64, #torch.meta<device = "cuda">>) -> tensor<7x3xf32, #torch.meta<device = "cuda">>
+  %m = torch.aten.add.Tensor(%xc, %l) : (tensor<7x3xf32, #torch.meta<device = "cuda">>, tensor<7x3xf32, #torch.meta<device = "cuda">>) -> tensor<7x3xf32, #torch.meta<device = "cuda">>
+  %n = torch.aten.embedding_dense_backward.default(%g, %i, 7, -1, false) : (tensor<6x3xf32>, tensor<6xi64>) -> tensor<7x3xf32>
+  %o = torch.aten.add.Tensor(%f, %n) : (tensor<7x3xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
+  fx.output((%o, %k, %m, %n)) : (tensor<7x3xf32>, tensor<7x3xf16>, tensor<7x3xf32, #torch.meta<device = "cuda">>, tensor<7x3xf32>) -> ()
+}

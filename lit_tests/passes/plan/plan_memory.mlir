@@ -1,6 +1,7 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=plan-memory | filecheck %s
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=plan-memory,plan-memory | filecheck %s
 // RUN: fxc-opt %s --split-input-file --pass-pipeline='plan-memory{in-place=false}' | filecheck %s --check-prefix=APART
+// RUN: fxc-opt %s --split-input-file --pass-pipeline='plan-memory{largest=512}' | filecheck %s --check-prefix=SMALL
 
 tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
   %zero = arith.constant 0 : index
@@ -312,4 +313,82 @@ func.func @read_elsewhere(%x: !t) {
   %2 = torch.aten.sin.default(%c) : (!t) -> !t
   plan.free %c : !t
   fx.output(()) : () -> ()
+}
+
+// -----
+
+/// An operator updates its first operand where that is memory of its own, a buffer or what another operator made, and released
+/// right behind.
+// CHECK-LABEL: func.func @updated
+// CHECK:         %b = plan.alloc
+// CHECK-NEXT:    torch.aten.mm.out
+// CHECK-NEXT:    torch.aten.add_.Tensor(%b, %x)
+// CHECK-NEXT:    %c = torch.aten.mm.default(%b, %x)
+// CHECK-NEXT:    torch.aten.relu_.default(%c)
+// CHECK-NEXT:    fx.output((%b, %c))
+// APART-LABEL: func.func @updated
+// APART:         torch.aten.add.Tensor
+// APART:         torch.aten.relu.default
+func.func @updated(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %b = plan.alloc : tensor<4x4xf32>
+  %0 = torch.aten.mm.out(%x, %x, out = %b) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s = torch.aten.add.Tensor(%b, %x) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  plan.free %b : tensor<4x4xf32>
+  %c = torch.aten.mm.default(%s, %x) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r = torch.aten.relu.default(%c) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  plan.free %c : tensor<4x4xf32>
+  fx.output((%s, %r)) : (tensor<4x4xf32>, tensor<4x4xf32>) -> ()
+}
+
+// -----
+
+/// Not an argument, what is read later or twice, of what there is a view, a result of another type, nor a view.
+// CHECK-LABEL: func.func @not_updated
+// CHECK:         torch.aten.relu.default(%x)
+// CHECK-NEXT:    %a = torch.aten.exp.default(%x)
+// CHECK-NEXT:    torch.aten.relu.default(%a)
+// CHECK-NEXT:    torch.aten.mul.Tensor(%a, %a)
+// CHECK:         torch.aten.relu.default(%b)
+// CHECK:         torch.aten.gt.Scalar(%c, 0)
+// CHECK:         torch.aten.t.default(%d)
+func.func @not_updated(%x: tensor<4x4xf32>) {
+  %p = torch.aten.relu.default(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %a = torch.aten.exp.default(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %q = torch.aten.relu.default(%a) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r = torch.aten.mul.Tensor(%a, %a) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  plan.free %a : tensor<4x4xf32>
+  %b = torch.aten.sin.default(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %v = torch.aten.view.default(%b, [16]) : (tensor<4x4xf32>) -> tensor<16xf32>
+  %s = torch.aten.relu.default(%b) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  plan.free %b : tensor<4x4xf32>
+  %c = torch.aten.cos.default(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %t = torch.aten.gt.Scalar(%c, 0) : (tensor<4x4xf32>) -> tensor<4x4xi1>
+  plan.free %c : tensor<4x4xf32>
+  %d = torch.aten.tan.default(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %u = torch.aten.t.default(%d) : (tensor<4x4xf32>) -> tensor<4x4xf32, #torch.meta<strides = [1, 4]>>
+  plan.free %d : tensor<4x4xf32>
+  %n = plan.alloc : tensor<4xf32>
+  plan.free %n : tensor<4xf32>
+  fx.output((%p, %q, %r, %v, %s, %t, %u)) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<16xf32>, tensor<4x4xf32>, tensor<4x4xi1>, tensor<4x4xf32, #torch.meta<strides = [1, 4]>>) -> ()
+}
+
+// -----
+
+/// Buffers that are larger than asked for stay apart.
+// CHECK-LABEL: func.func @large
+// CHECK:         %a = plan.alloc %arena
+// CHECK:         %b = plan.alloc %arena
+// SMALL-LABEL: func.func @large
+// SMALL-SAME:    plan.memory = {arena = 64 : i64, peak = 1088 : i64, lower_bound = 1088 : i64, sum = 1088 : i64}
+// SMALL:         %a = plan.alloc %arena
+// SMALL:         %b = plan.alloc : tensor<16x16xf32>
+func.func @large(%x: tensor<4x4xf32>, %y: tensor<16x16xf32>) -> (tensor<f32>, tensor<f32>) {
+  %a = plan.alloc : tensor<4x4xf32>
+  %0 = torch.aten.mm.out(%x, %x, out = %a) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b = plan.alloc : tensor<16x16xf32>
+  %1 = torch.aten.mm.out(%y, %y, out = %b) : (tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %s = torch.aten.sum.default(%a) : (tensor<4x4xf32>) -> tensor<f32>
+  %t = torch.aten.sum.default(%b) : (tensor<16x16xf32>) -> tensor<f32>
+  plan.free %a, %b : tensor<4x4xf32>, tensor<16x16xf32>
+  fx.output((%s, %t)) : (tensor<f32>, tensor<f32>) -> ()
 }

@@ -230,3 +230,20 @@ func.func @dead_cond(%p: tensor<i1>, %x: tensor<4xf32>) {
   }) : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
   fx.output(none) : () -> ()
 }
+
+// -----
+
+/// What a type states need not be asserted.
+// CHECK-LABEL: func.func @metadata
+// CHECK-NEXT:    torch.aten._assert_tensor_metadata.default(%x, dtype = torch.float64)
+// CHECK-NEXT:    torch.aten._assert_tensor_metadata.default(%x, [2], dtype = torch.float32)
+// CHECK-NEXT:    torch.aten._assert_tensor_metadata.default(%x, device = device("cuda"))
+// CHECK-NEXT:    fx.output(%x)
+func.func @metadata(%x: tensor<2xf32>) {
+  torch.aten._assert_tensor_metadata.default(%x, dtype = torch.float32, device = device("cpu"), layout = torch.strided) : (tensor<2xf32>) -> ()
+  torch.aten._assert_tensor_metadata.default(%x, none, none, torch.float32) : (tensor<2xf32>) -> ()
+  torch.aten._assert_tensor_metadata.default(%x, dtype = torch.float64) : (tensor<2xf32>) -> ()
+  torch.aten._assert_tensor_metadata.default(%x, [2], dtype = torch.float32) : (tensor<2xf32>) -> ()
+  torch.aten._assert_tensor_metadata.default(%x, device = device("cuda")) : (tensor<2xf32>) -> ()
+  fx.output(%x) : (tensor<2xf32>) -> ()
+}
