@@ -1,7 +1,7 @@
 """From the start of a process to a first result: ``python benchmarks/_cpu_start.py REQUEST`` is such a process.
 
 Cold is with empty folders for caches and temporary files, warm with those that the cold start left. A saved plan starts with
-empty folders, too: what it needs is in its file, and the model is not made.
+empty folders, too: what it needs is in its file, and the model is not made. Modules of Python are compiled, as pip leaves them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def start(item: Item, way: str, caches: Path, **plans: Path) -> dict[str, float]
     files = {what: str(path) for what, path in plans.items()}
     request = json.dumps({"item": asdict(item), "way": way, "begin": time.monotonic(), **files})
     command = [sys.executable, str(HERE / "_cpu_start.py"), request]
-    done = subprocess.run(command, env={**os.environ, **folders}, capture_output=True, text=True, timeout=LIMIT)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(command, env={**environment, **folders}, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:
         raise RuntimeError(last_line(done.stderr) or f"the process ended with {done.returncode}")
     return json.loads(last_line(done.stdout))

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import RLock
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import GraphModule
@@ -22,12 +22,15 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.dialects.values import str_attr
 from fxc.errors import CaptureError, FxcError
-from fxc.frontends.fx import import_fx
+from fxc.frontends.fx import import_fx, import_traced
 from fxc.frontends.resign import resign
 from fxc.program import Program, is_frozen
 from fxc.semantics import autograd_functions
 from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.semantics.trace import first_line
+
+if TYPE_CHECKING:
+    from fxc.frontends.plain_trace import Traced
 
 ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
 """Capture routes: ATen before autograd; the fx level; Dynamo's graph of Python calls; ATen after decomposition."""
@@ -45,7 +48,7 @@ def capture(
 ) -> Program:
     """The program of ``model`` called with ``args`` and ``kwargs``; the model itself is not changed.
 
-    ``route``: ``export`` (torch.export, non-strict: ATen operators, nestings and mutations of the model kept),
+    ``route``: ``export`` (as torch.export, non-strict: ATen operators, nestings and mutations of the model kept),
     ``symbolic_trace`` (the fx level: calls as the code has them), ``dynamo`` (Dynamo's graph, inputs and outputs flat),
     ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as torch.export takes it; for ``make_fx`` a true value makes all
     sizes symbolic. Raises CaptureError with PyTorch's reason and the way out.
@@ -56,7 +59,7 @@ def capture(
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
         raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
     try:
-        with compile_lock(route), _quiet():
+        with compile_lock(dynamo=route in ("dynamo", "make_fx")), _quiet():
             if route == "export":
                 return _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":
@@ -101,14 +104,14 @@ _tracing = RLock()
 
 
 @contextlib.contextmanager
-def compile_lock(route: str = "export") -> Iterator[None]:
+def compile_lock(*, dynamo: bool = False) -> Iterator[None]:
     """Held while a model is captured: PyTorch's tracers serve one thread at a time.
 
-    Dynamo compiles under a lock of its own, which is held too; a ``symbolic_trace`` does not import Dynamo for it.
+    Dynamo compiles under a lock of its own, which is held too where Dynamo is there. ``dynamo``: it is needed, and imported.
     """
     with contextlib.ExitStack() as held:
         held.enter_context(_tracing)
-        if route != "symbolic_trace" or "torch._dynamo.convert_frame" in sys.modules:
+        if dynamo or "torch._dynamo.convert_frame" in sys.modules:
             from torch._dynamo import convert_frame
 
             held.enter_context(convert_frame.compile_lock)
@@ -135,12 +138,22 @@ def _named_forward(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Program:
     module = model if isinstance(model, torch.nn.Module) else _FunctionModule(model)
+    if dynamic_shapes is None and not kwargs and (trace := _plain_trace(module, args)) is not None:
+        return import_traced(trace)
     kinds = [kind for kind in torch._C._autocast_supported_devices() if torch.is_autocast_enabled(kind)]
     if kinds:  # torch.export records the regions that a model enters, not those that it is called in
         module = _entering(module, {kind: torch.get_autocast_dtype(kind) for kind in kinds})
-    with _autocast(dict.fromkeys(kinds), enabled=False), autograd_functions.kept():
+    with compile_lock(dynamo=True), _autocast(dict.fromkeys(kinds), enabled=False), autograd_functions.kept():
         exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     return import_fx(exported)
+
+
+def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
+    try:
+        from fxc.frontends.plain_trace import traced
+    except (ImportError, AttributeError):  # another PyTorch has other parts
+        return None
+    return traced(module, args)
 
 
 def _entering(module: torch.nn.Module, dtypes: Mapping[str, torch.dtype | None]) -> torch.nn.Module:

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputSpec
 from torch.fx import Graph, GraphModule, Node
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
@@ -25,6 +26,9 @@ from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.semantics.tensors import symbols_of
 from fxc.semantics.values import attribute_of, tree_of
+
+if TYPE_CHECKING:
+    from fxc.frontends.plain_trace import Traced
 
 _KINDS = {"USER_INPUT": "input", "PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant"}
 
@@ -46,6 +50,11 @@ def import_fx(source: GraphModule | ExportedProgram, args: Sequence[Any] | None 
     )
 
 
+def import_traced(trace: Traced) -> Program:
+    """The program of a plain trace: that of the ExportedProgram that it stands for."""
+    return _ModuleImporter(None).traced(trace)
+
+
 class _ModuleImporter(GraphImporter):
     """Imports a whole module: the entry function, its signature, and the state that it names."""
 
@@ -63,17 +72,7 @@ class _ModuleImporter(GraphImporter):
         return self.program(function)
 
     def exported(self, program: ExportedProgram) -> Program:
-        signature = program.graph_signature
-        specs = {spec.arg.name: spec for spec in signature.input_specs if hasattr(spec.arg, "name")}
-        for spec in signature.input_specs:
-            if _KINDS.get(spec.kind.name, "input") != "input" and spec.target is not None:
-                value = program.state_dict.get(spec.target)
-                value = program.constants.get(spec.target) if value is None else value
-                if not isinstance(value, torch.Tensor):
-                    raise CaptureError(
-                        f"the exported program holds {spec.target!r}, which is no tensor but a {type(value).__name__}"
-                    )
-                self.state[spec.target] = value
+        specs = self.inputs(program.graph_signature.input_specs, {**program.constants, **program.state_dict})
         function = self.function(program.graph_module, program.graph, specs)
         self.mark_mutations(function, program)
         spec_in, spec_out = program.call_spec.in_spec, program.call_spec.out_spec
@@ -81,6 +80,25 @@ class _ModuleImporter(GraphImporter):
             function.attributes[INPUTS] = nesting_attr(spec_in)
             function.attributes[OUTPUTS] = nesting_attr(spec_out)
         return self.program(function, program.range_constraints)
+
+    def traced(self, trace: Traced) -> Program:
+        specs = self.inputs(trace.inputs, trace.tensors)
+        function = self.function(torch.nn.Module(), trace.graph, specs)
+        function.attributes[INPUTS] = nesting_attr(trace.in_spec)
+        function.attributes[OUTPUTS] = nesting_attr(trace.out_spec)
+        return self.program(function)
+
+    def inputs(self, specs: Sequence[InputSpec], tensors: Mapping[str, Any]) -> dict[str, InputSpec]:
+        """The specifications of placeholders by their names; the state that they name is that of the module."""
+        for spec in specs:
+            if _KINDS.get(spec.kind.name, "input") != "input" and spec.target is not None:
+                value = tensors.get(spec.target)
+                if not isinstance(value, torch.Tensor):
+                    raise CaptureError(
+                        f"the exported program holds {spec.target!r}, which is no tensor but a {type(value).__name__}"
+                    )
+                self.state[spec.target] = value
+        return {spec.arg.name: spec for spec in specs if hasattr(spec.arg, "name")}
 
     def program(self, function: FuncOp, ranges: Mapping[Any, Any] | None = None) -> Program:
         ops = [*self.operators.values(), *self.modules.values(), *self.tensors.values(), function]
@@ -100,7 +118,7 @@ class _ModuleImporter(GraphImporter):
             context._loaded_ops[cls.name] = cls
         return Program(module, self.state, self.live, context)
 
-    def function(self, owner: GraphModule, graph: Graph, specs: Mapping[str, Any] | None = None) -> FuncOp:
+    def function(self, owner: torch.nn.Module, graph: Graph, specs: Mapping[str, Any] | None = None) -> FuncOp:
         nodes = list(graph.nodes)
         placeholders = [node for node in nodes if node.op == "placeholder"]
         if self.args is not None and len(self.args) != len(placeholders):

@@ -10,7 +10,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
 from xdsl.ir import SSAValue
 
-from fxc.dialects.entry import STATE_KINDS
+from fxc.dialects.entry import ArgumentFacts
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.types import VALUE
 from fxc.dialects.values import str_attr
@@ -38,7 +38,7 @@ def resign(
     block = function.body.block
     arguments = {id(value): argument for value, argument in zip(inputs, block.args, strict=True)}
     kinds = list(function.arg_attrs or ())
-    free = [a for a, attrs in zip(block.args, kinds, strict=True) if _kind(attrs) not in STATE_KINDS]
+    free = [a for a, attrs in zip(block.args, kinds, strict=True) if not ArgumentFacts.of(attrs).is_state]
     if any(id(value) not in {id(g) for g in given} for value, a in zip(inputs, block.args, strict=True) if a in free):
         return
     terminator = block.last_op
@@ -67,11 +67,6 @@ def resign(
     function.properties["arg_attrs"] = ArrayAttr([attributes[argument] for argument in block.args])
     function.properties["function_type"] = FunctionType.from_lists([a.type for a in block.args], output.operand_types)
     function.attributes[INPUTS], function.attributes[OUTPUTS] = nesting_attr(nesting), nesting_attr(spec)
-
-
-def _kind(attributes: DictionaryAttr) -> str:
-    kind = attributes.data.get("fx.kind")
-    return getattr(kind, "data", "input")
 
 
 def _move_last(block: Any, argument: SSAValue) -> None:

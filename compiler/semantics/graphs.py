@@ -44,7 +44,7 @@ class GraphImporter:
         self.region_places = dict[str, Attribute]()
         self.operator_classes = dict[torch._ops.OpOverload, type[TorchOp]]()
 
-    def block(self, owner: GraphModule, nodes: Sequence[Node], prefix: str, args: Sequence[Any] | None) -> Block:
+    def block(self, owner: torch.nn.Module, nodes: Sequence[Node], prefix: str, args: Sequence[Any] | None) -> Block:
         """The block of a graph: placeholders as arguments, ``fx.output`` at the end."""
         placeholders = [node for node in nodes if node.op == "placeholder"]
         values = [self.node_value(node) for node in placeholders]
@@ -69,7 +69,7 @@ class GraphImporter:
 
     # nodes
 
-    def node(self, owner: GraphModule, node: Node, env: dict[Node, SSAValue | Attribute], prefix: str) -> Operation | None:
+    def node(self, owner: torch.nn.Module, node: Node, env: dict[Node, SSAValue | Attribute], prefix: str) -> Operation | None:
         """The op of ``node``, or None for a submodule that only a higher-order operator reads."""
         if node.op == "get_attr":
             value = _attribute(owner, str(node.target))
@@ -91,7 +91,7 @@ class GraphImporter:
             env[node] = op.results[0]
         return op
 
-    def call(self, owner: GraphModule, node: Node, args: list[Tree], kwargs: dict[str, Tree], prefix: str) -> Operation:
+    def call(self, owner: torch.nn.Module, node: Node, args: list[Tree], kwargs: dict[str, Tree], prefix: str) -> Operation:
         more: dict[str, Any] = {"location": self.location(node)}
         value = self.node_value(node)
         results = [self.type(node, value)]
@@ -151,12 +151,12 @@ class GraphImporter:
         )
         return make_op_class(name, flags, signature)
 
-    def region(self, owner: GraphModule, name: str, prefix: str) -> Region:
+    def region(self, owner: torch.nn.Module, name: str, prefix: str) -> Region:
         module = _attribute(owner, name)
         assert isinstance(module, GraphModule)
         return Region(self.block(module, list(module.graph.nodes), f"{prefix}{name}.", None))
 
-    def declare_submodule(self, owner: GraphModule, target: str, prefix: str) -> None:
+    def declare_submodule(self, owner: torch.nn.Module, target: str, prefix: str) -> None:
         root = _attribute(owner, target)
         if not isinstance(root, torch.nn.Module):
             raise CaptureError(f"the graph calls {target!r}, which is no module but a {type(root).__name__}")
