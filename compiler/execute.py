@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from fxc.dialects.entry import STATE_KINDS
+from fxc.dialects.entry import STATE_KINDS, ArgumentFacts, argument_attributes
 from fxc.dialects.fx import OutputOp, TensorDeclOp
 from fxc.dialects.types import SYMBOLS, ValueType
 from fxc.errors import FxcError, InputError, WeightsError
@@ -47,17 +46,11 @@ class Outcome:
 
 def arguments(program: Program) -> list[Argument]:
     """The arguments of the entry function, in order."""
-    function = program.main
-    attributes = function.arg_attrs or [DictionaryAttr({})] * len(function.args)
-    return [
-        Argument(
-            _text(attrs, "fx.name") or value._name or f"arg{value.index}",
-            _text(attrs, "fx.kind") or "input",
-            value.type,
-            attrs.data.get("fx.default"),
-        )
-        for value, attrs in zip(function.args, attributes, strict=True)
-    ]
+    found = list[Argument]()
+    for value, attributes in zip(program.main.args, argument_attributes(program.main), strict=True):
+        kind, name = ArgumentFacts.of(attributes)
+        found.append(Argument(name or value._name or f"arg{value.index}", kind, value.type, attributes.data.get("fx.default")))
+    return found
 
 
 def seeded_inputs(program: Program, seed: int = 0) -> dict[str, Any]:
@@ -185,8 +178,3 @@ def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
         return True
     x, y = (t.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8) for t in (a, b))
     return torch.equal(x, y)
-
-
-def _text(attributes: DictionaryAttr, key: str) -> str | None:
-    value = attributes.data.get(key)
-    return value.data if isinstance(value, StringAttr) else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
 from xdsl.ir import Attribute
 
 from fxc.dialects import types
-from fxc.dialects.entry import STATE_KINDS
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, dtype_name
 from fxc.passes.plan.bring_inputs import MOVES
 from fxc.program import Program
@@ -22,12 +22,11 @@ def signature_of(program: Program) -> Signature:
     """Inputs in call order, with the nesting of the captured model where the program records one."""
     function = program.main
     inputs = list[TensorInput | OtherInput]()
-    attributes = list(function.arg_attrs or [DictionaryAttr({})] * len(function.args))
-    for argument, attrs in zip(function.args, attributes, strict=True):
-        kind, name = attrs.data.get("fx.kind"), attrs.data.get("fx.name")
-        if isinstance(kind, StringAttr) and kind.data in STATE_KINDS:
+    for argument, attributes in zip(function.args, argument_attributes(function), strict=True):
+        facts = ArgumentFacts.of(attributes)
+        if facts.is_state:
             continue
-        label = name.data if isinstance(name, StringAttr) else argument._name or f"#{argument.index}"
+        label = facts.name if facts.name is not None else argument._name or f"#{argument.index}"
         type = argument.type
         if isinstance(type, TensorType):
             inputs.append(
@@ -61,9 +60,7 @@ def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str
 
 def with_moves(signature: Signature, program: Program) -> Signature:
     """``signature`` with what the pipeline found out: which inputs may come on any device."""
-    arguments = [attrs.data for attrs in program.main.arg_attrs or ()]
-    marked = {attrs["fx.name"] for attrs in arguments if MOVES in attrs and "fx.name" in attrs}
-    names = {name.data for name in marked if isinstance(name, StringAttr)}
+    names = {ArgumentFacts.of(attributes).name for attributes in argument_attributes(program.main) if MOVES in attributes.data}
     inputs = list(signature.inputs)
     for i, spec in enumerate(inputs):
         if isinstance(spec, TensorInput) and spec.name in names:

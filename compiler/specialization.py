@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.program import Program
 from fxc.runtime.signature import Signature
 
 MARK = "fx.requires_grad"
-_INPUT = StringAttr("input")
 
 
 def mark_gradients(program: Program, signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -22,9 +22,9 @@ def mark_gradients(program: Program, signature: Signature, args: Sequence[Any], 
     function = program.main
     inputs = iter(signature.leaves(tuple(args), kwargs) or ())
     facts = list[DictionaryAttr]()
-    for known in function.arg_attrs or [DictionaryAttr({})] * len(function.args):
-        kind, name = known.data.get("fx.kind", _INPUT), known.data.get("fx.name")
-        value = next(inputs, None) if kind == _INPUT else program.state.get(name.data) if isinstance(name, StringAttr) else None
+    for known in argument_attributes(function):
+        kind, name = ArgumentFacts.of(known)
+        value = next(inputs, None) if kind == "input" else None if name is None else program.state.get(name)
         marked = {MARK: UnitAttr()} if getattr(value, "requires_grad", False) else {}
         facts.append(DictionaryAttr({**known.data, **marked}))
     if any(MARK in known.data for known in facts):

@@ -28,14 +28,18 @@ LOCAL_TRAITS = (NoTerminator, ReturnLike, SameOperandsAndResultType)
 LOCAL_RULES = frozenset({"xdsl.dialects.linalg.abstract_ops.LinalgStructuredOperation.verify_"})
 """The same of xDSL's ``verify_``."""
 
-MARKED = set[Rule]()
-"""What ``local`` marked."""
+_MARK = "__local__"
 
 
 def local(rule: RuleT) -> RuleT:
     """Marks a ``verify_`` that reads nothing of an op but its looks."""
-    MARKED.add(rule)
+    vars(rule)[_MARK] = True
     return rule
+
+
+def is_local(rule: Rule) -> bool:
+    """Whether ``rule`` has the mark of ``local``."""
+    return hasattr(rule, _MARK)
 
 
 class OwnRules:
@@ -95,7 +99,7 @@ def _verify_alone(op: Operation) -> None:
 
 def _beyond(kind: type[Operation], rule: Callable[..., None]) -> list[Rule]:
     """The parts of ``rule`` that look beyond the looks of an op."""
-    if rule is Operation.verify_ or rule in MARKED or f"{rule.__module__}.{rule.__qualname__}" in LOCAL_RULES:
+    if rule is Operation.verify_ or is_local(rule) or f"{rule.__module__}.{rule.__qualname__}" in LOCAL_RULES:
         return []
     parts = getclosurevars(rule).nonlocals  # xDSL's decorator joins what the definition says and what the class does
     if not isinstance(parts.get("op_def"), OpDef):

@@ -21,6 +21,7 @@ from fxc.tools.completions import complete_pipeline
 from fxc.tools.emitters import EMITTERS, EmitOptions, emit
 
 if TYPE_CHECKING:
+    from fxc.named_pipeline import Flow
     from fxc.options import Options
     from fxc.program import Program
     from fxc.runtime.signature import Signature
@@ -123,7 +124,7 @@ def compile_command(
 ) -> None:
     if output is None and emitted is None:
         raise click.UsageError("nothing is to be written: give -o DIR, --emit=FORMAT, or both")
-    from fxc.api import run_pipeline_on, with_machine
+    from fxc.api import pipeline_for, run_pipeline_on, with_machine
     from fxc.options import Options
 
     options = Options.from_env()
@@ -133,10 +134,11 @@ def compile_command(
         target=target or options.target,
         check_numerics=check_numerics or options.check_numerics,
     )
-    _checked_stages(options, train)  # before a model is captured
+    flow = TRAINING if train else INFERENCE
+    _refuse_wrong_names(options, flow)  # before a model is captured
     program, args = capture_source(source, route, dynamic_shapes, train)
-    options = with_machine(options, TRAINING if train else INFERENCE, program)
-    stages = _checked_stages(options, train)
+    options = with_machine(options, flow, program)
+    stages = stages_of(pipeline_for(flow, options))
     signature = _specialized(program, args, options, train)
     folder = None if output is None else Path(output)
     if folder is not None:
@@ -155,18 +157,16 @@ def compile_command(
         write_output(None, emit(emitted, program.module, EmitOptions()))
 
 
-def _checked_stages(options: Options, train: bool) -> list[Stage]:
-    """The stages of the pipeline. PipelineError for a wrong name."""
+def _refuse_wrong_names(options: Options, flow: Flow) -> None:
+    """PipelineError for a pass, an option of one or a machine that there is not."""
     from fxc.api import pipeline_for
     from fxc.backends.kernels import target_named
     from fxc.options import AUTO
     from fxc.pipeline import parse_pipeline
 
-    stages = stages_of(pipeline_for(TRAINING if train else INFERENCE, options))
-    parse_pipeline(to_text([spec for stage in stages for spec in stage.pipeline]))
+    parse_pipeline(pipeline_for(flow, options))
     if options.target not in (None, AUTO):
         target_named(options.target)
-    return stages
 
 
 def _specialized(program: Program, args: tuple[Any, ...], options: Options, train: bool) -> Signature:

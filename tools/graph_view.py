@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from fxc.dialects import types
 from fxc.dialects.call import CallOp
+from fxc.dialects.entry import ArgumentFacts
 from fxc.dialects.syntax import type_text
 
 DECLARATIONS = frozenset({"fx.module", "fx.tensor", "torch.operator"})
@@ -107,8 +108,8 @@ class _Builder:
 
 
 def _kinds(function: FuncOp) -> list[str]:
-    kinds = (attrs.data.get("fx.kind") for attrs in function.arg_attrs or ())
-    return ["input" if not isinstance(k, StringAttr) or k.data == "input" else "parameter" for k in kinds]
+    kinds = (ArgumentFacts.of(attributes).kind for attributes in function.arg_attrs or ())
+    return ["input" if kind == "input" else "parameter" for kind in kinds]
 
 
 def op_label(op: Operation) -> str:

@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import IsTerminator
 
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.syntax import type_text
 from fxc.tools.command_line import write_output
 from fxc.tools.ir_files import read_text
@@ -67,11 +68,10 @@ def _kind(op: Operation) -> str:
 def _function(function: FuncOp) -> Iterator[str]:
     private = " (private)" if function.sym_visibility is not None and function.sym_visibility.data == "private" else ""
     yield f"  @{function.sym_name.data}{private}"
-    attributes = function.arg_attrs or [DictionaryAttr({})] * len(function.function_type.inputs.data)
-    for index, (type, attrs) in enumerate(zip(function.function_type.inputs.data, attributes, strict=True)):
-        kind, name = attrs.data.get("fx.kind"), attrs.data.get("fx.name")
-        if not isinstance(kind, StringAttr) or kind.data == "input":
-            yield f"    input {name.data if isinstance(name, StringAttr) else index}: {type_text(type)}"
+    for index, (type, attrs) in enumerate(zip(function.function_type.inputs, argument_attributes(function), strict=True)):
+        kind, name = ArgumentFacts.of(attrs)
+        if kind == "input":
+            yield f"    input {index if name is None else name}: {type_text(type)}"
     results = function.res_attrs or [DictionaryAttr({})] * len(function.function_type.outputs.data)
     for index, (type, attrs) in enumerate(zip(function.function_type.outputs.data, results, strict=True)):
         target = attrs.data.get("fx.mutates")
@@ -85,10 +85,10 @@ def _state(module: ModuleOp) -> Iterator[tuple[str, tuple[str, Attribute]]]:
         if op.name == "fx.tensor":
             yield op.properties["sym"].data, (op.properties["kind"].data, op.properties["type"])  # type: ignore[attr-defined]
         elif isinstance(op, FuncOp):
-            for type, attrs in zip(op.function_type.inputs.data, op.arg_attrs or (), strict=False):
-                kind, name = attrs.data.get("fx.kind"), attrs.data.get("fx.name")
-                if isinstance(kind, StringAttr) and isinstance(name, StringAttr) and kind.data != "input":
-                    yield name.data, (kind.data, type)
+            for type, attrs in zip(op.function_type.inputs, argument_attributes(op), strict=True):
+                kind, name = ArgumentFacts.of(attrs)
+                if name is not None and kind != "input":
+                    yield name, (kind, type)
 
 
 def _symbols(module: ModuleOp) -> Iterator[str]:

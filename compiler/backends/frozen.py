@@ -6,11 +6,11 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
 from fxc.dialects.effects import aliases
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.marks import ONCE
 from fxc.dialects.syntax import op_text
 from fxc.errors import InputError, WeightsError
@@ -97,7 +97,6 @@ def _state(program: Program, call: CallOp, value: SSAValue) -> torch.Tensor:
 
 def state_name(program: Program, value: SSAValue) -> str | None:
     """The name in ``program.state`` of an argument of its entry; None where ``value`` is something else."""
-    attributes, name = program.main.arg_attrs, None
-    if isinstance(value, BlockArgument) and attributes is not None and value.block is program.main.body.block:
-        name = attributes.data[value.index].data.get("fx.name")
-    return name.data if isinstance(name, StringAttr) else None
+    if not isinstance(value, BlockArgument) or value.block is not program.main.body.block:
+        return None
+    return ArgumentFacts.of(argument_attributes(program.main)[value.index]).state_name

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
-from fxc.dialects.entry import STATE_KINDS
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
@@ -141,12 +141,11 @@ _STATE = "state "
 
 def _argument_names(function: func.FuncOp) -> Iterator[str]:
     """``state <name>`` for the model's own tensors, ``input <index>`` for others, counted among themselves."""
-    attributes = list(function.arg_attrs) if function.arg_attrs is not None else [DictionaryAttr({})] * len(function.args)
     inputs = 0
-    for attrs in attributes:
-        kind, name = attrs.data.get("fx.kind"), attrs.data.get("fx.name")
-        if isinstance(kind, StringAttr) and kind.data in STATE_KINDS and isinstance(name, StringAttr):
-            yield _STATE + name.data
+    for attributes in argument_attributes(function):
+        name = ArgumentFacts.of(attributes).state_name
+        if name is not None:
+            yield _STATE + name
         else:
             yield f"input {inputs}"
             inputs += 1

@@ -10,6 +10,8 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, 
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.own_rules import local
+
 
 @irdl_op_definition
 class AccumulateOp(IRDLOperation):
@@ -37,6 +39,7 @@ class AccumulateOp(IRDLOperation):
     def of(cls, kind: str, updates: SSAValue, places: SSAValue, start: SSAValue) -> AccumulateOp:
         return cls.create(operands=[updates, places, start], properties={"kind": StringAttr(kind)}, result_types=[start.type])
 
+    @local
     def verify_(self) -> None:
         updates, places, start = (value.type for value in self.operands)
         assert isinstance(updates, TensorType) and isinstance(places, TensorType) and isinstance(start, TensorType)

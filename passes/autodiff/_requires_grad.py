@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from fxc.dialects.autodiff import is_differentiable
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.values import bool_attr
 
 REQUIRES_GRAD = "requires_grad"
@@ -19,8 +18,6 @@ ARGUMENT = "fx.requires_grad"
 
 FROZEN = "fx.frozen"
 """The unit attribute of a parameter that does not learn."""
-
-_INPUT, _PARAMETER = StringAttr("input"), StringAttr("parameter")
 
 
 def requires_grad(value: SSAValue) -> bool:
@@ -47,10 +44,4 @@ def marked(function: FuncOp) -> list[bool]:
 
 
 def _may_learn(attributes: DictionaryAttr) -> bool:
-    kind = attributes.data.get("fx.kind", _INPUT)
-    return FROZEN not in attributes.data and kind in (_INPUT, _PARAMETER)
-
-
-def argument_attributes(function: FuncOp) -> Sequence[DictionaryAttr]:
-    found = function.arg_attrs
-    return list(found) if found is not None else [DictionaryAttr({})] * len(function.function_type.inputs)
+    return FROZEN not in attributes.data and ArgumentFacts.of(attributes).kind in ("input", "parameter")

@@ -67,10 +67,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.autodiff import GradientAttr, SubgraphOp
 from fxc.dialects.context import FxcContext
+from fxc.dialects.entry import argument_attributes
 from fxc.passes._statistics import count
 from fxc.passes.autodiff._forward import ForwardDerivative
 from fxc.passes.autodiff._functions import fresh_symbol
-from fxc.passes.autodiff._requires_grad import argument_attributes, marked, requires_grad
+from fxc.passes.autodiff._requires_grad import marked, requires_grad
 from fxc.passes.autodiff._reverse import ReverseDerivative
 
 JVP = "autodiff.jvp"

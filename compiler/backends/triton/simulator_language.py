@@ -55,12 +55,12 @@ class _MemoryFunctions:
         return Block(torch.where(active, found, aligned(pointer, rest)[1].data), dtype)
 
     def store(self, pointer: Block, value: Block | int, mask: Block | None = None) -> None:
-        self._write("write", pointer, value, mask)
+        self._write(pointer, value, mask)
 
     def atomic_add(self, pointer: Block, value: Block | int, mask: Block | None = None, sem: str = "") -> Block | None:
         """Nothing reads what was there before, but of a counter, to which each program adds 1."""
         if isinstance(value, Block):
-            return self._write("add", pointer, value, mask)
+            return self._write(pointer, value, mask, "sum")
         if value != 1 or pointer.rank or mask is not None or sem != "acq_rel":
             raise KernelError(f"a counter of programs takes 1 of each with acq_rel, not {value} with {sem}")
         pointer, active, owners = self._lanes(pointer, None)
@@ -70,18 +70,23 @@ class _MemoryFunctions:
         return Block(before, DTYPES["int32"])
 
     def atomic_max(self, pointer: Block, value: Block, mask: Block | None = None, sem: str = "") -> None:
-        self._write("maximise", pointer, value, mask)
+        self._write(pointer, value, mask, "amax")
 
     def atomic_min(self, pointer: Block, value: Block, mask: Block | None = None, sem: str = "") -> None:
-        self._write("minimise", pointer, value, mask)
+        self._write(pointer, value, mask, "amin")
 
-    def _write(self, how: str, pointer: Block, value: Block | int, mask: Block | None) -> None:
+    def _write(self, pointer: Block, value: Block | int, mask: Block | None, combined: str | None = None) -> None:
+        """Store, or keep what ``Memory.combine`` makes of both."""
         pointer, active, owners = self._lanes(pointer, mask)
         assert pointer.memory is not None
         value = value if isinstance(value, Block) else scalar(value, OF_STORAGE[pointer.memory.flat.dtype])
         if value.shape != pointer.shape or value.data.dtype != pointer.memory.flat.dtype:
             raise KernelError(f"{value.dtype.name}{value.shape} is stored through a pointer of {pointer.shape}")
-        getattr(pointer.memory, how)(pointer.data, active, owners, value.data.expand(pointer.data.shape))
+        written = pointer.data, active, owners, value.data.expand(pointer.data.shape)
+        if combined is None:
+            pointer.memory.write(*written)
+        else:
+            pointer.memory.combine(*written, combined)
 
     def _lanes(self, pointer: Block, mask: Block | None) -> tuple[Block, torch.Tensor, torch.Tensor]:
         """For each program of its own: the pointer, which lanes are active, and whose they are."""

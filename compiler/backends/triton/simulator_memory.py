@@ -43,33 +43,18 @@ class Memory:
         self._remember(places)
         self.flat[places], self.writers[places] = numbers, owners
 
-    def add(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, values: torch.Tensor) -> None:
-        """Add, each lane on its own."""
-        self._combine(offsets, active, programs, values, None)
-
-    def maximise(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, values: torch.Tensor) -> None:
-        """Keep the larger one, each lane on its own."""
-        self._combine(offsets, active, programs, values, "amax")
-
-    def minimise(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, values: torch.Tensor) -> None:
-        """Keep the smaller one, each lane on its own."""
-        self._combine(offsets, active, programs, values, "amin")
-
-    def _combine(
-        self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, values: torch.Tensor, extreme: str | None
+    def combine(
+        self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor, values: torch.Tensor, kind: str
     ) -> None:
-        """Keep the ``extreme``, "amax" or "amin", else the sum."""
+        """Keep the sum ("sum"), the larger one ("amax") or the smaller one ("amin"), each lane on its own."""
         self._check_write(offsets, active, programs)
         places, numbers = _taken(active, offsets, values)
         self._remember(places)
-        if extreme is None:
-            self.flat.index_add_(0, places, numbers)
-        else:
-            self.flat.scatter_reduce_(0, places.long(), numbers, extreme)
+        self.flat.scatter_reduce_(0, places.long(), numbers, kind)
 
     def count(self, offsets: torch.Tensor, active: torch.Tensor, programs: torch.Tensor) -> torch.Tensor:
         """Add 1 to the same element for each program, one after another. Gives what each of them found."""
-        self.add(offsets, active, programs, torch.ones_like(offsets, dtype=self.flat.dtype))
+        self.combine(offsets, active, programs, torch.ones_like(offsets, dtype=self.flat.dtype), "sum")
         after = self.flat[offsets]
         return after - torch.arange(len(offsets), 0, -1, dtype=self.flat.dtype).reshape(-1, *[1] * (offsets.dim() - 1))
 
