@@ -12,8 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy
 import torch
 
+from fxc.backends.triton.ahead_of_time import triton_version
 from fxc.backends.triton.kernel_source import KernelSource
 from fxc.backends.triton.printer import print_kernel
 from fxc.dialects.tile import LaunchOp
@@ -40,6 +42,15 @@ for line in sys.stdin:
     except Exception as error:
         print(" ".join(f"{type(error).__name__}: {error}".split()), flush=True)
 """
+
+
+def can_compute_bounds() -> bool:
+    """Whether kernels may compute the bounds of their loops: Triton 3.6 makes numbers of arrays for that, NumPy 2.4 refuses."""
+    try:
+        int(numpy.ones(1, numpy.int32))
+    except TypeError:
+        return tuple(map(int, triton_version().split(".")[:2])) >= (3, 7)
+    return True
 
 
 def can_interpret(kernel: KernelSource) -> bool:

@@ -11,7 +11,7 @@ from tests.kernel_accuracy import Expected, difference
 from tests.kernel_engines import kernels_for
 from tests.models.kernel_suite import check, failures, recorded_groups
 from tests.models.zoo import ZOO
-from tests.triton_interpreter import TritonInterpreter, can_interpret
+from tests.triton_interpreter import TritonInterpreter, can_compute_bounds, can_interpret
 
 GROUPS = 2
 """So many groups of each model run here: of its forward or its backward graph, which are the largest and others."""
@@ -32,6 +32,8 @@ def test_kernels_equal_operators(name: str) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_tritons_own_interpreter_agrees() -> None:
     """Kernels without libdevice, which it lacks."""
+    if not can_compute_bounds():
+        pytest.skip("Triton 3.6's interpreter takes no loop bounds from kernels with NumPy 2.4")
     kernels = 0
     with TritonInterpreter() as engine:
         for group in (group for name in ("mlp", "gpt2") for group in recorded_groups(name)):
