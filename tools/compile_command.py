@@ -30,7 +30,7 @@ HELP = f"""Compile a model, and leave every step in a folder.
 
 \b
 The folder holds
-  1-captured.mlir, 2-torch.mlir, ...  the IR as captured, and after each stage of the pipeline; fxc run runs each of them
+  01-captured.mlir, 02-torch.mlir, ...  the IR as captured, and after each stage of the pipeline; fxc run runs each of them
   weights.safetensors                 the weights of all of them
   plan.zip                            the compiled program: fxc.ExecutionPlan.load runs it
   graph.py                            the resulting FX graph as Python

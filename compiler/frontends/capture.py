@@ -148,11 +148,15 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
     return import_fx(exported)
 
 
+PLAIN = "2.13."
+"""The versions of PyTorch whose torch.export the plain trace was compared with: its parts are private ones of these."""
+
+
 def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
-    try:
-        from fxc.frontends.plain_trace import traced
-    except (ImportError, AttributeError):  # another PyTorch has other parts
+    if not torch.__version__.startswith(PLAIN):
         return None
+    from fxc.frontends.plain_trace import traced
+
     return traced(module, args)
 
 

@@ -38,14 +38,29 @@ tile.kernel @repeated(%x: !tile.ptr<f32> {tile.access = "read", tile.elements = 
   tile.return
 }
 
+// Lanes that lie close to each other: whole registers, of which lanes are picked, none behind the last.
 // CHECK-LABEL: define internal void @steps.body
-// CHECK:       call <16 x float> @llvm.masked.gather.v16f32.v16p0(<16 x ptr>
+// CHECK-NOT:   masked.gather
+// CHECK:       load <4 x float>, ptr %p0
+// CHECK:       shufflevector <4 x float> {{.*}}, <4 x i32> <i32 0, i32 3, i32 poison, i32 poison>
+// CHECK:       add i64 0, 42
+// CHECK-NOT:   add i64 0, 4{{[3-9]}}
 // CHECK:       call void @llvm.masked.scatter.v16f32.v16p0(<16 x float>
 // CHECK:       ret void
 tile.kernel @steps(%x: !tile.ptr<f32> {tile.access = "read", tile.elements = 46}, %y: !tile.ptr<f32> {tile.access = "write", tile.elements = 31}) attributes {grid = array<i64: 1>} {
   %c0 = arith.constant 0 : index
   %v = tile.load %x[%c0] strides [3] : !tile.ptr<f32> -> vector<16xf32>
   tile.store %v, %y[%c0] strides [2] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+// CHECK-LABEL: define internal void @far.body
+// CHECK:       call <16 x float> @llvm.masked.gather.v16f32.v16p0(<16 x ptr>
+// CHECK:       ret void
+tile.kernel @far(%x: !tile.ptr<f32> {tile.access = "read", tile.elements = 136}, %y: !tile.ptr<f32> {tile.access = "write", tile.elements = 16}) attributes {grid = array<i64: 1>} {
+  %c0 = arith.constant 0 : index
+  %v = tile.load %x[%c0] strides [9] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %v, %y[%c0] strides [1] : vector<16xf32>, !tile.ptr<f32>
   tile.return
 }
 
