@@ -128,12 +128,8 @@ def _insert_packed(ctx: FxcContext, operator: str, args: list[Tree], packed: SSA
     return insert(operator, [args[0], packed, *args[2:]], type, before)
 
 
-def ways(op: TorchOp) -> tuple[Way, ...]:
-    """How ``op`` can be computed of a packed weight."""
-    if is_convolution(op):
-        return PACKED_CONVOLUTIONS
-    return (mkl_linear, onednn_linear) if is_product(op) else ()
-
+PACKED_PRODUCTS: tuple[Way, ...] = (plain_linear, mkl_linear, onednn_linear)
+"""Products of own weights by oneDNN and MKL; the first packs none."""
 
 _PRODUCTS: Mapping[str, tuple[str, str, str | None]] = MappingProxyType(
     {

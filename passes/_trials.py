@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence, Set
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -23,35 +25,60 @@ from fxc.passes.optimize.freeze_parameters import FreezeParametersPass
 class Choices:
     """Which way is taken for calls: equal ones are tried once.
 
-    A way takes less than ``gain`` of the time that calls take as they are, and least; with a ``gain`` above 1 a later way is
-    better than an earlier one as well that takes less than so many times its time. What ways compute of ``own`` values alone
-    takes no time.
+    A way is the best that takes the least time; with a ``gain`` above 1 a later way is better than an earlier one as well that
+    takes less than so many times its time. It is taken where it takes less than ``gain`` of the time of the calls as they are.
+    What ways compute of ``own`` values alone takes no time.
     """
 
     def __init__(self, ctx: FxcContext, gain: float, own: Set[SSAValue] = frozenset()) -> None:
         self._ctx, self._gain, self._own = ctx, gain, own
-        self._best, self._structures = dict[Hashable, Way | None](), Structures()
+        self._tried, self._structures = dict[Hashable, _Tried | None](), Structures()
 
     def take(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> bool:
-        """Let the fastest of ``ways`` stand for ``ops``, a call and what is behind it; False where none is faster."""
-        key = tuple(self._structures.key(op) for op in ops)
-        if key not in self._best:
-            self._best[key] = self._fastest(ops, ways)
-        if (way := self._best[key]) is None or (packed := way(self._ctx, ops[0])) is None:
-            return False
-        _replace(self._ctx, ops, packed)
-        return True
+        """Let the best of ``ways`` stand for ``ops``, a call and what is behind it; False where none is faster."""
+        return self.take_all([ops], ways) == 1
 
-    def _fastest(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> Way | None:
+    def take_all(self, calls: Sequence[Sequence[TorchOp]], ways: Sequence[Way]) -> int:
+        """The same for several ``calls``, for all of them or for none, by the sum of their times: as one layout of images has
+        to serve all. How many there are now."""
+        found = [(ops, tried) for ops in calls if (tried := self._try(ops, ways)) is not None]
+        if sum(tried.time for _, tried in found) >= self._gain * sum(tried.before for _, tried in found):
+            return 0
+        return sum(self._put(ops, [tried.way, *ways]) for ops, tried in found)
+
+    def _put(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> bool:
+        """Let the first of ``ways`` that there is stand for ``ops``: a sum may be another call's by now."""
+        for way in ways:
+            if (packed := way(self._ctx, ops[0])) is not None:
+                _replace(self._ctx, ops, packed)
+                return True
+        return False
+
+    def _try(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> _Tried | None:
+        key = tuple(self._structures.key(op) for op in ops)
+        if key not in self._tried:
+            self._tried[key] = self._measured(ops, ways)
+        return self._tried[key]
+
+    def _measured(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> _Tried | None:
         trials = {way: trial for way in ways if (trial := _trial_of(self._ctx, ops, self._own, way)) is not None}
         times = self._ctx.semantics.times([_trial(ops, self._own), *trials.values()]) if trials else None
         if times is None:
             return None
-        best, bound = None, self._gain * times[0]
+        best, bound = None, math.inf
         for way, time in zip(trials, times[1:], strict=True):
             if time < bound:
-                best, bound = way, max(self._gain, 1.0) * time
+                best, bound = _Tried(way, times[0], time), max(self._gain, 1.0) * time
         return best
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """The best way, and milliseconds: of the calls as they are, and of it."""
+
+    way: Way
+    before: float
+    time: float
 
 
 def _replace(ctx: FxcContext, ops: Sequence[TorchOp], packed: Packed) -> None:

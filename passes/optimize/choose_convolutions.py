@@ -2,10 +2,10 @@
 
 Assumes:    verified IR with types that are up to date; for inference on the CPU that it runs on. ``propagate-layouts``
             afterwards, which takes the copies between layouts away.
-Guarantees: a convolution of images of known sizes in float32 or bfloat16 on the CPU is a call of oneDNN's on the weight as it
-            lies, which takes and gives images in channels_last, with a sum and an activation behind it where that changes no
-            bit (a sum in bfloat16 is rounded once), if a trial of it at these sizes takes less than ``gain`` of the time.
-            Equal calls are tried once. Copies around it keep the types of what is around.
+Guarantees: convolutions of images of known sizes in float32 or bfloat16 on the CPU are calls of oneDNN's on weights as they
+            lie, which take and give images in channels_last, with a sum and an activation behind one where that changes no
+            bit (a sum in bfloat16 is rounded once), if trials of all in a function at these sizes take less than ``gain`` of
+            the time. Equal calls are tried once. Copies around them keep the types of what is around.
 Keeps:      convolutions that need a gradient, since oneDNN's operator has none. Transposed ones. All of a function that
             normalises images by groups of channels, which takes longer in channels_last than convolutions gain. All where
             times cannot be measured, or a GPU is the target.
@@ -65,8 +65,6 @@ class ChooseConvolutionsPass(ModulePass):
             calls = [call for call in function.walk() if isinstance(call, TorchOp)]
             if any(call.operator in GROUP_NORMS for call in calls):
                 continue
-            for call in calls:
-                if not is_convolution(call) or needs_gradient(call):
-                    continue
-                if choices.take([call, *computed_behind(call)], PLAIN_CONVOLUTIONS):
-                    count("convolutions in channels_last")
+            convolutions = [call for call in calls if is_convolution(call) and not needs_gradient(call)]
+            alone = [[call, *computed_behind(call)] for call in convolutions]
+            count("convolutions in channels_last", choices.take_all(alone, PLAIN_CONVOLUTIONS))

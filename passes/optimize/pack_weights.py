@@ -3,9 +3,9 @@
 Assumes:    ``freeze-parameters`` afterwards, which packs once: without it weights are packed in every call. For inference.
 Guarantees: a convolution or product of a weight that is the model's own is computed with a packed one, an activation behind
             it included where that changes no bit, an image that is added to a convolution too (in bfloat16 rounded once), if
-            a trial of it at these sizes takes less than ``gain`` of the time. Equal calls are tried once. A packed
-            convolution takes and gives images in channels_last; copies around it keep the types of what is around, and
-            ``propagate-layouts`` takes those away.
+            a trial of it at these sizes takes less than ``gain`` of the time; of convolutions, all together. Equal calls are
+            tried once. A packed convolution takes and gives images in channels_last; copies around it keep the types of what
+            is around, and ``propagate-layouts`` takes those away.
 Keeps:      weights that are inputs or change; dtypes other than float32 and bfloat16; sizes that are not known; devices
             other than the CPU. All where times cannot be measured.
 Cost:       a trial of a few milliseconds to a tenth of a second for each different call, kept on disk.
@@ -42,9 +42,10 @@ from xdsl.passes import ModulePass
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import find_entry
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_convolution
 from fxc.passes._memory import writes_anything
 from fxc.passes._own_values import own_ops
-from fxc.passes._packings import computed_behind, ways, weight_of
+from fxc.passes._packings import PACKED_CONVOLUTIONS, PACKED_PRODUCTS, computed_behind, is_product, weight_of
 from fxc.passes._statistics import count
 from fxc.passes._trials import Choices
 
@@ -62,8 +63,9 @@ class PackWeightsPass(ModulePass):
             return
         own = own_ops(entry)[1]
         choices = Choices(ctx, self.gain, own)
-        for call in list(entry.body.block.ops):
-            if not isinstance(call, TorchOp) or not ways(call) or weight_of(call) not in own:
-                continue
-            if choices.take([call, *computed_behind(call)], ways(call)):
+        calls = [op for op in entry.body.block.ops if isinstance(op, TorchOp) and weight_of(op) in own]
+        convolutions = [[call, *computed_behind(call)] for call in calls if is_convolution(call)]
+        count("weights packed", choices.take_all(convolutions, PACKED_CONVOLUTIONS))
+        for call in [call for call in calls if is_product(call)]:
+            if choices.take([call, *computed_behind(call)], PACKED_PRODUCTS):
                 count("weights packed")
