@@ -27,8 +27,9 @@ class Program:
     """An IR module and what its names stand for.
 
     ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants; the
-    user's own tensors, never copies. ``live``: modules by path and functions by name that came from the running process and
-    that a file could not name; empty for a program read from a file. ``key``: that of its entry on disk, if it is as kept.
+    user's own tensors, of which only a frozen plan has copies. ``live``: modules by path and functions by name that came from
+    the running process and that a file could not name; empty for a program read from a file. ``key``: that of its entry on
+    disk, if it is as kept.
     """
 
     module: ModuleOp

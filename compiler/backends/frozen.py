@@ -9,11 +9,12 @@ import torch
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
-from fxc.dialects.effects import aliases
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.marks import ONCE
 from fxc.dialects.syntax import op_text
 from fxc.errors import InputError, WeightsError
+from fxc.passes._call_graph import functions_of
+from fxc.passes._written_arguments import is_view_of
 from fxc.program import Program
 from fxc.semantics.interpret import Interpreter
 
@@ -33,10 +34,8 @@ def frozen_results(program: Program, call: CallOp) -> Sequence[Any]:
 
     InputError where it reads something else, WeightsError where a tensor has no value.
     """
-    functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
-    callee = functions.get(call.callee.root_reference.data)
-    if callee is None or callee.is_declaration:
-        raise InputError(f"{call.callee} is called, but has no body", op=op_text(call))
+    functions = functions_of(program.module)
+    callee = _callee(functions, call)
     with torch.no_grad():
         return Interpreter(functions).call(callee, [_state(program, call, value) for value in call.operands])
 
@@ -47,7 +46,7 @@ def own_weights(program: Program, written: Container[str]) -> None:
 
     Tensors that shared memory share that of the copy.
     """
-    functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
+    functions = functions_of(program.module)
     copies = dict[int, torch.UntypedStorage]()
     for value in program.main.args:
         name = state_name(program, value)
@@ -70,19 +69,19 @@ def _is_read(value: SSAValue, functions: Mapping[str, FuncOp]) -> bool:
         call = use.operation
         if not (isinstance(call, CallOp) and is_once(call)):
             return True
-        callee = functions[call.callee.string_value()]
-        if _reaches_results(callee, callee.args[use.index]):
+        callee = _callee(functions, call)
+        returned = callee.body.block.last_op
+        if returned is not None and any(is_view_of(result, {callee.args[use.index]}) for result in returned.operands):
             return True
     return False
 
 
-def _reaches_results(function: FuncOp, argument: SSAValue) -> bool:
-    """Whether a result of ``function``, of one block, may share memory with ``argument``."""
-    shared = {argument}
-    for op in function.body.block.ops:
-        shared.update(op.results[i] for i, source in aliases(op) if source in shared)
-    returned = function.body.block.last_op
-    return returned is not None and not shared.isdisjoint(returned.operands)
+def _callee(functions: Mapping[str, FuncOp], call: CallOp) -> FuncOp:
+    """InputError where there is none."""
+    callee = functions.get(call.callee.root_reference.data)
+    if callee is None or callee.is_declaration:
+        raise InputError(f"{call.callee} is called, but has no body", op=op_text(call))
+    return callee
 
 
 def _state(program: Program, call: CallOp, value: SSAValue) -> torch.Tensor:

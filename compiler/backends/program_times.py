@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp
 
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.syntax import print_module
+from fxc.dialects.torch_ops.traits import is_onednn
 from fxc.dialects.types import SYMBOLS, device
 from fxc.errors import KernelError
 from fxc.runtime.cpu_features import host_features
@@ -83,7 +84,7 @@ def _run_or_none(module: ModuleOp) -> Callable[[], Any] | None:
     from fxc.backends.fx import to_fx
     from fxc.program import Program
 
-    if not torch.backends.mkldnn.enabled and any(op.name.startswith("torch.mkldnn.") for op in module.walk()):
+    if not torch.backends.mkldnn.enabled and any(map(is_onednn, module.walk())):
         return None
     main, seeded = _main(module), Seeded(module.attributes.get(SYMBOLS))
     state, inputs = dict[str, Any](), list[Any]()

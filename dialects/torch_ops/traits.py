@@ -129,6 +129,9 @@ SIZE_QUERIES = frozenset(
 PROCESS_CALLS = frozenset({"higher_order.triton_kernel_wrapper_functional", "higher_order.triton_kernel_wrapper_mutation"})
 """Operators that mean what a table of the process holds: equal ones may do something else in another."""
 
+GROUP_NORMS = frozenset({"aten.group_norm.default", "aten.native_group_norm.default", "aten.instance_norm.default"})
+"""Operators that normalise images by groups of channels."""
+
 FOREACH = "aten._foreach_"
 """How the names of operators begin that do the same to each tensor of a list."""
 
@@ -157,6 +160,15 @@ def is_prim(op: Operation) -> bool:
 
 def is_process_call(op: Operation) -> bool:
     return _operator(op) in PROCESS_CALLS
+
+
+def is_group_norm(op: Operation) -> bool:
+    return _operator(op) in GROUP_NORMS
+
+
+def is_onednn(op: Operation) -> bool:
+    """Whether ``op`` is an operator of oneDNN's own."""
+    return _operator(op).startswith("mkldnn.")
 
 
 def is_statistics(op: Operation) -> bool:

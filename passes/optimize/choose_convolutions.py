@@ -41,13 +41,11 @@ from xdsl.passes import ModulePass
 from fxc.dialects.context import FxcContext
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_convolution
+from fxc.dialects.torch_ops.traits import is_convolution, is_group_norm
 from fxc.passes._fusion import needs_gradient
 from fxc.passes._packings import PLAIN_CONVOLUTIONS, computed_behind
 from fxc.passes._statistics import count
 from fxc.passes._trials import Choices
-
-GROUP_NORMS = frozenset({"aten.group_norm.default", "aten.native_group_norm.default", "aten.instance_norm.default"})
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class ChooseConvolutionsPass(ModulePass):
         choices = Choices(ctx, self.gain)
         for function in [inner for inner in op.walk() if isinstance(inner, FuncOp)]:
             calls = [call for call in function.walk() if isinstance(call, TorchOp)]
-            if any(call.operator in GROUP_NORMS for call in calls):
+            if any(map(is_group_norm, calls)):
                 continue
             convolutions = [call for call in calls if is_convolution(call) and not needs_gradient(call)]
             alone = [[call, *computed_behind(call)] for call in convolutions]
