@@ -68,8 +68,7 @@ class Memory:
         self._returned = set[SSAValue]()
         unknown = list[Operation]()
         for block in _blocks(scope):
-            for argument in block.args:
-                self._union(argument, _OUTSIDE)
+            self._parent.update(dict.fromkeys(block.args, _OUTSIDE))
             self._walk(block, unknown, top=True)
         self._settle(unknown)
 
@@ -189,7 +188,7 @@ class Memory:
 
     def _outside(self, values: list[SSAValue]) -> None:
         for value in values:
-            if is_mutable(value.type):
+            if self._parent.get(value) != _OUTSIDE and is_mutable(value.type):
                 self._union(value, _OUTSIDE)
 
     def _settle(self, unknown: list[Operation]) -> None:

@@ -7,7 +7,7 @@ as well: a sum, an activation. What it computes of weights alone is for ``freeze
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -25,14 +25,30 @@ from fxc.passes._insertion import insert_call, result_types
 from fxc.passes._layouts import is_channels_last
 from fxc.passes._matrix_products import insert, is_transpose, only_user
 
-ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, float]]] = MappingProxyType(
+
+@dataclass(frozen=True)
+class _Activation:
+    """oneDNN's word for an activation behind a product, the numbers it takes and its approximation, with their defaults, and
+    whether it is computed to the last bit. In bfloat16 what is not is nearer than PyTorch's, which rounds the product first."""
+
+    word: str
+    numbers: Sequence[tuple[str, float]] = ()
+    approximation: str = ""
+    is_exact: bool = False
+
+
+ACTIVATIONS: Mapping[str, _Activation] = MappingProxyType(
     {
-        "aten.relu.default": ("relu", {}),
-        "aten.hardtanh.default": ("hardtanh", {"min_val": -1.0, "max_val": 1.0}),
-        "aten.leaky_relu.default": ("leaky_relu", {"negative_slope": 0.01}),
+        "aten.relu.default": _Activation("relu", is_exact=True),
+        "aten.hardtanh.default": _Activation("hardtanh", [("min_val", -1.0), ("max_val", 1.0)], is_exact=True),
+        "aten.leaky_relu.default": _Activation("leaky_relu", [("negative_slope", 0.01)], is_exact=True),
+        "aten.gelu.default": _Activation("gelu", approximation="none"),
+        "aten.silu.default": _Activation("swish"),
+        "aten.sigmoid.default": _Activation("sigmoid"),
+        "aten.tanh.default": _Activation("tanh"),
     }
 )
-"""Activations that oneDNN computes to the last bit behind a product -> its name for each, and their numbers with defaults."""
+_SUM = "aten.add.Tensor"
 
 
 @dataclass(frozen=True)
@@ -55,10 +71,10 @@ def _pointwise_convolution(filter_of: Filter, ctx: FxcContext, op: TorchOp) -> P
     """A convolution of images, both in channels_last, with the activation behind it."""
     if (given := _convolution(op)) is None:
         return None
-    last, name, numbers = _activation(op)
+    last, activation = _activation(op)
     image, weight, bias, how = given
     taken = filter_of(given, op)
-    args = [channels_last(ctx, image, op), weight, bias, *how, name, numbers, str_attr("")]
+    args = [channels_last(ctx, image, op), weight, bias, *how, *activation]
     return Packed(_insert_packed(ctx, "mkldnn._convolution_pointwise.default", args, taken, op), last)
 
 
@@ -66,7 +82,7 @@ def _pointwise_convolution_with_sum(filter_of: Filter, ctx: FxcContext, op: Torc
     """The same with another image added, and the activation behind that."""
     if (given := _convolution(op)) is None or (addition := addition_after(op)) is None:
         return None
-    last, name, numbers = _activation(addition)
+    last, [name, numbers, _] = _activation(addition)
     name = NONE if last is addition else name  # this operator has no word for it
     image, _, bias, how = given
     weight = filter_of(given, last)
@@ -98,8 +114,8 @@ def onednn_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
         return None
     rows, weight, bias = given
     packed = insert("mkldnn._reorder_linear_weight.default", [weight, int_attr(_count_rows(rows))], VALUE, op)
-    last, name, numbers = _activation(op)
-    args = [rows, weight, bias, name, numbers, str_attr("")]
+    last, activation = _activation(op)
+    args = [rows, weight, bias, *activation]
     return Packed(_insert_packed(ctx, "mkldnn._linear_pointwise.default", args, packed, op), last)
 
 
@@ -170,7 +186,7 @@ def computed_behind(op: TorchOp) -> list[TorchOp]:
 def addition_after(op: TorchOp) -> TorchOp | None:
     """The sum that alone reads ``op``, where the other image is of the same sizes and dtype."""
     user, image = only_user(op.results[0]), op.results[0]
-    if not isinstance(user, TorchOp) or user.operator != "aten.add.Tensor" or len(user.operands) != 2 or len(user.bound()) != 2:
+    if not isinstance(user, TorchOp) or user.operator != _SUM or len(user.operands) != 2 or len(user.bound()) != 2:
         return None
     other = _other(user, image)
     same = _is_static(other) and _sizes(other) == _sizes(image)
@@ -185,19 +201,20 @@ def _other(addition: TorchOp, value: SSAValue) -> SSAValue:
 def activation_after(op: TorchOp) -> TorchOp | None:
     """The activation that alone reads ``op``, where oneDNN can compute it as well."""
     user = only_user(op.results[0])
-    if not isinstance(user, TorchOp) or user.operator not in ACTIVATIONS:
+    if not isinstance(user, TorchOp) or (found := ACTIVATIONS.get(user.operator)) is None:
         return None
-    return user if user.results[0].type == op.results[0].type else None
+    is_nearer = _is(op.results[0], BFloat16Type) and op.operator != _SUM
+    return user if user.results[0].type == op.results[0].type and (found.is_exact or is_nearer) else None
 
 
-def _activation(op: TorchOp) -> tuple[TorchOp, Tree, Tree]:
-    """The last op of what is computed, its activation's name and the activation's numbers."""
-    activation = activation_after(op)
-    if activation is None:
-        return op, str_attr("none"), []
-    name, numbers = ACTIVATIONS[activation.operator]
-    given = activation.bound()
-    return activation, str_attr(name), [given.get(key, float_attr(default)) for key, default in numbers.items()]
+def _activation(op: TorchOp) -> tuple[TorchOp, tuple[Tree, Tree, Tree]]:
+    """The last op of what is computed; its activation's name, numbers and way of approximation."""
+    last = activation_after(op)
+    if last is None:
+        return op, (str_attr("none"), [], str_attr(""))
+    found, given = ACTIVATIONS[last.operator], last.bound()
+    numbers = [given.get(key, float_attr(default)) for key, default in found.numbers]
+    return last, (str_attr(found.word), numbers, given.get("approximate", str_attr(found.approximation)))
 
 
 def _convolution(op: TorchOp) -> _Convolution | None:

@@ -9,9 +9,10 @@ Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they 
             gather; operators on lists of tensors (``_foreach_add``) are one for each; ``dropout`` on a CPU is a draw and
             pointwise work, and pieces that kernels read are slices; a sum of
             single elements is none, and what kernels compute is reduced before it is viewed in another shape; a product
-            of one row of float32 or float64 on a CPU, unless it is large, is sums of products; the gradient of an embedding
-            is added in place of the zeros around it to what it is summed with; but what
-            autograd looks into stays as it is. Types of results do not change. Running it again changes nothing.
+            of one row of float32 or float64 on a CPU, unless it is large, is sums of products; pooling of windows of up to 25
+            elements, of which no indices are read, is slices and pointwise work; the gradient of an embedding is added in place
+            of the zeros around it to what it is summed with; but what autograd looks into stays as it is. Types of
+            results do not change. Running it again changes nothing.
 Keeps:      ``addmm`` with other factors, with factors that are values, in half precision, where ``mm`` would round once
             more, and with a bias whose strides the sum would take over. Norms that update their statistics in place. An
             operator whose parts would write or draw, give another type, strides included, or hand an operand back.
@@ -49,11 +50,14 @@ from fxc.passes._decomposition import decompose
 from fxc.passes._embedding_gradients import add_rows
 from fxc.passes._fusion import needs_gradient
 from fxc.passes._kernel_parts import is_read_by_kernels, release_draw, split_for_kernels
+from fxc.passes._pooling import split_pool
 from fxc.passes._reductions import simplify_reduction
 from fxc.passes._row_products import split_row_product
 from fxc.passes.autodiff._functions import differentiated_functions
 
 _PRODUCTS = frozenset(["aten.linear.default"])
+_RULES = (split_for_kernels, simplify_reduction, split_row_product, add_rows)
+"""What puts a form for kernels in an op's place, and says whether it has one."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class DecomposeOpsPass(ModulePass):
             elif inner.operator in _PRODUCTS or self._has_parts(inner, kernels):
                 pending += decompose(ctx, inner)
             elif kernels:
-                _ = split_for_kernels(inner) or simplify_reduction(inner) or split_row_product(inner) or add_rows(inner)
+                _ = split_pool(ctx, inner) or any(rule(inner) for rule in _RULES)
 
     def _has_parts(self, op: TorchOp, kernels: bool) -> bool:
         """Whether ``op`` is made of reductions and pointwise work that are better in its place."""

@@ -54,7 +54,7 @@ from fxc.passes._trials import Choices
 class PackWeightsPass(ModulePass):
     name = "pack-weights"
 
-    gain: float = 0.9
+    gain: float = 0.97
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)

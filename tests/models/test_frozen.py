@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+
 import pytest
 import torch
+import torch.nn.functional as F
 
 import fxc
 from fxc.program import Program
@@ -45,3 +49,41 @@ def test_weights_are_those_of_before() -> None:
     with torch.no_grad():
         model.weight.add_(1)
     torch.testing.assert_close(compiled(x), expected)
+
+
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "gelu": F.gelu,
+    "gelu by tanh": lambda y: F.gelu(y, approximate="tanh"),
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+}
+
+
+class Behind(torch.nn.Module):
+    """A function as a layer."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("layer", [torch.nn.Linear(6, 5), torch.nn.Conv2d(6, 5, 3)], ids=["linear", "convolution"])
+def test_activations_behind_products_in_bfloat16_are_nearer_than_eager(name: str, layer: torch.nn.Module) -> None:
+    """Mean distances from float64, and what is not a number or infinite."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(copy.deepcopy(layer), Behind(ACTIVATIONS[name])).to(torch.bfloat16)
+    x = torch.randn([64, 6] if isinstance(layer, torch.nn.Linear) else [4, 6, 9, 9]).mul(3).to(torch.bfloat16)
+    program = fxc.run_passes(fxc.capture(model, (x,)), FROZEN)
+    run = fxc.to_fx(program)
+    assert {op.name for op in program.main.walk() if op.name.startswith("torch.aten.")} <= {"torch.aten.clone.default"}
+    with torch.no_grad():
+        exact = copy.deepcopy(model).double()(x.double())
+        ours, theirs = ((result.double() - exact).abs().mean() for result in (run(x), model(x)))
+        assert ours <= theirs
+        x.view(-1)[::7], x.view(-1)[1::9] = float("nan"), float("inf")
+        torch.testing.assert_close(run(x), model(x), equal_nan=True)

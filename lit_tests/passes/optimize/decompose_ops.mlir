@@ -440,3 +440,52 @@ func.func @not_rows(%x: tensor<7x3xf32>, %g: tensor<6x3xf32>, %i: tensor<6xi64>,
   %o = torch.aten.add.Tensor(%f, %n) : (tensor<7x3xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
   fx.output((%o, %k, %m, %n)) : (tensor<7x3xf32>, tensor<7x3xf16>, tensor<7x3xf32, #torch.meta<device = "cuda">>, tensor<7x3xf32>) -> ()
 }
+
+// -----
+
+/// The largest of a window: rows first, of a padded image, then columns. Indices that nothing reads are no matter.
+// ROWS-LABEL: func.func @pools
+// ROWS-NEXT:    %[[P:.*]] = torch.aten.constant_pad_nd.default(%x, [1, 0, 1, 0], -inf)
+// ROWS-NEXT:    %[[A:.*]] = torch.aten.slice.Tensor(%[[P]], -2, 0, 5, 2)
+// ROWS-NEXT:    %[[B:.*]] = torch.aten.slice.Tensor(%[[P]], -2, 1, 6, 2)
+// ROWS-NEXT:    %[[R:.*]] = torch.aten.maximum.default(%[[A]], %[[B]])
+// ROWS-NEXT:    %[[C:.*]] = torch.aten.slice.Tensor(%[[R]], -1, 0, 5, 2)
+// ROWS-NEXT:    %[[D:.*]] = torch.aten.slice.Tensor(%[[R]], -1, 1, 6, 2)
+// ROWS-NEXT:    %m = torch.aten.maximum.default(%[[C]], %[[D]])
+// ROWS-NOT:     max_pool
+// ROWS:         fx.output
+// CHECK-LABEL: func.func @pools
+// CHECK-COUNT-2: torch.aten.max_pool2d
+func.func @pools(%x: tensor<1x2x5x5xf32>) {
+  %m = torch.aten.max_pool2d.default(%x, [2, 2], [2, 2], [1, 1]) : (tensor<1x2x5x5xf32>) -> tensor<1x2x3x3xf32>
+  %n, %i = torch.aten.max_pool2d_with_indices.default(%x, [2, 2]) : (tensor<1x2x5x5xf32>) -> (tensor<1x2x2x2xf32>, tensor<1x2x2x2xi64>)
+  fx.output((%m, %n)) : (tensor<1x2x3x3xf32>, tensor<1x2x2x2xf32>) -> ()
+}
+
+// -----
+
+/// Means in half precision are of sums in float32.
+// ROWS-LABEL: func.func @means
+// ROWS-NEXT:    torch.aten._to_copy.default(%x, dtype = torch.float32)
+// ROWS:         %[[S:.*]] = torch.aten.add.Tensor
+// ROWS-NEXT:    %[[M:.*]] = torch.aten.div.Tensor(%[[S]], 2.0)
+// ROWS-NEXT:    %m = torch.aten._to_copy.default(%[[M]], dtype = torch.float16)
+func.func @means(%x: tensor<2x6xf16>) {
+  %m = torch.aten.avg_pool1d.default(%x, [2]) : (tensor<2x6xf16>) -> tensor<2x3xf16>
+  fx.output(%m) : (tensor<2x3xf16>) -> ()
+}
+
+// -----
+
+/// Not with indices that are read, in large windows, of integers, and where made-up elements do not count.
+// ROWS-LABEL: func.func @not_pools
+// ROWS-NOT:     torch.aten.slice
+// ROWS:         fx.output
+func.func @not_pools(%x: tensor<1x2x6x6xf32>, %y: tensor<1x2x6x6xi64>) {
+  %a, %i = torch.aten.max_pool2d_with_indices.default(%x, [2, 2]) : (tensor<1x2x6x6xf32>) -> (tensor<1x2x3x3xf32>, tensor<1x2x3x3xi64>)
+  %b = torch.aten.max_pool2d.default(%x, [6, 6]) : (tensor<1x2x6x6xf32>) -> tensor<1x2x1x1xf32>
+  %c = torch.aten.max_pool2d.default(%y, [2, 2]) : (tensor<1x2x6x6xi64>) -> tensor<1x2x3x3xi64>
+  %d = torch.aten.avg_pool2d.default(%x, [2, 2], [2, 2], [1, 1], false, false) : (tensor<1x2x6x6xf32>) -> tensor<1x2x4x4xf32>
+  %e = torch.aten.avg_pool2d.default(%x, [4, 4], [4, 4], [0, 0], true) : (tensor<1x2x6x6xf32>) -> tensor<1x2x2x2xf32>
+  fx.output((%a, %i, %b, %c, %d, %e)) : (tensor<1x2x3x3xf32>, tensor<1x2x3x3xi64>, tensor<1x2x1x1xf32>, tensor<1x2x3x3xi64>, tensor<1x2x4x4xf32>, tensor<1x2x2x2xf32>) -> ()
+}

@@ -1,0 +1,133 @@
+"""Pooling of small windows by kernels against eager: windows, layouts, dtypes, special values, and what stays PyTorch's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import fxc
+from fxc.runtime.plan import Plan
+
+HOST: dict[str, Any] = {"target": "host"}
+SIZES: Mapping[int, tuple[int, ...]] = {1: (2, 3, 13), 2: (2, 3, 9, 13), 3: (1, 2, 5, 6, 9)}
+WINDOWS: tuple[dict[str, Any], ...] = (
+    {"kernel_size": 2},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": 2, "stride": 1},
+    {"kernel_size": 2, "stride": 3},
+    {"kernel_size": 2, "padding": 1},
+)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+def agree(function: Callable[..., torch.Tensor], x: torch.Tensor, *, kernels_only: bool = True) -> Plan:
+    compiled = fxc.compile(function, (x,), options=HOST)
+    actual, expected = compiled(x), function(x)
+    torch.testing.assert_close(actual, expected, equal_nan=True)
+    assert actual.stride() == expected.stride()
+    assert (compiled.plan.stats.library_calls == 0) == kernels_only
+    return compiled.plan
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("name", ["max_pool", "avg_pool"])
+def test_windows(name: str, dims: int, dtype: torch.dtype) -> None:
+    pool = getattr(F, f"{name}{dims}d")
+    if name == "avg_pool" and dims == 3 and dtype in (torch.float16, torch.bfloat16):
+        pytest.skip("PyTorch has no such operator")
+    for window in WINDOWS:
+        small = window["kernel_size"] ** dims <= 25
+        agree(lambda x, window=window: pool(x.neg(), **window), torch.randn(SIZES[dims], dtype=dtype), kernels_only=small)
+
+
+@pytest.mark.parametrize("window", [(2, 3), (3, 1), (1, 5), (5, 5)])
+def test_other_windows_along_each_dimension(window: tuple[int, int]) -> None:
+    x = torch.randn(2, 3, 11, 12)
+    agree(lambda x: F.max_pool2d(x, window, stride=(3, 1), padding=(0, window[1] // 2)), x)
+    agree(lambda x: F.avg_pool2d(x, window, stride=(2, 2), padding=(window[0] // 2, 0)), x)
+
+
+@pytest.mark.parametrize("length", range(6, 12))
+def test_windows_that_reach_behind_the_end(length: int) -> None:
+    agree(lambda x: F.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=True), torch.randn(1, 2, length, length + 1))
+    agree(lambda x: F.max_pool2d(x, 2, stride=2, dilation=2), torch.randn(1, 2, length, length + 1))
+
+
+def test_without_batches() -> None:
+    agree(lambda x: F.max_pool2d(x, 2), torch.randn(3, 6, 7))
+    agree(lambda x: F.avg_pool1d(x, 2), torch.randn(3, 6))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_images_in_channels_last(dtype: torch.dtype) -> None:
+    x = torch.randn(2, 5, 8, 9, dtype=dtype).to(memory_format=torch.channels_last)
+    agree(lambda x: F.max_pool2d(x.relu(), 3, 2, 1) + 1, x)
+    agree(lambda x: F.avg_pool2d(x.relu(), 3, 2, 1) + 1, x)
+    agree(lambda x: F.max_pool2d(x, 2), torch.randn(5, 2, 9, 8, dtype=dtype).permute(1, 0, 3, 2), kernels_only=False)
+
+
+def test_special_values() -> None:
+    x = torch.randn(1, 1, 8, 8)
+    x[0, 0, 0, 0], x[0, 0, 3, 3], x[0, 0, 5:, 5:], x[0, 0, 0, 7] = math.nan, math.inf, -math.inf, -0.0
+    agree(lambda x: F.max_pool2d(x, 3, 2, 1), x)
+    agree(lambda x: F.avg_pool2d(x, 3, 2, 1), x)
+
+
+@pytest.mark.parametrize("divisor", [1, 5, -2])
+def test_other_divisors(divisor: int) -> None:
+    agree(lambda x: F.avg_pool2d(x, 2, padding=1, divisor_override=divisor), torch.randn(2, 3, 6, 6))
+
+
+@pytest.mark.parametrize("given", [(1, 1), (4, 2), (8, 8), (2, None)])
+@pytest.mark.parametrize("size", [8, 16])
+def test_means_of_equal_pieces(given: tuple[int, int | None], size: int) -> None:
+    x = torch.randn(2, 3, size, 8)
+    agree(lambda x: F.adaptive_avg_pool2d(x.relu(), given), x)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+        lambda x: F.avg_pool2d(x, 2, 2, ceil_mode=True),
+        lambda x: F.max_pool2d(x, 7),
+        lambda x: F.max_pool2d(x, 1, 2),
+        lambda x: F.adaptive_avg_pool2d(x, 2),
+        lambda x: F.max_pool2d(x, 2, return_indices=True)[1],
+    ],
+)
+def test_what_stays(pool: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    agree(pool, torch.randn(1, 2, 9, 9), kernels_only=False)
+
+
+def test_windows_without_padded_elements_count_all() -> None:
+    agree(lambda x: F.avg_pool2d(x, 3, count_include_pad=False), torch.randn(1, 2, 9, 9))
+
+
+def test_integers_and_unknown_sizes_stay() -> None:
+    agree(lambda x: F.max_pool2d(x, 2), torch.randint(-9, 9, (1, 2, 6, 6)), kernels_only=False)
+    compiled = torch.compile(lambda x: F.max_pool2d(x.relu(), 2), backend="fxc", dynamic=True)
+    for size in (6, 9):
+        x = torch.randn(1, 2, size, size + 1)
+        torch.testing.assert_close(compiled(x), F.max_pool2d(x.relu(), 2))
+
+
+def test_gradients() -> None:
+    x = torch.randn(2, 3, 8, 8, dtype=torch.float64, requires_grad=True)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.avg_pool2d(F.max_pool2d(x.sin(), 2), 2).sum()
+
+    compiled = fxc.compile(function, (x,), training=True, options=HOST)
+    [actual], [expected] = (torch.autograd.grad(f(x), x) for f in (compiled, function))
+    torch.testing.assert_close(actual, expected)
