@@ -53,6 +53,16 @@ CONTRACTIONS = frozenset(
 )  # fmt: skip
 """Products of matrices, and convolutions: names in ``aten``, of any overload."""
 
+RESAMPLING = frozenset(
+    f"aten.{kind}.{overload}"
+    for kind in (
+        "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
+        "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
+    )
+    for overload in ("default", "vec")
+)  # fmt: skip
+"""Images of another size, each element that which is nearest: places are computed, and read at."""
+
 STATISTICS = frozenset(
     {
         "aten.softmax.int", "aten._softmax.default", "aten.log_softmax.int", "aten._log_softmax.default",
@@ -173,6 +183,10 @@ def is_onednn(op: Operation) -> bool:
 
 def is_statistics(op: Operation) -> bool:
     return _operator(op) in STATISTICS
+
+
+def is_resampling(op: Operation) -> bool:
+    return _operator(op) in RESAMPLING
 
 
 def draws_like(op: Operation) -> bool:

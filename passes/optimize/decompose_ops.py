@@ -10,7 +10,8 @@ Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they 
             pointwise work, and pieces that kernels read are slices; a sum of
             single elements is none, and what kernels compute is reduced before it is viewed in another shape; a product
             of one row of float32 or float64 on a CPU, unless it is large, is sums of products; pooling of windows of up to 25
-            elements, of which no indices are read, is slices and pointwise work; the gradient of an embedding is added in place
+            elements, of which no indices are read, is slices and pointwise work; an image resized to the nearest elements is
+            reads at computed places; the gradient of an embedding is added in place
             of the zeros around it to what it is summed with; but what autograd looks into stays as it is. Types of
             results do not change. Running it again changes nothing.
 Keeps:      ``addmm`` with other factors, with factors that are values, in half precision, where ``mm`` would round once
@@ -43,7 +44,7 @@ from xdsl.passes import ModulePass
 
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_foreach, is_norm, is_statistics
+from fxc.dialects.torch_ops.traits import is_foreach, is_norm, is_resampling, is_statistics
 from fxc.dialects.types import device
 from fxc.passes._bias import ADDMM, split_addmm, split_below_view
 from fxc.passes._decomposition import decompose
@@ -94,12 +95,12 @@ class DecomposeOpsPass(ModulePass):
                 _ = split_pool(ctx, inner) or any(rule(inner) for rule in _RULES)
 
     def _has_parts(self, op: TorchOp, kernels: bool) -> bool:
-        """Whether ``op`` is made of reductions and pointwise work that are better in its place."""
+        """Whether ``op`` is made of reductions, reads and pointwise work that are better in its place."""
         if is_foreach(op):
             return kernels
         if is_norm(op):
             return kernels or self.cpu or _off_cpu(op)
-        return kernels and is_statistics(op)
+        return kernels and (is_statistics(op) or is_resampling(op))
 
 
 def _off_cpu(op: TorchOp) -> bool:

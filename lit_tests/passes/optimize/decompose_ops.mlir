@@ -489,3 +489,18 @@ func.func @not_pools(%x: tensor<1x2x6x6xf32>, %y: tensor<1x2x6x6xi64>) {
   %e = torch.aten.avg_pool2d.default(%x, [4, 4], [4, 4], [0, 0], true) : (tensor<1x2x6x6xf32>) -> tensor<1x2x2x2xf32>
   fx.output((%a, %i, %b, %c, %d, %e)) : (tensor<1x2x3x3xf32>, tensor<1x2x3x3xi64>, tensor<1x2x1x1xf32>, tensor<1x2x3x3xi64>, tensor<1x2x4x4xf32>, tensor<1x2x2x2xf32>) -> ()
 }
+
+// -----
+
+/// An image resized to its nearest elements is read at computed places; sums of several elements are PyTorch's, as weights of
+/// zero give other results for what is infinite.
+// ROWS-LABEL: func.func @resized
+// ROWS:         %n = torch.aten._unsafe_index.Tensor(%x
+// ROWS-NEXT:    %b = torch.aten.upsample_bilinear2d.vec
+// CHECK-LABEL: func.func @resized
+// CHECK-NEXT:    torch.aten.upsample_nearest2d.vec
+func.func @resized(%x: tensor<1x2x3x3xf32>) {
+  %n = torch.aten.upsample_nearest2d.vec(%x, none, [2.0, 2.0]) : (tensor<1x2x3x3xf32>) -> tensor<1x2x6x6xf32>
+  %b = torch.aten.upsample_bilinear2d.vec(%x, none, false, [2.0, 2.0]) : (tensor<1x2x3x3xf32>) -> tensor<1x2x6x6xf32>
+  fx.output((%n, %b)) : (tensor<1x2x6x6xf32>, tensor<1x2x6x6xf32>) -> ()
+}
