@@ -14,10 +14,10 @@ from fxc.passes._matrix_products import dense_like, insert, is_transpose, matrix
 
 _PRODUCTS = frozenset(["aten.mm.default", "aten.matmul.default"])
 _MOST_ROW_MAJOR, _MOST_COLUMN_MAJOR = 1 << 14, 1 << 20
-"""Multiplications, by how the matrix lies. Up to these a kernel takes .6 to .75, and .35 to .75, of the time of a call of the
-library on the CPU. From the second on ``choose-products`` measures how to compute a product."""
+"""Multiplications, by how the matrix lies, up to which a kernel on a CPU is done before a call of the library is. From the
+second on ``choose-products`` measures how to compute a product."""
 _MOST_SHORT, _SHORT = 128, 16
-"""Sums of fewer numbers than ``_SHORT`` that lie together: a kernel takes 12 ns for each, however short it is."""
+"""Sums of fewer numbers than ``_SHORT`` that lie together: a kernel takes as long for each, however short it is."""
 
 
 def split_row_product(op: TorchOp) -> bool:

@@ -1,8 +1,8 @@
 """Large tensors on the CPU in large pages.
 
 The C library maps memory of 32 MiB and more anew for each tensor, and the kernel of the system makes and clears a page at the
-first write to it: 10,000 pages of 4 KiB cost 15 ms, which is five times what writing 40 MB costs. Pages of 2 MiB cost a sixth
-of that, but Linux gives them, as it is mostly set up, to those only who ask.
+first write to it, which in pages of 4 KiB costs several times what the write does. Pages of 2 MiB cost a fraction of that, but
+Linux gives them, as it is mostly set up, to those only who ask.
 """
 
 from __future__ import annotations
