@@ -16,6 +16,7 @@ ModuleStack = tuple[tuple[str, str, str], ...]
 """(key, path, class) of each module around a node, outermost first, as ``nn_module_stack`` has them."""
 
 _FRAME = re.compile(r'  File "([^"]*)", line (\d+), in ([^\n]*)\n((?:    [^\n]*\n)*)')
+_NOTHING = NoneAttr()
 _WHOLE = "whole"
 """Marks a trace with its outer indentation and newline, as Dynamo has it; others come stripped of both."""
 
@@ -24,7 +25,7 @@ _WHOLE = "whole"
 def node_location(name: str, trace: str | None = None, modules: ModuleStack = ()) -> NameLoc:
     """The location of the node ``name`` with FX's ``stack_trace`` and ``nn_module_stack``."""
     parts = [*_trace_locations(trace), *_module_locations(modules)]
-    inner: Attribute = NoneAttr() if not parts else parts[0] if len(parts) == 1 else FusedLoc(tuple(parts), NoneAttr())
+    inner: Attribute = _NOTHING if not parts else parts[0] if len(parts) == 1 else FusedLoc(tuple(parts), _NOTHING)
     return NameLoc(StringAttr(name), inner)
 
 
@@ -34,7 +35,7 @@ def with_regions(location: Attribute, regions: Mapping[str, Attribute]) -> Attri
         return location
     named = [NameLoc(StringAttr("region"), NameLoc(StringAttr(name), place)) for name, place in regions.items()]
     parts = [part for part in _parts(location) if not isinstance(part, NoneAttr)]
-    return NameLoc(location.desc, FusedLoc((*parts, *named), NoneAttr()))
+    return NameLoc(location.desc, FusedLoc((*parts, *named), _NOTHING))
 
 
 def region_location(location: Attribute, name: str) -> Attribute | None:
@@ -82,8 +83,9 @@ def places(op: Operation) -> str:
 
     The keys of modules are addresses of objects in some graphs: here they are numbers.
     """
-    texts = _Texts()
-    return "\n".join(map(texts.of, _locations(op)))
+    numbers = _Numbers()
+    used = [numbers.of(location) for location in _locations(op)]
+    return "\n".join([*numbers.texts, *map(str, used)])
 
 
 def _locations(op: Operation) -> Iterator[Attribute]:
@@ -94,26 +96,30 @@ def _locations(op: Operation) -> Iterator[Attribute]:
                 yield from (argument.location for argument in block.args)
 
 
-class _Texts:
-    """Texts of locations; what many share is spelled out once, and named by its number from there on."""
+class _Numbers:
+    """Equal locations as equal numbers; ``texts`` says in order what each is, by the numbers of its parts."""
 
     def __init__(self) -> None:
-        self._known = dict[int, tuple[Attribute, str]]()
-        self._modules = dict[str, str]()
+        self.texts = dict[str, int]()
+        self._known = dict[int, tuple[Attribute, int]]()  # by id, as most are one object
+        self._modules = dict[str, int]()
 
-    def of(self, location: Attribute) -> str:
-        if (known := self._known.get(id(location))) is not None:
-            return known[1]
-        self._known[id(location)] = location, f"#{len(self._known)}"
+    def of(self, location: Attribute) -> int:
+        known = self._known.get(id(location))
+        if known is None:
+            known = location, self.texts.setdefault(self._text(location), len(self.texts))
+            self._known[id(location)] = known
+        return known[1]
+
+    def _text(self, location: Attribute) -> str:
         match location:
             case NameLoc(desc=StringAttr(data="module"), location=NameLoc() as module):
-                number = self._modules.setdefault(module.desc.data, str(len(self._modules)))
+                number = self._modules.setdefault(module.desc.data, len(self._modules))
                 return f"module {number} {self.of(module.location)}"
             case NameLoc():
                 return f"{location.desc.data!r} {self.of(location.location)}"
             case FusedLoc():
-                inner = map(self.of, location.locations.data)  # type: ignore[attr-defined]
-                return f"[{', '.join(inner)} {location.metadata}]"
+                return f"{[self.of(part) for part in location.locations.data]} {self.of(location.metadata)}"  # type: ignore[attr-defined]
             case CallSiteLoc():
                 return f"{self.of(location.callee)} at {self.of(location.caller)}"
             case FileLineColLoc():
@@ -139,7 +145,7 @@ def _trace_locations(trace: str | None) -> tuple[Attribute, ...]:
     if not trace:
         return ()
     indented = trace if trace.startswith("  File") else f"  {trace}\n"
-    frames = tuple(_frame(match) for match in _FRAME.finditer(indented))
+    frames = tuple(_frame(*match.groups()) for match in _FRAME.finditer(indented))
     text = "".join(_frame_text(f.desc.data.removeprefix("in "), f.location) for f in frames)  # type: ignore[arg-type]
     if text.strip() == trace:
         return frames
@@ -148,8 +154,8 @@ def _trace_locations(trace: str | None) -> tuple[Attribute, ...]:
     return (*frames, NameLoc(StringAttr("trace:" + trace), UNKNOWN_LOC))
 
 
-def _frame(match: re.Match[str]) -> NameLoc:
-    file, line, function, code = match.groups()
+@lru_cache(4096)
+def _frame(file: str, line: str, function: str, code: str) -> NameLoc:
     lines = "\n".join(text[4:] for text in code.splitlines())
     return NameLoc(
         StringAttr(f"in {function}: {lines}" if code else f"in {function}"),
@@ -165,10 +171,10 @@ def _frame_text(where: str, place: FileLineColLoc) -> str:
 
 @lru_cache(4096)
 def _module_locations(modules: ModuleStack) -> tuple[Attribute, ...]:
-    return tuple(
-        NameLoc(
-            StringAttr("module"),
-            NameLoc(StringAttr(key), NameLoc(StringAttr(path), NameLoc(StringAttr(cls), NoneAttr()))),
-        )
-        for key, path, cls in modules
-    )
+    return tuple(_module_location(*module) for module in modules)
+
+
+@lru_cache(4096)
+def _module_location(key: str, path: str, cls: str) -> NameLoc:
+    module = NameLoc(StringAttr(key), NameLoc(StringAttr(path), NameLoc(StringAttr(cls), _NOTHING)))
+    return NameLoc(StringAttr("module"), module)

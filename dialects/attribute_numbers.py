@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 
 class AttributeNumbers:
     """Equal attributes get equal numbers. Hashing an attribute walks it; most are interned, so most are known by identity."""
 
     def __init__(self) -> None:
-        self._by_id = dict[int, tuple[int, Attribute]]()  # holds the attribute, so that its id is not used again
+        self._by_id = dict[int, int]()  # from 1 on
         self._by_value = dict[Attribute, int]()
+        self._held = list[Attribute]()  # so that no id is used again
 
     def of(self, attribute: Attribute) -> int:
-        known = self._by_id.get(id(attribute))
-        if known is None:
-            number = self._by_value.setdefault(attribute, len(self._by_value))
-            known = self._by_id[id(attribute)] = (number, attribute)
-        return known[0]
+        return self._by_id.get(id(attribute)) or self._new(attribute)
+
+    def of_types(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
+        """Of the types of ``values``."""
+        known = self._by_id.get
+        return tuple([known(id(value._type)) or self._new(value._type) for value in values])
 
     def of_all(self, named: Mapping[str, Attribute]) -> Hashable:
-        if len(named) < 2:
-            return tuple([(name, self.of(attribute)) for name, attribute in named.items()])
-        return tuple(sorted([(name, self.of(attribute)) for name, attribute in named.items()]))
+        known = self._by_id.get
+        numbered = [(name, known(id(attribute)) or self._new(attribute)) for name, attribute in named.items()]
+        if len(numbered) > 1:
+            numbered.sort()
+        return tuple(numbered)
+
+    def _new(self, attribute: Attribute) -> int:
+        number = self._by_value.setdefault(attribute, len(self._by_value) + 1)
+        self._by_id[id(attribute)] = number
+        self._held.append(attribute)
+        return number

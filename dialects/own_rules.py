@@ -13,11 +13,12 @@ from functools import lru_cache
 from inspect import getclosurevars
 from typing import TypeAlias, TypeVar
 
-from xdsl.ir import Operation, Region
+from xdsl.ir import Attribute, Operation, Region
 from xdsl.irdl import OpDef
 from xdsl.traits import IsolatedFromAbove, NoTerminator, OpTrait, ReturnLike, SameOperandsAndResultType
 
 from fxc.dialects.attribute_numbers import AttributeNumbers
+from fxc.dialects.snapshots import Snapshots
 
 Rule: TypeAlias = Callable[[Operation], None]
 RuleT = TypeVar("RuleT", bound=Callable[..., None])
@@ -43,18 +44,22 @@ def is_local(rule: Rule) -> bool:
 
 
 class OwnRules:
-    """The looks of ops that obeyed their rules, as long as this is kept."""
+    """The looks of ops that obeyed their rules, and the ``functions`` that did, as long as this is kept."""
 
     def __init__(self) -> None:
+        self.functions = Snapshots()
         self._seen, self._numbers = set[Hashable](), AttributeNumbers()
 
-    def verify(self, op: Operation, *, is_isolated: bool = False) -> None:
+    def verify(self, op: Operation, *, is_isolated: bool = False, callee: Attribute | None = None) -> None:
         """Ask the rules of ``op``, without those of ops in it. Raises what they raise.
 
-        ``is_isolated``: it is known that no op in it reads a value from outside.
+        ``is_isolated``: it is known that no op in it reads a value from outside. ``callee``: ``op`` is a call of a function of
+        this type, which is all that its rules see beyond its looks.
         """
         full, beyond, isolation = _rules(type(op))
         looks = self._looks(op)
+        if callee is not None:
+            looks, beyond = (looks, self._numbers.of(callee)), ()
         if looks not in self._seen:
             full(op)
             self._seen.add(looks)
@@ -65,13 +70,13 @@ class OwnRules:
             isolation(op)
 
     def _looks(self, op: Operation) -> Hashable:
-        number = self._numbers.of
+        numbers = self._numbers
         return (
             type(op),
-            tuple([number(value._type) for value in op._operands]),
-            tuple([number(result._type) for result in op.results]),
-            self._numbers.of_all(op.properties) if op.properties else (),
-            self._numbers.of_all(op.attributes) if op.attributes else (),
+            numbers.of_types(op._operands) if op._operands else (),
+            numbers.of_types(op.results) if op.results else (),
+            numbers.of_all(op.properties) if op.properties else (),
+            numbers.of_all(op.attributes) if op.attributes else (),
             len(op._successors),
             tuple([self._region_looks(region) for region in op.regions]) if op.regions else (),
         )
@@ -80,7 +85,7 @@ class OwnRules:
         first = region.first_block
         if first is None:
             return 0
-        return len(region.blocks), tuple([self._numbers.of(argument._type) for argument in first.args])
+        return len(region.blocks), self._numbers.of_types(first.args)
 
 
 @lru_cache(maxsize=1 << 12)

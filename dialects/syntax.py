@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, IntegerType, LocationAttr, ModuleOp, StringAttr
@@ -25,6 +25,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind, StringLiteral
 from fxc.dialects.call_lines import CallLines
 from fxc.dialects.lexer import FxcLexer, closing
 from fxc.dialects.semi_affine import SemiAffineParser
+from fxc.dialects.values import string_text
 
 _type_text = dict[Attribute, str]()
 _text_of = dict[int, tuple[Attribute, str]]()  # by id: hashing a type walks all of it, and few objects stand for a type
@@ -49,7 +50,41 @@ def type_text(type: Attribute) -> str:
 
 
 class FxcPrinter(Printer):
-    """Prints each value under its own name, made unique in its scope; an isolated region starts a fresh scope."""
+    """Prints each value under its own name, made unique in its scope; an isolated region starts a fresh scope.
+
+    Attributes that come again, in others too, are spelled out once.
+    """
+
+    def __init__(self, stream: IO[str], **options: Any) -> None:
+        super().__init__(stream, **options)
+        self._known = dict[tuple[int, bool], tuple[Attribute, str]]()  # by id: to hash an attribute is to walk it
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        if self.stream is None or "\n" in text:
+            super().print_string(text, indent=indent)
+            return
+        self._current_column += len(text)
+        self.stream.write(text)
+
+    def print_string_literal(self, string: str) -> None:
+        self.print_string(string_text(string))
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        key = id(attribute), self.printing_location  # a location in another has no ``loc(...)`` around it
+        known = self._known.get(key)
+        if known is not None:
+            self.print_string(known[1])
+            return
+        outer, inner = self.stream, io.StringIO()
+        self.stream = inner
+        try:
+            super().print_attribute(attribute)
+        finally:
+            self.stream = outer
+        text = inner.getvalue()
+        print(text, end="", file=outer)
+        if "\n" not in text:  # else it depends on the indentation
+            self._known[key] = attribute, text
 
     def ssa_name(self, value: SSAValue) -> str:
         name = self._ssa_values.get(value)

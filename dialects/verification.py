@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, SymbolRefAttr, UnregisteredOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolTable
 from xdsl.utils.exceptions import VerifyException
@@ -28,7 +29,8 @@ from fxc.dialects.own_rules import OwnRules
 def verify(root: Operation, rules: OwnRules | None = None) -> None:
     """Verify ``root`` and everything in it. Raises ``OpVerifyException`` for the first op that breaks a rule.
 
-    ``rules`` are kept from one verification to the next by who verifies the same ops again.
+    ``rules`` are kept from one verification to the next by who verifies the same ops again: functions of a module that are as
+    they were are not walked again.
     """
     _Verifier(root, rules or OwnRules()).run()
 
@@ -43,6 +45,8 @@ class _Verifier:
 
     def run(self) -> None:
         self.visible.update(id(operand) for operand in self.root.operands)
+        if isinstance(self.root, ModuleOp):
+            self.rules.functions.start(self.root)
         self.op(self.root, in_order=False)
 
     def op(self, op: Operation, in_order: bool) -> None:
@@ -56,6 +60,13 @@ class _Verifier:
             self.regions(op, in_order or not isinstance(op, ModuleOp))
         self.own_rules(op, is_isolated=self.unseen == unseen)
 
+    def function(self, op: Operation) -> None:
+        """Verify an op of the module itself, which may be a function that is as it was."""
+        functions = self.rules.functions
+        if not functions.is_known(op):
+            self.op(op, in_order=False)
+            functions.add(op)
+
     def operands(self, op: Operation, in_order: bool) -> None:
         for index, operand in enumerate(op._operands):
             if id(operand) in self.visible:
@@ -68,7 +79,7 @@ class _Verifier:
 
     def own_rules(self, op: Operation, is_isolated: bool) -> None:
         try:
-            self.rules.verify(op, is_isolated=is_isolated)
+            self.rules.verify(op, is_isolated=is_isolated, callee=self.callee_type(op) if type(op) is CallOp else None)
         except OpVerifyException:
             raise
         except VerifyException as error:
@@ -120,14 +131,20 @@ class _Verifier:
         defined = [id(arg) for arg in block.args]
         visible = self.visible
         visible.update(defined)
+        is_top = isinstance(self.root, ModuleOp) and block.parent_op() is self.root
+        has_streams = False
         for op in block.ops:
             if op.parent is not block:
                 raise OpVerifyException(f"{op.name}: the op does not know the block that it is in", op)
-            self.op(op, ordered)
+            if is_top:
+                self.function(op)
+            else:
+                self.op(op, ordered)
             for result in op.results:
                 visible.add(id(result))
                 defined.append(id(result))
-        if any(STREAM in op.attributes for op in block.ops):
+            has_streams = has_streams or STREAM in op.attributes
+        if has_streams:
             _check_streams(block)
         return defined
 
@@ -143,9 +160,7 @@ class _Verifier:
                     raise OpVerifyException(f"{op.name}: {name} names {_symbol_text(symbol)}, which does not exist", op)
 
     def resolves(self, op: Operation, symbol: SymbolRefAttr) -> bool:
-        table_op = op.parent_op()
-        while table_op is not None and not table_op.has_trait(SymbolTable):
-            table_op = table_op.parent_op()
+        table_op = _table_around(op)
         if table_op is None:
             return True  # a detached op: nothing to look in
         found = self.table(table_op).get(symbol.root_reference.data)
@@ -155,6 +170,14 @@ class _Verifier:
             found = self.table(found).get(name.data)
         return found is not None
 
+    def callee_type(self, op: CallOp) -> Attribute | None:
+        """The type of the function that ``op`` calls, where it is one of the symbol table around."""
+        table_op, callee = _table_around(op), op.properties.get("callee")
+        if table_op is None or not isinstance(callee, SymbolRefAttr) or callee.nested_references.data:
+            return None
+        function = self.table(table_op).get(callee.root_reference.data)
+        return function.properties.get("function_type") if isinstance(function, FuncOp) else None
+
     def table(self, op: Operation) -> dict[str, Operation]:
         """Symbol name -> op, for the ops directly in ``op``; made once a walk."""
         if op not in self.tables:
@@ -162,6 +185,13 @@ class _Verifier:
             named = ((inner.get_attr_or_prop("sym_name"), inner) for inner in ops)
             self.tables[op] = {name.data: inner for name, inner in named if isinstance(name, StringAttr)}
         return self.tables[op]
+
+
+def _table_around(op: Operation) -> Operation | None:
+    around = op.parent_op()
+    while around is not None and not around.has_trait(SymbolTable):
+        around = around.parent_op()
+    return around
 
 
 def _check_streams(block: Block) -> None:

@@ -69,6 +69,7 @@ class Memory:
         unknown = list[Operation]()
         for block in _blocks(scope):
             self._parent.update(dict.fromkeys(block.args, _OUTSIDE))
+        for block in _blocks(scope):
             self._walk(block, unknown, top=True)
         self._settle(unknown)
 
@@ -140,8 +141,8 @@ class Memory:
             if op.regions and not is_isolated(op):
                 written |= self._walk_regions(op, unknown)
                 continue
-            self._tie(op)
             if op.next_op is None and op.has_trait(IsTerminator):
+                self._tie(op)
                 if top:
                     self._returned.update(op.operands)
                 continue
@@ -150,7 +151,9 @@ class Memory:
                 self._writes[op] = set()
                 unknown.append(op)
                 written.add(_OUTSIDE)
-            elif written_here:
+                continue
+            self._tie(op)
+            if written_here:
                 self._writes[op] = set(written_here)
                 written |= self._writes[op]
         return written
@@ -188,7 +191,7 @@ class Memory:
 
     def _outside(self, values: list[SSAValue]) -> None:
         for value in values:
-            if self._parent.get(value) != _OUTSIDE and is_mutable(value.type):
+            if self._parent.get(value) is not _OUTSIDE and is_mutable(value.type):
                 self._union(value, _OUTSIDE)
 
     def _settle(self, unknown: list[Operation]) -> None:

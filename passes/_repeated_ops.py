@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
@@ -43,11 +42,12 @@ class Sequence:
         self.block, updated = function.body.block, updated_arguments(function)
         self.ops = [op for op in self.block.ops if not (op.results and is_host_constant(op.results[0]))]
         self.place = {op: i for i, op in enumerate(self.ops)}
-        self.structures, numbers = Structures(), dict[Hashable, int]()
+        self.structures, kinds = Structures(), dict[Hashable, _Kind]()
         self.reads = [self.structures.reads(op) for op in self.ops]
-        movable = [_may_move(op) and updated.isdisjoint(read) for op, read in zip(self.ops, self.reads, strict=True)]
-        keys = [self.structures.key(op) if movable[i] else i for i, op in enumerate(self.ops)]
-        self.tokens = [numbers.setdefault(key, len(numbers)) for key in keys]
+        found = [_kind(op, self.structures.key(op), kinds) for op in self.ops]
+        movable = [kind.may_move and updated.isdisjoint(read) for kind, read in zip(found, self.reads, strict=True)]
+        self.tokens = [kind.number if movable[i] else -1 - i for i, kind in enumerate(found)]
+        self.stands_alone = [kind.stands_alone for kind in found]
         self.sources = [[self._place(value) for value in values] for values in self.reads]
         self.last_readers = [[self._last_reader(value) for value in op.results] for op in self.ops]
 
@@ -65,29 +65,26 @@ class Sequence:
             op = around
         return op
 
-    @cached_property
-    def _stands_alone(self) -> list[bool]:
-        return [_stands_alone(op) for op in self.ops]
-
     def most_repeated(self, shortest: int, least: int) -> Runs | None:
         """The ``least`` runs or more, of ``shortest`` ops and more, that save most, which then leave the sequence; None where
         there are none."""
         best, best_worth = None, 0.0
-        found = [repeat for repeat in repeats(self.tokens, shortest) if self._calls_library(repeat)]
-        for repeat in sorted(found, key=self._worth, reverse=True):
+        for repeat in sorted(repeats(self.tokens, shortest), key=self._worth, reverse=True):
             if self._worth(repeat) <= best_worth:
                 break
+            if not self._calls_library(repeat):
+                continue
             if (equal := self._equal_runs(repeat, least)) is not None and self._worth(equal) > best_worth:
                 best, best_worth = equal, self._worth(equal)
         return None if best is None else self._taken(best)
 
     def _worth(self, repeat: Repeat) -> float:
-        return repeat.saved * (1 if self._stands_alone[repeat.starts[0]] else UNEVEN)
+        return repeat.saved * (1 if self.stands_alone[repeat.starts[0]] else UNEVEN)
 
     def _calls_library(self, repeat: Repeat) -> bool:
         """Whether a run has an op that fusion leaves alone: others are kernels, and small ones of several runs are one."""
         start = repeat.starts[0]
-        return any(self._stands_alone[start : start + repeat.length])
+        return any(self.stands_alone[start : start + repeat.length])
 
     def _equal_runs(self, repeat: Repeat, least: int) -> Repeat | None:
         """Those of the runs whose ops read each other, and are read by others, in the way that is most common."""
@@ -124,6 +121,21 @@ class Sequence:
         """What others read that the ops make, in order."""
         pairs = [pair for i in span for pair in zip(self.ops[i].results, self.last_readers[i], strict=True)]
         return [value for value, reader in pairs if reader >= span.stop]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Of all ops that compute the same: a number, whether they may move, and whether fusion leaves them alone."""
+
+    number: int
+    may_move: bool
+    stands_alone: bool
+
+
+def _kind(op: Operation, key: Hashable, known: dict[Hashable, _Kind]) -> _Kind:
+    if key not in known:
+        known[key] = _Kind(len(known), _may_move(op), _stands_alone(op))
+    return known[key]
 
 
 def _may_move(op: Operation) -> bool:

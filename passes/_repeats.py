@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ def repeats(tokens: Sequence[int], shortest: int) -> list[Repeat]:
 
     Of each class of runs that start at the same places it has the longest, and the longest that do not overlap.
     """
-    if len(tokens) < 2 * shortest:
+    if sum(count for count in Counter(tokens).values() if count > 1) < 2 * shortest:
         return []
     found = dict[tuple[int, tuple[int, ...]], Repeat]()
     order = _suffix_array(np.asarray(tokens))

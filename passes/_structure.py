@@ -33,14 +33,14 @@ class Structures:
     def _key(self, op: Operation, local: dict[SSAValue, int]) -> Hashable:
         """``local``: the values that regions around have made, numbered."""
         operands = tuple([self._operand(value, local) for value in op.operands])
-        types = tuple([self._numbers.of(result.type) for result in op.results])
+        types = self._numbers.of_types(op.results)
         given = self._numbers.of_all(op.properties), self._numbers.of_all(op.attributes)
         blocks = list[Hashable]()
         for region in op.regions:
             for block in region.blocks:
                 for argument in block.args:
                     local[argument] = len(local)
-                blocks.append(tuple([self._numbers.of(argument.type) for argument in block.args]))
+                blocks.append(self._numbers.of_types(block.args))
                 for inner in block.ops:
                     blocks.append(self._key(inner, local))
                     for result in inner.results:

@@ -67,7 +67,7 @@ def stages() -> list[ModuleOp]:
 class Unremembered(OwnRules):
     """Asks all rules of every op, as xDSL does."""
 
-    def verify(self, op: Operation, *, is_isolated: bool = False) -> None:
+    def verify(self, op: Operation, *, is_isolated: bool = False, callee: Attribute | None = None) -> None:
         op.verify(verify_nested_ops=False) if type(op).verify is not Operation.verify else op.verify_()
 
 
@@ -197,7 +197,7 @@ class Breaks(ModulePass):
         self.change(op)
 
 
-def first(module: ModuleOp, name: str) -> Operation:
+def first(module: Operation, name: str) -> Operation:
     return next(op for op in module.walk() if op.name == name)
 
 
@@ -259,6 +259,27 @@ def test_definitions_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.clear()
         verify(module, rules)
         assert not asked
+
+
+def test_only_functions_that_changed_are_walked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, ask = list[Operation](), OwnRules.verify
+    monkeypatch.setattr(OwnRules, "verify", lambda self, op, **known: (asked.append(op), ask(self, op, **known)))
+    module, rules = parse(SOURCE), OwnRules()
+    main, callee = [op for op in module.walk() if isinstance(op, FuncOp)]
+    asked.clear()
+    verify(module, rules)
+    assert len(asked) == sum(1 for _ in module.walk())
+    asked.clear()
+    verify(module, rules)
+    assert asked == [module]
+    asked.clear()
+    first(callee, "torch.aten.relu.default").attributes["mark"] = i1
+    verify(module, rules)
+    assert asked == [*callee.body.block.ops, callee, module]
+    asked.clear()
+    callee.attributes["mark"] = i1  # which others may look at
+    verify(module, rules)
+    assert asked == [*main.body.block.ops, main, *callee.body.block.ops, callee, module]
 
 
 # rules that say that they are local

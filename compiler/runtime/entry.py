@@ -6,14 +6,15 @@ compiled for, and weights that are still as they were. All else goes another way
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
 import torch
 
 from fxc.runtime import autocast
-from fxc.runtime.host_program import PLAIN, HostProgram
+from fxc.runtime.host_program import PLAIN, HostProgram, Weight
 from fxc.runtime.known_tensors import KnownTensors
 from fxc.runtime.native_kernel import TensorSpec
 from fxc.runtime.signature import Signature, TensorInput
@@ -55,9 +56,8 @@ class _Writer:
     def __init__(self, program: HostProgram, signature: Signature) -> None:
         self.program, self.signature = program, signature
         self.specs = [_spec(described) for described in signature.inputs]
-        self.weights = {f"w{i}": weight for i, weight in enumerate(program.weights)}
-        self.values: dict[str, Any] = {"plain": PLAIN, "strided": torch.strided}
-        self.values |= {name: weight.tensor for name, weight in self.weights.items()}
+        self.weights = tuple(weight.tensor for weight in program.weights)
+        self.values: dict[str, Any] = {"plain": PLAIN, "strided": torch.strided, "weights": self.weights}
         self._numbers = count()
 
     def names(self) -> dict[str, Any]:
@@ -89,10 +89,9 @@ class _Writer:
     def fitting(self, inputs: Sequence[str]) -> str:
         """An expression that is true of what ``main`` may be given; of tensors like those of calls before, it is quick."""
         tests = " and ".join(self.tests(inputs))
-        tensors = [*inputs, *self.weights]
-        if not tensors or not self.is_simple:
+        if not self.is_simple or not (inputs or self.weights):
             return tests
-        self.values["known"], listed = KnownTensors(), ", ".join(tensors)
+        self.values["known"], listed = KnownTensors(), ", ".join([*inputs, "*weights"])
         return f"known.check({listed}) or ({tests} and known.learn({listed}))"
 
     @property
@@ -110,9 +109,17 @@ class _Writer:
                 found += self.as_specified(name, spec)
             elif isinstance(described, TensorInput):
                 found += [f"type({name}) in plain", f"not {name}.is_neg()", f"not {name}.is_conj()"]
-        for name, weight in self.weights.items():
-            found += self.as_specified(name, weight.spec)
-        return found
+        return [*found, *self.tests_of_weights()]
+
+    def tests_of_weights(self) -> Iterator[str]:
+        """An expression for all weights that are to be alike: text for each takes long to compile, and longer to run."""
+        groups = defaultdict[Any, list[Weight]](list)
+        for weight in self.program.weights:
+            spec = weight.spec
+            groups[spec.dtype, spec.known_sizes(), spec.known_strides(), spec.device].append(weight)
+        for i, group in enumerate(groups.values()):
+            self.values[f"weights{i}"] = tuple(weight.tensor for weight in group)
+            yield f"all([{' and '.join(self.as_specified('w', group[0].spec))} for w in weights{i}])"
 
     def as_specified(self, name: str, spec: TensorSpec) -> list[str]:
         i = next(self._numbers)

@@ -123,7 +123,7 @@ class _Search:
             tuple([id(operand) for operand in op._operands]),  # alive as long as the op that is remembered
             numbers.of_all(op.properties) if op.properties else (),
             numbers.of_all(op.attributes) if op.attributes else (),
-            tuple([numbers.of(result.type) for result in op.results]),
+            numbers.of_types(op.results),
         )
         if not self.has_writes or not reads_memory(op):
             return key

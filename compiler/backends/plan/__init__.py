@@ -7,7 +7,8 @@ memory.py    which values are tensors and which addresses, and of which the type
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import CallOp, FuncOp
@@ -89,29 +90,29 @@ def _calls_library(main: FuncOp) -> bool:
 
 def _facts(program: Program) -> HostFacts:
     functions, main = functions_of(program.module), program.main
-    ops = list(_executed(main, functions))
+    ops = _executed(main, functions)
     return HostFacts(
         launches=_count(ops, LaunchOp),
         library_calls=_count(ops, TorchOp),
         subgraph_calls=_count(ops, HigherOrderOp, CallOp),
-        allocations=sum(isinstance(op, AllocOp) and op.arena is None for op in ops),
-        arena_bytes=sum(op.bytes.value.data for op in dict.fromkeys(ops) if isinstance(op, ArenaOp)),
+        allocations=sum(times for op, times in ops.items() if isinstance(op, AllocOp) and op.arena is None),
+        arena_bytes=sum(op.bytes.value.data for op in ops if isinstance(op, ArenaOp)),
         **_memory(main),
     )
 
 
-def _executed(function: FuncOp, functions: Mapping[str, FuncOp]) -> Iterator[Operation]:
-    """The ops of a call of ``function``, those of what it calls as often as that happens; branches count as all taken."""
-    for op in function.walk():
-        if isinstance(op, CallOp) and is_once(op):
-            continue
-        yield op
-        if isinstance(op, CallOp) and (callee := functions.get(op.callee.string_value())) is not None:
-            yield from _executed(callee, functions)
+def _executed(function: FuncOp, functions: Mapping[str, FuncOp]) -> Counter[Operation]:
+    """The ops of a call of ``function``, those of what it calls too, and how often each runs; branches count as all taken."""
+    ops = Counter(op for op in function.walk() if not (isinstance(op, CallOp) and is_once(op)))
+    calls = Counter(op.callee.string_value() for op in ops if isinstance(op, CallOp))
+    for name, times in calls.items():
+        if (callee := functions.get(name)) is not None:
+            ops.update({op: times * inner for op, inner in _executed(callee, functions).items()})
+    return ops
 
 
-def _count(ops: list[Operation], *classes: type[Operation]) -> int:
-    return sum(isinstance(op, classes) for op in ops)
+def _count(ops: Counter[Operation], *classes: type[Operation]) -> int:
+    return sum(times for op, times in ops.items() if isinstance(op, classes))
 
 
 def _memory(main: FuncOp) -> dict[str, int]:
