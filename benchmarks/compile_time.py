@@ -114,10 +114,10 @@ def synthetic(size: int, runs: int) -> dict[str, float]:
 def kernel_stages(module: Any) -> dict[str, float]:
     """Stage -> milliseconds, from operators to the source of Triton kernels; one run, as each changes the module."""
     from fxc.backends.triton.printer import print_kernels
+    from fxc.collector import collections_paused
     from fxc.context import new_context
     from fxc.dialects.target import preset, set_target
     from fxc.pipeline import parse_pipeline
-    from fxc.runner import collections_paused
 
     stages: dict[str, float] = {}
     set_target(module, preset("cuda:sm_80"))

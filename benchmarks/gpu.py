@@ -1,9 +1,10 @@
 """Kernels and models of the zoo on a GPU, against eager and Inductor: times, ratios, and the bandwidth that was reached.
 
-    python benchmarks/gpu.py --only softmax --out docs/benchmarks-gpu.md
+    python benchmarks/gpu.py --only softmax --page docs/performance.md
 
 What is compared runs by turns, with cold caches, timed by events of the device; medians. The bandwidth is of the bytes that
-must be read and written, as a share of what a copy of a large tensor reaches. Without a GPU nothing is measured or written.
+must be read and written, as a share of what a copy of a large tensor reaches. A way that fails, or whose results are not
+eager's, is said to have failed, and the others go on. Without a GPU nothing is measured or written.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,16 @@ import fxc
 from fxc.backends.triton.measure import Clock, EventClock, by_turns
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from _cpu_tables import table, with_section
+from _interleaved import geometric_mean
 
 COPY = 256 << 20
 """Bytes of the tensor whose copy says what the memory gives."""
-TOLERANCE = {"rtol": 1.6e-2, "atol": 1e-2}
+LARGE = 64 << 20
+"""Bytes from which on a kernel takes as long as its memory."""
+TOLERANCE = 0.05
+"""Of the largest number of a result: eager rounds bfloat16 after each operator, through whole models."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +76,21 @@ WAYS: Mapping[str, Callable[[Callable[..., Any], tuple[Any, ...]], Callable[...,
 
 @dataclass(frozen=True)
 class Row:
-    """Milliseconds of each way; ``bytes`` that must go through memory, or 0 where that is not known."""
+    """Milliseconds of each way, and why one ``failed``; ``bytes`` that must go through memory, or 0 where that is not known."""
 
     name: str
     times: Mapping[str, float]
     bytes: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, way: str, base: str) -> float | None:
+        """The time of ``way``, as a part of that of ``base``; None where one failed."""
+        return self.times[way] / self.times[base] if way in self.times and base in self.times else None
+
+    def bandwidth(self) -> float:
+        """Bytes a second, by the faster of fxc's ways; 0 where they are not known."""
+        times = [time for way, time in self.times.items() if way.startswith("fxc")]
+        return self.bytes / min(times) * 1e3 if times else 0.0
 
 
 def measure(
@@ -85,14 +102,29 @@ def measure(
     *,
     counts_bytes: bool = True,
 ) -> Row:
-    """Times of ``function`` in all ``ways``, by turns, after their results were compared with the first's."""
-    calls = {way: make(function, inputs) for way, make in ways.items()}
-    expected = function(*inputs)
-    for call in calls.values():
-        torch.testing.assert_close(call(*inputs), expected, equal_nan=True, **TOLERANCE)
-    times = by_turns([partial(call, *inputs) for call in calls.values()], clock)
+    """Times of ``function`` in all ``ways`` that give what it gives, by turns."""
+    expected, calls, failed = function(*inputs), dict[str, Callable[[], Any]](), dict[str, str]()
+    for way, make in ways.items():
+        try:
+            call = partial(make(function, inputs), *inputs)
+            check(call(), expected)
+        except Exception as error:  # what is wrong with one way is said, and the others are measured
+            failed[way] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        else:
+            calls[way] = call
+    times = by_turns(list(calls.values()), clock)
     moved = sum(tensor.numel() * tensor.element_size() for tensor in (*tree_leaves(inputs), *tree_leaves(expected)))
-    return Row(name, dict(zip(calls, times, strict=True)), moved if counts_bytes else 0)
+    return Row(name, dict(zip(calls, times, strict=True)), moved if counts_bytes else 0, failed)
+
+
+def check(actual: Any, expected: Any) -> None:
+    """AssertionError where ``actual`` is not close to ``expected``."""
+    for ours, eager in zip(tree_leaves(actual), tree_leaves(expected), strict=True):
+        if isinstance(eager, Tensor) and eager.is_floating_point():
+            largest = eager[eager.isfinite()].abs().max().item() if eager.isfinite().any() else 0.0
+            torch.testing.assert_close(ours, eager, rtol=0, atol=TOLERANCE * largest, equal_nan=True)
+        else:
+            torch.testing.assert_close(ours, eager)
 
 
 def copy_bandwidth(clock: Clock, device: str = "cuda") -> float:
@@ -103,20 +135,27 @@ def copy_bandwidth(clock: Clock, device: str = "cuda") -> float:
     return 2 * COPY / milliseconds * 1e3
 
 
-def table(rows: Sequence[Row], bandwidth: float, machine: str) -> str:
+def section(rows: Sequence[Row], bandwidth: float, machine: str, ways: Sequence[str] = tuple(WAYS)) -> str:
     """Markdown. Ratios are to eager's time, below 1 is faster."""
-    ways = list(rows[0].times) if rows else []
+    lines = [f"{machine}. A copy moves {bandwidth / 1e9:,.0f} GB/s.", ""]
     heading = ["", "eager ms", *(f"{way} / eager" for way in ways[1:]), "fxc GB/s", "of a copy"]
-    lines = [f"# On {machine}", "", f"A copy moves {bandwidth / 1e9:,.0f} GB/s.", ""]
-    lines += [f"| {' | '.join(heading)} |", f"|{'---|' * len(heading)}"]
-    for row in rows:
-        eager = row.times["eager"]
-        ratios = [f"{row.times[way] / eager:.2f}" for way in ways[1:]]
-        best = min(time for way, time in row.times.items() if way.startswith("fxc"))
-        reached = row.bytes / best * 1e3
-        share = [f"{reached / 1e9:,.0f}", f"{reached / bandwidth:.0%}"] if row.bytes else ["", ""]
-        lines.append(f"| {' | '.join([row.name, f'{eager:.4g}', *ratios, *share])} |")
+    lines += [table(heading, [_cells(row, bandwidth, ways) for row in rows]), ""]
+    for other in ways[1:]:
+        ratios = [ratio for row in rows if (ratio := row.of("fxc", other)) is not None]
+        if ratios and other != "fxc":
+            lines.append(f"- fxc / {other}, geometric mean of {len(ratios)}: {geometric_mean(ratios):.2f}")
+    if large := [row.bandwidth() / bandwidth for row in rows if row.bytes >= LARGE]:
+        lines.append(f"- the least that a kernel of {LARGE >> 20} MiB and more reaches of a copy: {min(large):.0%}")
+    lines += [f"- {row.name}, {way} failed: {why}" for row in rows for way, why in row.failed.items()]
     return "\n".join(lines) + "\n"
+
+
+def _cells(row: Row, bandwidth: float, ways: Sequence[str]) -> list[str]:
+    ratios = [row.of(way, "eager") for way in ways[1:]]
+    shown = ["failed" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+    reached = row.bandwidth()
+    share = [f"{reached / 1e9:,.0f}", f"{reached / bandwidth:.0%}"] if reached else ["", ""]
+    return [row.name, f"{row.times['eager']:.4g}" if "eager" in row.times else "failed", *shown, *share]
 
 
 def machine() -> str:
@@ -144,7 +183,7 @@ def _models() -> Iterator[tuple[str, torch.nn.Module, tuple[Any, ...]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="kernels and models whose name contains this")
-    parser.add_argument("--out", type=Path, help="a file for the table")
+    parser.add_argument("--page", type=Path, help="a page with the markers <!-- gpu --> and <!-- end of gpu -->, for the table")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         print("there is no GPU here: nothing is measured")
@@ -152,18 +191,25 @@ def main() -> None:
     clock, rows = EventClock(), list[Row]()
     with torch.no_grad():
         bandwidth = copy_bandwidth(clock)
-        for name, kernel in KERNELS.items():
-            if options.only in name:
-                rows.append(measure(name, kernel.function, kernel.inputs(), clock))
-                torch._dynamo.reset()
-        for name, model, inputs in _models():
-            if options.only in name:
-                rows.append(measure(name, model, inputs, clock, counts_bytes=False))
-                torch._dynamo.reset()
-    text = table(rows, bandwidth, machine())
+        for name, function, inputs, counts_bytes in _work(options.only):
+            rows.append(measure(name, function, inputs, clock, counts_bytes=counts_bytes))
+            print(" | ".join(_cells(rows[-1], bandwidth, tuple(WAYS))), file=sys.stderr, flush=True)
+            torch._dynamo.reset()
+    text = section(rows, bandwidth, machine())
     print(text)
-    if options.out is not None:
-        options.out.write_text(text, encoding="utf-8")
+    if options.page is not None:
+        page = options.page.read_text(encoding="utf-8")
+        options.page.write_text(with_section(page, "gpu", text), encoding="utf-8")
+
+
+def _work(only: str) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...], bool]]:
+    """Name, function, inputs, and whether their bytes say what goes through memory."""
+    for name, kernel in KERNELS.items():
+        if only in name:
+            yield name, kernel.function, kernel.inputs(), True
+    for name, model, inputs in _models():
+        if only in name:
+            yield name, model, inputs, False
 
 
 if __name__ == "__main__":

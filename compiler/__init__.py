@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from fxc.collector import collections_paused
+
 if TYPE_CHECKING:
     from fxc import errors
     from fxc.api import capture, compile, import_fx, run_passes, to_fx
@@ -50,11 +52,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return importlib.import_module("fxc.errors")
-    if name not in _HOMES:
+    home = "fxc.errors" if name == "errors" else _HOMES.get(name)
+    if home is None:
         raise AttributeError(f"module 'fxc' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    with collections_paused():
+        module = importlib.import_module(home)
+    return module if name == "errors" else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,7 @@ def new_context(live: dict[str, Any] | None = None) -> FxcContext:
 
     def load_semantics() -> Semantics:
         from fxc.backends.program_times import program_times
-        from fxc.semantics import TorchSemantics
+        from fxc.semantics.torch_semantics import TorchSemantics
 
         return TorchSemantics(live, program_times)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fxc import plan_file
 from fxc.backends.fx import to_fx
 from fxc.backends.plan import host_program, is_plan, kernel_code
+from fxc.collector import collections_paused
 from fxc.dialects.syntax import clone_module
 from fxc.program import Program
 from fxc.runtime.entry import entry
@@ -96,6 +97,7 @@ class ExecutionPlan(Plan):
         Raises PlanFileError for a file that is damaged, incomplete, no plan, or of another fxc or PyTorch.
         """
         start = perf_counter()
-        contents = plan_file.read(Path(path), trust_kernels=trust_kernels)
-        times = {"read": (perf_counter() - start) * 1e3}
-        return cls.of(contents.program, contents.signature, contents.training, times, contents.kernels)
+        with collections_paused():
+            contents = plan_file.read(Path(path), trust_kernels=trust_kernels)
+            times = {"read": (perf_counter() - start) * 1e3}
+            return cls.of(contents.program, contents.signature, contents.training, times, contents.kernels)

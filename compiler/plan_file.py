@@ -18,7 +18,8 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -106,9 +107,10 @@ def read(path: Path, *, trust_kernels: bool = False) -> Contents:
             files = _field(manifest, "files", dict)
             if _PROGRAM not in files or not set(files) <= {_PROGRAM, _WEIGHTS, _KERNELS}:
                 raise PlanFileError(f"{path} names other files than a plan has", hint=_AGAIN)
-            for name in files.keys() - {_KERNELS}:
-                _check_file(path, folder / name, files[name])
-            contents = _contents(path, folder, manifest, has_weights=_WEIGHTS in files)
+            _check_file(path, folder / _PROGRAM, files[_PROGRAM])
+            with ThreadPoolExecutor(1) as pool:  # a checksum of many weights takes as long as to read the program
+                weights = [pool.submit(_check_file, path, folder / name, files[name]) for name in files if name == _WEIGHTS]
+                contents = _contents(path, folder, manifest, weights)
             return replace(contents, kernels=_kernels(path, folder, manifest)) if trust_kernels else contents
     except OSError as error:
         raise PlanFileError(f"cannot read {path}: {error.strerror or error}") from error
@@ -267,7 +269,8 @@ def _check_file(path: Path, file: Path, facts: Any) -> None:
         raise PlanFileError(f"{path} is damaged: {file.name} is not the file that was saved", hint=_AGAIN)
 
 
-def _contents(path: Path, folder: Path, manifest: Mapping[str, Any], *, has_weights: bool) -> Contents:
+def _contents(path: Path, folder: Path, manifest: Mapping[str, Any], weights: Sequence[Future[None]]) -> Contents:
+    """``weights``: the check of their file, if there is one."""
     context = new_context()
     try:
         module = read_module(context, (folder / _PROGRAM).read_text(encoding="utf-8"), str(path / _PROGRAM))
@@ -275,8 +278,10 @@ def _contents(path: Path, folder: Path, manifest: Mapping[str, Any], *, has_weig
         raise PlanFileError(f"{path} is damaged: {_PROGRAM} is not text", hint=_AGAIN) from error
     names = state_names(module)
     facts = _field(manifest, "state", dict)
-    if set(names) != set(facts) or bool(names) != has_weights:
+    if set(names) != set(facts) or bool(names) != bool(weights):
         raise PlanFileError(f"{path} names other tensors in its manifest than in its program", hint=_AGAIN)
+    for check in weights:
+        check.result()
     stored = load_state(folder / _WEIGHTS, names) if names else {}
     made, state = dict[int, Any](), dict[str, Any]()
     for name in names:  # one tensor under several names stays one

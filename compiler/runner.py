@@ -6,9 +6,7 @@ that names the pass, the op, its place, and the file that replays the failure. N
 
 from __future__ import annotations
 
-import gc
 import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, Verify
 from xdsl.utils.exceptions import ParseError as XdslParseError
 
 from fxc import reproducer
+from fxc.collector import collections_paused
 from fxc.dialects.diagnostics import one_line, place_of
 from fxc.dialects.own_rules import OwnRules
 from fxc.dialects.syntax import parse_module, print_module
@@ -53,28 +52,6 @@ def run_pipeline(context: Context, module: ModuleOp, pipeline: Sequence[Step], o
     """Run ``pipeline`` on ``module``, in place. Raises ``FxcError``; the module is then as the failing pass left it."""
     with collections_paused():
         _Run(context, module, tuple(pipeline), options or RunOptions()).run()
-
-
-_pause_lock, _pauses = threading.Lock(), list[bool]()
-"""Of each pause that is open, whether the collector was on when the first of them began."""
-
-
-@contextmanager
-def collections_paused() -> Iterator[None]:
-    """Let Python's collector of cycles wait: passes make many objects and few cycles that die, and each search walks the IR.
-
-    When the last of all open pauses, of any thread, ends, the collector is as it was before the first.
-    """
-    with _pause_lock:
-        _pauses.append(_pauses[-1] if _pauses else gc.isenabled())
-        gc.disable()
-    try:
-        yield
-    finally:
-        with _pause_lock:
-            was_enabled = _pauses.pop()
-            if was_enabled and not _pauses:
-                gc.enable()
 
 
 def verify_module(module: ModuleOp, place_of: PlaceOf = place_of, rules: OwnRules | None = None) -> None:

@@ -15,14 +15,14 @@ from torch import Tensor, nn
 
 import fxc
 from fxc.errors import CaptureError
-from fxc.frontends.capture import PLAIN
 from fxc.frontends.fx import import_traced
 from fxc.location import places
 from fxc.program import Program
 from fxc.semantics import fake_mode
+from fxc.semantics.static_world import IS_PLAIN
 from tests.models.captures import cases, kept, model_of
 
-pytestmark = pytest.mark.skipif(not torch.__version__.startswith(PLAIN), reason="torch.export of this PyTorch is asked")
+pytestmark = pytest.mark.skipif(not IS_PLAIN, reason="torch.export of this PyTorch is asked")
 traced = pytest.importorskip("fxc.frontends.plain_trace", exc_type=ImportError).traced
 
 X = torch.randn(4, 6)

@@ -19,6 +19,7 @@ from xdsl.utils.arg_spec import parse_spec
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from fxc import reproducer
+from fxc.collector import collections_paused
 from fxc.context import new_context
 from fxc.dialects.diagnostics import OpPassFailedException
 from fxc.dialects.syntax import parse_module, print_module
@@ -26,7 +27,7 @@ from fxc.errors import FxcError, NumericsError, PassError, PipelineError, Verify
 from fxc.instrumentation import PassRun
 from fxc.passes._statistics import count, recording
 from fxc.pipeline import Anchored, Stage
-from fxc.runner import RunOptions, collections_paused, run_pipeline
+from fxc.runner import RunOptions, run_pipeline
 from fxc.statistics import Statistics
 from fxc.timing import Timer
 

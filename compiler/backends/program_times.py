@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import inf
 from time import perf_counter
 from typing import Any
@@ -12,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.syntax import print_module
@@ -23,10 +26,12 @@ from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folde
 from fxc.runtime.precision import float32_precisions
 from fxc.semantics.seeded import Seeded
 
-SECONDS, MOST_TURNS = 0.03, 20
+SECONDS, MOST_TURNS = 0.012, 20
 """What a trial on the CPU may take for each program, beside two times each, and how often it is run at most."""
 FIRST_TURNS, BEHIND = 3, 1.5
 """After so many turns what takes so many times the least is out; what is left alone has won."""
+BLOCK = 1 << 16
+"""Elements of an argument that are made up: to draw all of a large weight takes longer than the trial."""
 
 
 def program_times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
@@ -46,7 +51,7 @@ def program_times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
 def _on_gpu(modules: Sequence[ModuleOp]) -> list[float]:
     from fxc.backends.triton.measure import EventClock, by_turns
 
-    runs = [_run_or_none(module) for module in modules]
+    runs = _runs(modules)
     found = iter(by_turns([run for run in runs if run is not None], EventClock()))
     return [inf if run is None else next(found) for run in runs]
 
@@ -58,16 +63,28 @@ def _kept(modules: Sequence[ModuleOp]) -> list[float]:
     cache, key = ObjectCache(default_cache_folder() / "times"), cache_key(*machine, *map(print_module, modules))
     if (known := cache.get(key)) is not None:
         return json.loads(known)
-    found = _least([_run_or_none(module) for module in modules])
+    found = _least(_runs(modules))
     cache.put(key, json.dumps(found).encode())
     return found
 
 
-def _least(runs: Sequence[Callable[[], Any] | None]) -> list[float]:
+@dataclass(frozen=True)
+class _Run:
+    """What runs a program. ``first``: milliseconds of its first time."""
+
+    call: Callable[[], Any]
+    first: float
+
+    def __call__(self) -> Any:
+        with torch.no_grad():
+            return self.call()
+
+
+def _least(runs: Sequence[_Run | None]) -> list[float]:
     """The least that each takes in milliseconds, by turns, for as long as it is not clear which takes the least."""
-    best, racing = [inf] * len(runs), [i for i, run in enumerate(runs) if run is not None]
-    spent, turns = 0.0, 0
-    while turns < 2 or (spent < SECONDS * len(runs) and turns < MOST_TURNS and len(racing) > 1):
+    racing = [i for i, run in enumerate(runs) if run is not None]
+    best, spent, turns = [inf if run is None else run.first for run in runs], 0.0, 0
+    while turns < 1 or (spent < SECONDS * len(runs) and turns < MOST_TURNS and len(racing) > 1):
         for i in racing:
             start = perf_counter()
             runs[i]()  # type: ignore[misc]
@@ -79,28 +96,52 @@ def _least(runs: Sequence[Callable[[], Any] | None]) -> list[float]:
     return best
 
 
-def _run_or_none(module: ModuleOp) -> Callable[[], Any] | None:
+class _Arguments(Seeded):
+    """Arguments of programs: large ones repeat their first elements, and programs share those of one type in one place."""
+
+    def __init__(self, symbols: Attribute | None) -> None:
+        super().__init__(symbols)
+        self._known = dict[tuple[int, Attribute], Any]()
+
+    def argument(self, index: int, type: Attribute) -> Any:
+        if (index, type) not in self._known:
+            self._known[index, type] = self.value(type)
+        return self._known[index, type]
+
+    def elements(self, count: int, dtype: torch.dtype) -> torch.Tensor:
+        block = super().elements(min(count, BLOCK), dtype)
+        return block if count <= BLOCK else block.repeat(-(-count // BLOCK))[:count]
+
+
+def _runs(modules: Sequence[ModuleOp]) -> list[_Run | None]:
+    """What runs each of ``modules``, which have the same symbols."""
+    arguments = _Arguments(modules[0].attributes.get(SYMBOLS))
+    return [_run_or_none(module, arguments) for module in modules]
+
+
+def _run_or_none(module: ModuleOp, arguments: _Arguments) -> _Run | None:
     """Runs ``main`` on made-up arguments, after a first time; None where it cannot, or is not to."""
     from fxc.backends.fx import to_fx
     from fxc.program import Program
 
     if not torch.backends.mkldnn.enabled and any(map(is_onednn, module.walk())):
         return None
-    main, seeded = _main(module), Seeded(module.attributes.get(SYMBOLS))
+    main = _main(module)
     state, inputs = dict[str, Any](), list[Any]()
     for index, type in enumerate(main.function_type.inputs):
         name = _state_name(main, index)
         if name is None:
-            inputs.append(seeded.value(type))
+            inputs.append(arguments.argument(index, type))
         else:
-            state[name] = seeded.value(type)
+            state[name] = arguments.argument(index, type)
     with torch.no_grad():
         try:
             function = to_fx(Program(module, state))
+            start = perf_counter()
             function(*inputs)
         except (KernelError, RuntimeError):  # PyTorch raises the second where this machine lacks what an operator needs
             return None
-    return torch.no_grad()(lambda: function(*inputs))
+    return _Run(partial(function, *inputs), (perf_counter() - start) * 1e3)
 
 
 def _state_name(main: FuncOp, index: int) -> str | None:

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.semantics.inference import quiet
 from fxc.semantics.interpret import Interpreter
+from fxc.semantics.static_world import IS_PLAIN, asked
 from fxc.semantics.tensors import FakeWorld
 
 State = Mapping[str, str | None]
@@ -22,7 +23,10 @@ State = Mapping[str, str | None]
 
 def casts(op: Operation, state: State, symbols: DictionaryAttr | None, interpreter: Interpreter) -> dict[int, str]:
     """Operand -> dtype. VerifyException where the call is refused, or where casts do not give what autocast gives."""
-    world = FakeWorld(symbols)
+    return asked(lambda world: _watched(op, state, world, interpreter), symbols)
+
+
+def _watched(op: Operation, state: State, world: FakeWorld, interpreter: Interpreter) -> dict[int, str]:
     with quiet(), torch.no_grad(), world.mode:
         fakes = {value: world.fake(value.type) for value in dict.fromkeys(op.operands)}
         operands = [fakes[value] for value in op.operands]
@@ -65,6 +69,10 @@ class _FirstCasts(TorchDispatchMode):
     def __init__(self, operands: list[Any]) -> None:
         super().__init__()
         self.operands, self.found, self.watching = operands, dict[int, torch.dtype](), True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return not IS_PLAIN
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

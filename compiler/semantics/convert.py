@@ -120,6 +120,9 @@ class _Converter:
         elif isinstance(op, GetAttrOp):
             self.env[op.results[0]] = self.state.leaf(op.call_target() or "")
             self.dead.append(op)
+        elif _is_element(op) and (element := self.element_of(op)) is not None:
+            self.env[op.results[0]] = element
+            self.dead.append(op)
         elif isinstance(op, func.CallOp) or (isinstance(op, (TorchOp, HigherOrderOp)) and self.is_converted(op)):
             for i, operand in enumerate(op.operands):
                 op.operands[i] = self.ssa(self.env[operand])
@@ -129,6 +132,17 @@ class _Converter:
                 self.env.update((result, self.leaf(result)) for result in op.results)
         else:
             self.call(op)
+
+    def element_of(self, op: Operation) -> Leaf | None:
+        """What a call of ``getitem`` takes out, where that is a tensor or number of a plain tuple: it needs no trace."""
+        assert isinstance(op, CallFunctionOp)
+        [nest, index], _ = op.trees()
+        elements: Any = self.env[nest] if isinstance(nest, SSAValue) else None
+        if type(elements) not in (tuple, list) or not isinstance(index, IntegerAttr):
+            return None
+        place = index.value.data
+        found = elements[place] if -len(elements) <= place < len(elements) else None
+        return found if isinstance(found, Leaf) else None
 
     def is_converted(self, op: TorchOp | HigherOrderOp) -> bool:
         """Whether ``op`` may stay: values of its operand types in, and typed tensors and numbers out."""

@@ -10,7 +10,7 @@ import torch
 from torch._decomp import decomposition_table
 from torch._subclasses.functional_tensor import dispatch_functionalize
 from torch.fx import GraphModule
-from xdsl.dialects.builtin import FunctionType, TupleType
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType, TupleType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region, SSAValue
 
@@ -24,34 +24,38 @@ from fxc.errors import FxcError
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.record import record
+from fxc.semantics.static_world import asked
 from fxc.semantics.targets import resolve_operator
 from fxc.semantics.tensors import FakeWorld
 
 
-def decompose(op: TorchOp, world: FakeWorld, interpreter: Interpreter) -> FuncOp | None:
+def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: Interpreter) -> FuncOp | None:
     """A detached function that computes what ``op`` does: an argument for each different operand, a value for each result.
 
     By PyTorch's decomposition table, or by what a composite operator calls. None where it is made of nothing else, where it
     returns a tuple, or where some part of it is not pure.
     """
-    inputs = list(dict.fromkeys(op.operands))
     if len(op.results) == 1 and isinstance(op.results[0].type, TupleType):
         return None
+    try:
+        return asked(lambda world: _traced(op, world, interpreter), symbols)
+    except (FxcError, RuntimeError, NotImplementedError):
+        return None  # sizes that the rule cannot do without, or a layout that cannot be faked
+
+
+def _traced(op: TorchOp, world: FakeWorld, interpreter: Interpreter) -> FuncOp | None:
+    inputs, target = list(dict.fromkeys(op.operands)), resolve_operator(op.operator)
 
     def run(*values: Any) -> list[Any]:
         return list(interpreter.op(op, dict(zip(inputs, values, strict=True))))
 
-    try:
-        target = resolve_operator(op.operator)
-        graph = _trace(run, [world.fake(value.type) for value in inputs], _rules([target]), world)
-        if writing := _rules(_writing(graph)):  # a part that may write, but does not at these arguments
-            fakes = [world.fake(value.type) for value in inputs]
-            graph = _trace(run, fakes, {**_rules([target]), **writing}, world)
-        if _writing(graph):  # what a composite operator writes it has made itself
-            fakes = [world.fake(value.type) for value in inputs]
-            graph = _trace(dispatch_functionalize(run), fakes, _rules([target]), world)
-    except (FxcError, RuntimeError, NotImplementedError):
-        return None  # sizes that the rule cannot do without, or a layout that cannot be faked
+    graph = _trace(run, [world.fake(value.type) for value in inputs], _rules([target]), world)
+    if writing := _rules(_writing(graph)):  # a part that may write, but does not at these arguments
+        fakes = [world.fake(value.type) for value in inputs]
+        graph = _trace(run, fakes, {**_rules([target]), **writing}, world)
+    if _writing(graph):  # what a composite operator writes it has made itself
+        fakes = [world.fake(value.type) for value in inputs]
+        graph = _trace(dispatch_functionalize(run), fakes, _rules([target]), world)
     if any(node.target is target for node in graph.graph.nodes):
         return None
     return _function(op, graph, world)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from threading import RLock
 from types import FunctionType
 from typing import Any
 
@@ -36,19 +37,22 @@ from fxc.errors import FxcError
 
 _CPU = torch.device("cpu")
 _SWITCH: Any = _disable_dynamo(lambda: None).__code__
+_switching = RLock()
 
 
 @contextmanager
 def without_dynamo() -> Iterator[None]:
     """While PyTorch's references of operators run as they are, where each would import Dynamo to switch it off."""
-    functions = [] if "torch._dynamo" in sys.modules else _switched()
-    for function in functions:
-        function.__dynamo_disable = function
-    try:
-        yield
-    finally:
+    with _switching:
+        is_needed = "torch._dynamo" not in sys.modules
+        functions = [each for each in _switched() if not hasattr(each, "__dynamo_disable")] if is_needed else []
         for function in functions:
-            del function.__dynamo_disable
+            function.__dynamo_disable = function
+        try:
+            yield
+        finally:
+            for function in functions:
+                del function.__dynamo_disable
 
 
 @cache
@@ -65,6 +69,11 @@ def _switched() -> list[Any]:
         found += inner if function.__code__ is _SWITCH else []
         todo += inner
     return found
+
+
+def _are_new(storages: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether each of ``storages`` is another, and none of ``others``."""
+    return len({*storages, *others}) == len(storages) + len({*others})
 
 
 @dataclass(frozen=True)
@@ -117,7 +126,8 @@ class StaticFakeMode(FakeTensorMode):
             return tree_map_only(_Facts, self._made, known)
         result = self._computed(func, args, kwargs)
         results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        if key is not None and len({*map(id, results), *map(id, leaves)}) == len(results) + len({*map(id, leaves)}):
+        storages = [each.untyped_storage()._cdata for each in (*results, *leaves) if isinstance(each, torch.Tensor)]
+        if key is not None and _are_new(storages[: len(results)], storages[len(results) :]):
             self._known[key] = tree_map_only(torch.Tensor, self._key, result)
         return result
 
@@ -169,6 +179,10 @@ class StaticFakeMode(FakeTensorMode):
                 if found is not NotImplemented:
                     return found
         return NotImplemented
+
+    def made(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> FakeTensor:
+        """A fake of these facts."""
+        return self._made(_Facts(torch.Size(sizes), tuple(strides), 0, dtype))
 
     def snapshot(self, fake: torch.Tensor) -> FakeTensor:
         """Another fake like ``fake``."""

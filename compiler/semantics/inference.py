@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ from fxc.dialects.types import BoolType, FloatType, IntType
 from fxc.dialects.values import str_attr
 from fxc.errors import FxcError
 from fxc.semantics.interpret import Interpreter
+from fxc.semantics.static_world import Answer, NoFake, StaticWorld, asked
 from fxc.semantics.tensors import FakeWorld
 
 _UNTOLD = (
@@ -31,6 +32,8 @@ _UNTOLD = (
     UnsupportedOperatorException, NotImplementedError,
 )  # fmt: skip
 """What fake tensors raise where the call may well run on real ones."""
+_NEVER_RUN = ("torch.mkl.", "torch.mkldnn.")
+"""Operators that PyTorch's fake mode never runs on made-up tensors: it has a rule for them or refuses them."""
 
 
 class TypeInference:
@@ -39,48 +42,60 @@ class TypeInference:
     def __init__(self) -> None:
         self._interpreter = Interpreter({})
         self._symbols: DictionaryAttr | None = None
-        self._world = FakeWorld()
+        self._world, self._static = FakeWorld(), StaticWorld()
 
     def infer(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[Attribute]:
         """The result types of ``op``. Where an answer hangs on a guess (a hint, a number that is not known) a second world
         guesses otherwise, and must give the same answer."""
-        world = self._fresh(symbols)
+        return self._asked(lambda world: self._inferred(op, world, symbols), symbols)
+
+    def _inferred(self, op: Operation, world: FakeWorld, symbols: DictionaryAttr | None) -> Sequence[Attribute]:
         types = self._types(op, world)
         guessed = any(_is_unknown_number(operand.type) for operand in op.operands)
-        if not guessed and not world.shape_env.guards:
+        if not guessed and not world.has_guards:
             return types
         try:
-            other = self._types(op, FakeWorld(symbols, other_guesses=True))
+            other = self._types(op, type(world)(symbols, other_guesses=True))
         except VerifyException as error:
             raise CannotInfer(f"the result types of {op.name} hang on sizes or numbers that are not known") from error
         return [_agreed(op, a, b) for a, b in zip(types, other, strict=True)]
 
     def requires_grad(self, op: Operation, operands: Sequence[bool], symbols: DictionaryAttr | None) -> Sequence[bool]:
         """Which results require grad where these operands do and grad mode is on."""
-        world = self._fresh(symbols)
-        try:
+
+        def run(world: FakeWorld) -> Sequence[Any]:
             with quiet(), world.mode, torch.enable_grad():
                 fakes = [_with_grad(world.fake(v.type), flag) for v, flag in zip(op.operands, operands, strict=True)]
                 env = dict(zip(op.operands, fakes, strict=True))
-                results = self._interpreter.op(op, env)
+                return self._interpreter.op(op, env)
+
+        try:
+            results = self._asked(run, symbols)
         except Exception as error:
             raise CannotInfer(f"whether {op.name} has a derivative cannot be told: {error}") from error
         return [_requires_grad(result) for result in results]
 
     def aliases(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[tuple[int, int]]:
         """The pairs (result, operand) that share memory. CannotInfer where that hangs on the hint of a symbol."""
-        world = self._fresh(symbols)
-        try:
+
+        def run(world: FakeWorld) -> tuple[list[tuple[int, int]], bool]:
             with quiet(), world.mode, torch.no_grad():
                 operands = [world.fake(value.type) for value in op.operands]
                 results = self._interpreter.op(op, dict(zip(op.operands, operands, strict=True)))
                 memory = [_memory(value) for value in operands]
                 shared = [(i, j) for i, r in enumerate(results) for j, m in enumerate(memory) if m & _memory(r)]
+                return shared, world.has_guards
+
+        try:
+            shared, is_guess = self._asked(run, symbols)
         except Exception as error:
             raise CannotInfer(f"whether {op.name} returns a view cannot be told: {error}") from error
-        if world.shape_env.guards:
+        if is_guess:
             raise CannotInfer(f"whether {op.name} returns a view hangs on sizes that are not known")
         return shared
+
+    def _asked(self, question: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None) -> Answer:
+        return asked(question, symbols, lambda: self._static, self._fresh)
 
     def _fresh(self, symbols: DictionaryAttr | None) -> FakeWorld:
         """A world without guards: the last one where the op left it so."""
@@ -89,17 +104,21 @@ class TypeInference:
         return self._world
 
     def _types(self, op: Operation, world: FakeWorld) -> list[Attribute]:
-        from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-
         try:
             env = {operand: world.fake(operand.type) for operand in op.operands}
             with quiet(), world.mode, torch.no_grad():
                 results = self._interpreter.op(op, env)
         except VerifyException:
             raise
-        except (*_UNTOLD, GuardOnDataDependentSymNode) as error:
-            raise CannotInfer(f"the result types of {op.name} cannot be told: {error}") from error
         except Exception as error:
+            from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+            if isinstance(error, (*_UNTOLD, GuardOnDataDependentSymNode)):
+                is_final = isinstance(error, NotImplementedError | UnsupportedOperatorException) and op.name.startswith(
+                    _NEVER_RUN
+                )
+                untold = NoFake if is_final else CannotInfer
+                raise untold(f"the result types of {op.name} cannot be told: {error}") from error
             raise VerifyException(f"{op.name} cannot take these operands: {error}") from error
         return [world.known_type_of(result) for result in results]
 

@@ -36,7 +36,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import ValueType
 from fxc.dialects.values import FunctionAttr, RegionAttr, Tree
 from fxc.errors import FxcError, InputError, TargetError
-from fxc.semantics import autograd_functions, linalg_interpreter, plan_interpreter
+from fxc.semantics import autograd_functions, plan_interpreter
 from fxc.semantics.scalar_ops import scalar_op
 from fxc.semantics.targets import (
     check_attribute,
@@ -150,11 +150,13 @@ class Interpreter:
                 return [_gradient(op, self.python(op.trees()[0], env))]
             case ZeroOp():
                 return [None]
-            case _ if isinstance(op, linalg_interpreter.OPS):
-                return [linalg_interpreter.run(op, _mutable(env))]
             case arith.ConstantOp() | arith.AddiOp() | arith.MuliOp():
                 return [scalar_op(op, [env[value] for value in op.operands])]
             case _:
+                from fxc.semantics import linalg_interpreter  # its dialects take long to import, and few programs have them
+
+                if isinstance(op, linalg_interpreter.OPS):
+                    return [linalg_interpreter.run(op, _mutable(env))]
                 raise InputError(f"the interpreter cannot run {op.name}", hint="it runs the fx and torch levels")
 
     def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:

@@ -17,6 +17,7 @@ from fxc.dialects.torch_ops import TorchOp, op_class
 from fxc.dialects.torch_ops.schema import Schema
 from fxc.semantics.inference import quiet
 from fxc.semantics.interpret import Interpreter
+from fxc.semantics.static_world import asked
 from fxc.semantics.tensors import FakeWorld, type_of
 
 
@@ -84,19 +85,21 @@ def structured_overloads() -> frozenset[str]:
 
 def _accepts(op: TorchOp, variant: OutVariant, symbols: DictionaryAttr | None, interpreter: Interpreter) -> bool:
     """Whether the overload leaves fake tensors of the result types as they are."""
-    world = FakeWorld(symbols)
     cls = op_class(f"torch.{variant.operator}")
     assert cls is not None and issubclass(cls, TorchOp)
     buffers = dict(zip(variant.outs, op.results, strict=True))
     call = cls.build_call(*cls.divide({**op.bound(), **buffers}), op.result_types)
-    try:
+
+    def keeps(world: FakeWorld) -> bool:
         with quiet(), world.mode, torch.no_grad():
             values = [*op.operands, *op.results]
             env = {value: world.fake(value.type) for value in values}
             interpreter.op(call, env)
-            kept = all(type_of(env[result]) == result.type for result in op.results)
+            return all(type_of(env[result]) == result.type for result in op.results) and not world.has_guards
+
+    try:
+        return asked(keeps, symbols)
     except Exception:  # what cannot be told of fake tensors is left to the operator itself
         return False
     finally:
         call.drop_all_references()
-    return kept and not world.shape_env.guards

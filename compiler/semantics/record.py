@@ -26,6 +26,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxc.semantics.functional_rules import Rules
+from fxc.semantics.static_world import IS_PLAIN, StaticWorld
 from fxc.semantics.tensors import FakeWorld
 
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
@@ -47,7 +48,8 @@ def record(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rule
             try:
                 return _Recorder(rules or {}).trace(run, fakes)
             except Exception:  # what is wrong, make_fx says, if anything is
-                pass
+                if isinstance(world, StaticWorld):
+                    raise
         mode = "symbolic" if world.is_symbolic else "fake"
         return make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes)
 
@@ -77,6 +79,10 @@ class _Recorder(TorchDispatchMode):
             results = run(*fakes)
         self.graph.output(self._arguments(results))
         return GraphModule(torch.nn.Module(), self.graph)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return not IS_PLAIN
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

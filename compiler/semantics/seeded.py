@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import sympy
 import torch
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, TupleType
 from xdsl.ir import Attribute
@@ -12,7 +11,6 @@ from xdsl.ir import Attribute
 from fxc.dialects import types
 from fxc.dialects.types import NONE_TYPE, BoolType, FloatType, IntType
 from fxc.errors import InputError
-from fxc.semantics.tensors import parse_expression, sympy_symbol
 from fxc.semantics.values import torch_dtype
 
 DEFAULT_SIZE = 4
@@ -24,7 +22,7 @@ class Seeded:
 
     def __init__(self, symbols: Attribute | None = None, seed: int = 0) -> None:
         self.generator = torch.Generator().manual_seed(seed)
-        self.hints = {sympy_symbol(name): _hint(facts) for name, facts in _entries(symbols)}
+        self.hints = {name: _hint(facts) for name, facts in _entries(symbols)}
 
     def value(self, type: Attribute) -> Any:
         """A value of ``type``. InputError where the type says too little."""
@@ -77,9 +75,14 @@ class Seeded:
             return otherwise
         try:
             return float(text) if "." in text else int(text)
-        except ValueError:
+        except ValueError:  # imports SymPy, which known sizes need not pay for
+            import sympy
+
+            from fxc.semantics.expressions import parse_expression
+
             expression = parse_expression(text)
-        value = expression.subs({symbol: self.hints.get(symbol, DEFAULT_SIZE) for symbol in expression.atoms(sympy.Symbol)})
+        hints: dict[Any, Any] = {symbol: self.hints.get(str(symbol), DEFAULT_SIZE) for symbol in expression.atoms(sympy.Symbol)}
+        value = expression.subs(hints)
         return int(value) if isinstance(value, sympy.Integer) else otherwise
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
-import torch.utils._sympy.functions as torch_sympy
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
-from torch.utils._sympy.value_ranges import ValueRanges
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, TupleType
 from xdsl.ir import Attribute
 
@@ -25,8 +21,12 @@ from fxc.dialects.values import int_attr, str_attr
 from fxc.errors import FxcError
 from fxc.semantics.values import torch_dtype
 
-Names = Mapping[sympy.Symbol, sympy.Symbol]
-"""A shape environment's symbols -> the module's."""
+if TYPE_CHECKING:  # known sizes need none of these, which take as long to import as some models to compile
+    import sympy
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+Names = Mapping[Any, Any]
+"""A shape environment's symbols -> the module's, both SymPy's."""
 
 
 def type_of(value: Any, names: Names = MappingProxyType({})) -> Attribute:
@@ -61,6 +61,9 @@ def _tensor_type_of(tensor: torch.Tensor, names: Names) -> TensorType:
 def _contiguous_expressions(tensor: torch.Tensor, names: Names, least: int | None) -> tuple[types.Dim, ...]:
     """The strides of a contiguous tensor of these sizes, as expressions. A symbolic size counts as more than zero, or as at
     ``least`` so many: PyTorch writes ``Max(1, u0)`` where only data tells the size."""
+    import sympy
+    import torch.utils._sympy.functions as torch_sympy
+
     step, strides = sympy.Integer(1), list[types.Dim]()
     for size in reversed(tensor.shape):
         strides.append(_text(step, names))
@@ -120,14 +123,29 @@ class FakeWorld:
 
     def __init__(self, symbols: DictionaryAttr | None = None, *, other_guesses: bool = False) -> None:
         self._other_guesses = other_guesses
-        self.shape_env = ShapeEnv()
-        self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
-        self.mode.cache_enabled = False  # a hit gives two tensors where the operator itself returns one twice
         self._facts = dict(symbols.data) if symbols is not None else {}
         self._symbols = dict[str, torch.SymInt]()
-        self._names = dict[sympy.Symbol, sympy.Symbol]()
+        self._names = dict[Any, Any]()
+
+    @cached_property
+    def mode(self) -> FakeTensorMode:
+        mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
+        mode.cache_enabled = False  # a hit gives two tensors where the operator itself returns one twice
+        return mode
+
+    @cached_property
+    def shape_env(self) -> ShapeEnv:
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        env = ShapeEnv()
         known = [int(name[1:]) for name in self._facts if re.fullmatch(r"u\d+", name)]
-        self.shape_env.unbacked_symint_counter = max(known, default=-1) + 1  # a fresh symbol has a name of its own
+        env.unbacked_symint_counter = max(known, default=-1) + 1  # a fresh symbol has a name of its own
+        return env
+
+    @property
+    def has_guards(self) -> bool:
+        """Whether what was computed here hangs on the hint of a symbol."""
+        return "shape_env" in self.__dict__ and bool(self.shape_env.guards)
 
     @property
     def is_symbolic(self) -> bool:
@@ -137,6 +155,8 @@ class FakeWorld:
     @property
     def is_unmarked(self) -> bool:
         """Whether what was computed here left nothing behind: no guard, and no symbol that has no name."""
+        if "shape_env" not in self.__dict__:
+            return True
         env = self.shape_env
         marks = env.guards or env.deferred_runtime_asserts or env.replacements
         return not marks and all(symbol in self._names for symbol in env.var_to_range)
@@ -170,9 +190,12 @@ class FakeWorld:
 
     def known_type_of(self, value: Any) -> Attribute:
         """``type_of``, in which a size that depends on a symbol which the module does not have is unnamed."""
-        unnamed = [symbol for symbol in self.shape_env.var_to_range if symbol not in self._names]
+        known = "shape_env" not in self.__dict__
+        unnamed = [] if known else [symbol for symbol in self.shape_env.var_to_range if symbol not in self._names]
         if not unnamed:
             return self.type_of(value)
+        import sympy
+
         return _without_unnamed(type_of(value, {**self._names, **{s: sympy.Symbol(f"unnamed_{s}") for s in unnamed}}))
 
     def _tensor(self, type: TensorType) -> torch.Tensor:
@@ -219,6 +242,8 @@ class FakeWorld:
 
     def _in_symbols(self, text: str) -> sympy.Expr | None:
         """The expression of ``text`` over this world's symbols; None where it is not one over sizes."""
+        from fxc.semantics.expressions import parse_expression, sympy_symbol
+
         try:
             expression = parse_expression(text)
         except FxcError:
@@ -234,6 +259,10 @@ class FakeWorld:
         if not size:
             with self.mode:
                 return self._unbacked(0, None)
+        if re.fullmatch(r"-?\d+", size):
+            return int(size)
+        from fxc.semantics.expressions import parse_expression, sympy_symbol
+
         expression = parse_expression(size)
         if expression.is_Integer:
             return int(expression)
@@ -245,11 +274,13 @@ class FakeWorld:
         """A size that depends on data. It counts as known: a trace over it is not to say what binds it."""
         with self.shape_env.ignore_fresh_unbacked_symbols():
             value = self.shape_env.create_unbacked_symint()
-        self.shape_env.var_to_range[value.node.expr] = ValueRanges(low, sympy.oo if high is None else high)  # type: ignore[arg-type]
+        self.shape_env.var_to_range[value.node.expr] = _range(low, high)
         return value
 
     def _symbol(self, name: str) -> torch.SymInt:
         if name not in self._symbols:
+            from fxc.semantics.expressions import sympy_symbol
+
             facts = self._facts.get(name)
             data = facts.data if isinstance(facts, DictionaryAttr) else {}
             number = {key: attr.value.data for key, attr in data.items() if isinstance(attr, IntegerAttr)}
@@ -259,15 +290,15 @@ class FakeWorld:
                 hint = number.get("hint", max(number.get("min", 2), 5))
                 if self._other_guesses:
                     hint = min(2 * hint + 7 + 2 * len(self._symbols), number.get("max", sys.maxsize))
-                from torch._dynamo.source import ConstantSource  # imports Dynamo, which static shapes need not pay for
+                from torch._dynamo.source import ConstantSource
+                from torch.fx.experimental.symbolic_shapes import DimDynamic
 
                 symbol = self.shape_env.create_symbol(
                     hint, ConstantSource(name), DimDynamic.DYNAMIC, None, do_not_specialize_zero_one=hint < 2
                 )
                 value = self.shape_env.create_symintnode(symbol, hint=hint)
                 if isinstance(value, torch.SymInt):
-                    low, high = number.get("min", 2), number.get("max")
-                    self.shape_env.var_to_range[symbol] = ValueRanges(low, sympy.oo if high is None else high)  # type: ignore[arg-type]
+                    self.shape_env.var_to_range[symbol] = _range(number.get("min", 2), number.get("max"))  # type: ignore[index]
             assert isinstance(value, torch.SymInt)
             self._names[value.node.expr] = sympy_symbol(name)
             self._symbols[name] = value
@@ -306,6 +337,13 @@ def _known(dim: types.Dim) -> Any:
     return "" if isinstance(dim, str) and re.search(r"\bunnamed_", dim) else dim
 
 
+def _range(low: int, high: int | None) -> Any:
+    import sympy
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    return ValueRanges(low, sympy.oo if high is None else high)  # type: ignore[arg-type]
+
+
 def _hints(env: ShapeEnv) -> Any:
     """Symbol -> its hint; PyTorch 2.11 has them under another name."""
     return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
@@ -314,50 +352,3 @@ def _hints(env: ShapeEnv) -> Any:
 def _hint(expression: sympy.Expr, env: ShapeEnv) -> int | None:
     value = expression.subs(_hints(env))
     return int(value) if value.is_Integer else None
-
-
-def sympy_symbol(name: str) -> sympy.Symbol:
-    return sympy.Symbol(name, integer=True, positive=not name.startswith("u") or None)
-
-
-_BINARY: dict[type[ast.AST], Any] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: torch_sympy.FloorDiv,
-    ast.Mod: torch_sympy.Mod,
-    ast.Pow: lambda a, b: a**b,
-    ast.Div: lambda a, b: a / b,
-}
-_CALLS = frozenset(
-    {
-        "FloorDiv", "Mod", "PythonMod", "CleanDiv", "CeilDiv", "ModularIndexing", "Max", "Min", "Where", "Identity", "ToFloat",
-        "TruncToInt", "FloorToInt", "CeilToInt", "RoundToInt", "RoundDecimal", "TruncToFloat", "IntTrueDiv", "FloatTrueDiv",
-        "FloatPow", "PowByNatural", "LShift", "RShift",
-    }
-)  # fmt: skip
-
-
-def parse_expression(text: str) -> sympy.Expr:
-    """The sympy expression of ``text``, read as arithmetic over symbols: nothing is evaluated. FxcError where it is not."""
-    try:
-        return _expression_of(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FxcError(f"not an expression in the module's symbols: {text!r}") from error
-
-
-def _expression_of(node: ast.AST) -> sympy.Expr:
-    match node:
-        case ast.Constant(value=int() as value):
-            return sympy.Integer(value)
-        case ast.Constant(value=float() as value):
-            return sympy.Float(value)
-        case ast.Name(id=name):
-            return sympy_symbol(name)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_expression_of(operand)
-        case ast.BinOp(left=left, op=op, right=right):
-            return _BINARY[type(op)](_expression_of(left), _expression_of(right))
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
-            return getattr(torch_sympy, name)(*map(_expression_of, args))
-    raise ValueError(ast.dump(node))

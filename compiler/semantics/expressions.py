@@ -1,0 +1,58 @@
+"""Expressions over the symbols of a module: text, and SymPy's."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import sympy
+import torch.utils._sympy.functions as torch_sympy
+
+from fxc.errors import FxcError
+
+
+def sympy_symbol(name: str) -> sympy.Symbol:
+    return sympy.Symbol(name, integer=True, positive=not name.startswith("u") or None)
+
+
+_BINARY: dict[type[ast.AST], Any] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: torch_sympy.FloorDiv,
+    ast.Mod: torch_sympy.Mod,
+    ast.Pow: lambda a, b: a**b,
+    ast.Div: lambda a, b: a / b,
+}
+_CALLS = frozenset(
+    {
+        "FloorDiv", "Mod", "PythonMod", "CleanDiv", "CeilDiv", "ModularIndexing", "Max", "Min", "Where", "Identity", "ToFloat",
+        "TruncToInt", "FloorToInt", "CeilToInt", "RoundToInt", "RoundDecimal", "TruncToFloat", "IntTrueDiv", "FloatTrueDiv",
+        "FloatPow", "PowByNatural", "LShift", "RShift",
+    }
+)  # fmt: skip
+
+
+def parse_expression(text: str) -> sympy.Expr:
+    """The sympy expression of ``text``, read as arithmetic over symbols: nothing is evaluated. FxcError where it is not."""
+    try:
+        return _expression_of(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FxcError(f"not an expression in the module's symbols: {text!r}") from error
+
+
+def _expression_of(node: ast.AST) -> sympy.Expr:
+    match node:
+        case ast.Constant(value=int() as value):
+            return sympy.Integer(value)
+        case ast.Constant(value=float() as value):
+            return sympy.Float(value)
+        case ast.Name(id=name):
+            return sympy_symbol(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_expression_of(operand)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](_expression_of(left), _expression_of(right))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
+            return getattr(torch_sympy, name)(*map(_expression_of, args))
+    raise ValueError(ast.dump(node))

@@ -1,0 +1,149 @@
+"""What operators mean, asked of PyTorch: the one door through which passes reach torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+
+from fxc.dialects.semantics import Jvp, OutVariant, Vjp
+from fxc.dialects.torch_ops import TorchOp
+from fxc.dialects.torch_ops.constant import TensorLiteralAttr
+from fxc.dialects.types import SYMBOLS
+from fxc.errors import CaptureError, FxcError
+from fxc.semantics.autocast import casts
+from fxc.semantics.call_key import call_key
+from fxc.semantics.convert import convert
+from fxc.semantics.decompose import decompose
+from fxc.semantics.differentiate import Differentiator
+from fxc.semantics.functionalize import functionalize
+from fxc.semantics.inference import TypeInference
+from fxc.semantics.interpret import Interpreter
+from fxc.semantics.out_variants import out_variant
+from fxc.semantics.static_world import asked
+from fxc.semantics.tensors import FakeWorld
+from fxc.semantics.values import attribute_of, literal_of, tensor_of, value_of
+
+Times = Callable[[Sequence[ModuleOp]], Sequence[float] | None]
+
+
+class TorchSemantics:
+    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live`` as in ``fxc.program.Program``; ``times`` measures programs."""
+
+    def __init__(self, live: dict[str, Any] | None = None, times: Times | None = None) -> None:
+        self.live = live if live is not None else {}
+        self._times = times
+        self._interpreter = Interpreter({})
+        self._differentiator = Differentiator(self._interpreter)
+        self._inference = TypeInference()
+        self._decompositions = dict[Hashable, FuncOp | None]()
+        self._autocasts = dict[Hashable, Mapping[int, str]]()
+        self._out_variants = dict[Hashable, OutVariant | None]()
+
+    def infer(self, op: Operation) -> Sequence[Attribute]:
+        return self._inference.infer(op, symbols_around(op))
+
+    def requires_grad(self, op: Operation, operands: Sequence[bool]) -> Sequence[bool]:
+        return self._inference.requires_grad(op, operands, symbols_around(op))
+
+    def aliases(self, op: Operation) -> Sequence[tuple[int, int]]:
+        return self._inference.aliases(op, symbols_around(op))
+
+    def evaluate(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> Sequence[Attribute] | None:
+        if not self._fits(op, operands, max_elements):
+            return None
+        try:
+            env = {value: _constant(attr, value.type) for value, attr in zip(op.operands, operands, strict=True)}
+            with torch.no_grad():
+                results = self._interpreter.op(op, env)
+            return [_attribute(result) for result in results]
+        except Exception:  # whatever the call raises, it must go on raising when the program runs
+            return None
+
+    def _fits(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> bool:
+        """Whether every result is a plain tensor of at most ``max_elements`` or a host value, asked of fake tensors."""
+
+        def run(world: FakeWorld) -> list[Any]:
+            with world.mode, torch.no_grad():
+                env = {
+                    value: world.fake(value.type) if isinstance(attr, TensorLiteralAttr) else value_of(attr)
+                    for value, attr in zip(op.operands, operands, strict=True)
+                }
+                return tree_leaves(list(self._interpreter.op(op, env)))
+
+        try:
+            results = asked(run, None)
+        except Exception:  # a value that depends on data cannot be asked of fake tensors; small operands bound the work
+            return isinstance(op, TorchOp) and bool(op.operands) and "y" not in op.FLAGS
+        return all(not isinstance(r, torch.Tensor) or (type(r.numel()) is int and r.numel() <= max_elements) for r in results)
+
+    def decompose(self, op: Operation) -> FuncOp | None:
+        assert isinstance(op, TorchOp)
+        symbols = symbols_around(op)
+        key = call_key(op, symbols)
+        if key not in self._decompositions:
+            self._decompositions[key] = decompose(op, symbols, self._interpreter)
+        found = self._decompositions[key]
+        return None if found is None else found.clone()
+
+    def out_variant(self, op: Operation) -> OutVariant | None:
+        symbols = symbols_around(op)
+        key = call_key(op, symbols)
+        if key not in self._out_variants:
+            self._out_variants[key] = out_variant(op, symbols, self._interpreter)
+        return self._out_variants[key]
+
+    def autocast(self, op: Operation, state: Mapping[str, str | None]) -> Mapping[int, str]:
+        symbols = symbols_around(op)
+        key = call_key(op, symbols), tuple(state.items())
+        if key not in self._autocasts:
+            self._autocasts[key] = casts(op, state, symbols, self._interpreter)
+        return self._autocasts[key]
+
+    def convert_fx_to_torch(self, module: ModuleOp, function: FuncOp) -> None:
+        convert(module, function, self.live)
+
+    def functionalize(self, module: ModuleOp, function: FuncOp) -> None:
+        functionalize(module, function)
+
+    def vjp(self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], *, twice: bool = False) -> Vjp:
+        return self._differentiator.vjp(op, needs, cotangents, symbols_around(op), twice)
+
+    def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:
+        return self._differentiator.jvp(op, needs, symbols_around(op))
+
+    def times(self, modules: Sequence[ModuleOp]) -> Sequence[float] | None:
+        return None if self._times is None else self._times(modules)
+
+
+def symbols_around(op: Operation) -> DictionaryAttr | None:
+    """The symbols of the module that ``op`` lies in."""
+    around: Operation | None = op
+    while around is not None:
+        symbols = around.attributes.get(SYMBOLS)
+        if isinstance(symbols, DictionaryAttr):
+            return symbols
+        around = around.parent_op()
+    return None
+
+
+def _constant(attr: Attribute, type: Attribute) -> Any:
+    if isinstance(attr, TensorLiteralAttr):
+        assert isinstance(type, TensorType)
+        return tensor_of(attr, type)
+    return value_of(attr)
+
+
+def _attribute(value: Any) -> Attribute:
+    if not isinstance(value, torch.Tensor):
+        return attribute_of(value)
+    if value.layout is not torch.strided or value.is_quantized or type(value) is not torch.Tensor or value.device.type != "cpu":
+        raise CaptureError("not a plain tensor")
+    if not value.is_contiguous():
+        raise FxcError("a constant is contiguous")
+    return literal_of(value)
