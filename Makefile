@@ -44,7 +44,7 @@ bench: $(READY)
 
 # On a GPU, against eager and Inductor; elsewhere it says that there is none.
 bench-gpu: $(READY)
-	$(BIN)/python benchmarks/gpu.py --out docs/benchmarks-gpu.md
+	$(BIN)/python benchmarks/gpu.py --page docs/performance.md
 
 # Against eager and Inductor on the CPU: hours, on a machine that does nothing else; goes on where it was stopped.
 bench-cpu: $(READY)

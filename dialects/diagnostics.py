@@ -6,6 +6,8 @@ runner reads ``op`` from it. Unlike ``Operation.emit_error`` neither prints the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import PassFailedException, VerifyException
@@ -51,6 +53,31 @@ def place_of(op: Operation) -> str | None:
             symbol = f"in @{name.data}"
         around = around.parent_op()
     return symbol
+
+
+def user_line(location: Attribute) -> str | None:
+    """The user's line of a stack trace, outside of PyTorch, and where it is: ``return x * 0.5  (model.py:12)``."""
+    frames = list(_frames(location))
+    if not frames:
+        return None
+    file, line, code = ([frame for frame in frames if "/torch/" not in frame[0]] or frames)[-1]
+    place = f"{file.rpartition('/')[2]}:{line}"
+    return f"{code}  ({place})" if code else place
+
+
+def _frames(location: Attribute) -> Iterator[tuple[str, int, str]]:
+    """File, line and code of each frame, outermost first."""
+    match location:
+        case NameLoc(location=FileLineColLoc() as place) if location.desc.data.startswith("in "):
+            yield place.filename.data, place.line.data, location.desc.data.partition(": ")[2].partition("\n")[0].strip()
+        case NameLoc():
+            yield from _frames(location.location)
+        case CallSiteLoc():
+            yield from _frames(location.caller)
+            yield from _frames(location.callee)
+        case FusedLoc():
+            for part in location.locations:  # type: ignore[attr-defined]
+                yield from _frames(part)
 
 
 def location_text(location: Attribute) -> str | None:

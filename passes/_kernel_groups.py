@@ -34,7 +34,7 @@ from fxc.passes.autodiff._functions import copy_op
 from fxc.passes.lowering._linalg.assembling import MOST_PARTS
 from fxc.passes.lowering._linalg.generics import Generics, has_rule
 from fxc.passes.lowering._linalg.reductions import dimensions
-from fxc.passes.lowering._linalg.rules import Reduction
+from fxc.passes.lowering._linalg.rules import Conversion, Reduction
 from fxc.passes.lowering._linalg.scalars import Uncovered
 from fxc.passes.lowering._linalg.symbolic import at_any_size, is_symbolic
 from fxc.passes.lowering._linalg.table import RULES
@@ -320,14 +320,23 @@ def _bytes(value: SSAValue) -> int:
     return math.prod(_shape(value)) * (element.size if isinstance(element, FixedBitwidthType) else 1)
 
 
+def _widens(op: Operation) -> bool:
+    """Whether ``op`` gives the elements of a tensor in a dtype that takes more memory, at the same places."""
+    rule = RULES.get(op.name.removeprefix("torch."))
+    if not isinstance(rule, Conversion) or needs_gradient(op):
+        return False
+    return sum(_bytes(value) for value in op.operands) < _bytes(op.results[0])
+
+
 class Copies:
-    """A copy of each view for each op that reads it, so that a group can have a view that others read too."""
+    """A copy of each view, and of what has its elements in a wider dtype, for each op that reads it, so that a group can have
+    one that others read too: to read the narrow elements again is less than to read wide ones."""
 
     def __init__(self, ops: Sequence[Operation], coverage: Coverage) -> None:
         self.made = dict[Operation, list[Operation]]()
-        """View -> its copies, in the order of the block."""
+        """Op -> its copies, in the order of the block."""
         for op in reversed(ops):
-            if len(op.results) == 1 and is_view(op) and op in coverage:
+            if len(op.results) == 1 and (is_view(op) or _widens(op)) and op in coverage:
                 self._copy(op)
 
     def _copy(self, op: Operation) -> None:
@@ -344,7 +353,7 @@ class Copies:
                     user.operands[index] = copy.results[0]
 
     def rejoin(self, block: Block) -> None:
-        """One copy of each view in ``block`` itself."""
+        """One copy of each in ``block`` itself."""
         for op, copies in self.made.items():
             first, *others = [copy for copy in (op, *copies) if copy.parent is block] or [op]
             for copy in others:

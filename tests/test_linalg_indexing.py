@@ -178,6 +178,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "triangles": (lambda x: torch.tril(x, -1) + torch.triu(x.t(), 2), (tensor(6, 6),)),
     "masked softmax": (lambda x: (x + torch.triu(torch.full_like(x, -torch.inf), 1)).softmax(-1), (tensor(5, 17, 17),)),
     "moved around": (lambda x: x.roll(3, 1).flip(0).repeat(2, 3) + 1, (tensor(4, 5),)),
+    "a number turned around": (lambda x: ((x * 2).flip(0) + 1).flip(-1).neg(), (tensor(),)),
     "rolled as a line": (lambda x: x.roll(7) * 2, (tensor(4, 5),)),
     "windows": (lambda x: x.unfold(1, 3, 2).amax(-1), (tensor(4, 9),)),
     "repeated elements": (lambda x: x.repeat_interleave(3, 1).neg(), (tensor(4, 5),)),

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from functools import cache, partial
 
 import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
+import fxc
 from fxc.dialects.torch_ops import op_class, table
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.lowering._linalg import bessel, incomplete_gamma, polynomials, special
 from fxc.passes.lowering._linalg.rules import Pointwise
 from fxc.passes.lowering._linalg.table import CONCATENATIONS, RULES
 from fxc.semantics.targets import resolve_operator
-from tests.kernel_groups import calls_of, check, samples
+from tests.kernel_groups import calls_of, check, run_main, samples
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
 COVERED = RULES.keys() | CONCATENATIONS
@@ -93,6 +95,33 @@ def test_special_values(dtype: torch.dtype) -> None:
             wrong.append(f"{name}: {error}")
     assert not wrong, "\n".join(wrong)
     assert compared > (80 if dtype.is_floating_point else 50)
+
+
+OF_NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "floor_divide": lambda x: x // 4,
+    "floor_divide by a negative one": lambda x: torch.floor_divide(x, -3),
+    "floor_divide of a number": lambda x: 100 // x,
+    "div, floor": lambda x: torch.div(x, 3, rounding_mode="floor"),
+    "div, trunc": lambda x: torch.div(x, 3, rounding_mode="trunc"),
+    "remainder of a number": lambda x: 100 % x,
+    "rsub": lambda x: torch.rsub(x, 3, alpha=2),
+    "add": lambda x: torch.add(x, 3, alpha=2),
+    "comparison with what has no such number": lambda x: torch.eq(x, 0.1) | torch.ge(x, 0.1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.int8])
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_numbers_for_tensors(name: str, dtype: torch.dtype) -> None:
+    """PyTorch takes a number where the schema has a tensor, and graphs have it so."""
+    x = torch.tensor([-7.6, -3, -0.1, 0.1, 1, 5, 9.5]) * (1 if dtype.is_floating_point else 10)
+    x, function = x.to(dtype), OF_NUMBERS[name]
+    program = fxc.run_passes(fxc.capture(lambda x: function(x) + 0, (x,)), FUSED)
+    results = run_main(program.module, [x])
+    torch.testing.assert_close(results, [function(x) + 0], equal_nan=True)
+
+
+FUSED = "lower-to-torch,lower-simple-tuples,decompose-ops{reductions=true},fuse{reductions=true},convert-fusion-to-linalg"
 
 
 def pointwise_operators() -> set[str]:

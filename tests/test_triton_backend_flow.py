@@ -92,3 +92,13 @@ def test_numbers_that_are_known_have_no_lines() -> None:
     [source] = print_kernels(parse(run_pass(SOFTMAX, PASSES)))
     assert "32-bit index" in source.source
     assert " + 0\n" not in source.source and "tl.full((), " not in source.source
+
+
+def test_rows_in_parts_have_short_indices() -> None:
+    """The last part may be shorter than the others, and is never of a negative length."""
+    body = ["%s = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<5x50257xf32>) -> tensor<5xf32>"]
+    [source] = print_kernels(parse(run_pass(group(["%x tensor<5x50257xf32>"], body, "tensor<5xf32>"), PASSES)))
+    assert "32-bit index" in source.source and "tl.atomic_add(counter" in source.source and "uint64" not in source.source
+    x, out = random(5, 50257), torch.empty(5)
+    simulate(source, [x, out, *(torch.empty(argument.elements or 0) for argument in source.arguments[2:])])
+    torch.testing.assert_close(out, x.sum(1), rtol=1e-5, atol=1e-3)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,13 @@ def test_keys_tell_everything_apart() -> None:
         ahead_of_time.key_of(source, "cuda:sm_80", options, "3.6.0"),
     }
     assert len(keys) == 5
+    elsewhere = replace(source, source=f"# another line  (model.py:7)\n{source.source}")
+    assert ahead_of_time.key_of(elsewhere, "cuda:sm_80", options, "3.7.1") in keys
+
+
+def test_kernels_lie_in_the_folder_that_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FXC_CACHE_DIR", str(tmp_path))
+    assert compile_kernel(SOURCES["pointwise"], "cuda:sm_80").folder.is_relative_to(tmp_path)
 
 
 def test_what_triton_refuses_is_one_error(tmp_path: Path) -> None:

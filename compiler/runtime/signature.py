@@ -190,10 +190,24 @@ class Signature:
         ordered |= {key: value for key, value in kwargs.items() if key not in ordered}
         leaves, nesting = tree_flatten((tuple(args), ordered))
         if nesting != self.nesting:
-            raise InputError(
-                f"the inputs are nested otherwise than in the example: {nesting}, expected {self.nesting}", hint=_RECOMPILE
-            )
+            raise InputError(self._difference(self.nesting, nesting), hint=_RECOMPILE)
         return leaves
+
+    def _difference(self, expected: TreeSpec, given: TreeSpec) -> str:
+        """What of the arguments of a call is not as in the example."""
+        (args, kwargs), (given_args, given_kwargs) = expected.children(), given.children()
+        names = ", ".join(spec.name for spec in self.inputs)
+        if (count := args.num_children) != given_args.num_children:
+            return f"{count} positional inputs are expected, but got {given_args.num_children} (the inputs are {names})"
+        for key in kwargs.context:
+            if key not in given_kwargs.context:
+                return f"input {key} is expected, but not given"
+        for key in given_kwargs.context:
+            if key not in kwargs.context:
+                return f"input {key} is given, but not expected (the inputs are {names})"
+        keys, old, new = [*range(count), *kwargs.context], args.children() + kwargs.children(), given_args.children()
+        pairs = zip(keys, old, new + given_kwargs.children(), strict=True)
+        return next(f"input {key} is nested otherwise than in the example: {b}, expected {a}" for key, a, b in pairs if a != b)
 
     def _check_tensor(self, spec: TensorInput, value: Any, values: dict[str, tuple[int, str]]) -> None:
         if not isinstance(value, torch.Tensor):

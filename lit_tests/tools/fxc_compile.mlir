@@ -11,6 +11,7 @@
 // CHECK:       {{tile|plan}}.launch @[[NAME:[a-z_0-9]+]](
 // CHECK:       tile.kernel @[[NAME]](
 
+// TRITON:      # mul = aten.mul.Tensor: return torch.relu(x * y - 1)  (pointwise.py:8)
 // TRITON:      @triton.jit
 // TRITON-NEXT: def {{.*}}(x, y,
 

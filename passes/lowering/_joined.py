@@ -10,8 +10,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.tile import ScheduleAttr
+from fxc.passes.lowering._notes import SOURCE
 
-SCHEDULE, SOURCE = "tile.schedule", "tile.source"
+SCHEDULE = "tile.schedule"
 
 TENSORS = 48
 """The most that a kernel takes and makes: they are arguments of a call."""

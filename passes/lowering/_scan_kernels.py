@@ -32,6 +32,7 @@ from fxc.dialects.tile import (
 )
 from fxc.dialects.tile.types import with_element
 from fxc.passes.lowering._linalg.scalars import FLOATS, HALVES, machine_type
+from fxc.passes.lowering._notes import SOURCE
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class ScanKernel:
         self.scopes, self.constants = [self.block], dict[int, SSAValue]()
         count = self._along() if self.layout.side is None else self._across(self.layout.side)
         self.block.add_op(ReturnOp.create())
-        return KernelOp.of(name, [count], Region(self.block), arguments, {"tile.source": source})
+        return KernelOp.of(name, [count], Region(self.block), arguments, {SOURCE: source})
 
     # lanes along a row
 

@@ -60,7 +60,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
@@ -77,13 +77,11 @@ from fxc.passes._statistics import count
 from fxc.passes.lowering._linalg.generics import Generics, check_types, has_rule
 from fxc.passes.lowering._linalg.scalars import Uncovered
 from fxc.passes.lowering._linalg.symbolic import Symbols, at_any_size, is_symbolic
+from fxc.passes.lowering._notes import SOURCE, notes
 from fxc.passes.lowering._outlines import Copier, Outline
 from fxc.passes.lowering._templates import Template, factors, template
 from fxc.passes.lowering._tile.numbers import facts_of, value_of_size
 from fxc.passes.lowering.lower_scans import KINDS
-
-SOURCE = "tile.source"
-"""The attribute of a group, and of its kernels, that says what it computes."""
 
 
 @dataclass(frozen=True)
@@ -186,13 +184,7 @@ def _linalg(ctx: FxcContext, block: Block) -> Block:
 
 def _replace(group: GroupOp, body: Block) -> None:
     """Give ``group`` the body ``body``, and a note of what it was made of."""
-    names = [_name(op) for op in group.body.block.ops if isinstance(op, TorchOp)]
-    group.attributes[SOURCE] = ArrayAttr([StringAttr(name) for name in names])
+    group.attributes[SOURCE] = notes(op for op in group.body.block.ops if isinstance(op, TorchOp))
     old = group.detach_region(0)
     group.add_region(Region(body))
     old.erase()
-
-
-def _name(op: TorchOp) -> str:
-    names = ", ".join(result.name_hint or "_" for result in op.results)
-    return f"{names} = {op.operator}"

@@ -63,7 +63,7 @@ from itertools import count
 from types import MappingProxyType
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -79,6 +79,7 @@ from fxc.passes._fusion import needs_gradient
 from fxc.passes._matching import integer
 from fxc.passes._statistics import count as counted
 from fxc.passes.lowering._linalg.scalars import DTYPES, FLOATS, HALVES, INTEGERS
+from fxc.passes.lowering._notes import notes
 from fxc.passes.lowering._scan_kernels import ADD, MAXIMUM, MINIMUM, MULTIPLY, Kind, Layout, ScanKernel
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -145,8 +146,7 @@ def _kernel(op: TorchOp, target: TargetAttr, name: str) -> KernelOp:
     pointers = [source, *op.results]
     elements = [_tensor(pointer).element_type for pointer in pointers]
     arguments = [_argument(pointer, "write" if i else "read") for i, pointer in enumerate(pointers)]
-    note = ArrayAttr([StringAttr(f"{values.name_hint or '_'} = {op.operator}")])
-    return ScanKernel(kind, plan, lanes, rows, indexed=len(op.results) > 1).kernel(name, elements, arguments, note)
+    return ScanKernel(kind, plan, lanes, rows, indexed=len(op.results) > 1).kernel(name, elements, arguments, notes([op]))
 
 
 def _combined_dtype(kind: Kind, old: str, new: str, target: TargetAttr) -> str:

@@ -71,13 +71,14 @@ from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType, ScheduleAttr
 from fxc.dialects.tile.kernel import DIVISIBLE, SIZE
 from fxc.passes._statistics import count
+from fxc.passes.lowering._notes import SOURCE
 from fxc.passes.lowering._outlines import Outline
 from fxc.passes.lowering._tile.kernels import Pieces, Step, make_kernel
 from fxc.passes.lowering._tile.launched import Launched
 from fxc.passes.lowering._tile.numbers import Numbers, facts_of
 from fxc.passes.lowering._tile.stages import Stage, are_apart, stages_of
 
-SCHEDULE, SOURCE = "tile.schedule", "tile.source"
+SCHEDULE = "tile.schedule"
 
 ALIGNMENT = 16
 """Bytes of the widest load that a thread of a GPU has, and what Triton asks of a number to see that rows begin as even."""

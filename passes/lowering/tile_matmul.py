@@ -74,12 +74,13 @@ from fxc.dialects.target import GpuAttr, is_autotuned, target_of
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.types import device
 from fxc.passes._statistics import count
+from fxc.passes.lowering._notes import SOURCE, notes
 from fxc.passes.lowering._tile.product_kernels import Blocks, product_kernel
 from fxc.passes.lowering._tile.products import Product, Surroundings, product_of, surroundings_of
 from fxc.passes.lowering.schedule import SchedulePass
 from fxc.passes.lowering.tile import TilePass, align
 
-BLOCKS, SOURCE = "tile.blocks", "tile.source"
+BLOCKS = "tile.blocks"
 CHOICES = ("measured", "all")
 SIZES = (Blocks(64, 64, 32), Blocks(128, 64, 32), Blocks(64, 128, 32), Blocks(128, 128, 32))
 """Blocks to choose from; the first is taken without measuring."""
@@ -215,7 +216,7 @@ def _sources(product: Product, around: Surroundings) -> Iterator[StringAttr]:
     """What the kernel computes, in order."""
     for factor in around.before:
         yield from _listed(factor.owner)
-    yield StringAttr(f"{product.result.name_hint or '_'} = {product.op.operator}")
+    yield from notes([product.op])
     yield from _listed(around.group)
 
 

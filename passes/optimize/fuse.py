@@ -14,7 +14,8 @@ Guarantees: a ``fusion.group`` holds at least two ops of one block and one devic
             of is none, as the queries ask what the group reads instead. Numbers that it reads are copied into it. No two
             ops in a group are equal, unless others read both. Running it again changes nothing.
             With ``reductions = true`` a group holds what ``convert-fusion-to-linalg`` has rules for, and nothing else:
-            pointwise ops, reductions, and views between them; of a view that others read too it has a copy. What an
+            pointwise ops, reductions, and views between them; of a view that others read too it has a copy, and of what
+            only has the elements of a tensor in a wider dtype. What an
             op reads at places that indices say, as ``embedding`` does, is made before its group. A group with a
             reduction goes on where that saves memory traffic on the machine in ``fxc.target`` (``_fusion_cost.py``): with
             the rows that were reduced, over no more than that, where there are enough rows to go round and what several

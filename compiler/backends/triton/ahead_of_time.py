@@ -21,6 +21,7 @@ from fxc.backends.triton.resources import Resources
 from fxc.backends.triton.targets import Target
 from fxc.backends.triton.workers import Worker
 from fxc.errors import KernelError
+from fxc.runtime.object_cache import default_cache_folder
 
 FORMAT = 2
 """Changes when the meaning of a file in the cache does."""
@@ -91,14 +92,13 @@ def triton_version() -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels lie: in the user's folder for caches."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "fxc" / "triton"
+    """Where compiled kernels lie: beside what else is kept on disk."""
+    return default_cache_folder() / "triton"
 
 
 def key_of(kernel: KernelSource, target: str, options: CompileOptions, version: str) -> str:
     """A name for everything that a binary depends on."""
-    parts = [FORMAT, kernel.as_json(), target, asdict(options), version, platform.machine()]
+    parts = [FORMAT, kernel.code(), target, asdict(options), version, platform.machine()]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

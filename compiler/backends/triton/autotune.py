@@ -51,7 +51,7 @@ def tuned(
 
 
 def _key(source: KernelSource, device: str) -> str:
-    parts = [FORMAT, source.as_json(), device, triton_version(), asdict(DEFAULT)]
+    parts = [FORMAT, source.code(), device, triton_version(), asdict(DEFAULT)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -105,8 +105,10 @@ class IndexRanges:
                 return operands[0] - operands[1]
             case arith.MuliOp():
                 return operands[0] * operands[1]
-            case arith.DivSIOp() | arith.DivUIOp() | arith.FloorDivSIOp() | arith.CeilDivSIOp() | arith.CeilDivUIOp():
+            case arith.DivSIOp() | arith.DivUIOp() | arith.FloorDivSIOp():
                 return _quotient(*operands)
+            case arith.CeilDivSIOp() | arith.CeilDivUIOp():
+                return _quotient(*operands, up=True)
             case arith.RemSIOp() | arith.RemUIOp():
                 return _remainder(*operands)
             case arith.MinSIOp() | arith.MinUIOp():
@@ -141,10 +143,14 @@ def _of_type(value: SSAValue) -> Range:
     return ANY
 
 
-def _quotient(dividend: Range, divisor: Range) -> Range:
-    """A quotient is never further from zero than its dividend, but for the rounding away of floor and ceil division."""
+def _quotient(dividend: Range, divisor: Range, *, up: bool = False) -> Range:
+    """A quotient is never further from zero than its dividend, but for the rounding away of floor and ceil division.
+
+    ``up``: it is rounded up, else down or towards zero.
+    """
     if divisor.low == divisor.high and divisor.low > 0:
-        return Range(dividend.low // divisor.low, -(-dividend.high // divisor.low))
+        highest = -(-dividend.high // divisor.low)
+        return Range(dividend.low // divisor.low, highest if up else max(dividend.high // divisor.low, min(highest, 0)))
     size = max(abs(dividend.low), abs(dividend.high)) + 1
     return Range(0 if dividend.low >= 0 < divisor.low else -size, size)
 

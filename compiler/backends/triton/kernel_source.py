@@ -53,6 +53,11 @@ class KernelSource:
         """The same kernel for addresses and numbers that are multiples of nothing."""
         return replace(self, arguments=tuple(replace(argument, divisible=1) for argument in self.arguments))
 
+    def code(self) -> dict[str, Any]:
+        """What a compiler makes something of, as JSON: all but the comments, which say where the kernel is from."""
+        lines = self.source.splitlines(keepends=True)
+        return {**self.as_json(), "source": "".join(line for line in lines if not line.lstrip().startswith("#"))}
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 

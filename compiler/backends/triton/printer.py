@@ -7,7 +7,6 @@ no value can need more, else 64.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -25,6 +24,7 @@ from fxc.backends.triton.names import RESERVED, python_name
 from fxc.backends.triton.reductions import combination
 from fxc.backends.triton.spelling import block_shape, signature_type
 from fxc.backends.triton.writer import Writer, refusal
+from fxc.dialects.diagnostics import user_line
 from fxc.dialects.tile import (
     BroadcastOp,
     IterateOp,
@@ -40,7 +40,7 @@ from fxc.dialects.tile import (
 )
 from fxc.dialects.tile.kernel import DIVISIBLE
 from fxc.errors import KernelError
-from fxc.location import node_name, stack_trace
+from fxc.location import node_name
 
 MAX_LANES = 1 << 20
 """The largest block that Triton takes."""
@@ -146,7 +146,7 @@ class _KernelPrinter:
     def comment(self, op: Operation) -> None:
         """Name the FX node that the next lines compute, with the user's line, once."""
         name = node_name(op.location)
-        place = f"{name}: {_user_line(stack_trace(op.location))}".rstrip(": ") if name else ""
+        place = f"{name}: {user_line(op.location) or ''}".rstrip(": ") if name else ""
         if place and place != self.place:
             self.writer.line(f"# {_one_line(place)}")
             self.place = place
@@ -314,15 +314,6 @@ def _lanes(value: OpResult) -> int:
             op, f"Triton has no blocks of more than {MAX_LANES} lanes, as {value.type} is", "give the kernel smaller blocks"
         )
     return math.prod(shape)
-
-
-def _user_line(trace: str | None) -> str:
-    """The innermost line of code of a stack trace, and where it is: ``return x + y  (model.py:12)``."""
-    found = re.findall(r'File "([^"]*)", line (\d+), in [^\n]*\n\s*([^\n]+)', trace or "")
-    if not found:
-        return ""
-    file, line, code = found[-1]
-    return f"{code.strip()}  ({file.rsplit('/', 1)[-1]}:{line})"
 
 
 def _one_line(text: str) -> str:

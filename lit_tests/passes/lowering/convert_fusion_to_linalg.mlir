@@ -333,6 +333,25 @@ func.func @variance(%x: tensor<4x8xf32>) {
 
 // -----
 
+/// The mean of a variance is the sum beside it: both are combined once. Two results are two tensors.
+// CHECK-LABEL: func.func @variance_and_sum
+// CHECK:           [[SUM:%.+]] = linalg.generic
+// CHECK:           [[VAR:%.+]] = linalg.generic {{.*}} ins(%x, [[SUM]] :
+// CHECK:           [[COPY:%.+]] = linalg.generic {{.*}} ins([[SUM]] :
+// CHECK-NOT:       linalg.generic {{.*}} ins(%x
+// CHECK:           fusion.yield {{%.+}}, [[SUM]], [[COPY]]
+func.func @variance_and_sum(%x: tensor<4x8xf32>) {
+  %s, %t, %u = fusion.group ({
+    %v = torch.aten.var.correction(%x, [1], correction = 0) : (tensor<4x8xf32>) -> tensor<4xf32>
+    %a = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
+    %b = torch.aten.sum.dim_IntList(%x, [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
+    fusion.yield %v, %a, %b : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  fx.output((%s, %t, %u)) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> ()
+}
+
+// -----
+
 /// The first part of a dimension: the loop is shorter than what it goes through.
 // CHECK-LABEL: func.func @first_part
 // CHECK:         affine_map<(d0, d1) -> (d0, (d1 mod 8))>

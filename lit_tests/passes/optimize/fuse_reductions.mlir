@@ -420,3 +420,28 @@ func.func @update(%s: tensor<f32>, %x: tensor<64xf32>, %y: tensor<32xf32>) -> (t
   %q = torch.aten.mul.Tensor(%y, %y) : (tensor<32xf32>, tensor<32xf32>) -> tensor<32xf32>
   fx.output((%n, %p, %q)) : (tensor<f32>, tensor<64xf32>, tensor<32xf32>) -> ()
 }
+
+// -----
+
+/// Half precision made wide for two groups, of other rows: each reads the narrow elements. To make them narrower is done once.
+// CHECK-LABEL: func.func @wide
+// CHECK-NOT:     torch.aten._to_copy.default(%x
+// CHECK:         fusion.group ({
+// CHECK:           torch.aten._to_copy.default(%x
+// CHECK:           torch.aten.sum.dim_IntList
+// CHECK:         fusion.group ({
+// CHECK:           torch.aten._to_copy.default(%x
+// CHECK:           torch.aten.sum.dim_IntList
+// CHECK:         torch.aten._to_copy.default(%y
+// CHECK-NOT:     torch.aten._to_copy.default(%y
+func.func @wide(%x: tensor<64x256xbf16>, %y: tensor<256x64xf32>) {
+  %w = torch.aten._to_copy.default(%x, dtype = torch.float32) : (tensor<64x256xbf16>) -> tensor<64x256xf32>
+  %a = torch.aten.exp.default(%w) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %r = torch.aten.sum.dim_IntList(%a, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
+  %b = torch.aten.sin.default(%w) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+  %c = torch.aten.sum.dim_IntList(%b, [0]) : (tensor<64x256xf32>) -> tensor<256xf32>
+  %n = torch.aten._to_copy.default(%y, dtype = torch.bfloat16) : (tensor<256x64xf32>) -> tensor<256x64xbf16>
+  %d = torch.aten.mm.default(%n, %x) : (tensor<256x64xbf16>, tensor<64x256xbf16>) -> tensor<256x256xbf16>
+  %e = torch.aten.mm.default(%x, %n) : (tensor<64x256xbf16>, tensor<256x64xbf16>) -> tensor<64x64xbf16>
+  fx.output((%r, %c, %d, %e)) : (tensor<64xf32>, tensor<256xf32>, tensor<256x256xbf16>, tensor<64x64xbf16>) -> ()
+}

@@ -8,7 +8,7 @@ expressions over the loops, so views cost nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import AffineMapAttr, TensorType, i64
@@ -76,6 +76,8 @@ class Generics:
         """The tensor that is put together of pieces: nothing in the group reads it."""
         self.totals = dict[SSAValue, SSAValue]()
         """What was combined for the result of a reduction or of an accumulation."""
+        self.combined = dict[Hashable, SSAValue]()
+        """What was combined, by what combines which elements: the mean of a variance is the sum beside it."""
 
     def convert(self) -> Block:
         """The body of linalg ops. Uncovered where an op, a type or an argument has no rule."""
@@ -151,13 +153,19 @@ class Generics:
         made = self._combined(source, rule, dims, dtype, first)
         made.name_hint = result.name_hint
         self.totals[result] = made
-        if made.type == result.type and rule.finish is None:
+        if made.type == result.type and rule.finish is None and made not in self.tensors.values():
             self.tensors[result] = made
 
     def _combined(self, source: SSAValue, rule: Reduction, dims: Sequence[int], dtype: str, first: SSAValue | None) -> SSAValue:
         """The elements of ``source`` along ``dims`` combined, or what ``rule`` makes of them and of a ``first`` reduction."""
         if dtype == "uint8":
             raise Uncovered("a reduction of unsigned numbers")
+        key = source, rule.combine, rule.start(dtype), tuple(dims), dtype, first
+        if key not in self.combined:
+            self.combined[key] = self._loops_of(source, rule, dims, dtype, first)
+        return self.combined[key]
+
+    def _loops_of(self, source: SSAValue, rule: Reduction, dims: Sequence[int], dtype: str, first: SSAValue | None) -> SSAValue:
         body = Body(self, shape_of(source))
         element = body.element(source, body.loops)
         kept = [dim for dim in range(len(body.shape)) if dim not in dims]

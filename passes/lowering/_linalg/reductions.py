@@ -41,6 +41,10 @@ def _highest(dtype: str) -> int | float | bool:
     return 255 if dtype == "uint8" else 2 ** (machine_type(dtype).width.data - 1) - 1  # type: ignore[attr-defined]
 
 
+def _sum(a: Scalar, b: Scalar) -> Scalar:
+    return a + b
+
+
 def _maximum(a: Scalar, b: Scalar) -> Scalar:
     return a.maximum(b)
 
@@ -63,13 +67,13 @@ def deviation(op: TorchOp, total: Scalar, number: int) -> Scalar:
     return variance(op, total, number).math("sqrt")
 
 
-SUM = Reduction(lambda a, b: a + b, _number(0))
+SUM = Reduction(_sum, _number(0))
 PRODUCT = Reduction(lambda a, b: a * b, _number(1))
-MEAN = Reduction(lambda a, b: a + b, _number(0), lambda op, total, number: total / number)
+MEAN = Reduction(_sum, _number(0), lambda op, total, number: total / number)
 MAXIMUM = Reduction(_maximum, _lowest, accumulation=_signed)
 MINIMUM = Reduction(_minimum, _highest, accumulation=_signed)
-VARIANCE = Reduction(lambda a, b: a + b, _number(0), variance, centred=True)
-DEVIATION = Reduction(lambda a, b: a + b, _number(0), deviation, centred=True)
+VARIANCE = Reduction(_sum, _number(0), variance, centred=True)
+DEVIATION = Reduction(_sum, _number(0), deviation, centred=True)
 ARGMAX = Reduction(_minimum, _highest, extreme=MAXIMUM)
 ARGMIN = Reduction(_minimum, _highest, extreme=MINIMUM)
 ANY = Reduction(lambda a, b: a | b, _number(False), accumulation=lambda dtype: "bool")

@@ -51,7 +51,7 @@ class Pointwise:
             scalar = scalars.get(argument) if isinstance(argument, SSAValue) else None
             if scalar is not None and dtype is not None and name not in ("condition", "mask"):
                 scalar = scalar.to(computation_dtype(dtype))
-            elif isinstance(argument, (int, float)) and op.SCHEMA.by_name[name].type.startswith("Scalar") and name in _OPERANDS:
+            elif isinstance(argument, (int, float)) and op.SCHEMA.by_name[name].type.startswith(_NUMBERS) and name in _OPERANDS:
                 scalar = constant(body, argument, computation_dtype(dtype or "float32")).rounded(_precision(op, dtype))
             values[name] = argument if scalar is None else scalar
         result = self.formula(**{_PARAMETERS.get(name, name): value for name, value in values.items()})
@@ -90,6 +90,9 @@ class Constant:
 
 _OPERANDS = frozenset(["self", "other", "exponent", "x", "value"])
 """Arguments that are operands though they are numbers."""
+
+_NUMBERS = ("Scalar", "Tensor")
+"""How the types of parameters begin that take a number for an operand."""
 
 _PARAMETERS = {"self": "x", "other": "y", "input": "x", "min": "low", "max": "high", "from": "start"}
 """Schema names that formulas spell another way."""

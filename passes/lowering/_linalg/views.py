@@ -84,7 +84,7 @@ def select(op: TorchOp, index: Index, result: int) -> Index:
 
 def flip(op: TorchOp, index: Index, result: int) -> Index:
     shape = shape_of(tensors(op)[0])
-    for dim in python_arguments(op)["dims"]:
+    for dim in python_arguments(op)["dims"] if shape else ():
         dim = _dim(dim, len(shape))
         index = _replaced(index, dim, index[dim] * -1 + (shape[dim] - 1))
     return index
