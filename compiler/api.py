@@ -17,9 +17,10 @@ from xdsl.passes import ModulePass
 from fxc.backends import program_cache
 from fxc.backends.frozen import own_weights
 from fxc.backends.fx import to_fx
-from fxc.backends.shared_state import refuse_partial_sharing, written_state
+from fxc.backends.shared_state import refuse_partial_sharing, refuse_shared_inputs, written_state
+from fxc.collector import collections_paused
 from fxc.dialects.target import GpuAttr, set_target
-from fxc.errors import PipelineError, nearest
+from fxc.errors import InputError, PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan
 from fxc.frontends.capture import Model, capture, compile_lock
 from fxc.frontends.fx import import_fx
@@ -38,7 +39,7 @@ from fxc.runtime.compiled import Compiled
 from fxc.runtime.plan import FROM_DISK, PLAN_CACHE
 from fxc.runtime.signature import Signature
 from fxc.signature import signature_of, with_constants, with_moves
-from fxc.specialization import mark_gradients
+from fxc.specialization import mark_gradients, refuse_written_leaves
 from fxc.timing import Timer
 
 if TYPE_CHECKING:
@@ -82,9 +83,11 @@ def compile(
     trains the callable.
     ``training``: whether results carry gradients. The model's train or eval mode is baked in as it is now, and so are the casts
     of the torch.autocast that this is called in; calls are to be made in the same one. Raises CaptureError where the model
-    cannot be captured; calling raises InputError for inputs that do not fit, or captures again for them where ``options`` have
-    ``recompile``.
+    cannot be captured, InputError where ``args`` is no tuple or list; calling raises InputError for inputs that do not fit, or
+    captures again for them where ``options`` have ``recompile``.
     """
+    if not isinstance(args, Sequence):
+        raise InputError(f"args is a {type(args).__name__}, but a tuple of inputs is expected", hint="one input is (x,)")
     chosen = run_options(options)
     maker = _PlanMaker(model, training, dynamic_shapes, chosen, _modes(model))
     args, kwargs = tuple(args), dict(kwargs or {})
@@ -119,10 +122,11 @@ class _PlanMaker:
 
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> ExecutionPlan:
         start = perf_counter()
-        with _in_modes(self.model, self.modes):
+        with _in_modes(self.model, self.modes), collections_paused():
             program = capture(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes)
         refuse_partial_sharing(program)
         signature = with_constants(signature_of(program), args, kwargs)
+        refuse_shared_inputs(program, signature.leaves(args, kwargs))
         if training:
             mark_gradients(program, signature, args, kwargs)
         times = {"capture": (perf_counter() - start) * 1e3}
@@ -132,6 +136,8 @@ class _PlanMaker:
             pipeline = pipeline_for(flow, options) + ",bring-inputs" * options.move_inputs
             written = written_state(program) if options.freeze else None
             plan = _plan_of(program, pipeline, options, partial(with_moves, signature), training, times, written)
+            if training:
+                refuse_written_leaves(program)
         if self.options.move_inputs and plan.host is None:
             raise PipelineError("move_inputs is on, but this plan is no host program", hint="name a target")
         return plan

@@ -28,6 +28,7 @@ LOWER_TO_TORCH = NamedPipeline((
     PassSpec("convert-fx-to-torch"),
     PassSpec("inline"),
     PassSpec("symbol-dce"),
+    PassSpec("lower-grad-mode"),
     PassSpec("lower-autocast"),
     PassSpec("functionalize"),
     PassSpec("lower-simple-tuples"),

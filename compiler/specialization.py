@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, UnitAttr
 
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
+from fxc.errors import CaptureError
 from fxc.program import Program
 from fxc.runtime.signature import Signature
 
@@ -29,3 +30,18 @@ def mark_gradients(program: Program, signature: Signature, args: Sequence[Any], 
         facts.append(DictionaryAttr({**known.data, **marked}))
     if any(MARK in known.data for known in facts):
         function.properties["arg_attrs"] = ArrayAttr(facts)
+
+
+def refuse_written_leaves(program: Program) -> None:
+    """CaptureError where ``program``, without mutation, has a new value for a parameter that requires a gradient: autograd lets
+    nothing write there where gradients are on, and of what reads the new value no gradient would come back."""
+    known = argument_attributes(program.main)
+    for attributes in program.main.res_attrs or ():
+        index = attributes.data.get("fx.mutates")
+        written = known[index.value.data] if isinstance(index, IntegerAttr) else DictionaryAttr({})
+        name = ArgumentFacts.of(written).state_name
+        if name is not None and MARK in written.data:
+            raise CaptureError(
+                f"the model writes to {name!r}, which requires a gradient, and is compiled for training",
+                hint="write to it outside of the model, or use torch.compile(model, backend='fxc')",
+            )

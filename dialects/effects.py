@@ -321,16 +321,23 @@ def _returns_fresh(op: Operation) -> bool:
 
 
 def may_keep(op: Operation) -> bool:
-    """Whether ``op`` may hold on to the memory of an operand once it has returned, but for results that ``aliases`` names."""
+    """Whether ``op`` may hold on to the memory of an operand once it has returned, but for results that ``aliases`` names; or
+    asks where in its storage that lies."""
     from fxc.dialects.torch_ops.base import TorchOp
 
     if isinstance(op, TorchOp):
         namespace, name, *_ = op.operator.split(".")
-        return namespace not in FORGETFUL_NAMESPACES or name in RESHAPED_IN_PLACE or any(map(_has_parts, op.result_types))
+        is_plain = namespace in FORGETFUL_NAMESPACES and name not in RESHAPED_IN_PLACE and not _counts_in_storage(op)
+        return not is_plain or any(map(_has_parts, op.result_types))
     if op.name.startswith(("plan.", "tile.", "torch.constant")):
         return False
     inner = (inner for region in op.regions for block in region.blocks for inner in block.ops)
     return op.name != "fusion.group" or any(may_keep(each) for each in inner if not each.has_trait(IsTerminator))
+
+
+def _counts_in_storage(op: TorchOp) -> bool:
+    """Whether ``op`` counts from where the storage of an operand starts: ``as_strided`` with an offset does."""
+    return op.argument("storage_offset") is not None or op.operator == "aten.sym_storage_offset.default"
 
 
 def _has_parts(type: Attribute) -> bool:

@@ -92,16 +92,20 @@ def put_in_place(leaf: Leaf, value: SSAValue, before: Operation) -> SSAValue:
     return leaf
 
 
-def inline_region(op: HigherOrderOp, region: Region) -> Operation | None:
+def inline_region(op: HigherOrderOp, region: Region, inputs: Sequence[Leaf] | None = None) -> Operation | None:
     """Move the ops of ``region`` to the place of ``op``, as if it ran once, and erase ``op``.
 
-    Returns the first op that stands there now; None, with nothing changed, where the values do not correspond.
+    ``inputs``: what its arguments are; else ``region_inputs``. Returns the first op that stands there now; None, with nothing
+    changed, where the values do not correspond.
     """
-    inputs, outputs, results = region_inputs(op, region), region_outputs(region), results_by_index(op)
+    inputs = region_inputs(op, region) if inputs is None else inputs
+    outputs, results = region_outputs(region), results_by_index(op)
     if inputs is None or outputs is None or results is None or len(results) != len(outputs):
         return None
     block, around = region.block, op.parent
     assert around is not None
+    if len(inputs) != len(block.args):
+        return None
     pairs = [(leaf, value) for leaf, values in zip(outputs, results, strict=True) for value in values]
     fits = all(can_stand_for(leaf, arg) for leaf, arg in zip(inputs, block.args, strict=True))
     if not fits or not all(can_stand_for(leaf, value) for leaf, value in pairs):

@@ -6,15 +6,19 @@ from collections.abc import Container
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import IsTerminator
 
 from fxc.dialects.effects import aliases, writes
 
 
-def written_arguments(function: FuncOp) -> set[SSAValue]:
-    """The arguments whose memory an op of ``function`` may write, through views too; what an op does not say it may write."""
+def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAValue]:
+    """The arguments whose memory an op of ``function`` may write, through views too; what an op does not say it may write.
+
+    ``or_returned``: those that it returns as well, which its caller may write.
+    """
     sources, found = dict[SSAValue, set[SSAValue]](), set[SSAValue]()
     for op in function.body.block.ops:
-        changed = writes(op)
+        changed = [] if op.has_trait(IsTerminator) and not or_returned else writes(op)
         for value in op.operands if changed is None else changed:
             found |= sources.get(value, {value})
         for index, value in aliases(op):

@@ -216,9 +216,10 @@ def test_random_ops_draw_like_eager() -> None:
         ((torch.zeros(5, 4, 1),), {}, r"has shape \(5, 4, 1\), but \(5, 4\) is expected"),
         ((torch.zeros(5, 4, device="meta"),), {}, r"is on meta"),
         ((3.0,), {}, r"is a float, but a tensor is expected"),
-        ((), {}, r"nested otherwise|expected"),
-        ((torch.zeros(5, 4), torch.zeros(5, 4)), {}, r"nested otherwise|expected"),
-        ((torch.zeros(5, 4),), {"other": torch.zeros(1)}, r"nested otherwise|expected"),
+        ((), {}, r"1 positional inputs are expected, but got 0 \(the inputs are x\)"),
+        ((torch.zeros(5, 4), torch.zeros(5, 4)), {}, r"1 positional inputs are expected, but got 2"),
+        ((torch.zeros(5, 4),), {"other": torch.zeros(1)}, r"input other is given, but not expected"),
+        (([torch.zeros(5, 4)],), {}, r"input 0 is nested otherwise than in the example"),
     ],
 )
 def test_inputs_that_do_not_fit(args: tuple[Any, ...], kwargs: dict[str, Any], message: str) -> None:
@@ -482,3 +483,8 @@ def test_buffers_that_share_a_part_of_their_memory() -> None:
     assert torch.equal(fxc.compile(Sharing(writes=False), (x,))(x), x)
     with pytest.raises(CaptureError, match="'part' share a part of their memory, and the model writes there"):
         fxc.compile(Sharing(writes=True), (x,))
+
+
+def test_an_input_that_is_in_no_tuple() -> None:
+    with pytest.raises(InputError, match="args is a Tensor, but a tuple of inputs is expected"):
+        fxc.compile(torch.nn.ReLU(), torch.ones(1, 3))

@@ -1,32 +1,45 @@
-"""Tensors of a model that lie in one memory: which of these a program cannot tell from others."""
+"""Tensors of a model and of a call that lie in one memory: which of these a program cannot tell from others."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import torch
+from xdsl.ir import SSAValue
 
 from fxc.backends.frozen import state_name
 from fxc.errors import CaptureError
 from fxc.passes._written_arguments import written_arguments
 from fxc.program import Program
+from fxc.runtime.host_program import PLAIN
 
 
 def refuse_partial_sharing(program: Program) -> None:
     """CaptureError where a tensor of the model is written that shares a part of its memory with another: in a program they are
     two. Two names of the same elements are one."""
-    pairs = list(_overlapping(program.state))
-    if not pairs:
-        return
-    written = written_state(program)
-    for first, second in pairs:
-        if first in written or second in written:
-            raise CaptureError(
-                f"{first!r} and {second!r} share a part of their memory, and the model writes there",
-                hint=f"keep one of them, and make the other of it in forward; or register a copy: {second} = {second}.clone()",
-            )
+    pairs = [(first, second) for first, second, is_same in _near(program.state) if not is_same]
+    for first, second in _written(program, program.state, pairs):
+        raise CaptureError(
+            f"{first!r} and {second!r} share a part of their memory, and the model writes there",
+            hint=f"keep one of them, and make the other of it in forward; or register a copy: {second} = {second}.clone()",
+        )
+
+
+def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None:
+    """CaptureError where an input is written that shares memory with another, or with a tensor of the model: in a program each
+    input is memory of its own. ``leaves``: the inputs of the example call."""
+    given = (argument for argument in program.main.args if state_name(program, argument) is None)
+    inputs = {_name(program, argument): leaf for argument, leaf in zip(given, leaves or ()) if type(leaf) in PLAIN}
+    tensors = {**program.state, **inputs}
+    pairs = [(first, second) for first, second, _ in _near(tensors) if first in inputs or second in inputs]
+    for first, second in _written(program, tensors, pairs):
+        raise CaptureError(
+            f"the input {second!r} shares memory with {first!r}, and the model writes there",
+            hint=f"pass a copy, {second}.clone(), or use torch.compile(model, backend='fxc')",
+        )
 
 
 def written_state(program: Program) -> set[str]:
@@ -34,22 +47,52 @@ def written_state(program: Program) -> set[str]:
     return {name for argument in written_arguments(program.main) if (name := state_name(program, argument)) is not None}
 
 
-def _overlapping(state: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str]]:
-    """Names of tensors of one memory that are not the same elements, of which each may have some of the other's."""
+def _name(program: Program, argument: SSAValue) -> str:
+    return state_name(program, argument) or f"%{argument._name or argument.index}"  # type: ignore[attr-defined]
+
+
+def _written(program: Program, tensors: Mapping[str, torch.Tensor], pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Those of ``pairs`` that have elements in common, and of which ``program`` may write one."""
+    arguments = written_arguments(program.main, or_returned=False) if pairs else ()
+    written = {_name(program, argument) for argument in arguments}
+    for first, second in pairs:
+        if (first in written or second in written) and _meet(tensors[first], tensors[second]):
+            yield first, second
+
+
+def _near(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str, bool]]:
+    """Names of tensors of one memory, the one from within the other's first to its last byte, and whether they are the same
+    elements."""
     stored = defaultdict[int, list[str]](list)
-    for name, tensor in state.items():
-        if tensor.layout == torch.strided and tensor.numel():
-            stored[tensor.untyped_storage().data_ptr()].append(name)
+    for name, tensor in tensors.items():
+        if tensor.layout == torch.strided and tensor.numel() and (start := tensor.untyped_storage().data_ptr()):
+            stored[start].append(name)
     for names in stored.values():
         for first, second in combinations(names, 2):
-            a, b = state[first], state[second]
+            a, b = tensors[first], tensors[second]
             (a_start, a_end), (b_start, b_end) = _range(a), _range(b)
-            same = (a.data_ptr(), a.shape, a.stride(), a.dtype) == (b.data_ptr(), b.shape, b.stride(), b.dtype)
-            if not same and a_start < b_end and b_start < a_end:
-                yield first, second
+            if a_start < b_end and b_start < a_end:
+                is_same = (a.data_ptr(), a.shape, a.stride(), a.dtype) == (b.data_ptr(), b.shape, b.stride(), b.dtype)
+                yield first, second, is_same
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:
     """The first byte, and the one behind the last."""
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
+
+
+def _meet(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether a byte is in both: columns of one matrix lie between each other."""
+    (a_start, a_end), (b_start, b_end) = _range(a), _range(b)
+    start = min(a_start, b_start)
+    taken = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool)
+    _bytes(taken, a, start).fill_(True)
+    return bool(_bytes(taken, b, start).any())
+
+
+def _bytes(memory: torch.Tensor, tensor: torch.Tensor, start: int) -> torch.Tensor:
+    """The place of each byte of ``tensor`` in ``memory``, which stands for that from the address ``start`` on."""
+    size = tensor.element_size()
+    strides = [stride * size for stride in tensor.stride()]
+    return memory.as_strided((*tensor.shape, size), (*strides, 1), tensor.data_ptr() - start)

@@ -16,8 +16,9 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.fx import GraphModule
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.dialects.values import str_attr
@@ -27,6 +28,7 @@ from fxc.frontends.resign import resign
 from fxc.program import Program, is_frozen
 from fxc.semantics import autograd_functions
 from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
+from fxc.semantics.static_world import IS_PLAIN
 from fxc.semantics.trace import first_line
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def capture(
     ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as torch.export takes it; for ``make_fx`` a true value makes all
     sizes symbolic. Raises CaptureError with PyTorch's reason and the way out.
     """
-    args, kwargs = tuple(args), dict(kwargs or {})
+    args, kwargs = _told_apart((tuple(args), dict(kwargs or {})))
     if route not in ROUTES:
         raise CaptureError(f"there is no capture route {route!r}", hint=f"one of {', '.join(ROUTES)}")
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
@@ -69,6 +71,22 @@ def capture(
         raise
     except Exception as error:
         raise CaptureError(f"{route} cannot capture {_name(model)}: {first_line(error)}", hint=_hint(route, error)) from error
+
+
+def _told_apart(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """``inputs`` where a tensor that is passed twice is two of the same elements, as a later call may pass two."""
+    tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+    if len(set(map(id, tensors))) == len(tensors):
+        return inputs
+    seen = set[int]()
+
+    def apart(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) in seen:
+            return tensor.detach().requires_grad_(tensor.requires_grad)
+        seen.add(id(tensor))
+        return tensor
+
+    return tree_map_only(torch.Tensor, apart, inputs)
 
 
 @contextlib.contextmanager
@@ -129,11 +147,20 @@ class _FunctionModule(torch.nn.Module):
 def _named_forward(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` under the name of those frames of which torch.export keeps the places."""
     if not isinstance(function, FunctionType):
-        return function
+        return function if _has_signature(function) else lambda *args, **kwargs: function(*args, **kwargs)
     code = function.__code__.replace(co_name="forward")
     named = FunctionType(code, function.__globals__, "forward", function.__defaults__, function.__closure__)
     named.__kwdefaults__ = function.__kwdefaults__
     return functools.update_wrapper(named, function)
+
+
+def _has_signature(function: Callable[..., Any]) -> bool:
+    """Whether Python knows the arguments of ``function``; it does not know those of ``torch.relu``."""
+    try:
+        inspect.signature(function)
+    except ValueError:
+        return False
+    return True
 
 
 def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Program:
@@ -145,15 +172,21 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         module = _entering(module, {kind: torch.get_autocast_dtype(kind) for kind in kinds})
     with compile_lock(dynamo=True), _autocast(dict.fromkeys(kinds), enabled=False), autograd_functions.kept():
         exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        if any(isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value) for value in exported.constants.values()):
+            hint = "use torch.compile(model, backend='fxc')"
+            raise CaptureError(f"torch.export cannot capture the torch.func.grad in {_name(model)}", hint=hint)
+        if any(getattr(node.target, "__module__", "") == _FUNCTORCH for node in exported.graph.nodes):
+            exported = exported.run_decompositions({})
     return import_fx(exported)
 
 
-PLAIN = "2.13."
-"""The versions of PyTorch whose torch.export the plain trace was compared with: its parts are private ones of these."""
+_FUNCTORCH = "torch._functorch.predispatch"
+"""The module of the calls that torch.export records of ``vmap`` and ``jvp``, which switch what operators do for all of the
+process; after decomposition there are operators in their place."""
 
 
 def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
-    if not torch.__version__.startswith(PLAIN):
+    if not IS_PLAIN:
         return None
     from fxc.frontends.plain_trace import traced
 

@@ -392,3 +392,22 @@ func.func @large(%x: tensor<4x4xf32>, %y: tensor<16x16xf32>) -> (tensor<f32>, te
   plan.free %a, %b : tensor<4x4xf32>, tensor<16x16xf32>
   fx.output((%s, %t)) : (tensor<f32>, tensor<f32>) -> ()
 }
+
+// -----
+
+/// What a call counts the storage of from its start has one of its own; without an offset, as_strided starts where its operand does.
+// CHECK-LABEL: func.func @storages
+// CHECK:         %a = plan.alloc : tensor<4x4xf32>
+// CHECK:         %b = plan.alloc %arena[0] : tensor<4x4xf32>
+func.func @storages(%x: tensor<4x4xf32>) -> (tensor<f32>, tensor<f32>) {
+  %a = plan.alloc : tensor<4x4xf32>
+  %0 = torch.aten.mm.out(%x, %x, out = %a) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b = plan.alloc : tensor<4x4xf32>
+  %1 = torch.aten.mm.out(%x, %x, out = %b) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %v = torch.aten.as_strided.default(%a, [4], [1], 0) : (tensor<4x4xf32>) -> tensor<4xf32>
+  %w = torch.aten.as_strided.default(%b, [4], [1]) : (tensor<4x4xf32>) -> tensor<4xf32>
+  %s = torch.aten.sum.default(%v) : (tensor<4xf32>) -> tensor<f32>
+  %t = torch.aten.sum.default(%w) : (tensor<4xf32>) -> tensor<f32>
+  plan.free %a, %v, %b, %w : tensor<4x4xf32>, tensor<4xf32>, tensor<4x4xf32>, tensor<4xf32>
+  fx.output((%s, %t)) : (tensor<f32>, tensor<f32>) -> ()
+}

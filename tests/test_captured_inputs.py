@@ -1,0 +1,52 @@
+"""What the capture makes of inputs and callables that PyTorch's own would not take, or take for others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import fxc
+from fxc.errors import CaptureError
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_an_example_that_passes_a_tensor_twice(training: bool) -> None:
+    """It says nothing of later calls, which may pass two."""
+    attention = torch.nn.MultiheadAttention(8, 2).eval()
+    x, y = torch.randn(3, 2, 8), torch.randn(3, 2, 8)
+    compiled = fxc.compile(attention, (x, x, x), training=training)
+    torch.testing.assert_close(compiled(x, y, y), attention(x, y, y))
+    torch.testing.assert_close(compiled(x, x, x), attention(x, x, x))
+    weight = torch.randn(3, requires_grad=True)
+    difference = fxc.compile(lambda a, b: a * 2 - b["c"], (weight, {"c": weight}), training=True)
+    [gradient] = torch.autograd.grad(difference(weight, {"c": weight}).sum(), weight)
+    assert torch.equal(gradient, torch.ones(3))
+
+
+@pytest.mark.parametrize("function", [torch.relu, torch.nn.functional.silu, torch.exp])
+def test_functions_of_which_python_knows_no_signature(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.randn(3)
+    torch.testing.assert_close(fxc.compile(function, (x,))(x), function(x))
+
+
+TRANSFORMED: dict[str, Callable[..., Any]] = {
+    "vmap": lambda x, y: torch.vmap(torch.dot)(x, y),
+    "vmap of a vmap": lambda x, y: torch.vmap(torch.vmap(torch.mul))(x, y),
+    "jvp": lambda x, y: torch.func.jvp(lambda z: z.sin() * z, (x,), (y,)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_function_transforms(name: str) -> None:
+    function, inputs = TRANSFORMED[name], (torch.randn(3, 4), torch.randn(3, 4))
+    torch.testing.assert_close(fxc.compile(function, inputs)(*inputs), function(*inputs))
+    assert torch._C._functorch.peek_interpreter_stack() is None
+
+
+def test_a_transform_that_export_cannot_capture() -> None:
+    with pytest.raises(CaptureError, match=r"torch.export cannot capture the torch.func.grad in <lambda>"):
+        fxc.compile(lambda x: torch.func.grad(lambda z: z.sin().sum())(x), (torch.randn(3),))
+    assert torch._C._functorch.peek_interpreter_stack() is None

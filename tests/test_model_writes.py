@@ -1,0 +1,139 @@
+"""What a model writes to, through ``fxc.compile``: buffers under ``no_grad``, parameters, inputs that share memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+
+import fxc
+from fxc.errors import CaptureError
+
+
+class Averaged(nn.Module):
+    """Keeps a moving average of what its layer gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.scale = nn.Parameter(torch.randn(3))
+        self.register_buffer("average", torch.ones(3))
+        self.average: torch.Tensor
+
+
+class InPlace(Averaged):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x)
+        with torch.no_grad():
+            self.average.mul_(0.9).add_(y.mean(0), alpha=0.1)
+        return y * self.average * self.scale
+
+
+class Assigned(Averaged):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x)
+        with torch.no_grad():
+            self.average = self.average * 0.9 + y.mean(0) * 0.1
+        return y * self.average * self.scale
+
+
+class ThroughViews(Averaged):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            y = x.t()
+            first = self.average[:1]
+            first.copy_(y.sum())
+        return self.layer(x) * first + y.sum()
+
+
+def normed() -> nn.Module:
+    return nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4))
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("make", [InPlace, Assigned, ThroughViews, normed])
+def test_buffers_written_under_no_grad(make: Callable[[], nn.Module], training: bool) -> None:
+    torch.manual_seed(0)
+    model = make()
+    expected = deepcopy(model)
+    x = torch.randn(2, 3)
+    compiled = fxc.compile(model, (x,), training=training)
+    for _ in range(2):
+        results = []
+        for run, owner in ((compiled, model), (expected, expected)):
+            given = x.clone().requires_grad_(training)
+            with torch.set_grad_enabled(training):
+                y = run(given)
+            leaves = [given, *owner.parameters()]
+            grads = torch.autograd.grad(y.sum(), leaves, allow_unused=True) if training else ()
+            results.append((y, grads, dict(owner.named_buffers())))
+        torch.testing.assert_close(*results)
+
+
+class Clamped(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([2.0, -2.0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.scale.clamp_(-1, 1)
+        return x * self.scale
+
+
+def test_parameters_written_under_no_grad() -> None:
+    x, model = torch.ones(2), Clamped()
+    with pytest.raises(CaptureError, match="writes to 'scale', which requires a gradient"):
+        fxc.compile(model, (x,), training=True)
+    assert torch.equal(model.scale, torch.tensor([2.0, -2.0]))
+    with torch.no_grad():
+        assert torch.equal(fxc.compile(model, (x,))(x), torch.tensor([1.0, -1.0]))
+    assert torch.equal(model.scale, torch.tensor([1.0, -1.0]))
+    frozen = Clamped().requires_grad_(False)
+    assert torch.equal(fxc.compile(frozen, (x,), training=True)(x), torch.tensor([1.0, -1.0]))
+
+
+def add_to_first(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    before = b * 2
+    a.add_(1)
+    return before + b
+
+
+whole = torch.zeros(4, 4)
+
+
+@pytest.mark.parametrize(
+    "a, b", [(whole, whole.view(16)[8:].view(2, 4)), (whole[:, :3], whole[:, 2:3]), (whole, whole.view(4, 4))]
+)
+def test_written_inputs_that_share_memory(a: torch.Tensor, b: torch.Tensor) -> None:
+    for first, second in ((a, b), (b, a)):
+        with pytest.raises(CaptureError, match="input '%b' shares memory with '%a', and the model writes there"):
+            fxc.compile(lambda a, b: (a.add_(1), b.sum())[1], (first, second))
+    assert fxc.compile(lambda a, b: (a.sum() + b.sum(), a), (a, b))(a, b)[1] is a
+
+
+def test_inputs_that_share_no_element() -> None:
+    cache = torch.zeros(4, 4)
+    compiled = fxc.compile(add_to_first, (cache[:, ::2], cache[:, 1::2]))
+    assert not compiled(cache[:, ::2], cache[:, 1::2]).any()
+    assert cache.sum() == 8
+
+
+def test_an_input_that_is_a_tensor_of_the_model() -> None:
+    model = InPlace()
+    with pytest.raises(CaptureError, match="input '%x' shares memory with 'average'"):
+        fxc.compile(model, (model.average.expand(2, 3),))
+
+
+def test_views_that_count_from_the_start_of_their_storage() -> None:
+    """A buffer that shares an arena with others is not at the start of its storage."""
+    weight = torch.arange(4.0)
+    results = []
+    for make in (lambda f, x: fxc.compile(f, (x,), training=True, options={"target": "host"}), lambda f, x: f):
+        x = torch.ones(2, 8, requires_grad=True)
+        run = make(lambda x: (x[0] * 2).as_strided((3, 4), (2, 1)) * weight, x)
+        results.append(torch.autograd.grad(run(x).sum(), x))
+    torch.testing.assert_close(*results)
