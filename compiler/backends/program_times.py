@@ -30,6 +30,8 @@ SECONDS, MOST_TURNS = 0.012, 20
 """What a trial on the CPU may take for each program, beside two times each, and how often it is run at most."""
 FIRST_TURNS, BEHIND = 3, 1.5
 """After so many turns what takes so many times the least is out; what is left alone has won."""
+EVICTING = 8 << 20
+"""Bytes that are written before each time: in a model other ops come in between, and a weight is in no core's own cache."""
 BLOCK = 1 << 16
 """Elements of an argument that are made up: to draw all of a large weight takes longer than the trial."""
 
@@ -84,8 +86,10 @@ def _least(runs: Sequence[_Run | None]) -> list[float]:
     """The least that each takes in milliseconds, by turns, for as long as it is not clear which takes the least."""
     racing = [i for i, run in enumerate(runs) if run is not None]
     best, spent, turns = [inf if run is None else run.first for run in runs], 0.0, 0
+    others = torch.zeros(EVICTING, dtype=torch.uint8)
     while turns < 1 or (spent < SECONDS * len(runs) and turns < MOST_TURNS and len(racing) > 1):
         for i in racing:
+            others.add_(1)
             start = perf_counter()
             runs[i]()  # type: ignore[misc]
             time = perf_counter() - start
