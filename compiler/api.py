@@ -38,7 +38,7 @@ from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled
 from fxc.runtime.plan import FROM_DISK, PLAN_CACHE
 from fxc.runtime.signature import Signature
-from fxc.signature import signature_of, with_constants, with_moves
+from fxc.signature import signature_of, with_constants, with_moves, with_writes
 from fxc.specialization import mark_gradients, refuse_written_leaves
 from fxc.timing import Timer
 
@@ -125,7 +125,7 @@ class _PlanMaker:
         with _in_modes(self.model, self.modes), collections_paused():
             program = capture(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes)
         refuse_partial_sharing(program)
-        signature = with_constants(signature_of(program), args, kwargs)
+        signature = with_writes(with_constants(signature_of(program), args, kwargs), program)
         refuse_shared_inputs(program, signature.leaves(args, kwargs))
         if training:
             mark_gradients(program, signature, args, kwargs)

@@ -330,6 +330,7 @@ def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:
             "strides": None if spec.strides is None else list(spec.strides),
             "layout": spec.layout,
             "moves": spec.moves,
+            "written": spec.written,
         }
     entry: dict[str, Any] = {"other": spec.name, "types": list(spec.types), "symbol": spec.symbol}
     if spec.constant is not ANY:
@@ -348,6 +349,7 @@ def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
             None if strides is None else _dims(strides),
             entry["layout"],
             bool(entry["moves"]),
+            bool(entry["written"]),
         )
     constant = _constant(entry["constant"]) if "constant" in entry else ANY
     return OtherInput(entry["other"], tuple(entry["types"]), constant, entry["symbol"])

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute
 from fxc.dialects import types
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, dtype_name
+from fxc.passes._written_arguments import written_arguments
 from fxc.passes.plan.bring_inputs import MOVES
 from fxc.program import Program
 from fxc.runtime import autocast
@@ -54,6 +55,18 @@ def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str
     inputs = tuple(
         replace(spec, constant=value) if isinstance(spec, OtherInput) and spec.types == _CONSTANT else spec
         for spec, value in zip(signature.inputs, leaves, strict=True)
+    )
+    return replace(signature, inputs=inputs)
+
+
+def with_writes(signature: Signature, program: Program) -> Signature:
+    """``signature`` of the captured ``program`` with what that may write to."""
+    written = written_arguments(program.main, or_returned=False)
+    facts = map(ArgumentFacts.of, argument_attributes(program.main))
+    given = [argument for argument, known in zip(program.main.args, facts, strict=True) if not known.is_state]
+    inputs = tuple(
+        replace(spec, written=argument in written) if isinstance(spec, TensorInput) else spec
+        for spec, argument in zip(signature.inputs, given, strict=True)
     )
     return replace(signature, inputs=inputs)
 

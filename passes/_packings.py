@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, IntegerAttr, TensorType
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects import types
 from fxc.dialects.context import FxcContext
@@ -23,7 +24,8 @@ from fxc.dialects.types import VALUE, Dim
 from fxc.dialects.values import NONE, Tree, enum_attr, float_attr, int_attr, str_attr
 from fxc.passes._insertion import insert_call, result_types
 from fxc.passes._layouts import is_channels_last
-from fxc.passes._matrix_products import insert, is_transpose, only_user
+from fxc.passes._matching import torch_op
+from fxc.passes._matrix_products import dense_like, insert, is_transpose, only_user
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,22 @@ def mkl_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
     count = int_attr(_count_rows(rows))
     packed = insert("mkl._mkl_reorder_linear_weight.default", [weight, count], VALUE, op)
     return Packed(_insert_packed(ctx, "mkl._mkl_linear.default", [rows, weight, weight, bias, count], packed, op), op)
+
+
+def product_into_argument(ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """A product as PyTorch computes it, into the memory of an argument that is added to those of the block, a matrix."""
+    if not is_product(op) or (given := _product(ctx, op)) is None:
+        return None
+    (rows, weight, bias), block, result = given, op.parent, op.results[0]
+    assert block is not None and isinstance(rows.type, TensorType)
+    count, sizes = _count_rows(rows), [int_attr(size) for size in _sizes(result) if isinstance(size, int)]
+    flat = insert_call(ctx, "aten.reshape.default", [rows, [int_attr(count), int_attr(rows.type.get_shape()[-1])]], op)
+    args = [flat, insert_call(ctx, "aten.t.default", [weight], op)]
+    operator, args = ("aten.addmm.out", [bias, *args]) if isinstance(bias, SSAValue) else ("aten.mm.out", args)
+    out = block.insert_arg(dense_like(result.type, (count, _sizes(result)[-1])), len(block.args))
+    product = torch_op(operator).build_call(args, {"out": out}, [out.type], location=op.location)
+    Rewriter.insert_op(product, InsertPoint.before(op))
+    return Packed(insert("aten.view.default", [product.results[0], sizes], result.type, op), op)
 
 
 def _insert_packed(ctx: FxcContext, operator: str, args: list[Tree], packed: SSAValue, before: Operation) -> SSAValue:

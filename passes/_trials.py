@@ -16,7 +16,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.values import enum_attr, str_attr
 from fxc.passes._insertion import insert_call
-from fxc.passes._packings import Packed, Way
+from fxc.passes._packings import Packed, Way, product_into_argument
 from fxc.passes._structure import Structures
 from fxc.passes.autodiff._functions import copy_op
 from fxc.passes.optimize.freeze_parameters import FreezeParametersPass
@@ -62,7 +62,7 @@ class Choices:
 
     def _measured(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> _Tried | None:
         trials = {way: trial for way in ways if (trial := _trial_of(self._ctx, ops, self._own, way)) is not None}
-        times = self._ctx.semantics.times([_trial(ops, self._own), *trials.values()]) if trials else None
+        times = self._ctx.semantics.times([_as_it_is(self._ctx, ops, self._own), *trials.values()]) if trials else None
         if times is None:
             return None
         best, bound = None, math.inf
@@ -108,9 +108,29 @@ def _trial(ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
     result = copies[ops[-1].results[0]]
     block.add_op(ReturnOp(result))
     kinds = ["parameter" if value in own else "input" for value in operands]
-    marks = [DictionaryAttr({"fx.kind": str_attr(kind), "fx.name": str_attr(f"x{i}")}) for i, kind in enumerate(kinds)]
+    marks = ArrayAttr([_mark(kind, i) for i, kind in enumerate(kinds)])
     types = [value.type for value in operands], [result.type]
-    return ModuleOp([FuncOp("main", types, Region(block), arg_attrs=ArrayAttr(marks))])
+    return ModuleOp([FuncOp("main", types, Region(block), arg_attrs=marks)])
+
+
+def _as_it_is(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
+    """The same, in which a product writes to memory that is there, as in a plan; other libraries' take new memory each time."""
+    module = _trial(ops, own)
+    [main] = module.ops
+    assert isinstance(main, FuncOp) and main.arg_attrs is not None
+    block = main.body.block
+    first = next(op for op in block.ops if isinstance(op, TorchOp))
+    if (packed := product_into_argument(ctx, first)) is None:
+        return module
+    first.results[0].replace_all_uses_with(packed.value)
+    Rewriter.erase_op(first)
+    main.properties["arg_attrs"] = ArrayAttr([*main.arg_attrs.data, _mark("input", len(block.args) - 1)])
+    main.function_type = FunctionType.from_lists(block.arg_types, main.function_type.outputs.data)
+    return module
+
+
+def _mark(kind: str, index: int) -> DictionaryAttr:
+    return DictionaryAttr({"fx.kind": str_attr(kind), "fx.name": str_attr(f"x{index}")})
 
 
 def _trial_of(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue], way: Way) -> ModuleOp | None:

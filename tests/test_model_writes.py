@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 import fxc
-from fxc.errors import CaptureError
+from fxc.errors import CaptureError, InputError
 
 
 class Averaged(nn.Module):
@@ -113,6 +114,25 @@ def test_written_inputs_that_share_memory(a: torch.Tensor, b: torch.Tensor) -> N
         with pytest.raises(CaptureError, match="input '%b' shares memory with '%a', and the model writes there"):
             fxc.compile(lambda a, b: (a.add_(1), b.sum())[1], (first, second))
     assert fxc.compile(lambda a, b: (a.sum() + b.sum(), a), (a, b))(a, b)[1] is a
+
+
+def test_written_inputs_that_share_memory_in_a_later_call(tmp_path: Path) -> None:
+    memory = torch.zeros(4, 4)
+    compiled = fxc.compile(add_to_first, (torch.zeros(4, 2), torch.zeros(4, 2)), options={"target": "host"})
+    compiled.plan.save(tmp_path / "plan")
+    for run in (compiled, fxc.ExecutionPlan.load(tmp_path / "plan")):
+        for _ in range(2):
+            a, b = torch.ones(4, 2), torch.ones(4, 2)
+            assert torch.equal(run(a, b), torch.full((4, 2), 3.0)) and torch.equal(a, torch.full((4, 2), 2.0))
+            with pytest.raises(InputError, match="input b shares memory with a, and the model writes there"):
+                run(memory.view(8, 2)[:4], memory.view(8, 2)[2:6])
+            with pytest.raises(InputError, match="input b shares memory with a"):
+                run(a, a)
+    assert not memory.any()
+    unwritten = fxc.compile(lambda a, b: a * 2 + b, (torch.zeros(3), torch.zeros(3)), options={"target": "host"})
+    assert torch.equal(unwritten(torch.ones(3), torch.ones(3)), torch.full((3,), 3.0))
+    x = torch.ones(3)
+    assert torch.equal(unwritten(x, x), torch.full((3,), 3.0))
 
 
 def test_inputs_that_share_no_element() -> None:

@@ -15,6 +15,7 @@ from fxc.errors import CaptureError
 from fxc.passes._written_arguments import written_arguments
 from fxc.program import Program
 from fxc.runtime.host_program import PLAIN
+from fxc.runtime.shared_memory import memory_range, share_bytes
 
 
 def refuse_partial_sharing(program: Program) -> None:
@@ -56,7 +57,7 @@ def _written(program: Program, tensors: Mapping[str, torch.Tensor], pairs: list[
     arguments = written_arguments(program.main, or_returned=False) if pairs else ()
     written = {_name(program, argument) for argument in arguments}
     for first, second in pairs:
-        if (first in written or second in written) and _meet(tensors[first], tensors[second]):
+        if (first in written or second in written) and share_bytes(tensors[first], tensors[second]):
             yield first, second
 
 
@@ -70,29 +71,7 @@ def _near(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str, bool]
     for names in stored.values():
         for first, second in combinations(names, 2):
             a, b = tensors[first], tensors[second]
-            (a_start, a_end), (b_start, b_end) = _range(a), _range(b)
+            (a_start, a_end), (b_start, b_end) = memory_range(a), memory_range(b)
             if a_start < b_end and b_start < a_end:
                 is_same = (a.data_ptr(), a.shape, a.stride(), a.dtype) == (b.data_ptr(), b.shape, b.stride(), b.dtype)
                 yield first, second, is_same
-
-
-def _range(tensor: torch.Tensor) -> tuple[int, int]:
-    """The first byte, and the one behind the last."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
-
-
-def _meet(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether a byte is in both: columns of one matrix lie between each other."""
-    (a_start, a_end), (b_start, b_end) = _range(a), _range(b)
-    start = min(a_start, b_start)
-    taken = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool)
-    _bytes(taken, a, start).fill_(True)
-    return bool(_bytes(taken, b, start).any())
-
-
-def _bytes(memory: torch.Tensor, tensor: torch.Tensor, start: int) -> torch.Tensor:
-    """The place of each byte of ``tensor`` in ``memory``, which stands for that from the address ``start`` on."""
-    size = tensor.element_size()
-    strides = [stride * size for stride in tensor.stride()]
-    return memory.as_strided((*tensor.shape, size), (*strides, 1), tensor.data_ptr() - start)

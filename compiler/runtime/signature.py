@@ -9,6 +9,7 @@ import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, Final
 
 import torch
@@ -16,6 +17,8 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 
 from fxc.errors import InputError
 from fxc.runtime import autocast
+from fxc.runtime.host_program import PLAIN
+from fxc.runtime.shared_memory import memory_range, share_bytes
 
 _TENSOR, _STRIDED = torch.Tensor, torch.strided
 Dim = int | str
@@ -33,7 +36,8 @@ ANY: Final = _Any()
 
 @dataclass(frozen=True)
 class TensorInput:
-    """A tensor input. ``strides`` is None for a contiguous one. ``moves``: it may come on any device."""
+    """A tensor input. ``strides`` is None for a contiguous one. ``moves``: it may come on any device. ``written``: what runs
+    may write to it, so that no other input may share its memory."""
 
     name: str
     dtype: str
@@ -42,6 +46,7 @@ class TensorInput:
     strides: tuple[Dim, ...] | None = None
     layout: str = "strided"
     moves: bool = False
+    written: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Signature:
     _tests: tuple[Any, ...] = field(init=False, repr=False, compare=False)
     _plain: tuple[Any, ...] | None = field(init=False, repr=False, compare=False)
     _nest: Any = field(init=False, repr=False, compare=False)
+    _apart: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.nesting is not None and self.nesting.num_leaves != len(self.inputs):
@@ -74,6 +80,9 @@ class Signature:
         plain = all(test is not None and test[0] is not None and test[2:] == (None, None, None) for test in self._tests)
         object.__setattr__(self, "_plain", tuple(test[:2] for test in self._tests) if plain else None)
         object.__setattr__(self, "_nest", _nest_of(self.nesting, len(self.inputs)))
+        tensors = [i for i, spec in enumerate(self.inputs) if isinstance(spec, TensorInput) and spec.layout == "strided"]
+        has_pairs = len(tensors) > 1 and any(map(self._is_written, tensors))
+        object.__setattr__(self, "_apart", tuple(tensors) if has_pairs else ())
 
     def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a call with these inputs is one that the signature describes. Never raises; ``check`` says why not."""
@@ -99,8 +108,38 @@ class Signature:
         except InputError:
             return None
 
+    @property
+    def has_apart(self) -> bool:
+        """Whether some inputs must not share memory with others."""
+        return bool(self._apart)
+
+    def are_apart(self, leaves: Sequence[Any]) -> bool:
+        """Whether no input shares memory with another that may be written. They fit otherwise."""
+        reach = 0
+        for start, end in sorted(memory_range(leaves[i]) for i in self._with_memory(leaves)):
+            if start < reach:
+                return self._shared(leaves) is None
+            reach = end
+        return True
+
+    def _shared(self, leaves: Sequence[Any]) -> tuple[int, int] | None:
+        """Two inputs that share memory, of which one may be written."""
+        pairs = combinations(self._with_memory(leaves), 2)
+        written = ((i, j) for i, j in pairs if self._is_written(i) or self._is_written(j))
+        return next(((i, j) for i, j in written if share_bytes(leaves[i], leaves[j])), None)
+
+    def _with_memory(self, leaves: Sequence[Any]) -> list[int]:
+        return [i for i in self._apart if type(leaves[i]) in PLAIN and leaves[i].numel()]
+
+    def _is_written(self, i: int) -> bool:
+        spec = self.inputs[i]
+        return isinstance(spec, TensorInput) and spec.written
+
     def fits_leaves(self, leaves: Sequence[Any]) -> bool:
         """``fits`` for inputs that are flat already."""
+        return self._fit_each(leaves) and (not self._apart or self.are_apart(leaves))
+
+    def _fit_each(self, leaves: Sequence[Any]) -> bool:
         if (self.autocast or autocast.is_on()) and self.autocast != autocast.current():
             return False
         if self._plain is not None:
@@ -180,6 +219,10 @@ class Signature:
         for spec, value in zip(self.inputs, leaves, strict=True):
             if isinstance(spec, TensorInput):
                 _check_expressions(spec, value, {name: known for name, (known, _) in values.items()})
+        if (shared := self._shared(leaves)) is not None:
+            first, second = (self.inputs[i].name for i in shared)
+            hint = f"pass a copy, {second}.clone(), or use torch.compile(model, backend='fxc')"
+            raise InputError(f"input {second} shares memory with {first}, and the model writes there", hint=hint)
 
     def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         if self.nesting is None:

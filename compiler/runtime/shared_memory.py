@@ -1,0 +1,36 @@
+"""Which tensors have memory in common."""
+
+from __future__ import annotations
+
+import torch
+
+
+def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
+    """The address of the first byte of a strided ``tensor`` that has elements, and that behind the last."""
+    if tensor.is_contiguous():
+        return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
+
+
+def share_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether a byte is in both strided tensors that have elements. Columns of one matrix lie between each other, and share
+    none."""
+    if a.device != b.device:
+        return False
+    (a_start, a_end), (b_start, b_end) = memory_range(a), memory_range(b)
+    if a_start >= b_end or b_start >= a_end:
+        return False
+    if a.is_contiguous() and b.is_contiguous():
+        return True
+    start = min(a_start, b_start)
+    taken = torch.zeros(max(a_end, b_end) - start, dtype=torch.bool)
+    _bytes(taken, a, start).fill_(True)
+    return bool(_bytes(taken, b, start).any())
+
+
+def _bytes(memory: torch.Tensor, tensor: torch.Tensor, start: int) -> torch.Tensor:
+    """The place of each byte of ``tensor`` in ``memory``, which stands for that from the address ``start`` on."""
+    size = tensor.element_size()
+    strides = [stride * size for stride in tensor.stride()]
+    return memory.as_strided((*tensor.shape, size), (*strides, 1), tensor.data_ptr() - start)
