@@ -26,8 +26,8 @@ from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folde
 from fxc.runtime.precision import float32_precisions
 from fxc.semantics.seeded import Seeded
 
-SECONDS, MOST_TURNS = 0.012, 20
-"""What a trial on the CPU may take for each program, beside two times each, and how often it is run at most."""
+SECONDS, FEWEST_TURNS, MOST_TURNS = 0.012, 4, 20
+"""What a trial on the CPU may take for each program, and how often those in the race are run, at least and at most."""
 FIRST_TURNS, BEHIND = 3, 1.5
 """After so many turns what takes so many times the least is out; what is left alone has won."""
 EVICTING = 8 << 20
@@ -87,7 +87,7 @@ def _least(runs: Sequence[_Run | None]) -> list[float]:
     racing = [i for i, run in enumerate(runs) if run is not None]
     best, spent, turns = [inf if run is None else run.first for run in runs], 0.0, 0
     others = torch.zeros(EVICTING, dtype=torch.uint8)
-    while turns < 1 or (spent < SECONDS * len(runs) and turns < MOST_TURNS and len(racing) > 1):
+    while turns < 1 or (len(racing) > 1 and turns < MOST_TURNS and (turns < FEWEST_TURNS or spent < SECONDS * len(runs))):
         for i in racing:
             others.add_(1)
             start = perf_counter()
