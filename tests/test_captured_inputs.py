@@ -10,6 +10,7 @@ import torch
 
 import fxc
 from fxc.errors import CaptureError
+from fxc.semantics.static_world import IS_PLAIN
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -41,12 +42,14 @@ TRANSFORMED: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_function_transforms(name: str) -> None:
+    if name == "jvp" and not IS_PLAIN:
+        pytest.skip("torch.export captures it from PyTorch 2.13 on")
     function, inputs = TRANSFORMED[name], (torch.randn(3, 4), torch.randn(3, 4))
     torch.testing.assert_close(fxc.compile(function, inputs)(*inputs), function(*inputs))
     assert torch._C._functorch.peek_interpreter_stack() is None
 
 
 def test_a_transform_that_export_cannot_capture() -> None:
-    with pytest.raises(CaptureError, match=r"torch.export cannot capture the torch.func.grad in <lambda>"):
+    with pytest.raises(CaptureError, match="export cannot capture" + " the torch.func.grad in <lambda>" * IS_PLAIN):
         fxc.compile(lambda x: torch.func.grad(lambda z: z.sin().sum())(x), (torch.randn(3),))
     assert torch._C._functorch.peek_interpreter_stack() is None
