@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.semantics import CannotInfer
+from fxc.dialects.torch_ops.traits import is_mkl_or_onednn
 from fxc.dialects.types import BoolType, FloatType, IntType
 from fxc.dialects.values import str_attr
 from fxc.errors import FxcError
@@ -32,8 +33,6 @@ _UNTOLD = (
     UnsupportedOperatorException, NotImplementedError,
 )  # fmt: skip
 """What fake tensors raise where the call may well run on real ones."""
-_NEVER_RUN = ("torch.mkl.", "torch.mkldnn.")
-"""Operators that PyTorch's fake mode never runs on made-up tensors: it has a rule for them or refuses them."""
 
 
 class TypeInference:
@@ -114,10 +113,8 @@ class TypeInference:
             from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
             if isinstance(error, (*_UNTOLD, GuardOnDataDependentSymNode)):
-                is_final = isinstance(error, NotImplementedError | UnsupportedOperatorException) and op.name.startswith(
-                    _NEVER_RUN
-                )
-                untold = NoFake if is_final else CannotInfer
+                has_no_rule = isinstance(error, NotImplementedError | UnsupportedOperatorException)
+                untold = NoFake if has_no_rule and is_mkl_or_onednn(op) else CannotInfer
                 raise untold(f"the result types of {op.name} cannot be told: {error}") from error
             raise VerifyException(f"{op.name} cannot take these operands: {error}") from error
         return [world.known_type_of(result) for result in results]

@@ -181,6 +181,11 @@ def is_onednn(op: Operation) -> bool:
     return _operator(op).startswith("mkldnn.")
 
 
+def is_mkl_or_onednn(op: Operation) -> bool:
+    """Whether ``op`` is an operator of one of these libraries' own, for which PyTorch's fake mode has a rule or nothing."""
+    return is_onednn(op) or _operator(op).startswith("mkl.")
+
+
 def is_statistics(op: Operation) -> bool:
     return _operator(op) in STATISTICS
 
