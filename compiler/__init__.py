@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fxc.program import Program
     from fxc.program_interpreter import Interpreter
     from fxc.runtime.compiled import Compiled
+    from fxc.runtime.kept_memory import release_memory
 
 _HOMES = {
     "Compiled": "fxc.runtime.compiled",
@@ -30,6 +31,7 @@ _HOMES = {
     "capture": "fxc.api",
     "compile": "fxc.api",
     "import_fx": "fxc.api",
+    "release_memory": "fxc.runtime.kept_memory",
     "replace_pattern": "fxc.pattern_replacement",
     "run_passes": "fxc.api",
     "to_fx": "fxc.api",
@@ -45,6 +47,7 @@ __all__ = [
     "compile",
     "errors",
     "import_fx",
+    "release_memory",
     "replace_pattern",
     "run_passes",
     "to_fx",

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import fxc
+from fxc.runtime.kept_memory import KEPT
 from fxc.runtime.large_memory import LARGE, in_large_pages
 from fxc.semantics.tile_interpreter import run_kernel
 from tests.tile_programs import NAMES, TARGETS, kernel_text, parse_kernel, run_native
@@ -60,17 +61,17 @@ def test_every_so_manyth_element(step: int, dtype: torch.dtype, target) -> None:
         assert torch.equal(found, expected)
 
 
-def test_large_results_ask_for_large_pages() -> None:
+def test_large_results_are_in_kept_memory() -> None:
     x = torch.ones(LARGE // 4)
 
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x * 2 + 1)
 
     with torch.no_grad():
-        compiled, small = (fxc.compile(function, (each,), options=HOST) for each in (x, x[1:]))
+        compiled, small = (fxc.compile(function, (each,), options=HOST) for each in (x, x[: KEPT // 4 - 1]))
         assert torch.equal(compiled(x), function(x))
-    assert "empty_large(" in compiled.plan.code
-    assert "empty_large(" not in small.plan.code
+    assert "empty_kept(" in compiled.plan.code
+    assert "empty_kept(" not in small.plan.code
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import torch
 
@@ -49,10 +50,13 @@ def _view(
 class Arenas:
     """Blocks of ``bytes`` bytes on the CPU, each with a buffer for each of ``places``: ``(block, *buffers)``."""
 
+    _all: ClassVar[WeakSet[Arenas]] = WeakSet()
+
     def __init__(self, bytes: int, places: Sequence[Place]) -> None:
         self.bytes, self.places = bytes, tuple(places)
         self._idle = list[tuple[Buffer, ...]]()
         self.give_back = self._idle.append
+        self._all.add(self)
 
     def take(self) -> tuple[Buffer, ...]:
         """A block that no other call has; ``give_back`` keeps it for the next one."""
@@ -70,6 +74,12 @@ class Arenas:
     def idle(self) -> int:
         """How many blocks wait for a call."""
         return len(self._idle)
+
+    @classmethod
+    def release(cls) -> None:
+        """Give back the idle blocks of all arenas of the process."""
+        for arenas in list(cls._all):
+            arenas._idle.clear()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Arenas:
         return Arenas(self.bytes, self.places)

@@ -21,12 +21,6 @@ _PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
 
 
-@cache
-def making_large(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """``make``, a function that makes tensors on the CPU which are not written yet, with large pages for these."""
-    return lambda *arguments: in_large_pages(make(*arguments))
-
-
 def in_large_pages(tensor: Tensor) -> Tensor:
     """``tensor``, of which nothing was written yet. What the system says of it does not matter: small pages do as well."""
     storage, advise = tensor.untyped_storage(), _advise()

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import Parameter
 
 from fxc.errors import BoundsError, InputError
-from fxc.runtime.large_memory import LARGE, making_large
+from fxc.runtime.kept_memory import KEPT, kept_memory
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
@@ -109,12 +109,13 @@ class TensorSpec:
         return made if self.fill is None else made.fill_(self.fill)
 
     @property
-    def is_large(self) -> bool:
-        """Whether the C library maps memory for each such tensor by itself."""
+    def kept_bytes(self) -> int | None:
+        """The bytes of such a tensor, where its memory is kept for the next one: large ones on the CPU."""
         if self.is_dynamic or self.device != CPU or 0 in self.sizes:
-            return False
+            return None
         steps = zip(self.known_sizes(), self.known_strides(), strict=True)
-        return self.dtype.itemsize * (1 + sum((size - 1) * step for size, step in steps)) >= LARGE
+        bytes = self.dtype.itemsize * (1 + sum((size - 1) * step for size, step in steps))
+        return bytes if bytes >= KEPT else None
 
     def known_sizes(self) -> tuple[int, ...]:
         """The sizes, where ``at`` has put in those of a call."""
@@ -370,6 +371,7 @@ def _maker(spec: TensorSpec) -> Callable[..., Tensor]:
         return (lambda sizes, steps: replace(spec, sizes=sizes, strides=steps).new()) if spec.is_dynamic else spec.new
     if spec.is_dynamic:
         return lambda sizes, steps: fast(sizes, steps, spec.dtype)
-    make = partial(making_large(fast) if spec.is_large else fast, spec.sizes, spec.strides, spec.dtype)
+    bytes, arguments = spec.kept_bytes, (spec.sizes, spec.strides, spec.dtype)
+    make = partial(fast, *arguments) if bytes is None else partial(kept_memory().new, bytes, *arguments)
     fill = spec.fill
     return make if fill is None else lambda: make().fill_(fill)

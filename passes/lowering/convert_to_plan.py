@@ -2,13 +2,14 @@
 
 Assumes:    the torch level with kernels (``lower-kernels``), functionalized, in functions of one block.
 Guarantees: each ``tile.launch`` is a ``plan.launch`` into a ``plan.alloc`` a result, which takes sizes that are not known. A
-            call of an operator whose results stay inside writes into buffers, too, where PyTorch has code that computes right
-            into them. New values of arguments are written back by ``aten.copy_`` at the end and are no results any more; what
-            would see the write and must not is copied before. ``plan.free`` follows the last use of each name, of arguments too
-            in functions marked ``plan.boxed``. The order of all else is kept.
-Keeps:      calls that allocate what they return: of results that leave the function, views, random operators, what has other
-            sizes for other data, higher-order operators, groups without a kernel. Functions that autograd looks into, and those
-            that are differentiated: with a remark. Functions that have ops of ``plan`` already.
+            call of an operator writes into buffers, too, where PyTorch has code that computes right into them. New values of
+            arguments are written back by ``aten.copy_`` at the end and are no results any more; what would see the write and
+            must not is copied before. ``plan.free`` follows the last use of each name, of arguments too in functions marked
+            ``plan.boxed``. The order of all else is kept.
+Keeps:      calls that allocate what they return: views, random operators, what has other sizes for other data, higher-order
+            operators, groups without a kernel; operators that may update their operand, of results that leave the function.
+            Functions that autograd looks into, and those that are differentiated: with a remark. Functions that have ops of
+            ``plan`` already.
 Cost:       two walks, and a question to PyTorch for each kind of call that is not a kernel.
 
 Before:
@@ -21,8 +22,9 @@ After:
     func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> {
       %m = plan.alloc : tensor<4x8xf32>
       %0 = torch.aten.mm.out(%x, %y, out = %m) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-      %s = torch.aten.sum.dim_IntList(%m, [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
-      %1 = torch.aten.copy_.default(%x, %m) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %s = plan.alloc : tensor<4xf32>
+      %1 = torch.aten.sum.IntList_out(%m, [1], out = %s) : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %2 = torch.aten.copy_.default(%x, %m) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
       plan.free %m : tensor<4x8xf32>
       fx.output((%s,)) : (tensor<4xf32>) -> ()
     }
@@ -53,6 +55,7 @@ from fxc.passes._plan_releases import insert_releases
 from fxc.passes._plan_write_backs import insert_write_backs, new_values
 from fxc.passes._remarks import remark
 from fxc.passes._statistics import count
+from fxc.passes.plan._overwrite import in_place_variant
 
 NAME = "convert-to-plan"
 
@@ -104,15 +107,19 @@ def _convert(function: FuncOp, semantics: Semantics) -> None:
             outs = _allocate(op)
             Rewriter.replace_op(op, _launch(op, outs), outs, safe_erase=False)
             count("kernel launches")
-        elif isinstance(op, TorchOp) and not any(_leaves(result, memory, written) for result in op.results):
+        elif isinstance(op, TorchOp) and not _may_update(op, memory, written):
             _into_buffers(op, semantics)
     insert_write_backs(function)
     insert_releases(function.body.block)
 
 
-def _leaves(value: SSAValue, memory: Memory, written: set[SSAValue]) -> bool:
-    """Whether the memory of ``value`` may outlive the call; a new value of an argument is copied out of it."""
-    return memory.outlives(value) or (memory.reaches_output(value) and value not in written)
+def _may_update(op: TorchOp, memory: Memory, written: set[SSAValue]) -> bool:
+    """Whether ``plan-memory`` may let ``op`` update an operand: the memory of its result outlives the call.
+
+    A new value of an argument does not, as it is copied out of its memory.
+    """
+    leaves = (memory.outlives(value) or (memory.reaches_output(value) and value not in written) for value in op.results)
+    return in_place_variant(op) is not None and any(leaves)
 
 
 def _launch(op: LaunchOp, outs: Sequence[SSAValue]) -> plan.LaunchOp:

@@ -30,8 +30,8 @@ def update_dying_operands(block: Block) -> None:
     its memory and it is released right behind."""
     for op in list(block.ops):
         if isinstance(op, TorchOp) and isinstance(op.next_op, FreeOp) and (variant := in_place_variant(op)) is not None:
-            source = op.bound()[op.SCHEMA.arguments[0].name]
-            if isinstance(source, SSAValue) and source.type == op.results[0].type and _ends_with(source, op):
+            source = op.operands[0]
+            if _ends_with(source, op):
                 _update(op, variant, source)
                 count("operators in place")
 
@@ -61,12 +61,16 @@ def _hands_on(op: Operation, source: SSAValue) -> bool:
 
 
 def in_place_variant(op: TorchOp) -> type[TorchOp] | None:
-    """``add_`` of ``add``: what computes the same into its first argument; None where there is none."""
+    """``add_`` of ``add``: what computes the same into its first argument, which has the type of the result; None where there is
+    none."""
     namespace, name, overload = op.operator.split(".")
     if namespace != "aten" or f"{name}_" in RESHAPED_IN_PLACE or len(op.results) != 1 or not is_pure(op) or any(aliases(op)):
         return None
     cls = op_class(f"torch.{namespace}.{name}_.{overload}")
     if cls is None or not issubclass(cls, TorchOp) or not cls.SCHEMA.arguments or not cls.SCHEMA.arguments[0].writes:
+        return None
+    source = op.bound()[op.SCHEMA.arguments[0].name]
+    if not isinstance(source, SSAValue) or source.type != op.results[0].type:
         return None
     rest = cls.SCHEMA.arguments[1:]
     same = rest == op.SCHEMA.arguments[1:] and cls.SCHEMA.arguments[0].name == op.SCHEMA.arguments[0].name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from fxc.dialects.values import Tree
 from fxc.errors import BoundsError, InputError, WeightsError
 from fxc.program import Program
 from fxc.runtime.host_program import Weight
-from fxc.runtime.large_memory import making_large
+from fxc.runtime.kept_memory import kept_memory
 from fxc.runtime.streams import Streams
 from fxc.semantics.nesting import OUTPUTS
 from fxc.semantics.nesting import spec_of as nesting_of
@@ -103,6 +103,10 @@ class Host:
             names[result] = self.globals.bind(result._name or "frozen", made if spec is None else spec.laid_out(made))
         return names
 
+    @cached_property
+    def _new_kept(self) -> Callable[..., torch.Tensor]:
+        return kept_memory().new
+
     def allocation(self, type: TensorType, numbers: Mapping[str, str]) -> tuple[str, str]:
         """The name of what makes a tensor of ``type``, and its arguments. ``numbers``: names of sizes that it does not say."""
         device = torch.device(types.device(type))
@@ -113,8 +117,8 @@ class Host:
         dtype = torch_dtype(type.element_type)
         fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{device.type}", None)  # type: ignore[attr-defined]
         if fast is not None and device.index is None:
-            if (spec := spec_of(type, "")) is not None and spec.is_large:
-                return self.globals.bind("empty_large", making_large(fast)), f"{sizes}, {steps}, {dtype}"
+            if (spec := spec_of(type, "")) is not None and (bytes := spec.kept_bytes) is not None:
+                return self.globals.bind("empty_kept", self._new_kept), f"{bytes}, {sizes}, {steps}, {dtype}"
             return self.globals.bind(f"empty_{device.type}", fast), f"{sizes}, {steps}, {dtype}"
         where = f"dtype={dtype}, device={self.globals.constant(device)}"
         return "torch.empty_strided", f"{sizes}, {steps}, {where}"

@@ -5,7 +5,8 @@ tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {ti
   tile.return
 }
 
-/// A launch writes into a buffer for each result; what nothing reads any more is released.
+/// A launch writes into a buffer for each result; what nothing reads any more is released. What may update its operand and
+/// leaves the function stays.
 // CHECK-LABEL: func.func @launch
 // CHECK-NEXT:    %y = plan.alloc : tensor<4xf32>
 // CHECK-NEXT:    %z = plan.alloc : tensor<4xf32>
@@ -26,7 +27,8 @@ func.func @launch(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NEXT:    %v = plan.alloc : tensor<4x1xf32>
 // CHECK-NEXT:    %i = plan.alloc : tensor<4x1xi64>
 // CHECK-NEXT:    %0, %1 = torch.aten.max.dim_max(%x, 1, true, max = %v, max_values = %i)
-// CHECK-NEXT:    %s = torch.aten.gather.default(%x, 1, %i)
+// CHECK-NEXT:    %s = plan.alloc : tensor<4x1xf32>
+// CHECK-NEXT:    %2 = torch.aten.gather.out(%x, 1, %i, out = %s)
 // CHECK-NEXT:    plan.free %i
 // CHECK-NEXT:    %t = torch.aten.exp.default(%v)
 // CHECK-NEXT:    plan.free %v
@@ -39,10 +41,11 @@ func.func @several(%x: tensor<4x8xf32>) -> (tensor<4x1xf32>, tensor<4x1xf32>) {
 
 // -----
 
-/// Calls that go on allocating: of what is returned, in a view too; of what PyTorch would compute elsewhere and copy; random
-/// ones; of sizes that only data tells; views.
+/// What is returned is written into a buffer, too. Calls that go on allocating: of what PyTorch would compute elsewhere and
+/// copy; random ones; of sizes that only data tells; views.
 // CHECK-LABEL: func.func @own_memory
-// CHECK-NEXT:    %a = torch.aten.mm.default
+// CHECK-NEXT:    %a = plan.alloc : tensor<4x4xf32>
+// CHECK-NEXT:    %0 = torch.aten.mm.out(%x, %x, out = %a)
 // CHECK-NEXT:    %b = torch.aten.view.default(%a, [16])
 // CHECK-NEXT:    plan.free %a
 // CHECK-NEXT:    %c = torch.aten.relu.default(%x)
@@ -180,7 +183,8 @@ func.func @blocks(%x: tensor<4x4xf32>, %p: i1) -> tensor<f32> {
 
 /// A function that takes its arguments in a list releases them, but not what it returns.
 // CHECK-LABEL: func.func @boxed
-// CHECK-NEXT:    %m = torch.aten.mm.default(%x, %y)
+// CHECK-NEXT:    %m = plan.alloc : tensor<4x4xf32>
+// CHECK-NEXT:    %0 = torch.aten.mm.out(%x, %y, out = %m)
 // CHECK-NEXT:    plan.free %y : tensor<4x4xf32>
 // CHECK-NEXT:    %s = torch.aten.sum.default(%m)
 // CHECK-NEXT:    func.return %m, %s, %x
