@@ -45,13 +45,14 @@ class _Windows:
         return [(first, first + (self.count - 1) * self.step + 1) for first in range(0, self.size * self.spread, self.spread)]
 
 
-_Parts = Callable[[FxcContext, TorchOp, SSAValue, Sequence[_Windows]], SSAValue | None]
+_Parts = Callable[[FxcContext, TorchOp, SSAValue, Sequence[_Windows]], Sequence[SSAValue] | None]
+"""What computes the results of a pool, all that are read; None where it is not for it."""
 
 
 def split_pool(ctx: FxcContext, op: TorchOp) -> bool:
-    """max_pool2d(x, 2) -> maximum(maximum(x[::2, ::2], x[1::2, ::2]), ...), and so for means and for one and three dimensions,
-    where no indices are read, windows are small and all sizes are known; whether it was so"""
-    if (found := _POOLS.get(op.operator)) is None or op.is_packed or any(result.uses for result in op.results[1:]):
+    """max_pool2d(x, 2) -> maximum(maximum(x[::2, ::2], x[1::2, ::2]), ...), and so for means, for one and three dimensions, and
+    for the places of maxima, where windows are small and all sizes are known; whether it was so"""
+    if (found := _POOLS.get(op.operator)) is None or op.is_packed:
         return False
     dims, windows_of, parts = found
     source = op.operands[0]
@@ -59,10 +60,11 @@ def split_pool(ctx: FxcContext, op: TorchOp) -> bool:
     if windows is None or any(window.count < 1 or window.length < 1 for window in windows):
         return False
     before = op.prev_op
-    value = parts(ctx, op, source, windows)
-    if value is not None and value.type == op.results[0].type:
-        value._name = op.results[0]._name
-        op.results[0].replace_all_uses_with(value)
+    values = parts(ctx, op, source, windows)
+    if values is not None and all(value.type == result.type for value, result in zip(values, op.results, strict=False)):
+        for value, result in zip(values, op.results, strict=False):
+            value._name = result._name
+            result.replace_all_uses_with(value)
         Rewriter.erase_op(op)
         return True
     while (last := op.prev_op) is not before and last is not None:
@@ -102,13 +104,53 @@ def _each(tree: Tree, dims: int) -> list[int] | None:
     return found * (dims // len(found)) if found else None
 
 
-def _largest(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]) -> SSAValue | None:
+def _largest(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]) -> Sequence[SSAValue] | None:
     if math.prod(window.size for window in windows) > _MOST:
         return None
-    return _folded(ctx, op, _padded(ctx, op, source, windows, -math.inf), windows, "aten.maximum.default")
+    if any(result.uses for result in op.results[1:]):
+        return _largest_and_places(ctx, op, source, windows)
+    return [_folded(ctx, op, _padded(ctx, op, source, windows, -math.inf), windows, "aten.maximum.default")]
 
 
-def _mean(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]) -> SSAValue | None:
+def _largest_and_places(
+    ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]
+) -> Sequence[SSAValue] | None:
+    """Maxima and where they are, the last dimension first: of equal ones the first, but of NaN the last, as PyTorch's loops go.
+
+    Where nothing is above -inf it is the first element that is not made up.
+    """
+    if any(window.before and window.spread > 1 for window in windows):
+        return None
+    value, place, below = _padded(ctx, op, source, windows, -math.inf), None, 1
+    for dim, window in reversed([*zip(range(-len(windows), 0), windows, strict=True)]):
+        values = _pieces(ctx, op, value, dim, window)
+        places = [_places(ctx, op, dim, window, start, below) for start, _ in window.starts()]
+        if window.before:
+            places[0] = insert_call(ctx, "aten.clamp_min.default", [places[0], int_attr(0)], op)
+        if place is not None:
+            inner = _pieces(ctx, op, place, dim, window)
+            places = [insert_call(ctx, "aten.add.Tensor", pair, op) for pair in zip(inner, places, strict=True)]
+        value, place = values[0], places[0]
+        for other, its_place in zip(values[1:], places[1:], strict=True):
+            is_above = insert_call(ctx, "aten.gt.Tensor", [other, value], op)
+            is_nan = insert_call(ctx, "aten.ne.Tensor", [other, other], op)
+            takes = insert_call(ctx, "aten.logical_or.default", [is_above, is_nan], op)
+            value = insert_call(ctx, "aten.where.self", [takes, other, value], op)
+            place = insert_call(ctx, "aten.where.self", [takes, its_place, place], op)
+        below *= window.length
+    return None if place is None else [value, place]
+
+
+def _places(ctx: FxcContext, op: TorchOp, dim: int, window: _Windows, start: int, below: int) -> SSAValue:
+    """Where the element that is ``start`` in the first window is in each, times ``below``, along dimension ``dim``."""
+    first, step = (start - window.before) * below, window.step * below
+    numbers = [int_attr(first), int_attr(first + window.count * step), int_attr(step)]
+    line = insert_call(ctx, "aten.arange.start_step", numbers, op, {"dtype": dtype_attr("int64")})
+    shape = [int_attr(window.count), *[int_attr(1)] * (-dim - 1)]
+    return line if dim == -1 else insert_call(ctx, "aten.view.default", [line, shape], op)
+
+
+def _mean(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]) -> Sequence[SSAValue] | None:
     """Means of windows that all count as many elements; in half precision by sums in float32, as PyTorch's."""
     bound, size = op.bound(), math.prod(window.size for window in windows)
     override = bound.get("divisor_override")
@@ -124,14 +166,14 @@ def _mean(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Win
     value = _converted(ctx, op, source, "float32") if is_half else source
     value = _folded(ctx, op, _padded(ctx, op, value, windows, 0.0), windows, "aten.add.Tensor")
     value = insert_call(ctx, "aten.div.Tensor", [value, float_attr(float(divisor))], op)
-    return _converted(ctx, op, value, dtype(source.type) or "") if is_half else value
+    return [_converted(ctx, op, value, dtype(source.type) or "") if is_half else value]
 
 
-def _mean_of_all(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]) -> SSAValue | None:
+def _mean_of_all(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]) -> Sequence[SSAValue] | None:
     if any(window.count != 1 or window.size != window.length for window in windows):
         return None
     dims = [int_attr(dim) for dim in range(-len(windows), 0)]
-    return insert_call(ctx, "aten.mean.dim", [source, dims, bool_attr(True)], op)
+    return [insert_call(ctx, "aten.mean.dim", [source, dims, bool_attr(True)], op)]
 
 
 def _converted(ctx: FxcContext, op: TorchOp, value: SSAValue, name: str) -> SSAValue:
@@ -149,10 +191,14 @@ def _folded(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Wi
     for dim, window in zip(range(-len(windows), 0), windows, strict=True):
         if window.size == window.step == 1 and not window.before and window.count == window.length:
             continue
-        cuts = [[int_attr(dim), int_attr(start), int_attr(end), int_attr(window.step)] for start, end in window.starts()]
-        pieces = [insert_call(ctx, "aten.slice.Tensor", [value, *cut], op) for cut in cuts]
-        value = reduce(lambda left, right: insert_call(ctx, combine, [left, right], op), pieces)
+        value = reduce(lambda a, b: insert_call(ctx, combine, [a, b], op), _pieces(ctx, op, value, dim, window))
     return value
+
+
+def _pieces(ctx: FxcContext, op: TorchOp, value: SSAValue, dim: int, window: _Windows) -> list[SSAValue]:
+    """For each element of a window, those of all windows along dimension ``dim``."""
+    cuts = [[int_attr(dim), int_attr(start), int_attr(end), int_attr(window.step)] for start, end in window.starts()]
+    return [insert_call(ctx, "aten.slice.Tensor", [value, *cut], op) for cut in cuts]
 
 
 def _pools() -> Mapping[str, tuple[int, Callable[[TorchOp, int], list[_Windows] | None], _Parts]]:

@@ -103,7 +103,8 @@ def test_means_of_equal_pieces(given: tuple[int, int | None], size: int) -> None
         lambda x: F.max_pool2d(x, 7),
         lambda x: F.max_pool2d(x, 1, 2),
         lambda x: F.adaptive_avg_pool2d(x, 2),
-        lambda x: F.max_pool2d(x, 2, return_indices=True)[1],
+        lambda x: F.max_pool2d(x, 3, padding=1, dilation=2, return_indices=True)[1],
+        lambda x: F.max_pool2d(x, 7, return_indices=True)[1],
     ],
 )
 def test_what_stays(pool: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -114,12 +115,61 @@ def test_windows_without_padded_elements_count_all() -> None:
     agree(lambda x: F.avg_pool2d(x, 3, count_include_pad=False), torch.randn(1, 2, 9, 9))
 
 
+def agree_on_places(x: torch.Tensor, dims: int, **window: Any) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        value, place = getattr(F, f"max_pool{dims}d")(x, **window, return_indices=True)
+        return value, place
+
+    compiled = fxc.compile(function, (x,), options=HOST)
+    actual, expected = compiled(x), function(x)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+    assert [each.stride() for each in actual] == [each.stride() for each in expected]
+    assert compiled.plan.stats.library_calls == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_places_of_maxima(dims: int, dtype: torch.dtype) -> None:
+    for window in (*WINDOWS, {"kernel_size": 2, "stride": 1, "dilation": 2}):
+        if window["kernel_size"] ** dims <= 25:
+            agree_on_places(torch.randn(SIZES[dims], dtype=dtype), dims, **window)
+            agree_on_places(torch.randint(-1, 2, SIZES[dims]).to(dtype), dims, **window)
+
+
+@pytest.mark.parametrize("length", range(6, 10))
+def test_places_of_maxima_behind_the_end_and_in_channels_last(length: int) -> None:
+    x = torch.randint(-2, 3, (2, 3, length, length + 1)).float()
+    agree_on_places(x, 2, kernel_size=3, stride=2, padding=1, ceil_mode=True)
+    agree_on_places(x.to(memory_format=torch.channels_last), 2, kernel_size=(2, 3), stride=(1, 2), padding=(0, 1))
+
+
+@pytest.mark.parametrize("fill", [-math.inf, math.nan, math.inf, -0.0])
+def test_places_of_special_values(fill: float) -> None:
+    x = torch.full((1, 2, 7, 7), fill)
+    x[0, 1, 1:4, 2], x[0, 1, 5, 5], x[0, 1, 6, 6], x[0, 1, 0, 0] = math.nan, -math.inf, 0.0, math.inf
+    agree_on_places(x, 2, kernel_size=3, stride=2, padding=1)
+    agree_on_places(x, 2, kernel_size=3, stride=1)
+
+
 def test_integers_and_unknown_sizes_stay() -> None:
     agree(lambda x: F.max_pool2d(x, 2), torch.randint(-9, 9, (1, 2, 6, 6)), kernels_only=False)
     compiled = torch.compile(lambda x: F.max_pool2d(x.relu(), 2), backend="fxc", dynamic=True)
     for size in (6, 9):
         x = torch.randn(1, 2, size, size + 1)
         torch.testing.assert_close(compiled(x), F.max_pool2d(x.relu(), 2))
+
+
+def test_gradients_of_maxima() -> None:
+    x = torch.randint(-2, 3, (2, 3, 9, 9), dtype=torch.float64, requires_grad=True)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (F.max_pool2d(x.relu(), 3, 2, 1) * torch.arange(5)).sum()
+
+    compiled = fxc.compile(function, (x,), training=True, options=HOST)
+    [actual], [expected] = (torch.autograd.grad(f(x), x) for f in (compiled, function))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+    text = str(compiled.plan.ir)
+    assert "max_pool2d_with_indices_backward.default(" in text and "max_pool2d_with_indices.default(" not in text
 
 
 def test_gradients() -> None:

@@ -464,6 +464,25 @@ func.func @pools(%x: tensor<1x2x5x5xf32>) {
 
 // -----
 
+/// Where the largest are: the column of each, then what is above it in another row, with its place.
+// ROWS-LABEL: func.func @places
+// ROWS:         %[[P:.*]] = torch.aten.arange.start_step(0, 4, 2, dtype = torch.int64)
+// ROWS-NEXT:    %[[Q:.*]] = torch.aten.arange.start_step(1, 5, 2, dtype = torch.int64)
+// ROWS-NEXT:    %[[G:.*]] = torch.aten.gt.Tensor(%[[B:.*]], %[[A:.*]]) :
+// ROWS-NEXT:    %[[N:.*]] = torch.aten.ne.Tensor(%[[B]], %[[B]])
+// ROWS-NEXT:    %[[T:.*]] = torch.aten.logical_or.default(%[[G]], %[[N]])
+// ROWS-NEXT:    torch.aten.where.self(%[[T]], %[[B]], %[[A]])
+// ROWS-NEXT:    torch.aten.where.self(%[[T]], %[[Q]], %[[P]])
+// ROWS:         torch.aten.arange.start_step(5, 25, 10, dtype = torch.int64)
+// ROWS:         %m = torch.aten.where.self
+// ROWS-NEXT:    %i = torch.aten.where.self
+func.func @places(%x: tensor<1x2x5x5xf32>) {
+  %m, %i = torch.aten.max_pool2d_with_indices.default(%x, [2, 2]) : (tensor<1x2x5x5xf32>) -> (tensor<1x2x2x2xf32>, tensor<1x2x2x2xi64>)
+  fx.output((%m, %i)) : (tensor<1x2x2x2xf32>, tensor<1x2x2x2xi64>) -> ()
+}
+
+// -----
+
 /// Means in half precision are of sums in float32.
 // ROWS-LABEL: func.func @means
 // ROWS-NEXT:    torch.aten._to_copy.default(%x, dtype = torch.float32)
@@ -477,12 +496,12 @@ func.func @means(%x: tensor<2x6xf16>) {
 
 // -----
 
-/// Not with indices that are read, in large windows, of integers, and where made-up elements do not count.
+/// Not with places in windows that have gaps and reach outside, in large windows, of integers, and where made-up elements do not count.
 // ROWS-LABEL: func.func @not_pools
 // ROWS-NOT:     torch.aten.slice
 // ROWS:         fx.output
 func.func @not_pools(%x: tensor<1x2x6x6xf32>, %y: tensor<1x2x6x6xi64>) {
-  %a, %i = torch.aten.max_pool2d_with_indices.default(%x, [2, 2]) : (tensor<1x2x6x6xf32>) -> (tensor<1x2x3x3xf32>, tensor<1x2x3x3xi64>)
+  %a, %i = torch.aten.max_pool2d_with_indices.default(%x, [2, 2], [2, 2], [1, 1], [2, 2]) : (tensor<1x2x6x6xf32>) -> (tensor<1x2x3x3xf32>, tensor<1x2x3x3xi64>)
   %b = torch.aten.max_pool2d.default(%x, [6, 6]) : (tensor<1x2x6x6xf32>) -> tensor<1x2x1x1xf32>
   %c = torch.aten.max_pool2d.default(%y, [2, 2]) : (tensor<1x2x6x6xi64>) -> tensor<1x2x3x3xi64>
   %d = torch.aten.avg_pool2d.default(%x, [2, 2], [2, 2], [1, 1], false, false) : (tensor<1x2x6x6xf32>) -> tensor<1x2x4x4xf32>
