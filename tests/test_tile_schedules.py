@@ -199,6 +199,45 @@ def test_sums_in_parts_are_near_those_of_float64() -> None:
     assert (launched(module, inputs, native)[0].double() - exact).abs() <= max((outputs[0].double() - exact).abs(), bound)
 
 
+# vectors of columns side by side
+
+
+COLUMNS: Mapping[str, Callable[..., Any]] = {
+    "elements and their sum": lambda x, y, r: (lambda e: (e, e.sum(0)))((x * y).exp()),
+    "two sums": lambda x, y, r: ((x * r).sum(0), x.sum(0), y * 2),
+    "several passes": lambda x, y, r: (x * y).softmax(0) * 2,
+    "several passes with a mean": lambda x, y, r: ((x - (x * r).mean(0)) * y).sum(0),
+    "rows and columns": lambda x, y, r: (x.unsqueeze(1) * y.unsqueeze(1)).sum((0, 1)),
+    "logic and products": lambda x, y, r: ((x > y).any(0), (x * 0.1 + 1).prod(0)),
+    "what lies across": lambda x, y, r: (x.t().contiguous().t() * y).sum(0),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_vectors_of_columns_side_by_side(name: str) -> None:
+    for number, (rows, columns) in enumerate([(20, 13), (7, 24), (1, 5), (0, 9), (6, 1), (9, 0)]):
+        x, y, r = tensor(rows, columns), tensor(rows, columns, seed=1), tensor(rows, 1, seed=2)
+        edit = edited(lanes=4, unroll=3 - number % 2, block=12 if number % 3 else 24)
+        (check_everywhere if number == 0 else check_function)(COLUMNS[name], x, y, r, edit=edit)
+    x, y, r = tensor(20, 26)[:, ::2], tensor(20, 26, seed=1)[:, 1:14], tensor(20, 1, seed=2)
+    check_function(COLUMNS[name], x, y, r, edit=edited(lanes=4, unroll=2, block=8))
+
+
+@pytest.mark.parametrize("columns", [7, 100, 250])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_long_columns_in_parts_are_near_those_of_float64(columns: int, threads: int) -> None:
+    """Neither rows nor columns are a multiple of anything: totals of a part are still added up in blocks."""
+    x = tensor(40009, columns).abs()
+    module, inputs, outputs = group_of(lambda x: (x * 2).sum(0), [x])
+    set_target(module, CpuAttr.of(threads=threads))
+    run_passes(module, f"{LINALG},schedule,tile")
+    exact = (x.double() * 2).sum(0)
+    error, eager = (
+        (each.double() - exact).abs().max() / exact.max() for each in (launched(module, inputs, native)[0], outputs[0])
+    )
+    assert error <= max(8 * eager, 16 * 2**-24)
+
+
 # rows
 
 

@@ -28,7 +28,8 @@ class ScheduleAttr(ParametrizedAttribute):
     ``kind``    "elementwise": no loop is reduced. "inner": lanes run along a loop that is reduced, a program has whole rows.
                 "outer": lanes run along a loop that is kept, a program goes through all that is reduced for each
     ``lanes``   how many elements a vector has
-    ``unroll``  how many vectors are under way at once: accumulators of an inner reduction, copies of an elementwise body
+    ``unroll``  how many vectors are under way at once: accumulators of an inner reduction, columns of an outer one side
+                by side, copies of an elementwise body
     ``block``   how many elements (of a row, in "inner" kernels: rows) a program computes
 
     Left out where they change nothing:

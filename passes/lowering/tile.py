@@ -12,7 +12,7 @@ Guarantees: each such group is gone: there is a ``tile.kernel`` in the module fo
             of the kernel, of which its grid is made; the launch asks an argument for it. A kernel has the schedule, those of
             its last program in ``last``, and the names of what the group computes in ``tile.source``.
 Keeps:      groups without a schedule.
-Cost:       one walk over the groups, times ``unroll`` and three strips for each body; of groups that differ in names and
+Cost:       one walk over the groups, times ``unroll`` and up to three strips for each body; of groups that differ in names and
             constants only the first costs that, others a copy.
 
 Before:

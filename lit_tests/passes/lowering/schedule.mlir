@@ -231,7 +231,7 @@ builtin.module attributes {fxc.target = #target.cpu<threads = 2>} {
 
 /// Columns, too few for the threads.
 // CHECK-LABEL: func.func @few_columns
-// CHECK:         tile.schedule = [#tile.schedule<"outer", stages = [0], lanes = 4, unroll = 4, block = 16, parts = 2>]
+// CHECK:         tile.schedule = [#tile.schedule<"outer", stages = [0], lanes = 4, unroll = 2, block = 16, parts = 2>]
 builtin.module attributes {fxc.target = #target.cpu<threads = 2>} {
   func.func @few_columns(%x: tensor<100000x8xf32>) {
     %s = fusion.group ({
@@ -239,6 +239,91 @@ builtin.module attributes {fxc.target = #target.cpu<threads = 2>} {
       fusion.yield %m : tensor<8xf32>
     }) -> tensor<8xf32>
     fx.output(%s) : (tensor<8xf32>) -> ()
+  }
+}
+
+// -----
+
+/// Whole rows side by side, where a function is computed of more than a cache holds: memory is gone through in its order.
+// CHECK-LABEL: func.func @side_by_side
+// CHECK:         tile.schedule = [#tile.schedule<"outer", stages = [0, 1], lanes = 16, unroll = 12, block = 192, parts = 2>]
+builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512, threads = 2>} {
+  func.func @side_by_side(%x: tensor<12544x192xf32>) {
+    %p, %q = fusion.group ({
+      %e = torch.aten.exp.default(%x) : (tensor<12544x192xf32>) -> tensor<12544x192xf32>
+      %m = torch.aten.sum.dim_IntList(%e, [0]) : (tensor<12544x192xf32>) -> tensor<192xf32>
+      fusion.yield %e, %m : tensor<12544x192xf32>, tensor<192xf32>
+    }) -> (tensor<12544x192xf32>, tensor<192xf32>)
+    fx.output((%p, %q)) : (tensor<12544x192xf32>, tensor<192xf32>) -> ()
+  }
+}
+
+// -----
+
+/// Less: a few vectors, of which the columns are a multiple.
+// CHECK-LABEL: func.func @few_side_by_side
+// CHECK:         tile.schedule = [#tile.schedule<"outer", stages = [0], lanes = 16, unroll = 5, block = 80>]
+builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512, threads = 2>} {
+  func.func @few_side_by_side(%x: tensor<300x160xf32>) {
+    %s = fusion.group ({
+      %m = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<300x160xf32>) -> tensor<160xf32>
+      fusion.yield %m : tensor<160xf32>
+    }) -> tensor<160xf32>
+    fx.output(%s) : (tensor<160xf32>) -> ()
+  }
+}
+
+// -----
+
+/// One by one, where an operand lies across: a vector of it has as many lines of the cache as lanes.
+// CHECK-LABEL: func.func @lies_across
+// CHECK:         tile.schedule = [#tile.schedule<"outer", stages = [0], lanes = 16, unroll = 1, block = 64>]
+builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512>} {
+  func.func @lies_across(%x: tensor<3000x100xf32>, %y: tensor<100x3000xf32>) {
+    %s = fusion.group ({
+      %t = torch.aten.t.default(%y) : (tensor<100x3000xf32>) -> tensor<3000x100xf32, #torch.meta<strides = [1, 3000]>>
+      %p = torch.aten.mul.Tensor(%x, %t) : (tensor<3000x100xf32>, tensor<3000x100xf32, #torch.meta<strides = [1, 3000]>>) -> tensor<3000x100xf32>
+      %m = torch.aten.sum.dim_IntList(%p, [0]) : (tensor<3000x100xf32>) -> tensor<100xf32>
+      fusion.yield %m : tensor<100xf32>
+    }) -> tensor<100xf32>
+    fx.output(%s) : (tensor<100xf32>) -> ()
+  }
+}
+
+// -----
+
+/// What is reduced is a number for each row, so that the rows of the other operand say how they lie.
+// CHECK-LABEL: func.func @not_in_memory
+// CHECK:         tile.schedule = [#tile.schedule<"inner", stages = [0, 1]
+builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512>} {
+  func.func @not_in_memory(%x: tensor<40x1000xf32>, %y: tensor<40xf32>) {
+    %s = fusion.group ({
+      %u = torch.aten.unsqueeze.default(%y, 1) : (tensor<40xf32>) -> tensor<40x1xf32>
+      %v = torch.aten.expand.default(%u, [40, 1000]) : (tensor<40x1xf32>) -> tensor<40x1000xf32, #torch.meta<strides = [1, 0]>>
+      %m = torch.aten.sum.dim_IntList(%v, [1], true) : (tensor<40x1000xf32, #torch.meta<strides = [1, 0]>>) -> tensor<40x1xf32>
+      %r = torch.aten.mul.Tensor(%x, %m) : (tensor<40x1000xf32>, tensor<40x1xf32>) -> tensor<40x1000xf32>
+      fusion.yield %r : tensor<40x1000xf32>
+    }) -> tensor<40x1000xf32>
+    fx.output(%s) : (tensor<40x1000xf32>) -> ()
+  }
+}
+
+// -----
+
+/// A division of two numbers of the row is none of its elements: nothing is stored to be read again.
+// CHECK-LABEL: func.func @same_along_the_row
+// CHECK-NOT:     form = "stored"
+// CHECK:         fx.output
+builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512>} {
+  func.func @same_along_the_row(%x: tensor<40x1000xf32>, %y: tensor<40x1xf32>, %z: tensor<40x1xf32>) {
+    %s = fusion.group ({
+      %d = torch.aten.div.Tensor(%y, %z) : (tensor<40x1xf32>, tensor<40x1xf32>) -> tensor<40x1xf32>
+      %p = torch.aten.mul.Tensor(%x, %d) : (tensor<40x1000xf32>, tensor<40x1xf32>) -> tensor<40x1000xf32>
+      %m = torch.aten.amax.default(%p, [1], true) : (tensor<40x1000xf32>) -> tensor<40x1xf32>
+      %r = torch.aten.sub.Tensor(%p, %m) : (tensor<40x1000xf32>, tensor<40x1xf32>) -> tensor<40x1000xf32>
+      fusion.yield %r : tensor<40x1000xf32>
+    }) -> tensor<40x1000xf32>
+    fx.output(%s) : (tensor<40x1000xf32>) -> ()
   }
 }
 

@@ -127,12 +127,20 @@ class Bodies:
         return Value(w.add(ReduceOp.of(KINDS[combiner.name], values[0].ssa, [0])), w.depth)
 
     def in_blocks(
-        self, nest: Nest, parts: int, span: Span, step: int, starts: Carried, carried: Carried, body: Along
+        self,
+        nest: Nest,
+        parts: int,
+        span: Span,
+        step: int,
+        starts: Carried,
+        carried: Carried,
+        body: Along,
+        most: int | None = None,
     ) -> Carried:
         """``body`` on ``span``, ``step`` steps at once, ``parts`` totals a stage; in blocks where floats are added."""
         if not any(isinstance(stage.combiner, arith.AddfOp) for stage in nest.reductions):
             return body(span, carried)
-        return in_blocks(self.writer, span, step, starts, carried, partial(self._merged, nest, parts), body)
+        return in_blocks(self.writer, span, step, starts, carried, partial(self._merged, nest, parts), body, most)
 
     def _merged(self, nest: Nest, parts: int, totals: Carried, more: Carried) -> Carried:
         """Two sets of totals of the reductions of ``nest`` as one."""

@@ -19,7 +19,8 @@ from fxc.passes.lowering._tile.forms import LARGEST
 from fxc.passes.lowering._tile.gathers import computed
 from fxc.passes.lowering._tile.online import pair_of
 from fxc.passes.lowering._tile.plans import Plan
-from fxc.passes.lowering._tile.repeats import repeated
+from fxc.passes.lowering._tile.programs import SHORT
+from fxc.passes.lowering._tile.repeats import is_costly, repeated
 from fxc.passes.lowering._tile.stages import Stage, runs_of
 
 SMALLEST = 1024
@@ -32,11 +33,21 @@ elements in memory that are wider than what is computed, as indices are, so many
 ACCUMULATORS = 4
 """How many vectors an inner reduction adds up side by side: an addition takes about four cycles, one may start in each."""
 
+WIDE = 12
+"""Vectors of a row that an outer reduction adds up side by side where memory is slow: it is fastest in its own order."""
+
+FAR = 4
+"""Second-level caches: of what does not fit in so many, memory is slow; of less, where bodies call functions, as no core sees
+past these to what it will load next."""
+
 HELD, HELD_COSTLY = 16, 8
 """Vectors of a row that a CPU holds: half of its registers; less where a body calls functions, which need some themselves."""
 
 SHARED = 1 << 16
 """Elements that a CPU reduces in parts: below, a thread is not worth waiting for."""
+
+IDLE = 1 / 8
+"""Of the time of a reduction, how much threads may wait for the last one."""
 
 PART, PART_ON_GPU = 1 << 13, 1 << 11
 """Elements of the smallest part."""
@@ -57,7 +68,7 @@ SIDE = 32
 
 def choose(stages: Sequence[Stage], target: TargetAttr) -> list[ScheduleAttr]:
     """The schedules of a kernel of ``stages``; more than one where what it reduces is cut in parts."""
-    kind = kind_of(stages)
+    kind = kind_of(stages, target)
     parts = _parts(kind, stages, target) if kind != "elementwise" else 1
     if parts == 1:
         return [_schedule(kind, stages, target)]
@@ -79,7 +90,7 @@ def choose_last(stages: Sequence[Stage], before: ScheduleAttr, target: TargetAtt
     work = max(math.prod(fixed(size) for size in stage.sizes.values()) for stage in stages)
     if work > LAST or len(runs_of(stages)) > 1:
         return None
-    kind = kind_of(stages)
+    kind = kind_of(stages, target)
     chosen = _schedule(kind, stages, target)
     if isinstance(target, CpuAttr):
         fields: dict[str, Any] = {**chosen.fields(), "program": "last"}
@@ -93,12 +104,14 @@ def choose_last(stages: Sequence[Stage], before: ScheduleAttr, target: TargetAtt
     return ScheduleAttr.of(kind, chosen.numbers(), lanes, 1, 1 if kind == "inner" else lanes, form=form, program="last")
 
 
-def kind_of(stages: Sequence[Stage]) -> str:
+def kind_of(stages: Sequence[Stage], target: TargetAttr) -> str:
     """The kind of a kernel of ``stages``."""
     if not any(stage.is_reduction for stage in stages):
         return "elementwise"
     plan = Plan(stages, {})
     forms = [form for (stage, read), form in plan.forms.items() if stage.is_reduction and _is_read(read)]
+    if isinstance(target, CpuAttr) and not any(form.loops() - set(plan.rows) for form in forms):
+        forms = list(plan.forms.values())  # what is reduced is not in memory, so that others say where its rows lie
     model = max(forms, key=lambda form: len(form.loops()), default=None)
     steps = {loop: abs(typical(model.factor(loop))) for loop in model.loops()} if model is not None else {}
     return "outer" if steps and min(steps, key=lambda loop: steps[loop] or math.inf) in plan.rows else "inner"
@@ -138,9 +151,32 @@ def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
     if kind == "inner":
         return lanes, ACCUMULATORS, max(elements // max(typical(_row(stages)), 1), 1)
     if kind == "outer":
-        return lanes, ACCUMULATORS, lanes * ACCUMULATORS
+        unroll = _side_by_side(stages, target, lanes)
+        return lanes, unroll, lanes * unroll * max(ACCUMULATORS // unroll, 1)
     several = lanes * max(REGISTERS * bits // max(_widest_in_lanes(stages), bits), 1)
     return several if _innermost(stages) >= several and not _iterates(stages) else lanes, 1, elements
+
+
+def _side_by_side(stages: Sequence[Stage], target: CpuAttr, lanes: int) -> int:
+    """How many vectors of a row an outer reduction works on at once."""
+    plan = Plan(stages, {})
+    if any(stage.is_dynamic for stage in stages) or not plan.rows:
+        return ACCUMULATORS
+    if any(abs(fixed(form.factor(plan.rows[-1]))) > 1 for form in plan.forms.values()):
+        return 1  # of what lies across, each lane has a line of the cache
+    vectors = math.ceil(fixed(plan.sizes[plan.rows[-1]]) / lanes)
+    steps, cache = [fixed(plan.count(nest.loops)) for nest in plan.nests if nest.loops], target.l2.value.data
+    if len(steps) > 1:
+        wanted = cache // 2 // max(max(steps) * lanes * _bits(stages) // 8, 1)
+        return max(min(wanted, vectors, ACCUMULATORS), 1)
+    if max(steps, default=0) <= SHORT:
+        return max(min(vectors, ACCUMULATORS), 1)
+    wide = _bytes(stages) > (cache if any(is_costly(op) for stage in stages for op in stage.op.body.walk()) else FAR * cache)
+    counts = range(WIDE, WIDE // 2, -1) if wide else range(ACCUMULATORS, WIDE // 2 + 1)
+    if vectors <= max(counts):
+        return max(vectors, 1)
+    even = (count for count in counts if vectors % count == 0)
+    return next(even, math.ceil(vectors / math.ceil(vectors / counts[0])))
 
 
 def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
@@ -206,11 +242,18 @@ def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
     else:
         if programs * reduced < SHARED:
             return 1
-        lanes, unroll, _ = _on_cpu(kind, stages, target)
-        smallest = max(PART // max(min(programs, lanes * unroll), 1), 1) if kind == "outer" else PART
-        programs = math.ceil(programs / (lanes * unroll)) if kind == "outer" else programs
-        wanted = math.ceil(target.threads.value.data / max(programs, 1))
+        _, _, block = _on_cpu(kind, stages, target)
+        smallest = max(PART // max(min(programs, block), 1), 1) if kind == "outer" else PART
+        programs = math.ceil(programs / block) if kind == "outer" else programs
+        threads = target.threads.value.data
+        wanted = _even(programs, threads) if kind == "outer" and len(plan.nests) == 1 else math.ceil(threads / max(programs, 1))
     return max(min(wanted, reduced // smallest), 1)
+
+
+def _even(programs: int, threads: int) -> int:
+    """In how many parts to cut each of ``programs`` so that no thread waits long for another."""
+    totals = [(parts, max(programs, 1) * parts) for parts in range(1, threads + 1)]
+    return next(parts for parts, total in totals if math.ceil(total / threads) * threads <= total * (1 + IDLE))
 
 
 def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
@@ -249,6 +292,13 @@ def _elements(stages: Sequence[Stage]) -> int | None:
     return max(totals) if len(totals) == len(stages) else None
 
 
+def _bytes(stages: Sequence[Stage]) -> int:
+    """Of the tensors that ``stages`` read and make, of known sizes."""
+    values = dict.fromkeys(value for stage in stages for value in (*(source for _, source, _ in stage.reads()), stage.result))
+    types = [value.type for value in values if isinstance(value.type, TensorType)]
+    return sum(math.prod(type.get_shape()) * _width(type) for type in types) // 8
+
+
 def _innermost(stages: Sequence[Stage]) -> int:
     """How many elements lie behind each other in memory, for all that each stage of an elementwise kernel reads and writes."""
     plans = [Plan([stage], {}) for stage in stages]
@@ -279,14 +329,17 @@ def _widest_in_lanes(stages: Sequence[Stage]) -> int:
     for stage in stages:
         plan = Plan([stage], {})
         for argument, source, _ in stage.reads() if plan.rows else ():
-            element = source.type.element_type if isinstance(source.type, TensorType) else None
-            if isinstance(element, FixedBitwidthType) and plan.forms[stage, argument].factor(plan.rows[-1]):
-                widths.append(element.bitwidth)
+            if isinstance(source.type, TensorType) and plan.forms[stage, argument].factor(plan.rows[-1]):
+                widths.append(_width(source.type))
     return max(widths)
 
 
 def _widest(stages: Sequence[Stage]) -> int:
     """The width of the widest element that lies in memory."""
     values = [value for stage in stages for value in (*stage.op.inputs, stage.result)]
-    types = [value.type.element_type for value in values if isinstance(value.type, TensorType)]
-    return max(type.bitwidth for type in types if isinstance(type, FixedBitwidthType))
+    return max(_width(value.type) for value in values if isinstance(value.type, TensorType))
+
+
+def _width(type: TensorType) -> int:
+    """The bits of an element."""
+    return type.element_type.bitwidth if isinstance(type.element_type, FixedBitwidthType) else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -31,6 +32,12 @@ class Span:
 
 Along: TypeAlias = Callable[[Span, Carried], Carried]
 """Some steps of a loop."""
+
+Join: TypeAlias = Callable[[Carried, Carried], Carried]
+"""Two sets of totals -> one."""
+
+Abreast: TypeAlias = Callable[[Sequence[Scope]], None]
+"""What is done for vectors side by side, each of which has a scope."""
 
 
 def loop(
@@ -99,14 +106,14 @@ def share(w: Writer, part: SSAValue | None, length: int, size: Steps) -> Span:
     return Span(first, w.add(smaller(w.add(arith.SubiOp(w.size(size), first)), w.index(length))))
 
 
-def block_at(w: Writer, axis: Axis, first: SSAValue | None, size: Steps, body: Step) -> None:
+def block_at(w: Writer, axis: Axis, first: SSAValue | None, size: Steps, body: Abreast) -> None:
     """One block from ``first``, with a mask where the loop of ``size`` steps may end in it."""
     place = w.index(0) if first is None else first
     scope = Scope(w.scopes[-1].block, {axis.loop: place}, bounds=w.scopes[-1].bounds)
     if not isinstance(size, int) or size % axis.lanes or size < axis.lanes:
         scope.bounds = {**scope.bounds, axis.loop: (place, w.size(size))}
     w.scopes.append(scope)
-    body([])
+    body([scope])
     w.scopes.pop()
 
 
@@ -147,19 +154,84 @@ def strips(w: Writer, axis: Axis, unroll: int, span: Span, carried: Carried, bod
     return run(full[1], length, lanes, carried, masked=True)
 
 
+def side_by_side(w: Writer, axis: Axis, unroll: int, span: Span, body: Abreast) -> None:
+    """The steps of ``span`` in vectors: ``unroll`` of them for ``body`` at once, then those that are left.
+
+    The scope of the first is that of the writer. Several at once are written once where it is not known how many steps there
+    are: all of them have masks.
+    """
+    lanes, length = axis.lanes, span.length
+    wide = lanes * unroll
+    full = _floor(w, length, wide)
+
+    def at(value: SSAValue, copies: int, stop: SSAValue | None = None, masked: Sequence[int] = ()) -> None:
+        start = value if span.first is None else w.add(arith.AddiOp(span.first, value))
+        scopes = list[Scope]()
+        for copy in range(copies):
+            place = start if copy == 0 else w.add(arith.AddiOp(start, w.index(copy * lanes)))
+            scope = Scope(w.scopes[-1].block, {axis.loop: place}, bounds=w.scopes[-1].bounds)
+            if stop is not None and copy in masked:
+                begin = place if start is value else value if copy == 0 else w.add(arith.AddiOp(value, w.index(copy * lanes)))
+                scope.bounds = {**scope.bounds, axis.loop: (begin, stop)}
+            scopes.append(scope)
+        w.scopes.append(scopes[0])
+        body(scopes)
+        w.scopes.pop()
+
+    if not isinstance(length, int) or not isinstance(full, int):
+        begin, end = as_value(w, full), as_value(w, length)
+        if unroll == 1:
+            loop(w, w.index(0), begin, wide, [], lambda value, _: at(value, 1))
+        start = begin if unroll == 1 else w.index(0)
+        loop(w, start, end, wide, [], lambda value, _: at(value, unroll, end, range(unroll)))
+        return
+    if full == wide:
+        at(w.index(0), unroll)
+    elif full:
+        loop(w, w.index(0), w.index(full), wide, [], lambda value, _: at(value, unroll))
+    if full < length:
+        copies = math.ceil((length - full) / lanes)
+        at(w.index(full), copies, w.index(length), [copies - 1] if length % lanes else [])
+
+
+def abreast(w: Writer, vectors: Sequence[Scope], depth: int, carried: Carried, body: Step) -> Carried:
+    """``body`` for each of ``vectors``, whose first is the scope ``depth``, in the loops that were opened since.
+
+    What is carried has as many parts each. What is the same for all vectors is computed once.
+    """
+    if len(vectors) == 1:
+        return body(carried)
+    result, scopes, bounds = list(carried), w.scopes, w.scopes[depth - 1].bounds
+    loops = [Scope(scope.block, scope.loops, scope.known, bounds) for scope in scopes[depth + 1 :]]
+    between = [Scope(vectors[0].block, bounds=bounds), *loops] if loops else []
+    for number, vector in enumerate(vectors):
+        w.scopes = [*scopes[:depth], vector]
+        w.mask(depth, w.axes)
+        if loops:
+            own = Scope(loops[-1].block, vector.loops, dict(vector.known), vector.bounds)
+            w.scopes = [*scopes[:depth], *between, own]
+        result[number :: len(vectors)] = body(carried[number :: len(vectors)])
+    w.scopes = scopes
+    return result
+
+
 def in_blocks(
     w: Writer,
     span: Span,
     step: int,
     starts: Carried,
     carried: Carried,
-    join: Callable[[Carried, Carried], Carried],
+    join: Join,
     body: Along,
+    most: int | None = None,
 ) -> Carried:
     """``body`` on the steps of ``span``, where these are many on about as many blocks as one has steps, of ``step`` each.
 
-    What a block makes of ``starts`` is joined to what is carried: of n numbers added up so, none is rounded n times.
+    What a block makes of ``starts`` is joined to what is carried: of n numbers added up so, none is rounded n times. ``most``:
+    how many steps ``span`` has at most, where the body is to be written once, so that the last block may be shorter.
     """
+    if most is not None:
+        return _blocks(w, span, step, most, starts, carried, join, body)
     if not isinstance(span.length, int) or (steps := span.length // step) < MANY:
         return body(span, carried)
     block = step << steps.bit_length() // 2
@@ -174,6 +246,20 @@ def in_blocks(
         return carried
     first = w.index(whole) if span.first is None else w.add(arith.AddiOp(span.first, w.index(whole)))
     return join(carried, body(Span(first, span.length - whole), starts))
+
+
+def _blocks(w: Writer, span: Span, step: int, most: int, starts: Carried, carried: Carried, join: Join, body: Along) -> Carried:
+    if most // step < MANY:
+        return body(span, carried)
+    block, stop = step << (most // step).bit_length() // 2, as_value(w, span.length)
+    even = isinstance(span.length, int) and span.length % block == 0
+
+    def one(value: SSAValue, carried: Carried) -> Carried:
+        first = value if span.first is None else w.add(arith.AddiOp(span.first, value))
+        length = block if even else w.add(arith.MinUIOp(w.add(arith.SubiOp(stop, value)), w.index(block)))
+        return join(carried, body(Span(first, length), starts))
+
+    return loop(w, w.index(0), stop, block, carried, one)
 
 
 def _floor(w: Writer, length: int | SSAValue, step: int) -> int | SSAValue:

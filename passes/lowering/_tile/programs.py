@@ -13,7 +13,20 @@ from fxc.dialects.steps import Polynomial
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.lowering._tile.bodies import Bodies
 from fxc.passes.lowering._tile.dynamic import Count, Quotient, ceildiv
-from fxc.passes.lowering._tile.loops import Carried, Span, Step, block_at, ends, loop, nested, share, strips
+from fxc.passes.lowering._tile.loops import (
+    Abreast,
+    Along,
+    Carried,
+    Span,
+    Step,
+    abreast,
+    block_at,
+    ends,
+    loop,
+    nested,
+    share,
+    side_by_side,
+)
 from fxc.passes.lowering._tile.plans import PART, Nest, Plan
 from fxc.passes.lowering._tile.rows import RowWriter, span_of
 from fxc.passes.lowering._tile.writer import Axis, Scope, Value, Writer
@@ -130,7 +143,7 @@ class Programs:
         if self.row_writer is not None:
             self.row_writer.write(part)
         elif self.lane is None:
-            self._lanes(part, [])
+            self._lanes(part, [w.scopes[-1]])
         elif self.turned is None:
             self._columns(self.lane, part, chunk, (self.lane,))
         else:
@@ -140,51 +153,62 @@ class Programs:
     def _tiles(self, turned: Axis, lane: Axis, band: SSAValue | None, chunk: SSAValue | None) -> None:
         """Blocks of two loops: a band of ``turned``, along ``lane``."""
         axes = (turned, lane)
-        self._along(turned, band, self.band, axes, lambda carried: self._columns(lane, None, chunk, axes) or carried)
+        self._along(turned, band, self.band, axes, lambda _: self._columns(lane, None, chunk, axes))
 
     def _columns(self, lane: Axis, part: SSAValue | None, chunk: SSAValue | None, axes: tuple[Axis, ...]) -> None:
-        self._along(lane, chunk, self.chunk, axes, lambda carried: self._lanes(part, carried))
+        self._along(lane, chunk, self.chunk, axes, lambda vectors: self._lanes(part, vectors))
 
-    def _along(self, axis: Axis, number: SSAValue | None, length: int, axes: tuple[Axis, ...], body: Step) -> None:
+    def _along(self, axis: Axis, number: SSAValue | None, length: int, axes: tuple[Axis, ...], body: Abreast) -> None:
         """Share ``number`` of the steps of a loop in lanes, of ``length`` each: in one block, or in strips of full ones."""
         w, size = self.writer, self.plan.sizes[axis.loop]
 
-        def inside(carried: Carried) -> Carried:
+        def inside(vectors: Sequence[Scope]) -> None:
             w.axes = axes
-            return body(carried)
+            body(vectors)
 
         if self.is_block and (number is not None or (isinstance(size, int) and size <= axis.lanes)):
             first = None if number is None else w.add(arith.MuliOp(number, w.index(length)))
             block_at(w, axis, first, size, inside)
         else:
             unroll = self.unroll if axis == self.lane else 1
-            strips(w, axis, unroll, share(w, number, length, size), [], inside)
+            side_by_side(w, axis, unroll, share(w, number, length, size), inside)
         w.axes = ()
 
     # lanes along a row loop
 
-    def _lanes(self, part: SSAValue | None, carried: Carried) -> Carried:
-        """The stages for the lanes of the scope."""
-        w = self.writer
+    def _lanes(self, part: SSAValue | None, vectors: Sequence[Scope]) -> None:
+        """The stages for the lanes of ``vectors``, the first of which is the scope."""
+        w, depth = self.writer, self.writer.depth
         for nest in self.plan.nests:
-            starts = [self._spread(self.bodies.identity(stage)).ssa for stage in nest.reductions]
+            starts = [self._spread(self.bodies.identity(stage)).ssa for stage in nest.reductions for _ in vectors]
             spans = [(number, self._span(number, part)) for number in nest.loops]
 
-            def steps(span: Span, carried: Carried, nest: Nest = nest) -> Carried:
-                return nested(w, [(nest.loops[-1], span)], carried, lambda carried: self.bodies.stages(nest, carried), SHORT)
+            def stages(carried: Carried, nest: Nest = nest) -> Carried:
+                return abreast(w, vectors, depth, carried, lambda carried: self.bodies.stages(nest, carried))
 
-            def along(carried: Carried, nest: Nest = nest, starts: Carried = starts, spans: Spans = spans) -> Carried:
-                if not spans:
-                    return self.bodies.stages(nest, carried)
-                return self.bodies.in_blocks(nest, 1, spans[-1][1], 1, starts, carried, steps)
+            def steps(span: Span, carried: Carried, nest: Nest = nest, stages: Step = stages) -> Carried:
+                return nested(w, [(nest.loops[-1], span)], carried, stages, SHORT)
 
-            totals = nested(w, spans[:-1], starts, along)
-            for stage, total in zip(nest.reductions, totals, strict=True):
-                self.bodies.finish(stage, Value(total, w.depth))
-        return carried
+            def along(
+                carried: Carried, nest: Nest = nest, starts: Carried = starts, spans: Spans = spans, steps: Along = steps
+            ) -> Carried:
+                count, most = len(vectors), self._most(nest.loops[-1]) if len(vectors) > 1 else None
+                return self.bodies.in_blocks(nest, count, spans[-1][1], 1, starts, carried, steps, most)
+
+            totals = nested(w, spans[:-1], starts, along) if spans else stages(starts)
+            for number, scope in enumerate(vectors):
+                w.scopes[depth] = scope
+                for stage, total in zip(nest.reductions, totals[number :: len(vectors)], strict=True):
+                    self.bodies.finish(stage, Value(total, depth))
+            w.scopes[depth] = vectors[0]
 
     def _spread(self, value: Value) -> Value:
         return self.writer.block(value) if self.writer.axes else value
 
     def _span(self, number: int, part: SSAValue | None) -> Span:
         return span_of(self.plan, self.writer, number, part)
+
+    def _most(self, number: int) -> int | None:
+        """How many steps of a loop a program has at most."""
+        cut, size = self.plan.cut, self.plan.sizes[number]
+        return cut.length if cut is not None and cut.loop == number else size if isinstance(size, int) else None

@@ -49,7 +49,7 @@ def repeated(plan: Plan, pointers: Mapping[SSAValue, SSAValue]) -> tuple[Places,
     return keeps, kept_in
 
 
-def _is_costly(op: Operation) -> bool:
+def is_costly(op: Operation) -> bool:
     return (op.name.startswith("math.") and not isinstance(op, CHEAP)) or isinstance(op, (MathOp, arith.DivfOp))
 
 
@@ -63,7 +63,7 @@ def _fits(plan: Plan, holder: Stage, stage: Stage, value: SSAValue, home: Mappin
 class Expressions:
     """What the values in the bodies of the stages of ``plan`` are: ``keys`` are equal for equal expressions of equal elements.
 
-    ``costly`` are those with a function or a division in them, in the order of the bodies.
+    ``costly`` are those with a function or a division in them that differs along the row, in the order of the bodies.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -74,19 +74,24 @@ class Expressions:
             self._add(stage)
 
     def _add(self, stage: Stage) -> None:
-        costly = set[SSAValue]()
+        costly, varying, rows = set[SSAValue](), set[SSAValue](), set(self.plan.rows)
         for number, size in stage.numbers.items():
             self._number(stage, number, ("size", size))
         for argument, source, _ in stage.reads():
-            self._number(stage, argument, ("load", source, self.plan.forms[stage, argument]))
+            form = self.plan.forms[stage, argument]
+            self._number(stage, argument, ("load", source, form))
+            varying |= {argument} if form.loops() - rows else set()
         for op in stage.op.body.block.ops:
             if op is stage.combiner or not op.results:
                 continue
             if isinstance(op, IterateOp):
                 self._iteration(stage, op)
                 costly |= {*op.results}
+                varying |= {*op.results}
                 continue
             [value] = op.results
+            if isinstance(op, (linalg.IndexOp, *PLACED)) or varying.intersection(op.operands):
+                varying.add(value)
             if isinstance(op, linalg.IndexOp):
                 self._number(stage, value, ("index", self.plan.forms.get((stage, op))))
                 continue
@@ -95,7 +100,7 @@ class Expressions:
                 continue
             operands = tuple(self.keys[stage, operand] for operand in op.operands)
             self._number(stage, value, (op.name, tuple(op.properties.items()), value.type, operands))
-            if _is_costly(op) or costly.intersection(op.operands):
+            if (is_costly(op) and value in varying) or costly.intersection(op.operands):
                 costly.add(value)
                 self.costly.append((stage, value))
 
