@@ -124,6 +124,7 @@ LOWER_TO_PLAN = NamedPipeline(
 
 FREEZE = NamedPipeline((
     PassSpec("fold-batch-norm"),
+    PassSpec("join-products"),
     PassSpec("pack-weights"),
     PassSpec("propagate-layouts"),
     PassSpec("freeze-parameters"),
@@ -162,5 +163,5 @@ TRAINING = Flow(
 AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{_KERNELS}", plan="lower-to-plan")
 """What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward: gradients are taken already."""
 
-AOT_INFERENCE = replace(AOT, kernels=f"canonicalize,{_LAYOUTS},{_KERNELS}", frozen="canonicalize,freeze")
+AOT_INFERENCE = replace(AOT, kernels=f"canonicalize,{_LAYOUTS},{_KERNELS}", frozen="canonicalize,cse,freeze")
 """What it runs on graphs that are compiled where gradients are off."""

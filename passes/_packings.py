@@ -123,7 +123,7 @@ def onednn_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
 
 def plain_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
     """A product by oneDNN of matrices as they lie."""
-    if (given := _product(ctx, op)) is None:
+    if (given := as_linear(ctx, op)) is None:
         return None
     rows, weight, bias = given
     args = [rows, weight, bias, str_attr("none"), [], str_attr("")]
@@ -142,7 +142,7 @@ def mkl_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
 
 def product_into_argument(ctx: FxcContext, op: TorchOp) -> Packed | None:
     """A product as PyTorch computes it, into the memory of an argument that is added to those of the block, a matrix."""
-    if not is_product(op) or (given := _product(ctx, op)) is None:
+    if not is_product(op) or (given := as_linear(ctx, op)) is None:
         return None
     (rows, weight, bias), block, result = given, op.parent, op.results[0]
     assert block is not None and isinstance(rows.type, TensorType)
@@ -265,7 +265,7 @@ def _pair(value: Tree | int) -> Tree | None:
 
 def _linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
     """The same of contiguous matrices: a weight is copied, rows have to be."""
-    if (given := _product(ctx, op)) is None or not _is_contiguous(given[0]):
+    if (given := as_linear(ctx, op)) is None or not _is_contiguous(given[0]):
         return None
     rows, weight, bias = given
     if not _is_contiguous(weight):
@@ -273,8 +273,22 @@ def _linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | N
     return rows, weight, bias
 
 
-def _product(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
-    """Rows, weight (a row an output) and bias (a number an output) of a product in float32 or bfloat16."""
+def as_linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
+    """The same of a product, with a row of the weight an output: put in front where it has a column."""
+    if (given := product_of(op)) is None:
+        return None
+    rows, weight, bias = given
+    if op.operator != "aten.linear.default":
+        owner = weight.owner
+        if isinstance(owner, Operation) and is_transpose(owner):
+            weight = owner.operands[0]
+        else:
+            weight = insert_call(ctx, "aten.t.default", [weight], op)
+    return rows, weight, bias
+
+
+def product_of(op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
+    """Rows, weight and bias (a number an output) of a product in float32 or bfloat16 of known sizes."""
     rows_name, weight_name, bias_name = _PRODUCTS[op.operator]
     given = op.bound()
     rows, weight, bias = given[rows_name], given[weight_name], given.get(bias_name, NONE) if bias_name else NONE
@@ -284,12 +298,6 @@ def _product(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | 
         return None
     if isinstance(bias, SSAValue) and not (_is_static(bias, 1) and _sizes(bias) == _sizes(op.results[0])[-1:]):
         return None
-    if op.operator != "aten.linear.default":
-        owner = weight.owner
-        if isinstance(owner, Operation) and is_transpose(owner):
-            weight = owner.operands[0]
-        else:
-            weight = insert_call(ctx, "aten.t.default", [weight], op)
     return rows, weight, bias
 
 

@@ -98,19 +98,22 @@ def _erase(ops: Sequence[Operation], packed: Packed) -> None:
         Rewriter.erase_op(op)
 
 
-def _trial(ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
-    """A program of nothing but ``ops``."""
-    inside = {op.results[0] for op in ops}
+def program_of(ops: Sequence[TorchOp], results: Sequence[SSAValue], own: Set[SSAValue]) -> ModuleOp:
+    """A program of nothing but ``ops``, which returns ``results`` of them."""
+    inside = {result for op in ops for result in op.results}
     operands = [value for value in dict.fromkeys(value for op in ops for value in op.operands) if value not in inside]
     block = Block(arg_types=[value.type for value in operands])
     copies: dict[SSAValue, SSAValue] = dict(zip(operands, block.args, strict=True))
     block.add_ops([copy_op(op, copies) for op in ops])
-    result = copies[ops[-1].results[0]]
-    block.add_op(ReturnOp(result))
+    block.add_op(ReturnOp(*(copies[result] for result in results)))
     kinds = ["parameter" if value in own else "input" for value in operands]
     marks = ArrayAttr([_mark(kind, i) for i, kind in enumerate(kinds)])
-    types = [value.type for value in operands], [result.type]
+    types = [value.type for value in operands], [result.type for result in results]
     return ModuleOp([FuncOp("main", types, Region(block), arg_attrs=marks)])
+
+
+def _trial(ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
+    return program_of(ops, [ops[-1].results[0]], own)
 
 
 def _as_it_is(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:

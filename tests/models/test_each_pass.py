@@ -58,6 +58,7 @@ REFUSED = {("captured", "resnet", "check-inplace"): "stem.1 writes its arguments
 
 
 SPECS = {
+    "join-products": "join-products{gain=0.0}",
     "pack-weights": "pack-weights{gain=0.0}",
     "choose-products": "choose-products{gain=0.0}",
     "choose-convolutions": "choose-convolutions{gain=0.0}",

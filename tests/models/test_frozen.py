@@ -14,7 +14,8 @@ import fxc
 from fxc.program import Program
 from tests.models.zoo import ZOO, load
 
-FROZEN = "lower-to-torch,canonicalize,fold-batch-norm,pack-weights{gain=1.0e30},propagate-layouts,freeze-parameters,dce"
+PACKED = "pack-weights{gain=1.0e30},propagate-layouts,freeze-parameters,dce"
+FROZEN = f"lower-to-torch,canonicalize,fold-batch-norm,join-products{{gain=1.0e30}},{PACKED}"
 
 
 def frozen(name: str, rest: str = "") -> tuple[Program, torch.nn.Module, tuple[object, ...]]:
