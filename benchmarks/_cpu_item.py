@@ -174,8 +174,9 @@ def measure(row: Row, runs: Mapping[str, Callable[[], Any]], item: Item) -> None
 
 def peaks(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     """Megabytes allocated at once in a call, with what fxc keeps between calls, beyond what was there before it."""
-    import fxc
     from training import peak
+
+    import fxc
 
     found = dict[str, float]()
     for way, run in runs.items():

@@ -8,11 +8,11 @@ Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they 
             ``rms_norm``, softmax, losses and other operators that are reductions and pointwise work, for ``fuse`` to
             gather; operators on lists of tensors (``_foreach_add``) are one for each; ``dropout`` on a CPU is a draw and
             pointwise work, and pieces that kernels read are slices; a sum of
-            single elements is none, and what kernels compute is reduced before it is viewed in another shape; a product
-            of one row of float32 or float64 on a CPU, unless it is large, is sums of products; pooling of windows of up to 25
-            elements, and the places of maxima in them, is slices and pointwise work; an image resized to the nearest elements is
-            reads at computed places; the gradient of an embedding is added in place
-            of the zeros around it to what it is summed with; but what autograd looks into stays as it is. Types of
+            single elements is none, and what kernels compute is reduced before it is viewed in another shape; a product of
+            one row of float32 or float64 on a CPU, unless it is large, is sums of products; pooling of windows of up to 25
+            elements, and the places of maxima in them, is slices and pointwise work; an image resized to the nearest
+            elements is reads at computed places; the gradient of an embedding is added in place of the zeros around it to
+            what it is summed with; but what autograd looks into stays as it is. Types of
             results do not change. Running it again changes nothing.
 Keeps:      ``addmm`` with other factors, with factors that are values, in half precision, where ``mm`` would round once
             more, and with a bias whose strides the sum would take over. Norms that update their statistics in place. An

@@ -61,8 +61,7 @@ def _hands_on(op: Operation, source: SSAValue) -> bool:
 
 
 def in_place_variant(op: TorchOp) -> type[TorchOp] | None:
-    """``add_`` of ``add``: what computes the same into its first argument, which has the type of the result; None where there is
-    none."""
+    """``add_`` of ``add``: what computes the same into its first argument, of the type of the result; None if nothing does."""
     namespace, name, overload = op.operator.split(".")
     if namespace != "aten" or f"{name}_" in RESHAPED_IN_PLACE or len(op.results) != 1 or not is_pure(op) or any(aliases(op)):
         return None

@@ -1,0 +1,118 @@
+"""Named tuples among inputs and outputs: as in the model, in text and in files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import OrderedDict, namedtuple
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch.utils._pytree import tree_structure
+from xdsl.parser import Parser
+
+import fxc
+from fxc.context import new_context
+from fxc.errors import FxcError, InputError
+from fxc.semantics.nesting import nesting_attr, spec_of
+
+HOST: dict[str, Any] = {"target": "host"}
+
+
+class Found(NamedTuple):
+    values: Any
+    extra: Any = None
+
+
+class Sharper(Found):
+    pass
+
+
+Empty = namedtuple("Empty", [])
+
+
+def local_class() -> Any:
+    return namedtuple("Inner", ["first", "second"])
+
+
+Local = local_class()
+
+NESTS: dict[str, Any] = {
+    "named": Found(0, 1),
+    "deep": [Found((0, {"a": Found(1, [2])}), 3), (4,)],
+    "empty": (Empty(), 0),
+    "subclass": Sharper(0, (1, 2)),
+    "of a function": Local(0, Local(1, 2)),
+    "of PyTorch": (torch.ones(2, 2).max(0), 3),
+    "plain": ((0, 1), {"a": [2]}),
+    "ordered": OrderedDict(b=0, a=1),
+}
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_text(name: str) -> None:
+    spec = tree_structure(NESTS[name])
+    attribute = nesting_attr(spec)
+    assert spec_of(attribute) == spec
+    read = Parser(new_context(), str(attribute)).parse_attribute()
+    assert read == attribute and spec_of(read) == spec
+
+
+def test_the_text_can_be_read() -> None:
+    attribute = nesting_attr(tree_structure((Found(0, (1, 2)), torch.ones(2, 2).max(0))))
+    assert str(attribute) == (
+        f'#fx.nesting<((_, (_, _)), (_, _)), named = ["", "{__name__}.Found", "", "torch.return_types.max"]>'
+    )
+    assert str(nesting_attr(tree_structure((0, [1])))) == "#fx.nesting<(_, [_])>"
+
+
+def model(found: Found) -> Any:
+    return Found(found.values.sin(), {"best": found.values.max(0), "pair": (found.extra, found.values + 1)})
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_compiled_functions_take_and_return_them(training: bool) -> None:
+    x = torch.randn(3, 4, requires_grad=training)
+    given = Found(x, torch.ones(2))
+    compiled = fxc.compile(model, (given,), training=training, options=HOST)
+    mine, theirs = compiled(given), model(given)
+    assert type(mine) is Found and type(mine.extra["best"]) is torch.return_types.max and type(mine.extra["pair"]) is tuple
+    torch.testing.assert_close(mine.values, theirs.values)
+    torch.testing.assert_close(tuple(mine.extra["best"]), tuple(theirs.extra["best"]))
+    if training:
+        [actual], [expected] = (torch.autograd.grad(each.values.sum(), x) for each in (mine, theirs))
+        torch.testing.assert_close(actual, expected)
+    with pytest.raises(InputError, match="nested otherwise"):
+        compiled((x, torch.ones(2)))
+
+
+def test_saved_plans_keep_them(tmp_path: Path) -> None:
+    given = Found(torch.randn(3, 4), torch.ones(2))
+    with torch.no_grad():
+        fxc.compile(model, (given,), options=HOST).plan.save(tmp_path / "plan")
+        loaded = fxc.ExecutionPlan.load(tmp_path / "plan")
+        assert type(loaded(given)) is Found
+    code = (
+        "import sys, fxc\n"
+        "try: fxc.ExecutionPlan.load(sys.argv[1])\n"
+        "except fxc.errors.FxcError as error: print(error)\n"
+        "print(sys.argv[2] in sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "plan"), __name__], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "Found is no class of 2 named elements that is imported here" in ran.stdout and ran.stdout.endswith("False\n")
+
+
+@pytest.mark.parametrize("name", ["os.system", "builtins.tuple", "torch.return_types.median_", "nowhere.At", "x", "__main__"])
+def test_other_names_are_refused(name: str) -> None:
+    attribute = Parser(new_context(), f'#fx.nesting<(_, _), named = ["{name}"]>').parse_attribute()
+    with pytest.raises(FxcError, match="is no class of 2 named elements"):
+        spec_of(attribute)
+
+
+def test_what_cannot_be_written_is_refused() -> None:
+    with pytest.raises(FxcError, match="cannot be written"):
+        nesting_attr(tree_structure(OrderedDict(a=Found(0, 1))))
