@@ -135,7 +135,8 @@ class _PlanMaker:
             options = with_machine(self.options, flow, program)
             pipeline = pipeline_for(flow, options) + ",bring-inputs" * options.move_inputs
             written = written_state(program) if options.freeze else None
-            plan = _plan_of(program, pipeline, options, partial(with_moves, signature), training, times, written)
+            known = None if options.move_inputs else signature
+            plan = _plan_of(program, pipeline, options, partial(with_moves, signature), training, times, written, known)
             if training:
                 refuse_written_leaves(program)
         if self.options.move_inputs and plan.host is None:
@@ -184,15 +185,20 @@ def _plan_of(
     training: bool = False,
     times: Mapping[str, float] = MappingProxyType({}),
     written: Set[str] | None = None,
+    known: Signature | None = None,
 ) -> ExecutionPlan:
     """The plan of ``program`` after ``pipeline``, which is run, or was before over an equal one. ``program`` is changed.
 
-    ``signature`` is asked for the plan's, of the program after the pipeline. With ``written`` the plan has weights of its own,
-    but for those.
+    ``signature`` is asked for the plan's, of the program after the pipeline, which leaves ``known`` as it is. With ``written``
+    the plan has weights of its own, but for those.
     """
     start = perf_counter()
     is_kept = options.cache_plans and not (options.check_numerics or options.print_ir or options.passes)
     key = program.key = program_cache.key_of(program, pipeline, _text(options)) if is_kept else None
+    if key is not None and known is not None and written is None and not options.strict:
+        ready = program_cache.find_ready(key, program)
+        if ready is not None:
+            return _ready_plan(program, ready, options, known, training, times, start)
     entry = None if key is None else program_cache.find(key, program)
     looked = perf_counter() - start
     if entry is None:
@@ -200,9 +206,7 @@ def _plan_of(
         taken = {name: span.wall * 1e3 for name, span in timer.root.children.items()}
     else:
         program.module = entry.module
-        taken = {FROM_DISK: (perf_counter() - start) * 1e3}
-        if options.timing:
-            print(f"{FROM_DISK:40} {taken[FROM_DISK]:9.1f} ms", file=sys.stderr)
+        taken = _time_of_disk(start, options)
     if options.strict:
         from fxc.backends.kernels import require_kernels
 
@@ -214,11 +218,36 @@ def _plan_of(
     plan.ir = replace(program, key=None)  # which anyone may edit
     if key is not None and entry is None:
         start = perf_counter()
-        program_cache.keep(key, program, None if plan.host is None else plan.host.code)
+        program_cache.keep(key, program, None if plan.host is None else plan.host.code, plan.host)
         plan.times = MappingProxyType({**plan.times, PLAN_CACHE: (looked + perf_counter() - start) * 1e3})
     if options.cuda_graphs:
         plan.use_cuda_graphs()
     return plan
+
+
+def _ready_plan(
+    program: Program,
+    ready: program_cache.Ready,
+    options: Options,
+    signature: Signature,
+    training: bool,
+    times: Mapping[str, float],
+    start: float,
+) -> ExecutionPlan:
+    """The plan of an entry that runs as it is; ``start`` is when it was begun to look for it."""
+    state, context = program.state, program.context
+    taken = {**times, **_time_of_disk(start, options)}
+    plan = ExecutionPlan.ready(lambda: Program(ready.module(), state, {}, context), ready.host, signature, training, taken)
+    if options.cuda_graphs:
+        plan.use_cuda_graphs()
+    return plan
+
+
+def _time_of_disk(start: float, options: Options) -> dict[str, float]:
+    taken = (perf_counter() - start) * 1e3
+    if options.timing:
+        print(f"{FROM_DISK:40} {taken:9.1f} ms", file=sys.stderr)
+    return {FROM_DISK: taken}
 
 
 def _text(options: Options) -> str:

@@ -11,11 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from fxc import plan_file
-from fxc.backends.fx import to_fx
-from fxc.backends.plan import host_program, is_plan, kernel_code
 from fxc.collector import collections_paused
-from fxc.dialects.syntax import clone_module
-from fxc.program import Program
 from fxc.runtime.entry import entry
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.plan import Plan
@@ -24,13 +20,18 @@ from fxc.runtime.signature import Signature
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
+    from fxc.program import Program
+
 
 class ExecutionPlan(Plan):
-    """A plan (``plan(*args)``, ``code``, ``module``, ``stats``) and its IR, ``ir``, after the pipeline."""
+    """A plan (``plan(*args)``, ``code``, ``module``, ``stats``) and its IR, ``ir``, after the pipeline.
+
+    The IR of a plan from a trusted file is read when it is first asked for.
+    """
 
     def __init__(
         self,
-        ir: Program,
+        ir: Program | Callable[[], Program],
         module: GraphModule | Callable[[], GraphModule],
         signature: Signature,
         training: bool,
@@ -38,7 +39,19 @@ class ExecutionPlan(Plan):
         host: HostProgram | None = None,
     ) -> None:
         super().__init__(module, signature, training, times, host)
-        self.ir = ir
+        self._ir = ir
+
+    @property
+    def ir(self) -> Program:
+        """The program after the pipeline."""
+        if callable(self._ir):
+            with collections_paused():
+                self._ir = self._ir()
+        return self._ir
+
+    @ir.setter
+    def ir(self, ir: Program) -> None:
+        self._ir = ir
 
     @classmethod
     def of(
@@ -54,12 +67,31 @@ class ExecutionPlan(Plan):
         ``kernels``: their machine code, where a file had it. Raises TargetError for a callee that a program may not name,
         WeightsError for a tensor without a value.
         """
+        from fxc.backends.fx import to_fx
+        from fxc.backends.plan import host_program, is_plan
+
         start = perf_counter()
         host = host_program(ir, kernels) if is_plan(ir.main) else None
         module = to_fx(ir) if host is None else partial(to_fx, ir)
         return cls(ir, module, signature, training, {**times, "export": (perf_counter() - start) * 1e3}, host)
 
+    @classmethod
+    def ready(
+        cls,
+        ir: Callable[[], Program],
+        host: HostProgram,
+        signature: Signature,
+        training: bool,
+        times: Mapping[str, float],
+    ) -> ExecutionPlan:
+        """The plan of a host program that is there already; ``ir`` reads the IR that it was made of."""
+        plan = cls(ir, lambda: _graph(plan.ir), signature, training, times, host)
+        return plan
+
     def __deepcopy__(self, memo: dict[int, Any]) -> ExecutionPlan:
+        from fxc.backends.fx import to_fx
+        from fxc.dialects.syntax import clone_module
+
         ir = replace(self.ir, module=clone_module(self.ir.module), state=deepcopy(self.ir.state, memo))
         made = copy(self)
         made.ir, made.host = ir, deepcopy(self.host, memo)
@@ -83,6 +115,8 @@ class ExecutionPlan(Plan):
         What was there before is replaced where it is a plan. Raises PlanFileError where it is not, or where the plan holds
         what a file cannot.
         """
+        from fxc.backends.plan import kernel_code
+
         kernels = None if self.host is None else kernel_code(self.ir)
         plan_file.write(Path(path), plan_file.Contents(self.ir, self.signature, self.training, kernels))
 
@@ -91,13 +125,22 @@ class ExecutionPlan(Plan):
         """Reads what ``save`` wrote. The file is data: nothing in it is imported, unpickled or called; kernels are compiled
         from the IR, or found in the cache of object files on this machine.
 
-        ``trust_kernels``: the machine code in the file is called, where it is whole and was made by these versions for this
-        CPU; else kernels are compiled. Say so of files only that come from where your programs come from.
+        ``trust_kernels``: the machine code in the file is called, and the Python that calls it is run, where they are whole and
+        were made by these versions for this CPU; else kernels are compiled. Say so of files only that come from where your
+        programs come from.
 
         Raises PlanFileError for a file that is damaged, incomplete, no plan, or of another fxc or PyTorch.
         """
         start = perf_counter()
         with collections_paused():
-            contents = plan_file.read(Path(path), trust_kernels=trust_kernels)
+            found = plan_file.read(Path(path), trust_kernels=trust_kernels)
             times = {"read": (perf_counter() - start) * 1e3}
-            return cls.of(contents.program, contents.signature, contents.training, times, contents.kernels)
+            if isinstance(found, plan_file.Contents):
+                return cls.of(found.program, found.signature, found.training, times, found.kernels)
+            return cls.ready(found.program, found.host, found.signature, found.training, times)
+
+
+def _graph(ir: Program) -> GraphModule:
+    from fxc.backends.fx import to_fx
+
+    return to_fx(ir)

@@ -5,10 +5,12 @@ A folder, or a zip file with the same members:
     program.mlir          the IR, with locations
     weights.safetensors   parameters, buffers and constants, where there are any
     kernels.o             machine code of the kernels, where there is any
+    program.py            what runs with these kernels, as Python, where Python can say it all
     manifest.json         versions, the signature, and the SHA-256 of the other files and of itself
 
-Reading imports nothing, unpickles nothing and calls nothing: JSON, IR text and safetensors are data. Machine code is not: it is
-read only where the reader says that the file is to be trusted. It can be spared: kernels are in the IR, too.
+Reading imports nothing, unpickles nothing and calls nothing: JSON, IR text and safetensors are data. Machine code and Python
+are not: they are read only where the reader says that the file is to be trusted. They can be spared: all is in the IR, too.
+Where they fit, the IR is not parsed until someone asks for it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,20 +28,22 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fxc.context import new_context
 from fxc.errors import FxcError, PlanFileError
-from fxc.program import Program, load_state, save_state, state_names
-from fxc.runner import read_module
-from fxc.runtime.signature import ANY, OtherInput, Signature, TensorInput
-from fxc.semantics.nesting import INPUTS, spec_of
+from fxc.runtime.signature import Signature
+from fxc.signature_json import signature_from, signature_json
+from fxc.weights_file import load_state, save_state
 
 if TYPE_CHECKING:
     import torch
+    from torch.utils._pytree import TreeSpec
 
-    from fxc.runtime.host_program import KernelCode
+    from fxc.program import Program
+    from fxc.runtime.host_program import HostProgram, KernelCode
+    from fxc.runtime.program_text import HostText
 
-FORMAT, VERSION = "fxc-plan", 3
-_MANIFEST, _PROGRAM, _WEIGHTS, _KERNELS = "manifest.json", "program.mlir", "weights.safetensors", "kernels.o"
+FORMAT, VERSION = "fxc-plan", 4
+_MANIFEST, _PROGRAM, _WEIGHTS = "manifest.json", "program.mlir", "weights.safetensors"
+_KERNELS, _HOST = "kernels.o", "program.py"
 _MAX_MANIFEST = 64 << 20
 _AGAIN = "compile the model again and save the plan"
 
@@ -54,8 +58,20 @@ class Contents:
     kernels: KernelCode | None = None
 
 
+@dataclass(frozen=True)
+class Ready:
+    """What a trusted plan file holds that runs as it is. ``program``: reads the IR, which running does not need."""
+
+    host: HostProgram
+    program: Callable[[], Program]
+    signature: Signature
+    training: bool
+
+
 def write(path: Path, contents: Contents) -> None:
     """Writes the files beside ``path`` and moves them there, the manifest last: half a plan is never taken for a whole."""
+    from fxc.program import state_names
+
     _check_target(path)
     program = contents.program
     names = state_names(program.module)
@@ -63,6 +79,7 @@ def write(path: Path, contents: Contents) -> None:
     if len(state) != len(names):
         missing = next(name for name in names if name not in state)
         raise PlanFileError(f"the plan has no value for the tensor {missing!r}", hint="save a plan that runs")
+    host = None if contents.kernels is None else _host_text(contents, contents.kernels)
     text = program.text(debuginfo=True)
     _check_stands_alone(program, text, state)
     single = path.suffix == ".zip"
@@ -75,9 +92,11 @@ def write(path: Path, contents: Contents) -> None:
                 save_state(state, folder / _WEIGHTS)
             if contents.kernels is not None:
                 (folder / _KERNELS).write_bytes(contents.kernels.code)
-            members = [name for name in (_PROGRAM, _WEIGHTS, _KERNELS) if (folder / name).exists()]
+                if host is not None:
+                    (folder / _HOST).write_text(host.text, encoding="utf-8", newline="\n")
+            members = [name for name in (_PROGRAM, _WEIGHTS, _KERNELS, _HOST) if (folder / name).exists()]
             files = {name: {"sha256": _sha256(folder / name), "bytes": (folder / name).stat().st_size} for name in members}
-            manifest = _manifest(contents, files, state)
+            manifest = _manifest(contents, files, state, host)
             (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8", newline="\n")
             members.append(_MANIFEST)
             if single:
@@ -87,14 +106,16 @@ def write(path: Path, contents: Contents) -> None:
             (path / _MANIFEST).unlink(missing_ok=True)
             for name in members:
                 os.replace(folder / name, path / name)
-            for name in {_WEIGHTS, _KERNELS} - set(members):
+            for name in {_WEIGHTS, _KERNELS, _HOST} - set(members):
                 (path / name).unlink(missing_ok=True)
     except OSError as error:
         raise PlanFileError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def read(path: Path, *, trust_kernels: bool = False) -> Contents:
+def read(path: Path, *, trust_kernels: bool = False) -> Contents | Ready:
     """The plan at ``path``, with machine code only where it is trusted, and only if it is whole.
+
+    Ready to run where it is trusted and has all that this takes.
 
     PlanFileError where it is not a whole plan that this version can run.
     """
@@ -105,13 +126,14 @@ def read(path: Path, *, trust_kernels: bool = False) -> Contents:
             manifest = _read_manifest(path, folder)
             _check_versions(path, manifest)
             files = _field(manifest, "files", dict)
-            if _PROGRAM not in files or not set(files) <= {_PROGRAM, _WEIGHTS, _KERNELS}:
+            if _PROGRAM not in files or not set(files) <= {_PROGRAM, _WEIGHTS, _KERNELS, _HOST}:
                 raise PlanFileError(f"{path} names other files than a plan has", hint=_AGAIN)
             _check_file(path, folder / _PROGRAM, files[_PROGRAM])
             with ThreadPoolExecutor(1) as pool:  # a checksum of many weights takes as long as to read the program
                 weights = [pool.submit(_check_file, path, folder / name, files[name]) for name in files if name == _WEIGHTS]
-                contents = _contents(path, folder, manifest, weights)
-            return replace(contents, kernels=_kernels(path, folder, manifest)) if trust_kernels else contents
+                kernels = _kernels(path, folder, manifest) if trust_kernels else None
+                ready = None if kernels is None else _ready(path, folder, manifest, weights, kernels)
+                return ready or replace(_contents(path, folder, manifest, weights), kernels=kernels)
     except OSError as error:
         raise PlanFileError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -143,6 +165,9 @@ def _check_stands_alone(program: Program, text: str, state: Mapping[str, torch.T
     if not program.live:
         return
     from fxc.backends.fx import to_fx
+    from fxc.context import new_context
+    from fxc.program import Program
+    from fxc.runner import read_module
 
     context = new_context()
     try:
@@ -155,7 +180,26 @@ def _check_stands_alone(program: Program, text: str, state: Mapping[str, torch.T
         ) from error
 
 
-def _manifest(contents: Contents, files: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+def _host_text(contents: Contents, kernels: KernelCode) -> HostText | None:
+    """What runs, as Python; None where that cannot say it: what is computed once, regions, modules."""
+    from xdsl.dialects.func import CallOp
+
+    from fxc.backends.frozen import is_once
+    from fxc.backends.host_text import host_text
+    from fxc.backends.plan import host_program
+
+    program = contents.program
+    is_computed_once = any(isinstance(op, CallOp) and is_once(op) for op in program.main.walk())
+    if is_computed_once or _nesting_text(contents.signature.nesting) is None:
+        return None
+    return host_text(program, host_program(program, kernels))
+
+
+def _manifest(
+    contents: Contents, files: Mapping[str, Any], state: Mapping[str, torch.Tensor], host: HostText | None
+) -> dict[str, Any]:
+    from fxc.semantics.nesting import INPUTS
+
     signature = contents.signature
     nesting = contents.program.main.attributes.get(INPUTS)
     manifest = {
@@ -164,16 +208,14 @@ def _manifest(contents: Contents, files: Mapping[str, Any], state: Mapping[str, 
         "versions": _versions(),
         "files": files,
         "training": contents.training,
-        "signature": {
-            "inputs": [_input_json(spec) for spec in signature.inputs],
-            "nesting": None if nesting is None else str(nesting),
-            "bounds": {name: list(bounds) for name, bounds in signature.bounds.items()},
-            "autocast": [list(entry) for entry in signature.autocast],
-        },
+        "signature": signature_json(signature) | {"nesting": None if nesting is None else str(nesting)},
         "state": {name: _tensor_json(tensor) for name, tensor in state.items()},
     }
     if contents.kernels is not None:
         manifest["kernels"] = {"key": contents.kernels.key, "names": list(contents.kernels.names)}
+    if host is not None:
+        nested = _nesting_text(signature.nesting)
+        manifest["host"] = {"nesting": nested, "features": host.features, "entry": host.entry}
     return {**manifest, "sha256": _self_hash(manifest)}
 
 
@@ -213,7 +255,7 @@ def _folder(path: Path) -> Iterator[Path]:
         try:
             with zipfile.ZipFile(path) as archive:
                 names = archive.namelist()
-                for name in (_MANIFEST, _PROGRAM, _WEIGHTS, _KERNELS):
+                for name in (_MANIFEST, _PROGRAM, _WEIGHTS, _KERNELS, _HOST):
                     if names.count(name) > 1 or (name in names and archive.getinfo(name).compress_type):
                         raise PlanFileError(f"{path} is a zip file, but not one that fxc wrote", hint=_AGAIN)
                     if name in names:
@@ -271,25 +313,52 @@ def _check_file(path: Path, file: Path, facts: Any) -> None:
 
 def _contents(path: Path, folder: Path, manifest: Mapping[str, Any], weights: Sequence[Future[None]]) -> Contents:
     """``weights``: the check of their file, if there is one."""
-    context = new_context()
+    from fxc.program import state_names
+    from fxc.semantics.nesting import INPUTS, spec_of
+
+    program = _parsed(path, _text(path, folder))
+    names = state_names(program.module)
+    if set(names) != set(_field(manifest, "state", dict)):
+        raise PlanFileError(f"{path} names other tensors in its manifest than in its program", hint=_AGAIN)
+    program.state = _state(path, folder, manifest, weights, names)
+    nesting = program.main.attributes.get(INPUTS)
+    if _field(manifest, "signature", dict).get("nesting") != (None if nesting is None else str(nesting)):
+        raise PlanFileError(f"{path} nests its inputs otherwise in its manifest than in its program", hint=_AGAIN)
+    signature = _signature(path, manifest, None if nesting is None else spec_of(nesting))
+    return Contents(program, signature, _field(manifest, "training", bool))
+
+
+def _text(path: Path, folder: Path) -> str:
     try:
-        module = read_module(context, (folder / _PROGRAM).read_text(encoding="utf-8"), str(path / _PROGRAM))
+        return (folder / _PROGRAM).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise PlanFileError(f"{path} is damaged: {_PROGRAM} is not text", hint=_AGAIN) from error
-    names = state_names(module)
-    facts = _field(manifest, "state", dict)
-    if set(names) != set(facts) or bool(names) != bool(weights):
+
+
+def _parsed(path: Path, text: str) -> Program:
+    from fxc.context import new_context
+    from fxc.program import Program
+    from fxc.runner import read_module
+
+    context = new_context()
+    return Program(read_module(context, text, str(path / _PROGRAM)), {}, {}, context)
+
+
+def _state(
+    path: Path, folder: Path, manifest: Mapping[str, Any], weights: Sequence[Future[None]], names: Sequence[str]
+) -> dict[str, torch.Tensor]:
+    """The tensors called ``names``, once their file was found to be whole."""
+    if bool(names) != bool(weights):
         raise PlanFileError(f"{path} names other tensors in its manifest than in its program", hint=_AGAIN)
     for check in weights:
         check.result()
-    stored = load_state(folder / _WEIGHTS, names) if names else {}
+    facts, stored = _field(manifest, "state", dict), load_state(folder / _WEIGHTS, names) if names else {}
     made, state = dict[int, Any](), dict[str, Any]()
     for name in names:  # one tensor under several names stays one
         if id(stored[name]) not in made:
             made[id(stored[name])] = _restored(path, name, stored[name], facts[name])
         state[name] = made[id(stored[name])]
-    program = Program(module, state, {}, context)
-    return Contents(program, _signature(path, manifest, program), _field(manifest, "training", bool))
+    return state
 
 
 def _kernels(path: Path, folder: Path, manifest: Mapping[str, Any]) -> KernelCode | None:
@@ -306,81 +375,48 @@ def _kernels(path: Path, folder: Path, manifest: Mapping[str, Any]) -> KernelCod
     return KernelCode((folder / _KERNELS).read_bytes(), facts["key"], tuple(map(str, facts["names"])))
 
 
-def _signature(path: Path, manifest: Mapping[str, Any], program: Program) -> Signature:
-    facts = _field(manifest, "signature", dict)
-    nesting = program.main.attributes.get(INPUTS)
-    if facts.get("nesting") != (None if nesting is None else str(nesting)):
-        raise PlanFileError(f"{path} nests its inputs otherwise in its manifest than in its program", hint=_AGAIN)
+def _nesting_text(nesting: TreeSpec | None) -> str | None:
+    """JSON, empty for no nesting; None where JSON cannot say it, as of tuples that are keys."""
+    from torch.utils._pytree import treespec_dumps
+
     try:
-        inputs = tuple(_input(entry) for entry in _field(facts, "inputs", list))
-        bounds = {name: (int(low), None if high is None else int(high)) for name, (low, high) in facts["bounds"].items()}
-        autocast = tuple((str(kind), str(dtype)) for kind, dtype in facts["autocast"])
-        return Signature(inputs, None if nesting is None else spec_of(nesting), bounds, autocast)
+        text = "" if nesting is None else treespec_dumps(nesting)
+        return text if _nesting_of(text) == nesting else None
+    except Exception:  # classes of the user's own may fail in any way
+        return None
+
+
+def _nesting_of(text: str) -> TreeSpec | None:
+    """Imports what the text names."""
+    from torch.utils._pytree import treespec_loads
+
+    return treespec_loads(text) if text else None
+
+
+def _ready(
+    path: Path, folder: Path, manifest: Mapping[str, Any], weights: Sequence[Future[None]], kernels: KernelCode
+) -> Ready | None:
+    """What runs as it is; None where the file does not hold that whole, or it does not fit this CPU."""
+    from fxc.runtime.program_text import HostText, program_of
+
+    try:
+        _check_file(path, folder / _HOST, _field(manifest, "files", dict).get(_HOST))
+        facts = _field(manifest, "host", dict)
+        signature = _signature(path, manifest, _nesting_of(facts["nesting"]))
+        stored = HostText((folder / _HOST).read_text(encoding="utf-8"), facts["features"], facts["entry"])
+        ir = _text(path, folder)
+        state = _state(path, folder, manifest, weights, list(_field(manifest, "state", dict)))
+        host = program_of(stored, state, kernels)
+        return Ready(host, lambda: replace(_parsed(path, ir), state=state), signature, _field(manifest, "training", bool))
+    except Exception:  # whatever is wrong: all is in the IR, too, and what is wrong there has an error
+        return None
+
+
+def _signature(path: Path, manifest: Mapping[str, Any], nesting: TreeSpec | None) -> Signature:
+    try:
+        return signature_from(_field(manifest, "signature", dict), nesting)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise PlanFileError(f"{path} has a signature that cannot be read: {error}", hint=_AGAIN) from error
-
-
-def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:
-    if isinstance(spec, TensorInput):
-        return {
-            "tensor": spec.name,
-            "dtype": spec.dtype,
-            "sizes": list(spec.sizes),
-            "device": spec.device,
-            "strides": None if spec.strides is None else list(spec.strides),
-            "layout": spec.layout,
-            "moves": spec.moves,
-            "written": spec.written,
-        }
-    entry: dict[str, Any] = {"other": spec.name, "types": list(spec.types), "symbol": spec.symbol}
-    if spec.constant is not ANY:
-        entry["constant"] = _constant_json(spec.name, spec.constant)
-    return entry
-
-
-def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
-    if "tensor" in entry:
-        strides = entry["strides"]
-        return TensorInput(
-            entry["tensor"],
-            entry["dtype"],
-            _dims(entry["sizes"]),
-            entry["device"],
-            None if strides is None else _dims(strides),
-            entry["layout"],
-            bool(entry["moves"]),
-            bool(entry["written"]),
-        )
-    constant = _constant(entry["constant"]) if "constant" in entry else ANY
-    return OtherInput(entry["other"], tuple(entry["types"]), constant, entry["symbol"])
-
-
-def _dims(entry: list[Any]) -> tuple[int | str, ...]:
-    if not all(type(dim) in (int, str) for dim in entry):
-        raise ValueError(f"{entry} are no sizes")
-    return tuple(entry)
-
-
-def _constant_json(name: str, value: Any) -> list[Any]:
-    """[type, value]; floats by their bits, as JSON has neither nan nor all digits."""
-    if value is None or type(value) in (bool, int, str):
-        return [type(value).__name__, value]
-    if type(value) is float:
-        return ["float", value.hex()]
-    if type(value) is complex:
-        return ["complex", value.real.hex(), value.imag.hex()]
-    raise PlanFileError(f"input {name} was baked in as a {type(value).__name__}, which a plan file cannot hold")
-
-
-def _constant(entry: list[Any]) -> Any:
-    match entry:
-        case ["float", str(text)]:
-            return float.fromhex(text)
-        case ["complex", str(real), str(imag)]:
-            return complex(float.fromhex(real), float.fromhex(imag))
-        case ["NoneType" | "bool" | "int" | "str" as name, value] if type(value).__name__ == name:
-            return value
-    raise ValueError(f"{entry} is no constant")
 
 
 def _tensor_json(tensor: torch.Tensor) -> dict[str, Any]:

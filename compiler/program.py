@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry, p
 from fxc.dialects.fx import TensorDeclOp
 from fxc.dialects.syntax import clone_module, print_module
 from fxc.errors import FxcError, WeightsError
+from fxc.weights_file import load_state, save_state
 
 if TYPE_CHECKING:
     import torch
@@ -158,54 +158,3 @@ def weights_beside(path: Path) -> Path:
 
 SHARED_WEIGHTS = "weights.safetensors"
 """The weights of all IR files of a folder, as a plan and ``fxc compile`` leave them."""
-
-
-def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Writes tensors to a safetensors file. Names of one tensor share one entry; the metadata says which."""
-    import torch
-    from safetensors.torch import save_file
-
-    first, tensors, aliases, views = dict[Any, str](), dict[str, torch.Tensor](), dict[str, str](), dict[str, str]()
-    for name, tensor in state.items():
-        if tensor.is_sparse or tensor.is_quantized or tensor.layout is not torch.strided:
-            raise WeightsError(f"{name} is a {tensor.layout} tensor, which a weights file cannot hold")
-        key = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
-        if tensor.numel() and key in first:
-            aliases[name] = first[key]
-            continue
-        first[key] = name
-        plain = tensor.detach().contiguous().clone()
-        if plain.is_complex():
-            views[name], plain = str(plain.dtype).removeprefix("torch."), torch.view_as_real(plain)
-        tensors[name] = plain
-    facts = {"aliases": aliases, "complex": views}
-    # without what is empty: safetensors writes entries in any order, and equal weights are to be equal files
-    save_file(tensors, path, {name: json.dumps(found) for name, found in facts.items() if found})
-
-
-def load_state(path: Path, names: Iterable[str]) -> dict[str, torch.Tensor]:
-    """The tensors called ``names``. WeightsError where the file is damaged or lacks one."""
-    import torch
-    from safetensors import SafetensorError, safe_open
-
-    state: dict[str, torch.Tensor] = {}
-    try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-            aliases, views = (json.loads(metadata.get(key, "{}")) for key in ("aliases", "complex"))
-            if not isinstance(aliases, dict) or not isinstance(views, dict):
-                raise ValueError("its list of shared tensors is damaged")
-            stored = set(file.keys())
-            for name in names:
-                source = aliases.get(name, name)
-                if source not in stored:
-                    raise WeightsError(f"{path.name} has no tensor {name!r}", hint="the weights belong to another program")
-                if source in state:
-                    state[name] = state[source]
-                    continue
-                tensor = file.get_tensor(source)
-                tensor = torch.view_as_complex(tensor) if source in views else tensor
-                state[source] = state[name] = tensor
-    except (SafetensorError, OSError, ValueError) as error:
-        raise WeightsError(f"{path} is not a readable weights file: {error}") from error
-    return {name: state[name] for name in names}

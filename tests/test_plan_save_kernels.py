@@ -59,7 +59,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 def test_machine_code_is_in_the_file(saved: Path) -> None:
     manifest = json.loads((saved / "manifest.json").read_text())
-    assert set(manifest["files"]) == {"program.mlir", "weights.safetensors", "kernels.o"}
+    assert set(manifest["files"]) == {"program.mlir", "weights.safetensors", "kernels.o", "program.py"}
     assert platform.machine() in manifest["kernels"]["key"] and "kernel_0" in manifest["kernels"]["names"]
     assert (saved / "kernels.o").read_bytes()[:4] == b"\x7fELF"
 
@@ -80,13 +80,13 @@ def test_trusted_machine_code_runs(suffix: str, plan: fxc.ExecutionPlan, tmp_pat
 def test_by_default_machine_code_is_not_even_read(
     saved: Path, plan: fxc.ExecutionPlan, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = list[Path]()
-    read_bytes = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or read_bytes(path))
+    read, open_now = list[Path](), Path.open
+    monkeypatch.setattr(Path, "open", lambda path, *args, **kwargs: read.append(path) or open_now(path, *args, **kwargs))
     loaded = fxc.ExecutionPlan.load(saved)
-    assert len(compiled) == 1 and not any(path.name == "kernels.o" for path in read)
+    assert len(compiled) == 1 and not any(path.name in ("kernels.o", "program.py") for path in read)
     torch.testing.assert_close(loaded(x()), plan(x()), rtol=0, atol=0)
     (saved / "kernels.o").write_bytes(b"\xcc" * 4096)
+    with_other(saved, "program.py", b"raise SystemExit")
     torch.testing.assert_close(fxc.ExecutionPlan.load(saved)(x()), plan(x()), rtol=0, atol=0)
     assert len(compiled) == 1, "the cache of object files had it"
 
@@ -98,13 +98,11 @@ def edit(saved: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     (saved / "manifest.json").write_text(json.dumps(manifest))
 
 
-def with_other_code(saved: Path, code: bytes) -> None:
+def with_other(saved: Path, name: str, content: bytes) -> None:
     """As if the file had been made so: the checksums are right."""
-    (saved / "kernels.o").write_bytes(code)
-    edit(
-        saved,
-        lambda m: m["files"].update({"kernels.o": {"sha256": plan_file._sha256(saved / "kernels.o"), "bytes": len(code)}}),
-    )
+    (saved / name).write_bytes(content)
+    facts = {"sha256": plan_file._sha256(saved / name), "bytes": len(content)}
+    edit(saved, lambda m: m["files"].update({name: facts}))
 
 
 def cut(saved: Path) -> None:
@@ -129,8 +127,8 @@ MISFITS: dict[str, Callable[[Path], Any]] = {
     "other names": lambda saved: edit(saved, lambda m: m["kernels"].update(names=["kernel_77"])),
     "other version": lambda saved: edit(saved, lambda m: m["kernels"].update(key=m["kernels"]["key"].replace("llvmlite", "x"))),
     "other CPU": lambda saved: edit(saved, lambda m: m["kernels"].update(key=KernelCode.key_of(features_named("+sse2")))),
-    "no object file": lambda saved: with_other_code(saved, b"text"),
-    "no code": lambda saved: with_other_code(saved, b""),
+    "no object file": lambda saved: with_other(saved, "kernels.o", b"text"),
+    "no code": lambda saved: with_other(saved, "kernels.o", b""),
 }
 
 

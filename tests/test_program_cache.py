@@ -337,20 +337,21 @@ def test_a_frozen_graph_of_torch_compile_has_the_weights_of_its_model() -> None:
 # files
 
 
-def entry(facts: dict[str, Any], text: str, code: bytes = b"") -> bytes:
-    packed = zlib.compress(text.encode())
-    return json.dumps({**facts, "text": len(packed)}).encode() + b"\n" + packed + code
+def entry(facts: dict[str, Any], text: str, code: bytes = b"", host: str = "") -> bytes:
+    parts = zlib.compress(text.encode()), code, zlib.compress(host.encode())
+    return json.dumps({**facts, "sizes": list(map(len, parts))}).encode() + b"\n" + b"".join(parts)
 
 
 def rewritten(folder: Path, change: Callable[[dict[str, Any], str, bytes], bytes]) -> None:
-    """Gives the one entry another content, under a checksum that is right."""
+    """Gives the one entry another content, made of its facts, IR and the rest, under a checksum that is right."""
     [path] = entries(folder)
     name = path.parent.name + path.stem
     data = ObjectCache(folder).get(name)
     assert data is not None
     head, _, rest = data.partition(b"\n")
     facts = json.loads(head)
-    ObjectCache(folder).put(name, change(facts, zlib.decompress(rest[: facts["text"]]).decode(), rest[facts["text"] :]))
+    size = facts["sizes"][0]
+    ObjectCache(folder).put(name, change(facts, zlib.decompress(rest[:size]).decode(), rest[size:]))
 
 
 FOREIGN: dict[str, Callable[[dict[str, Any], str, bytes], bytes]] = {
@@ -359,6 +360,7 @@ FOREIGN: dict[str, Callable[[dict[str, Any], str, bytes], bytes]] = {
     "a list": lambda facts, text, code: b"[]\n",
     "another format": lambda facts, text, code: entry({**facts, "format": "x"}, text),
     "no text": lambda facts, text, code: json.dumps(facts).encode() + b"\n" + b"junk" * 100,
+    "other sizes": lambda facts, text, code: entry(facts, text) + b"!",
     "no IR": lambda facts, text, code: entry(facts, "import os"),
     "other weights": lambda facts, text, code: entry(facts, text.replace("first.weight", "second.weight")),
 }
@@ -398,6 +400,16 @@ def test_machine_code_that_cannot_be_loaded_is_compiled_again(folder: Path) -> N
     torch.testing.assert_close(made(x()), model(x()))
     made.plan.save(folder.parent / "plan")  # as any other
     torch.testing.assert_close(fxc.ExecutionPlan.load(folder.parent / "plan")(x()), model(x()))
+
+
+@pytest.mark.parametrize("host", ["", "def main(:", "x\n# what the names stand for\nraise SystemExit"])
+def test_what_runs_is_made_again_where_it_cannot_be_read(folder: Path, host: str) -> None:
+    model = Net()
+    plan = fxc.compile(model, (x(),), options=HOST).plan
+    rewritten(folder, lambda facts, text, rest: entry(facts, text, rest[: facts["sizes"][1]], host))
+    made = fxc.compile(model, (x(),), options=HOST)
+    assert is_cached(made) and str(made.ir) == str(plan.ir)
+    torch.testing.assert_close(made(x()), model(x()))
 
 
 def test_a_folder_that_cannot_be_written_costs_nothing_but_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

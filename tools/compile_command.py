@@ -187,9 +187,10 @@ def _write(path: Path, text: str) -> None:
 
 def _write_results(program: Program, folder: Path, options: Options, signature: Signature, train: bool) -> None:
     from fxc import plan_file
-    from fxc.program import SHARED_WEIGHTS, save_state
+    from fxc.program import SHARED_WEIGHTS
     from fxc.tools.emit_fx import python_text
     from fxc.tools.kernel_files import write_kernels
+    from fxc.weights_file import save_state
 
     if program.state:
         with writing(folder / SHARED_WEIGHTS), progress("writing the weights"):

@@ -66,7 +66,8 @@ def load_program(
                 import_source(package)
         live = allowed(tuple(allow))
         importlib.import_module("torch")
-        from fxc.program import Program, load_state, state_names, weights_beside
+        from fxc.program import Program, state_names, weights_beside
+        from fxc.weights_file import load_state
 
         context = new_context(live)
         module = read_module(context, text, shown)

@@ -109,7 +109,7 @@ def read_inputs(program: Program, path: Path) -> list[Any]:
     from xdsl.dialects.builtin import TensorType
 
     from fxc.execute import arguments
-    from fxc.program import load_state
+    from fxc.weights_file import load_state
 
     wanted = [argument for argument in arguments(program) if not argument.is_state]
     try:
@@ -173,7 +173,7 @@ def write_results(outcome: Outcome, path: Path) -> None:
     """Results under their names, new values of arguments under theirs."""
     import torch
 
-    from fxc.program import save_state
+    from fxc.weights_file import save_state
 
     named = {re.sub(r"\W+", "_", name).strip("_"): value for name, value in results_by_name(outcome).items()}
     tensors = {name: value for name, value in {**named, **outcome.written}.items() if isinstance(value, torch.Tensor)}

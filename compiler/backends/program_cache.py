@@ -1,6 +1,7 @@
 """What pipelines made of captured graphs, kept on disk: an equal graph is not compiled again.
 
-An entry is IR text after the pipeline and the machine code of its kernels. Its key is a hash of all that they depend on: the
+An entry is IR text after the pipeline, the machine code of its kernels, and what runs these as Python text, where that can say
+it: then the IR is not parsed until someone asks for it. Its key is a hash of all that they depend on: the
 graph as captured, with its types, constants and places in the user's source; the pipeline and its options; versions, and fxc's
 own source; the machine, and what is set for all of PyTorch. Values of parameters and buffers are no part of either: passes do
 not see them. What text does not say is not kept: functions, modules, operators, decompositions and passes of the user's own,
@@ -17,7 +18,8 @@ import platform
 import sys
 import time
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,12 +36,13 @@ from fxc.location import places
 from fxc.program import Program, state_names
 from fxc.runtime import autocast
 from fxc.runtime.cpu_features import host_features
-from fxc.runtime.host_program import KernelCode
+from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
 from fxc.runtime.openmp import openmp_symbols
 from fxc.runtime.precision import float32_precisions
+from fxc.runtime.program_text import HostText, program_of
 
-_FORMAT = "fxc-program 1"
+_FORMAT = "fxc-program 2"
 _PACKAGES = ("torch", "xdsl", "llvmlite", "triton", "numpy", "networkx", "sympy")
 _START = time.time()
 """When this process began to import fxc, or soon after."""
@@ -51,6 +54,14 @@ class Entry:
 
     module: ModuleOp
     kernels: KernelCode | None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """``host`` runs as it is; ``module`` reads the IR that it was made of."""
+
+    host: HostProgram
+    module: Callable[[], ModuleOp]
 
 
 def key_of(program: Program, *how: str) -> str | None:
@@ -69,30 +80,71 @@ def key_of_part(key: str, *how: str) -> str | None:
 
 def find(key: str, program: Program) -> Entry | None:
     """The entry of ``key``, for the tensors of ``program`` and in its context; None where there is none that is whole."""
-    data = _folder().get(key)
-    if data is None:
-        return None
     try:
-        head, _, rest = data.partition(b"\n")
-        facts = json.loads(head)
-        if facts["format"] != _FORMAT:
+        stored = _stored(key)
+        if stored is None:
             return None
-        text, code = rest[: facts["text"]], rest[facts["text"] :]
-        module = parse_module(program.context, zlib.decompress(text).decode(), "cached plan")
-        if not set(state_names(module)) <= program.state.keys():
-            return None
-        made = facts["kernels"]
-        return Entry(module, None if made is None else KernelCode(code, made["key"], tuple(made["names"])))
+        module = parse_module(program.context, stored.text, "cached plan")
+        return Entry(module, stored.kernels) if set(state_names(module)) <= program.state.keys() else None
     except Exception:  # whatever is wrong with a file that something else wrote
         return None
 
 
-def keep(key: str, program: Program, kernels: KernelCode | None) -> None:
-    """Keeps ``program``, as it is after the pipeline, where the disk can be written."""
-    text = zlib.compress(program.text(debuginfo=True).encode(), 1)
-    made = None if kernels is None else {"key": kernels.key, "names": kernels.names}
-    head = json.dumps({"format": _FORMAT, "text": len(text), "kernels": made})
-    _folder().put(key, head.encode() + b"\n" + text + (b"" if kernels is None else kernels.code))
+def find_ready(key: str, program: Program) -> Ready | None:
+    """The entry of ``key`` as what runs over the tensors of ``program``; None where there is none that says it and is whole."""
+    try:
+        stored, context = _stored(key), program.context
+        if stored is None or stored.host is None or stored.kernels is None:
+            return None
+        host = program_of(stored.host, program.state, stored.kernels)
+        return Ready(host, lambda: parse_module(context, stored.text, "cached plan"))
+    except Exception:  # as above
+        return None
+
+
+def keep(key: str, program: Program, kernels: KernelCode | None, host: HostProgram | None = None) -> None:
+    """Keeps ``program``, as it is after the pipeline, and ``host``, which was made of it, where the disk can be written."""
+    from fxc.backends.host_text import host_text
+
+    stored = None if host is None else host_text(program, host)
+    parts = [
+        zlib.compress(program.text(debuginfo=True).encode(), 1),
+        b"" if kernels is None else kernels.code,
+        b"" if stored is None else zlib.compress(stored.text.encode(), 1),
+    ]
+    head = {
+        "format": _FORMAT,
+        "sizes": list(map(len, parts)),
+        "kernels": None if kernels is None else {"key": kernels.key, "names": kernels.names},
+        "host": None if stored is None else {**asdict(stored), "text": ""},
+    }
+    _folder().put(key, b"".join([json.dumps(head).encode(), b"\n", *parts]))
+
+
+@dataclass(frozen=True)
+class _Stored:
+    text: str
+    kernels: KernelCode | None
+    host: HostText | None
+
+
+def _stored(key: str) -> _Stored | None:
+    """What lies on disk; any error where that is nothing of ours."""
+    data = _folder().get(key)
+    if data is None:
+        return None
+    head, _, rest = data.partition(b"\n")
+    facts = json.loads(head)
+    if facts["format"] != _FORMAT or len(rest) != sum(facts["sizes"]):
+        return None
+    first, second, _ = facts["sizes"]
+    text, code, host = rest[:first], rest[first : first + second], rest[first + second :]
+    made, said = facts["kernels"], facts["host"]
+    return _Stored(
+        zlib.decompress(text).decode(),
+        None if made is None else KernelCode(code, made["key"], tuple(made["names"])),
+        None if said is None else HostText(**{**said, "text": zlib.decompress(host).decode()}),
+    )
 
 
 def _folder() -> ObjectCache:

@@ -1,14 +1,15 @@
-"""Checks of single tensors that an operator of PyTorch has returned, before code that takes addresses gets them."""
+"""Checks around code that takes addresses: of tensors that an operator of PyTorch has returned, and of what kernels say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from fxc.errors import InputError
+from fxc.errors import BoundsError, InputError
 from fxc.runtime.native_kernel import TensorSpec
+from fxc.runtime.origins import made_by
 
 
 def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:
@@ -30,7 +31,7 @@ def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:
             return value
         return _accepted(spec, value)
 
-    return check
+    return made_by("expected", check, spec)
 
 
 def _accepted(spec: TensorSpec, value: Any) -> torch.Tensor:
@@ -39,3 +40,13 @@ def _accepted(spec: TensorSpec, value: Any) -> torch.Tensor:
     if complaint := spec.complaint(value):
         raise InputError(f"{spec.name} {complaint}", hint="PyTorch's operator returned another tensor than it had promised")
     return spec.laid_out(value)
+
+
+def passed(kernel: str, failures: Sequence[str]) -> Callable[[int], None]:
+    """A function of what ``kernel`` says: 0, or the number, from 1 on, of what failed. BoundsError where that is so."""
+
+    def check(status: int) -> None:
+        if status:
+            raise BoundsError(failures[status - 1], place=f"kernel {kernel}")
+
+    return made_by("passed", check, kernel, failures)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ctypes.util import find_library
 from functools import cache
 from types import MappingProxyType
@@ -13,8 +13,9 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from fxc.errors import KernelError
-from fxc.runtime.cpu_features import CpuFeatures
-from fxc.runtime.native_function import python_symbols
+from fxc.runtime.cpu_features import CpuFeatures, features_named, host_features
+from fxc.runtime.host_program import KernelCode
+from fxc.runtime.native_function import native_function, python_symbols
 from fxc.runtime.openmp import openmp_symbols
 
 _LOCK = threading.RLock()  # llvmlite's own lock guards single calls, not the several of a load
@@ -61,3 +62,16 @@ def load_object(code: bytes, names: Iterable[str], features: CpuFeatures) -> dic
             raise KernelError(f"machine code without the functions {', '.join(missing)}")
         _ENGINES.append(engine)
         return addresses
+
+
+def load_stored(code: KernelCode, features: str, entry: str) -> Mapping[str, Callable[..., object]]:
+    """The functions of kernels that were compiled for ``features``, or this CPU where that is empty, by the kernels' names.
+
+    ``entry``: what the symbols end in. KernelError where this process would not make such code, or it cannot be loaded.
+    """
+    here = host_features()
+    wanted = features_named(features) if features else here
+    if not wanted.names <= here.names or code.key != KernelCode.key_of(wanted):
+        raise KernelError("machine code of another CPU or version")
+    addresses = load_object(code.code, [name + entry for name in code.names], wanted)
+    return {name: native_function(name, addresses[name + entry]) for name in code.names}

@@ -1,0 +1,1 @@
+../../compiler/signature_json.py

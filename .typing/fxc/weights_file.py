@@ -1,0 +1,1 @@
+../../compiler/weights_file.py

@@ -1,0 +1,94 @@
+"""Signatures as JSON: what a plan takes, nesting apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fxc.errors import PlanFileError
+from fxc.runtime.signature import ANY, OtherInput, Signature, TensorInput
+
+if TYPE_CHECKING:
+    from torch.utils._pytree import TreeSpec
+
+
+def signature_json(signature: Signature) -> dict[str, Any]:
+    """PlanFileError for a constant that JSON does not have."""
+    return {
+        "inputs": [_input_json(spec) for spec in signature.inputs],
+        "bounds": {name: list(bounds) for name, bounds in signature.bounds.items()},
+        "autocast": [list(entry) for entry in signature.autocast],
+    }
+
+
+def signature_from(facts: Mapping[str, Any], nesting: TreeSpec | None) -> Signature:
+    """KeyError, TypeError, ValueError or AttributeError where ``facts`` are no signature; PlanFileError for wrong inputs."""
+    inputs = facts["inputs"]
+    if not isinstance(inputs, list):
+        raise ValueError("its inputs are no list")
+    bounds = {name: (int(low), None if high is None else int(high)) for name, (low, high) in facts["bounds"].items()}
+    autocast = tuple((str(kind), str(dtype)) for kind, dtype in facts["autocast"])
+    return Signature(tuple(_input(entry) for entry in inputs), nesting, bounds, autocast)
+
+
+def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:
+    if isinstance(spec, TensorInput):
+        return {
+            "tensor": spec.name,
+            "dtype": spec.dtype,
+            "sizes": list(spec.sizes),
+            "device": spec.device,
+            "strides": None if spec.strides is None else list(spec.strides),
+            "layout": spec.layout,
+            "moves": spec.moves,
+            "written": spec.written,
+        }
+    entry: dict[str, Any] = {"other": spec.name, "types": list(spec.types), "symbol": spec.symbol}
+    if spec.constant is not ANY:
+        entry["constant"] = _constant_json(spec.name, spec.constant)
+    return entry
+
+
+def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
+    if "tensor" in entry:
+        strides = entry["strides"]
+        return TensorInput(
+            entry["tensor"],
+            entry["dtype"],
+            _dims(entry["sizes"]),
+            entry["device"],
+            None if strides is None else _dims(strides),
+            entry["layout"],
+            bool(entry["moves"]),
+            bool(entry["written"]),
+        )
+    constant = _constant(entry["constant"]) if "constant" in entry else ANY
+    return OtherInput(entry["other"], tuple(entry["types"]), constant, entry["symbol"])
+
+
+def _dims(entry: list[Any]) -> tuple[int | str, ...]:
+    if not all(type(dim) in (int, str) for dim in entry):
+        raise ValueError(f"{entry} are no sizes")
+    return tuple(entry)
+
+
+def _constant_json(name: str, value: Any) -> list[Any]:
+    """[type, value]; floats by their bits, as JSON has neither nan nor all digits."""
+    if value is None or type(value) in (bool, int, str):
+        return [type(value).__name__, value]
+    if type(value) is float:
+        return ["float", value.hex()]
+    if type(value) is complex:
+        return ["complex", value.real.hex(), value.imag.hex()]
+    raise PlanFileError(f"input {name} was baked in as a {type(value).__name__}, which a plan file cannot hold")
+
+
+def _constant(entry: list[Any]) -> Any:
+    match entry:
+        case ["float", str(text)]:
+            return float.fromhex(text)
+        case ["complex", str(real), str(imag)]:
+            return complex(float.fromhex(real), float.fromhex(imag))
+        case ["NoneType" | "bool" | "int" | "str" as name, value] if type(value).__name__ == name:
+            return value
+    raise ValueError(f"{entry} is no constant")
