@@ -8,7 +8,8 @@ Guarantees: each such group has the attribute ``tile.schedule``: a list of ``#ti
             operands lie across each other. On a CPU, lanes fill a vector register, programs are as large as the first-level
             cache holds (in tiles of what is large, a quarter of the second), and there are enough of them to go round; on a
             GPU a program has one block. Where there are fewer rows than processors, and it is known how many, or the threads
-            of a CPU would not get as many programs each, what is reduced is cut in parts, each pass a kernel. Rows are held where registers have them, online where no cache of a core has,
+            of a CPU would not get as many programs each, what is reduced is cut in parts, each pass a kernel. Rows are held
+            where registers have them, online where no cache of a core has,
             or no registers of a GPU, and stored where a CPU would call a function again. Running it again changes nothing.
 Keeps:      schedules that are there: a person may write or change them. Groups of other ops.
 Cost:       one walk over the groups; of those that differ in names and constants only the first is judged.
