@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
-from xdsl.ir import Block, BlockArgument, Operation, Use
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, IntegerAttr, UnitAttr
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue, Use
 
 from fxc.dialects.plan import IN_PLACE
-from fxc.dialects.tile import KernelOp, LoadOp, ScheduleAttr, StoreOp
+from fxc.dialects.tile import KernelOp, LastProgramOp, LoadOp, MaskOp, ProgramIdOp, ScheduleAttr, StoreOp
+from fxc.dialects.tile.types import shape_of
 
 SCHEDULE = "schedule"
 
 
 def writes_over(kernel: KernelOp, read: BlockArgument, written: BlockArgument) -> bool:
-    """Whether ``kernel`` computes the same where ``read`` and ``written`` point to one tensor.
+    """Whether ``kernel`` computes the same where ``read`` and ``written`` point to one tensor: no element is loaded after it
+    was stored, by this program or another.
 
-    An elementwise kernel stores each element once. Where each load of ``read`` stands before a store to ``written`` at the same
-    address, in the same block, no element is loaded after it was stored, by this program or another.
+    An elementwise kernel stores each element once: each load of ``read`` has to stand before a store to ``written`` at the same
+    address, in the same block. A program of an inner kernel has a row of its own: what it loads of that must not have been
+    stored by then. What the last program reads of ``written`` is what all have stored.
     """
     schedule = kernel.attributes.get(SCHEDULE)
-    if not isinstance(schedule, ScheduleAttr) or schedule.kind.data != "elementwise" or kernel.access(written) != "write":
+    if not isinstance(schedule, ScheduleAttr) or kernel.access(written) != "write":
         return False
-    loads, stores = [use.operation for use in read.uses], [use.operation for use in written.uses]
-    if not all(isinstance(op, LoadOp) for op in loads) or not all(map(_is_store, written.uses)):
+    loads = [use.operation for use in read.uses]
+    uses = [use for use in written.uses if not isinstance(use.operation, LastProgramOp)]
+    stores = [use.operation for use in uses]
+    if not all(isinstance(op, LoadOp) for op in loads) or not all(map(_is_store, uses)):
         return False
-    places = {_address(store): store for store in stores}
-    if len(places) != len(stores):
+    if schedule.kind.data == "elementwise":
+        return len(uses) == written.uses.get_length() and _meet_at_once(loads, stores)
+    if schedule.kind.data != "inner" or not isinstance(kernel.grid, DenseArrayBase) or len(kernel.grid.get_values()) > 1:
         return False
-    return all((store := places.get(_address(load))) is not None and load.is_before_in_block(store) for load in loads)
+    return _keep_to_their_rows([*map(_Access, loads)], [*map(_Access, stores)])
 
 
 def _is_store(use: Use) -> bool:
     return isinstance(use.operation, StoreOp) and use.operation.pointer is use.operation.operands[use.index]
+
+
+def _meet_at_once(loads: list[Operation], stores: list[Operation]) -> bool:
+    places = {_address(store): store for store in stores}
+    if len(places) != len(stores):
+        return False
+    return all((store := places.get(_address(load))) is not None and load.is_before_in_block(store) for load in loads)
 
 
 def _address(op: Operation) -> tuple[Block | None, Hashable]:
@@ -40,6 +56,127 @@ def _address(op: Operation) -> tuple[Block | None, Hashable]:
     assert isinstance(op, (LoadOp, StoreOp))
     block = op.result.type if isinstance(op, LoadOp) else op.value.type
     return op.parent, (op.base, tuple(op.strides()), op.mask, block)
+
+
+def _keep_to_their_rows(loads: list[_Access], stores: list[_Access]) -> bool:
+    """Whether all are in the row that is the program's, and none of ``loads`` may find what one of ``stores`` has left."""
+    rows = {access.row for access in (*loads, *stores)}
+    if len(rows) != 1 or None in rows or not all(access.is_inside for access in (*loads, *stores)):
+        return False
+    return not any(load.may_follow(store) for load in loads for store in stores)
+
+
+@dataclass(frozen=True, eq=False)
+class _Access:
+    """A load or store whose base is a sum: the start of a row, ``program * length``, and a place in that."""
+
+    op: Operation
+
+    @cached_property
+    def row(self) -> SSAValue | None:
+        starts = [value for value in _terms(self._base) if _row_length(value)]
+        return starts[0] if len(starts) == 1 else None
+
+    @cached_property
+    def place(self) -> tuple[tuple[SSAValue, ...], int]:
+        """The loop counters, and the number that is added to them."""
+        return _place([value for value in _terms(self._base) if value is not self.row])
+
+    @cached_property
+    def size(self) -> int | None:
+        """How many elements, one behind the other; None where they are not."""
+        assert isinstance(self.op, (LoadOp, StoreOp))
+        shape = shape_of(self.op.result.type if isinstance(self.op, LoadOp) else self.op.value.type)
+        return (shape[0] if shape else 1) if self.op.strides() in ([], [1]) else None
+
+    @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last place in the row, whatever the counters are; None where that is not known."""
+        counters, number = self.place
+        ranges = [_range(counter) for counter in counters]
+        if self.size is None or any(found is None for found in ranges):
+            return None
+        first, last = (number + sum(found[i] for found in ranges if found) for i in (0, 1))
+        end = self._end
+        return first, (last + self.size if end is None else end) - 1
+
+    @property
+    def is_inside(self) -> bool:
+        return self.span is not None and self.row is not None and self.span[0] >= 0 and self.span[1] < _row_length(self.row)
+
+    def may_follow(self, store: _Access) -> bool:
+        """Whether this load may read an element that ``store``, of the same row, has written already."""
+        assert self.span is not None and store.span is not None and self.row is not None
+        if self.span[1] < store.span[0] or store.span[1] < self.span[0]:
+            return False
+        block = self.row.owner.parent if isinstance(self.row.owner, Operation) else None
+        above = [None if block is None else block.find_ancestor_op_in_block(access.op) for access in (self, store)]
+        if above[0] is None or above[1] is None:
+            return True
+        if above[0] is not above[1]:
+            return not above[0].is_before_in_block(above[1])
+        (counters, mine), (others, theirs) = self.place, store.place
+        if self.op.parent is not store.op.parent or counters != others or len(counters) > 1:
+            return True
+        assert self.size is not None and store.size is not None
+        reach = abs(mine - theirs) + max(self.size, store.size)
+        if any((found := _range(counter)) is None or found[2] < reach for counter in counters):
+            return True  # one step of the loop reaches into the next
+        if mine == theirs and self.size == store.size:
+            return not self.op.is_before_in_block(store.op)
+        return abs(mine - theirs) < max(self.size, store.size)
+
+    @property
+    def _base(self) -> SSAValue:
+        assert isinstance(self.op, (LoadOp, StoreOp))
+        return self.op.base
+
+    @property
+    def _end(self) -> int | None:
+        """Where in the row the mask ends it; None where none does that is known."""
+        assert isinstance(self.op, (LoadOp, StoreOp))
+        mask = None if self.op.mask is None else self.op.mask.owner
+        if not isinstance(mask, MaskOp) or _place([*_terms(mask.start)]) != self.place:
+            return None
+        return _number(mask.stop)
+
+
+def _terms(value: SSAValue) -> Iterator[SSAValue]:
+    """What is added up to ``value``."""
+    if isinstance(value.owner, arith.AddiOp):
+        for operand in value.owner.operands:
+            yield from _terms(operand)
+    else:
+        yield value
+
+
+def _place(terms: list[SSAValue]) -> tuple[tuple[SSAValue, ...], int]:
+    numbers = [(term, _number(term)) for term in terms]
+    return tuple(term for term, number in numbers if number is None), sum(number or 0 for _, number in numbers)
+
+
+def _number(value: SSAValue) -> int | None:
+    owner = value.owner
+    return owner.value.value.data if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr) else None
+
+
+def _row_length(value: SSAValue) -> int:
+    """``length`` where ``value`` is ``program * length``; else 0."""
+    owner = value.owner
+    if not isinstance(owner, arith.MuliOp) or not isinstance(owner.lhs.owner, ProgramIdOp):
+        return 0
+    return _number(owner.rhs) or 0
+
+
+def _range(counter: SSAValue) -> tuple[int, int, int] | None:
+    """The first and the last number that the counter of a loop is, and its step; None where these are not known."""
+    loop = counter.owner.parent_op() if isinstance(counter, BlockArgument) else None
+    if not isinstance(loop, scf.ForOp) or loop.body.block.args[0] is not counter:
+        return None
+    first, end, step = map(_number, (loop.lb, loop.ub, loop.step))
+    if first is None or end is None or not step or end <= first:
+        return None
+    return first, first + (end - 1 - first) // step * step, step
 
 
 def allow(kernel: KernelOp, *arguments: BlockArgument) -> None:

@@ -82,6 +82,47 @@ func.func @apart(%x: tensor<16xf32>) -> tensor<4x4xf32> {
 
 // -----
 
+/// A program that goes through a row of its own twice: what it stores it has read for the last time.
+// CHECK-LABEL: tile.kernel @rows(%x: !tile.ptr<f32> {tile.access = "read", tile.in_place}, %y: !tile.ptr<f32> {tile.access = "write", tile.in_place})
+// CHECK-LABEL: func.func @in_rows
+// CHECK-NEXT:    plan.arena {bytes = 256
+// CHECK-NEXT:    %a = plan.alloc
+// CHECK-NEXT:    %{{.*}} = torch.aten.exp.out
+// CHECK-NEXT:    plan.launch @rows(%a) outs(%a)
+tile.kernel @rows(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 2>, schedule = #tile.schedule<"inner", stages = [0], lanes = 16, unroll = 1, block = 1>} {
+  %zero = arith.constant 0 : index
+  %lanes = arith.constant 16 : index
+  %length = arith.constant 32 : index
+  %start = arith.constant dense<0.0> : vector<16xf32>
+  %program = tile.program_id {axis = 0} : index
+  %row = arith.muli %program, %length : index
+  %sum = scf.for %i = %zero to %length step %lanes iter_args(%s = %start) -> (vector<16xf32>) {
+    %place = arith.addi %row, %i : index
+    %a = tile.load %x[%place] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+    %t = arith.addf %s, %a : vector<16xf32>
+    scf.yield %t : vector<16xf32>
+  }
+  scf.for %i = %zero to %length step %lanes {
+    %place = arith.addi %row, %i : index
+    %a = tile.load %x[%place] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+    %d = arith.divf %a, %sum : vector<16xf32>
+    tile.store %d, %y[%place] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  }
+  tile.return
+}
+func.func @in_rows(%x: tensor<2x32xf32>) -> tensor<f32> {
+  %a = plan.alloc : tensor<2x32xf32>
+  %0 = torch.aten.exp.out(%x, out = %a) : (tensor<2x32xf32>, tensor<2x32xf32>) -> tensor<2x32xf32>
+  %b = plan.alloc : tensor<2x32xf32>
+  plan.launch @rows(%a) outs(%b) : (tensor<2x32xf32>) outs(tensor<2x32xf32>)
+  plan.free %a : tensor<2x32xf32>
+  %r = torch.aten.sum.default(%b) : (tensor<2x32xf32>) -> tensor<f32>
+  plan.free %b : tensor<2x32xf32>
+  fx.output(%r) : (tensor<f32>) -> ()
+}
+
+// -----
+
 tile.kernel @reversed(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 8, unroll = 1, block = 8>} {
   %zero = arith.constant 0 : index
   %eight = arith.constant 8 : index
