@@ -3,9 +3,10 @@
 Assumes:    the plan level (``convert-to-plan``): a ``plan.alloc`` for each buffer, a ``plan.free`` behind the last use of each
             name.
 Guarantees: a kernel of single elements, or whose programs have a row each, writes over an input of the type of its output
-            that nothing uses later, where its loads and stores allow it; an operator that allocates its result writes over its first operand instead, where PyTorch has such a
-            variant, and that is memory of its own of the same type that nothing uses later. Other buffers that do not leave the
-            function, of at most ``largest`` bytes where that is said, lie in one ``plan.arena`` for each device, at offsets by
+            that nothing uses later, where its loads and stores allow it; an operator that allocates its result writes over
+            its first operand instead, where PyTorch has such a variant, and that is memory of its own of the same type that
+            nothing uses later. Other buffers that do not leave the function, of at most ``largest`` bytes where that is said,
+            lie in one ``plan.arena`` for each device, at offsets by
             which no two that are in use at one time meet: the best of best fit in the order of time, in the opposite order,
             and by size. What one stream alone uses lies in an arena of that stream; what several use is in use until each
             comes after that by events (``assign-streams``). The function says in ``plan.memory`` how many bytes that takes:
