@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.effects import is_pure
-from fxc.dialects.entry import unchanging_arguments
+from fxc.dialects.entry import find_entry, unchanging_arguments
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes._fusion import is_host_constant
+from fxc.passes._memory import writes_anything
+
+
+def own_entry(module: ModuleOp) -> FuncOp | None:
+    """The entry of a program whose own tensors may be taken as they are: one block, in which nothing is written; None else."""
+    entry = find_entry(module)
+    return None if entry is None or len(entry.body.blocks) != 1 or writes_anything(entry) else entry
 
 
 def own_ops(entry: FuncOp) -> tuple[list[Operation], set[SSAValue]]:

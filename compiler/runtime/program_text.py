@@ -89,7 +89,7 @@ def program_of(stored: HostText, state: Mapping[str, torch.Tensor], code: Kernel
 
 
 def operator(name: str) -> Callable[..., Any]:
-    """What calls the operator ``aten.add.Tensor`` in the least time. AttributeError where this process has none."""
+    """The code of the operator ``aten.add.Tensor``, without a frame of Python. AttributeError where this process has none."""
     namespace, packet, overload = name.split(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload)._op
 

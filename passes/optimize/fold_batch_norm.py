@@ -48,14 +48,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.context import FxcContext
-from fxc.dialects.entry import find_entry
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_convolution, uses_given_statistics
 from fxc.dialects.values import Tree, bool_attr, int_attr
 from fxc.passes._insertion import insert_call
 from fxc.passes._matrix_products import only_user
-from fxc.passes._memory import writes_anything
-from fxc.passes._own_values import own_ops
+from fxc.passes._own_values import own_entry, own_ops
 from fxc.passes._statistics import count
 
 
@@ -65,8 +63,8 @@ class FoldBatchNormPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
-        entry = find_entry(op)
-        if entry is None or len(entry.body.blocks) != 1 or writes_anything(entry):
+        entry = own_entry(op)
+        if entry is None:
             return
         _, own = own_ops(entry)
         for norm in list(entry.body.block.ops):

@@ -38,12 +38,10 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from fxc.dialects.entry import find_entry
 from fxc.dialects.marks import ONCE
 from fxc.passes._fusion import outputs
-from fxc.passes._memory import writes_anything
 from fxc.passes._outlining import given_to, outlined, put_call
-from fxc.passes._own_values import own_ops
+from fxc.passes._own_values import own_entry, own_ops
 from fxc.passes._statistics import count
 from fxc.passes.autodiff._functions import fresh_symbol
 
@@ -53,8 +51,8 @@ class FreezeParametersPass(ModulePass):
     name = "freeze-parameters"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        entry = find_entry(op)
-        if entry is None or len(entry.body.blocks) != 1 or writes_anything(entry) or not (chosen := own_ops(entry)[0]):
+        entry = own_entry(op)
+        if entry is None or not (chosen := own_ops(entry)[0]):
             return
         given, returned = given_to(chosen), outputs(chosen)
         function = outlined(fresh_symbol(op, "frozen"), chosen, given, returned)

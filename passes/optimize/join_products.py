@@ -46,11 +46,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.context import FxcContext
-from fxc.dialects.entry import find_entry
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_contraction
-from fxc.passes._memory import writes_anything
-from fxc.passes._own_values import own_ops
+from fxc.passes._own_values import own_entry, own_ops
 from fxc.passes._packings import computed_behind, is_product, product_of
 from fxc.passes._product_slices import SliceTypes, join, types_of_slices
 from fxc.passes._statistics import count
@@ -68,8 +66,8 @@ class JoinProductsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
-        entry = find_entry(op)
-        if entry is None or len(entry.body.blocks) != 1 or writes_anything(entry):
+        entry = own_entry(op)
+        if entry is None:
             return
         own_work, own = own_ops(entry)
         trials = _Trials(ctx, self.gain, own)

@@ -40,11 +40,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from fxc.dialects.context import FxcContext
-from fxc.dialects.entry import find_entry
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_convolution
-from fxc.passes._memory import writes_anything
-from fxc.passes._own_values import own_ops
+from fxc.passes._own_values import own_entry, own_ops
 from fxc.passes._packings import PACKED_CONVOLUTIONS, PACKED_PRODUCTS, computed_behind, is_product, weight_of
 from fxc.passes._statistics import count
 from fxc.passes._trials import Choices
@@ -58,8 +56,8 @@ class PackWeightsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
-        entry = find_entry(op)
-        if entry is None or len(entry.body.blocks) != 1 or writes_anything(entry):
+        entry = own_entry(op)
+        if entry is None:
             return
         own = own_ops(entry)[1]
         choices = Choices(ctx, self.gain, own)
