@@ -111,6 +111,7 @@ LOWER_TO_PLAN = NamedPipeline(
     (
         PassSpec("convert-to-plan"),
         PassSpec("write-arguments"),
+        PassSpec("results-to-arguments"),
         PassSpec.of("assign-streams", streams=1),
         PassSpec("plan-memory"),
         PassSpec("merge-kernels"),

@@ -14,6 +14,7 @@ from xdsl.dialects import func
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffectKind, Pure, RecursiveMemoryEffect
 
+from fxc.dialects.marks import BORROWS
 from fxc.dialects.values import leaves
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ UNDECLARED_VIEWS = frozenset(
 )  # fmt: skip
 """Operators whose results share memory with their first argument though their schema does not say so."""
 
-FORGETFUL_NAMESPACES = frozenset({"aten", "prims"})
-"""Namespaces whose operators hold on to nothing that they are given; others are somebody's own code."""
+FORGETFUL_NAMESPACES = frozenset({"aten", "prims", "mkldnn", "mkl"})
+"""PyTorch's namespaces, whose operators hold on to nothing that they are given; others are somebody's own code."""
 
 RESHAPED_IN_PLACE = frozenset(
     {
@@ -252,7 +253,7 @@ def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
         yield from ((i, source) for i, value in enumerate(op.yielded()) for source in _sources(value, op))
         return
     if not isinstance(op, TorchOp):
-        if not _returns_fresh(op):
+        if not _returns_fresh(op) and BORROWS not in op.attributes:
             yield from ((i, operand) for i in range(len(op.results)) for operand in op.operands)
         return
     returns, undeclared = op.SCHEMA.returns, _undeclared_aliases(op)
@@ -293,6 +294,8 @@ def is_view(op: Operation) -> bool:
     """Whether every result of ``op`` surely shares its argument's memory, and reads none of it: ``permute``, ``split``."""
     from fxc.dialects.torch_ops.base import TorchOp
 
+    if op.name == "plan.view":
+        return True
     if not isinstance(op, TorchOp) or "c" in op.FLAGS or op.SCHEMA.mutates:
         return False
     return op.operator in UNDECLARED_VIEWS or all(r.alias for r in op.SCHEMA.returns)
@@ -329,7 +332,7 @@ def may_keep(op: Operation) -> bool:
         namespace, name, *_ = op.operator.split(".")
         is_plain = namespace in FORGETFUL_NAMESPACES and name not in RESHAPED_IN_PLACE and not _counts_in_storage(op)
         return not is_plain or any(map(_has_parts, op.result_types))
-    if op.name.startswith(("plan.", "tile.", "torch.constant")):
+    if op.name.startswith(("plan.", "tile.", "torch.constant")) or BORROWS in op.attributes:
         return False
     inner = (inner for region in op.regions for block in region.blocks for inner in block.ops)
     return op.name != "fusion.group" or any(may_keep(each) for each in inner if not each.has_trait(IsTerminator))

@@ -8,6 +8,9 @@ from xdsl.ir import Operation
 ONCE = "fx.once"
 """The mark of calls that are made once, when the plan is made."""
 
+BORROWS = "plan.borrows"
+"""The mark of calls of functions that keep no memory that they are given, and return none of it."""
+
 STREAM = "plan.stream"
 """The attribute of a launch, call or allocation that says which stream it runs on; 0 is the caller's, also where there is
 none."""

@@ -1,7 +1,8 @@
 """Collects ``lit_tests/**/*.mlir`` and runs their RUN lines inside this process: about 10 ms a test, against 600 in lit.
 
-Understands what the tests use of a shell: pipes, ``&&``, redirections, ``not``. ``fxc-opt``, ``fxc`` and ``filecheck`` are
-called as functions; any other command runs as a process. ``lit lit_tests`` runs the same files with a real shell.
+Understands what the tests use of a shell: pipes, ``&&``, redirections, ``not``; and ``REQUIRES``. ``fxc-opt``, ``fxc``
+and ``filecheck`` are called as functions; any other command runs as a process. ``lit lit_tests`` runs the same files with a
+real shell.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pytest
 
 ROOT = Path(__file__).parent
 _RUN = re.compile(r"^\s*(?://|#)\s*RUN:\s?(.*)$", re.MULTILINE)
+_REQUIRES = re.compile(r"^\s*(?://|#)\s*REQUIRES:\s?(.*)$", re.MULTILINE)
 _OPERATORS = ("|", "&&", ">", ">>", "<", "2>", "2>&1")
 
 
@@ -43,7 +45,11 @@ class LitItem(pytest.Item):
     """All RUN lines of one file, in order."""
 
     def runtest(self) -> None:
-        lines = run_lines(self.path.read_text(encoding="utf-8"))
+        text = self.path.read_text(encoding="utf-8")
+        required = {name.strip() for listed in _REQUIRES.findall(text) for name in listed.split(",")}
+        if required and not required <= _available():
+            pytest.skip(f"this machine has no {', '.join(sorted(required))}")
+        lines = run_lines(text)
         if not lines:
             raise RunLineFailed(f"{self.path} has no RUN line")
         temporary = self.config._tmp_path_factory.mktemp(self.path.stem, numbered=True)  # type: ignore[attr-defined]
@@ -60,6 +66,14 @@ class LitItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, 0, str(self.path.relative_to(ROOT))
+
+
+def _available() -> set[str]:
+    sys.path.insert(0, str(ROOT))
+    try:
+        return importlib.import_module("lit_features").available_features()
+    finally:
+        sys.path.remove(str(ROOT))
 
 
 def run_lines(text: str) -> list[str]:

@@ -41,7 +41,9 @@ def test_results_are_those_of_eager(form: str, sizes: tuple[int, int, int], dtyp
     inputs = torch.randn(rows, inner), torch.randn(columns, inner), torch.randn(columns)
     inputs = tuple(tensor.to(dtype) for tensor in inputs)
     program = by_onednn(FORMS[form], *inputs)
-    assert program is not None
+    assert program is not None or (dtype is torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    if program is None:
+        return
     run = fxc.to_fx(program)
     torch.testing.assert_close(run(*inputs), FORMS[form](*inputs))
 

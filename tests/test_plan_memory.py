@@ -158,7 +158,7 @@ def test_the_verifier_refuses_just_what_meets(spans: list[Span], data: st.DataOb
 
 def timeline(spans: Sequence[tuple[Span, int]]) -> str:
     """Allocations and releases in the order of their steps; releases of a step first."""
-    lines = ['%a = plan.arena {bytes = 4096, device = "cpu"} : !plan.arena']
+    lines = ['%a = plan.arena : !plan.arena<4096, "cpu">']
     for step in range(max(span.end for span, _ in spans) + 1):
         for i, (span, _) in enumerate(spans):
             if span.end == step:

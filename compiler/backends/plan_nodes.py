@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import TensorType
 from fxc.backends.kernels import KernelWrite
 from fxc.backends.module_tree import set_module
 from fxc.dialects import types
-from fxc.dialects.plan import AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, RecordOp, WaitOp
+from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, FreeOp, LaunchOp, RecordOp, ViewOp, WaitOp
 from fxc.dialects.target import target_of
 from fxc.runtime.arena import Place
 from fxc.runtime.streams import Streams
@@ -23,15 +23,19 @@ Rule = Callable[[Any, Any], None]
 
 
 def _arena(body: Any, op: ArenaOp) -> None:
-    arguments = {"dtype": torch.uint8, "device": torch.device(op.device.data)}
-    body.env[op.arena] = body.create("call_function", torch.empty, (op.bytes.value.data,), arguments, "arena", op.location)
+    type = op.arena.type
+    assert isinstance(type, ArenaType)
+    arguments = {"dtype": torch.uint8, "device": torch.device(type.device.data)}
+    body.env[op.arena] = body.create("call_function", torch.empty, (type.bytes.data,), arguments, "arena", op.location)
 
 
 def _alloc(body: Any, op: AllocOp) -> None:
     type = op.buffer.type
-    assert isinstance(type, TensorType)
-    sizes, dtype = tuple(int(size) for size in types.sizes(type)), torch_dtype(type.element_type)
-    strides = tuple(int(step) for step in types.strides(type) or types.contiguous_strides(sizes))
+    if isinstance(type, ArenaType):
+        given = (body.env[op.arena], 0, op.start(), op.needed())
+        body.env[op.buffer] = body.create("call_function", torch.narrow, given, {}, op.buffer._name, op.location)
+        return
+    sizes, strides, dtype = _layout(type)
     if op.arena is not None:
         arguments: Any = (body.env[op.arena], op.start(), dtype, sizes, strides)
         target, options = buffer_in, {}
@@ -39,6 +43,20 @@ def _alloc(body: Any, op: AllocOp) -> None:
         arguments, target = (sizes, strides), torch.empty_strided
         options = {"dtype": dtype, "device": torch.device(types.device(type))}
     body.env[op.buffer] = body.create("call_function", target, arguments, options, op.buffer._name, op.location)
+
+
+def _layout(type: TensorType) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
+    """Sizes, strides and dtype of a static type."""
+    sizes = tuple(int(size) for size in types.sizes(type))
+    strides = tuple(int(step) for step in types.strides(type) or types.contiguous_strides(sizes))
+    return sizes, strides, torch_dtype(type.element_type)
+
+
+def _view(body: Any, op: ViewOp) -> None:
+    assert isinstance(op.result.type, TensorType)
+    sizes, strides, _ = _layout(op.result.type)
+    given = (body.env[op.source], sizes, strides)
+    body.env[op.result] = body.create("call_function", torch.as_strided, given, {}, op.result._name, op.location)
 
 
 def buffer_in(
@@ -77,6 +95,7 @@ _STREAMS = Streams()
 PLAN_NODES: Mapping[type, Rule] = MappingProxyType({
     ArenaOp: _arena,
     AllocOp: _alloc,
+    ViewOp: _view,
     LaunchOp: _launch,
     FreeOp: lambda body, op: None,
     BringOp: _bring,

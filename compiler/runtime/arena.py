@@ -22,6 +22,10 @@ Buffer = torch.Tensor | int
 """A tensor in an arena; or the address of its first element, where nothing but kernels of machine code use it."""
 
 
+Arena = tuple[Any, ...]
+"""``(block, *buffers)``: a tensor of bytes, and what lies in it: buffers, and arenas of functions that are called."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a buffer lies: ``offset`` bytes into the block. ``is_address``: kernels of machine code alone use it."""
@@ -40,6 +44,23 @@ class Place:
         return _view(block, self.dtype, start // self.dtype.itemsize, self.sizes, self.strides)
 
 
+@dataclass(frozen=True)
+class Part:
+    """``bytes`` bytes from ``offset`` on: the arena of a function that is called, with its ``places``."""
+
+    offset: int
+    bytes: int
+    places: tuple[Place | Part, ...]
+
+    def within(self, block: torch.Tensor) -> Arena:
+        """The arena in ``block``, a tensor of bytes."""
+        return _arena(block[self.offset : self.offset + self.bytes], self.places)
+
+
+def _arena(block: torch.Tensor, places: Sequence[Place | Part]) -> Arena:
+    return (block, *(place.within(block) for place in places))
+
+
 def _view(
     block: torch.Tensor, dtype: torch.dtype, start: int, sizes: tuple[int, ...], strides: tuple[int, ...]
 ) -> torch.Tensor:
@@ -48,27 +69,26 @@ def _view(
 
 
 class Arenas:
-    """Blocks of ``bytes`` bytes on the CPU, each with a buffer for each of ``places``: ``(block, *buffers)``."""
+    """Arenas of ``bytes`` bytes on the CPU, each with what lies at each of ``places``."""
 
     _all: ClassVar[WeakSet[Arenas]] = WeakSet()
 
-    def __init__(self, bytes: int, places: Sequence[Place]) -> None:
+    def __init__(self, bytes: int, places: Sequence[Place | Part]) -> None:
         self.bytes, self.places = bytes, tuple(places)
-        self._idle = list[tuple[Buffer, ...]]()
+        self._idle = list[Arena]()
         self.give_back = self._idle.append
         self._all.add(self)
 
-    def take(self) -> tuple[Buffer, ...]:
+    def take(self) -> Arena:
         """A block that no other call has; ``give_back`` keeps it for the next one."""
         try:
             return self._idle.pop()
         except IndexError:
             return self._new()
 
-    def _new(self) -> tuple[Buffer, ...]:
+    def _new(self) -> Arena:
         with torch.inference_mode(False):  # what is made in inference mode may not be written elsewhere
-            block = in_large_pages(torch.empty(self.bytes, dtype=torch.uint8))
-            return (block, *(place.within(block) for place in self.places))
+            return _arena(in_large_pages(torch.empty(self.bytes, dtype=torch.uint8)), self.places)
 
     @property
     def idle(self) -> int:
@@ -88,13 +108,12 @@ class Arenas:
 class NewArenas:
     """A block for each call, from the allocator of ``device``."""
 
-    def __init__(self, bytes: int, places: Sequence[Place], device: str) -> None:
+    def __init__(self, bytes: int, places: Sequence[Place | Part], device: str) -> None:
         self.bytes, self.places, self.device = bytes, tuple(places), torch.device(device)
 
-    def take(self) -> tuple[Buffer, ...]:
+    def take(self) -> Arena:
         """A new block, with its buffers."""
-        block = torch.empty(self.bytes, dtype=torch.uint8, device=self.device)
-        return (block, *(place.within(block) for place in self.places))
+        return _arena(torch.empty(self.bytes, dtype=torch.uint8, device=self.device), self.places)
 
-    def give_back(self, arena: tuple[Buffer, ...]) -> None:
+    def give_back(self, arena: Arena) -> None:
         """Nothing: the allocator has the block once its last name is gone."""

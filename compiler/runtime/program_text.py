@@ -30,7 +30,7 @@ from typing import Any
 
 import torch
 
-from fxc.runtime.arena import Arenas, Place
+from fxc.runtime.arena import Arenas, Part, Place
 from fxc.runtime.expected import expected, passed
 from fxc.runtime.host_program import HostFacts, HostProgram, KernelCode, Weight
 from fxc.runtime.kept_memory import KeptMemory, kept_memory
@@ -102,7 +102,7 @@ def _operators() -> dict[int, str]:
     return {id(each._op): str(each) for each in overloads}
 
 
-_MAKERS = (Arenas, HostFacts, Place, TensorSpec, Weight, expected, kept_memory, operator, passed)
+_MAKERS = (Arenas, HostFacts, Part, Place, TensorSpec, Weight, expected, kept_memory, operator, passed)
 _TOOLS: Mapping[str, Any] = MappingProxyType({"torch": torch} | {each.__name__: each for each in _MAKERS})
 """What texts name beside the tensors and kernels of a program."""
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
 from fxc.dialects import types
-from fxc.dialects.plan import AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, RecordOp, WaitOp
+from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, FreeOp, LaunchOp, RecordOp, ViewOp, WaitOp
 from fxc.dialects.steps import sizes_of, strides_of, value_at
 from fxc.semantics.tile_interpreter import launch_into
 from fxc.semantics.values import torch_dtype
@@ -29,13 +29,16 @@ def run(op: Operation, operands: Sequence[Any], *, wide: bool = False) -> Sequen
 
 
 def _arena(op: ArenaOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
-    size = op.bytes.value.data * (_WIDER if wide else 1)
-    return [torch.empty(size, dtype=torch.uint8, device=op.device.data)]
+    type = op.arena.type
+    assert isinstance(type, ArenaType)
+    return [torch.empty(type.bytes.data * (_WIDER if wide else 1), dtype=torch.uint8, device=type.device.data)]
 
 
 def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
     type = op.buffer.type
-    assert isinstance(type, TensorType)
+    if isinstance(type, ArenaType):
+        start, end = (bytes * (_WIDER if wide else 1) for bytes in (op.start(), op.start() + op.needed()))
+        return [operands[0][start:end]]
     known = {number.type.expression.data: value for number, value in zip(op.numbers, operands, strict=False)}  # type: ignore[attr-defined]
     dims = [value_at(size, known) for size in sizes_of(type)]
     steps = [value_at(step, known) for step in strides_of(type)]
@@ -45,6 +48,11 @@ def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
     start = op.start() * (_WIDER if wide else 1)
     end = start + op.needed() // torch_dtype(type.element_type).itemsize * dtype.itemsize
     return [operands[0][start:end].view(dtype).as_strided(dims, steps)]
+
+
+def _view(op: ViewOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    assert isinstance(op.result.type, TensorType)
+    return [operands[0].as_strided(sizes_of(op.result.type), strides_of(op.result.type))]
 
 
 def _dtype(type: TensorType, wide: bool) -> torch.dtype:
@@ -81,6 +89,7 @@ RULES: Mapping[type[Operation], Rule] = MappingProxyType(
     {
         ArenaOp: _arena,
         AllocOp: _alloc,
+        ViewOp: _view,
         LaunchOp: _launch,
         FreeOp: _free,
         BringOp: _bring,

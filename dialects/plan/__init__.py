@@ -9,13 +9,13 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from fxc.dialects.marks import STREAM, stream_of
-from fxc.dialects.plan.ops import BOXED, IN_PLACE, AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, is_boxed, released
+from fxc.dialects.plan.ops import BOXED, IN_PLACE, AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, ViewOp, is_boxed, released
 from fxc.dialects.plan.streams import RecordOp, WaitOp
-from fxc.dialects.plan.types import ALIGNMENT, ArenaType, EventType, aligned, has_known_steps, storage_bytes
+from fxc.dialects.plan.types import ALIGNMENT, ArenaType, EventType, aligned, fill_the_same, has_known_steps, storage_bytes
 
 Plan = Dialect(
     "plan",
-    [ArenaOp, AllocOp, LaunchOp, FreeOp, BringOp, RecordOp, WaitOp],
+    [ArenaOp, AllocOp, ViewOp, LaunchOp, FreeOp, BringOp, RecordOp, WaitOp],
     [ArenaType, EventType],
 )
 
@@ -33,8 +33,10 @@ __all__ = [
     "LaunchOp",
     "Plan",
     "RecordOp",
+    "ViewOp",
     "WaitOp",
     "aligned",
+    "fill_the_same",
     "has_known_steps",
     "is_boxed",
     "released",

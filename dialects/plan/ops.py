@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, StringAttr, SymbolRefAttr, TensorType, i64
+from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
+    BaseAttr,
     IRDLOperation,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -19,13 +19,14 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import MemoryAllocEffect, MemoryFreeEffect, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.plan.calls import check_calls
 from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases
-from fxc.dialects.plan.types import ALIGNMENT, ArenaType, has_known_steps, storage_bytes
+from fxc.dialects.plan.types import ALIGNMENT, ArenaType, fill_the_same, has_known_steps, storage_bytes
 from fxc.dialects.steps import names_in
 from fxc.dialects.syntax import parse_type, type_text
 from fxc.dialects.tile.kernel import KernelOp, check_arguments, kernel_around
@@ -36,35 +37,33 @@ from fxc.dialects.values import str_attr
 
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
-    """``%a = plan.arena {bytes = 65536 : i64, device = "cpu"} : !plan.arena``: one block of memory that buffers share.
+    """``%a = plan.arena : !plan.arena<65536, "cpu">``: one block of memory that buffers share.
 
     Its first byte is a multiple of 64. It lasts for one call: no buffer in it is returned.
     """
 
     name = "plan.arena"
-    bytes = prop_def(IntegerAttr.constr(i64))
-    device = prop_def(StringAttr)
     arena = result_def(ArenaType)
     traits = traits_def(MemoryAllocEffect())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($arena)"
 
     @classmethod
     def of(cls, bytes: int, device: str) -> ArenaOp:
-        properties = {"bytes": IntegerAttr(bytes, i64), "device": StringAttr(device)}
-        return cls.create(properties=properties, result_types=[ArenaType()])
+        return cls.create(result_types=[ArenaType.of(bytes, device)])
 
     def verify_(self) -> None:
-        if self.bytes.value.data < 0:
-            raise VerifyException(f"plan.arena: there is no block of {self.bytes.value.data} bytes")
-        if self.parent is None:
-            return
-        check = ArenaCheck(released)
-        for op in self.parent.ops:
-            if isinstance(op, AllocOp) and op.arena is self.arena:
-                check.place(op, op.buffer, op.start(), op.start() + op.needed())
-            else:
-                check.step(op)
+        if self.parent is not None:
+            _check_buffers(self.arena, self.parent)
+
+
+def _check_buffers(arena: SSAValue, block: Block) -> None:
+    """Refuse two buffers of ``block`` that meet in ``arena``, and one that outlives the call."""
+    check = ArenaCheck(released)
+    for op in block.ops:
+        if isinstance(op, AllocOp) and op.arena is arena:
+            check.place(op, op.buffer, op.start(), op.start() + op.needed())
+        else:
+            check.step(op)
 
 
 @irdl_op_definition
@@ -73,14 +72,15 @@ class AllocOp(IRDLOperation):
 
     Nothing is written to it. It has the sizes and strides of its type. In the first form it is a tensor of its own, and takes
     a number for each name in these: ``plan.alloc(%n) : tensor<?x128xf32, ...>`` with ``%n : !torch.int<"s0">``; in the
-    second, the bytes of the arena from 4096 on, a multiple of 64.
+    second, the bytes of the arena from 4096 on, a multiple of 64. There it may be an arena, too, for a function that is called:
+    ``plan.alloc %a[4096] : !plan.arena<65536, "cpu">``.
     """
 
     name = "plan.alloc"
     arena = opt_operand_def(ArenaType)
     numbers = var_operand_def(IntType)
     offset = opt_prop_def(IntegerAttr.constr(i64))
-    buffer = result_def(TensorType)
+    buffer = result_def(BaseAttr(TensorType) | BaseAttr(ArenaType))
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryAllocEffect())
 
@@ -115,27 +115,39 @@ class AllocOp(IRDLOperation):
             return
         needed = self.needed()
         if self.arena is None:
+            if isinstance(self.buffer.type, ArenaType):
+                raise VerifyException("plan.alloc: an arena of its own is a plan.arena")
             return
-        arena, offset = self.arena.owner, self.start()
-        if not isinstance(arena, ArenaOp) or arena.parent is not self.parent:
-            raise VerifyException("plan.alloc: the arena is made by a plan.arena of the same block")
+        offset, around = self.start(), self.arena.type
+        assert isinstance(around, ArenaType)
+        if self.arena.owner is not self.parent and not (
+            isinstance(self.arena.owner, ArenaOp) and self.arena.owner.parent is self.parent
+        ):
+            raise VerifyException("plan.alloc: the arena is an argument, or made by a plan.arena, of the same block")
         if offset < 0 or offset % ALIGNMENT:
             raise VerifyException(f"plan.alloc: the offset {offset} is no multiple of {ALIGNMENT}")
-        if offset + needed > arena.bytes.value.data:
+        if offset + needed > around.bytes.data:
             end = offset + needed
-            raise VerifyException(f"plan.alloc: bytes {offset} to {end} do not lie in an arena of {arena.bytes.value.data}")
-        assert isinstance(self.buffer.type, TensorType)
-        if device(self.buffer.type) != arena.device.data:
-            raise VerifyException(f"plan.alloc: the arena is on {arena.device.data}, {self.buffer.type} is not")
+            raise VerifyException(f"plan.alloc: bytes {offset} to {end} do not lie in an arena of {around.bytes.data}")
+        if self.device != around.device.data:
+            raise VerifyException(f"plan.alloc: the arena is on {around.device.data}, {self.buffer.type} is not")
+        if isinstance(self.arena.owner, Block) and self is _first_in(self.arena, self.arena.owner):
+            _check_buffers(self.arena, self.arena.owner)
+
+    @property
+    def device(self) -> str:
+        """Where the memory is."""
+        type = self.buffer.type
+        return type.device.data if isinstance(type, ArenaType) else device(type)  # type: ignore[arg-type]
 
     def _verify_numbers(self) -> None:
         """Refuse numbers other than those of the names in the type, each once."""
-        assert isinstance(self.buffer.type, TensorType)
         given = [number.type.expression.data for number in self.numbers if isinstance(number.type, IntType)]
         if given and (
             given != _symbols(self.buffer.type)
             or "" in given
             or self.arena is not None
+            or not isinstance(self.buffer.type, TensorType)
             or not has_known_steps(self.buffer.type)
         ):
             raise VerifyException(f"plan.alloc: {given} are not what is to be known of {self.buffer.type}, a tensor of its own")
@@ -166,14 +178,51 @@ class AllocOp(IRDLOperation):
         if given and len(given) != len(wanted):
             parser.raise_error(f"expected a number for each of {wanted}")
         numbers = [parser.resolve_operand(each, IntType(str_attr(size))) for each, size in zip(given, wanted, strict=False)]
-        op = cls.of(type, numbers) if name is None else cls.at(parser.resolve_operand(name, ArenaType()), offset, type)
+        op = cls.of(type, numbers) if name is None else cls.at(_defined(parser, name), offset, type)
         op.attributes |= attributes
         return op
+
+
+def _defined(parser: Parser, name: UnresolvedOperand) -> SSAValue:
+    """The value of this name, of whatever type, which is made above."""
+    values = parser.ssa_values.get(name.operand_name, ())
+    if name.index >= len(values):
+        text = f"expected an arena that is made above, found %{name.operand_name}"
+        parser.raise_error(text, name.span.start, name.span.end)
+    return parser.resolve_operand(name, values[name.index].type)
+
+
+def _first_in(arena: SSAValue, block: Block) -> AllocOp | None:
+    """The first buffer of ``block`` in ``arena``."""
+    return next((op for op in block.ops if isinstance(op, AllocOp) and op.arena is arena), None)
 
 
 def _symbols(type: Attribute) -> list[str]:
     """The names of sizes in a type, each once."""
     return names_in(type) if isinstance(type, TensorType) else []
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation):
+    """``%v = plan.view %b : tensor<64x128xf32> to tensor<8x8x128xf32>``: the bytes of ``%b`` as a tensor of another type.
+
+    Both types fill the same bytes with as many elements of one dtype; their orders of dimensions are their own. Of a buffer in
+    an arena it costs nothing in a call.
+    """
+
+    name = "plan.view"
+    source = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    @classmethod
+    def of(cls, source: SSAValue, type: Attribute) -> ViewOp:
+        return cls.build(operands=[source], result_types=[type])
+
+    def verify_(self) -> None:
+        if not fill_the_same(self.source.type, self.result.type):
+            raise VerifyException(f"plan.view: {self.source.type} and {self.result.type} do not fill the same bytes")
 
 
 @irdl_op_definition
@@ -288,6 +337,7 @@ class FreeOp(IRDLOperation):
             following = following.next_op
         if following is None and self.parent is not None:  # the last one checks the block, once
             check_releases(self.parent, released)
+            check_calls(self.parent)
 
 
 def released(op: Operation) -> Sequence[SSAValue]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ComplexType, FixedBitwidthType, TensorType
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import ComplexType, FixedBitwidthType, IntAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.types import contiguous_strides, layout, sizes, strides
+from fxc.dialects.types import contiguous_strides, device, layout, sizes, strides
 
 ALIGNMENT = 64
 """Bytes: what each offset in an arena is a multiple of. A line of the cache, and the widest vector."""
@@ -14,9 +20,31 @@ ALIGNMENT = 64
 
 @irdl_attr_definition
 class ArenaType(ParametrizedAttribute, TypeAttribute):
-    """``!plan.arena``: one block of memory that buffers share."""
+    """``!plan.arena<65536, "cpu">``: a block of so many bytes on a device, which buffers share."""
 
     name = "plan.arena"
+    bytes: IntAttr
+    device: StringAttr
+
+    @classmethod
+    def of(cls, bytes: int, device: str) -> ArenaType:
+        return cls(IntAttr(bytes), StringAttr(device))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            bytes = parser.parse_integer(allow_boolean=False)
+            parser.parse_punctuation(",")
+            return [IntAttr(bytes), StringAttr(parser.parse_str_literal())]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.bytes.data}, ")
+            printer.print_string_literal(self.device.data)
+
+    def verify(self) -> None:
+        if self.bytes.data < 0:
+            raise VerifyException(f"plan.arena: there is no block of {self.bytes.data} bytes")
 
 
 @irdl_attr_definition
@@ -27,10 +55,12 @@ class EventType(ParametrizedAttribute, TypeAttribute):
 
 
 def storage_bytes(type: Attribute) -> int | None:
-    """How many bytes a tensor of ``type`` takes, from its first element to its last.
+    """How many bytes a tensor of ``type`` takes, from its first element to its last; or an arena.
 
     None where that is not known: no strided tensor, sizes or strides that are not static, an element without a known size.
     """
+    if isinstance(type, ArenaType):
+        return type.bytes.data
     if not isinstance(type, TensorType) or layout(type) != "strided" or (width := _element_bytes(type.element_type)) is None:
         return None
     dims, steps = sizes(type), strides(type)
@@ -60,3 +90,30 @@ def _element_bytes(element: Attribute) -> int | None:
 def aligned(bytes: int) -> int:
     """``bytes``, made a multiple of ``ALIGNMENT``."""
     return -(-bytes // ALIGNMENT) * ALIGNMENT
+
+
+def fill_the_same(first: Attribute, second: Attribute) -> bool:
+    """Whether tensors of both types fill as many bytes with elements of one dtype, on one device: none twice, and none left."""
+    if not isinstance(first, TensorType) or not isinstance(second, TensorType) or device(first) != device(second):
+        return False
+    alike = first.element_type == second.element_type and _elements(first) == _elements(second)
+    return alike and _is_dense(first) and _is_dense(second)
+
+
+def _elements(type: TensorType) -> int | None:
+    dims = sizes(type)
+    return prod(int(size) for size in dims) if all(isinstance(size, int) for size in dims) else None
+
+
+def _is_dense(type: TensorType) -> bool:
+    """Whether the bytes of a tensor of ``type`` are those of its elements, each once."""
+    width, bytes, elements = _element_bytes(type.element_type), storage_bytes(type), _elements(type)
+    if width is None or bytes is None or elements is None or bytes != width * elements:
+        return False
+    dims, steps = [int(size) for size in sizes(type)], strides(type)
+    filled = 1
+    for step, size in sorted((int(step), size) for step, size in zip(steps or contiguous_strides(dims), dims, strict=True)):
+        if size != 1 and step != filled:
+            return False
+        filled *= size
+    return True

@@ -1,15 +1,15 @@
 // RUN: fxc-opt %s --split-input-file --verify-diagnostics
 
 func.func @case_0(%x: tensor<4xf32>) {
+  %a = plan.arena : !plan.arena<-1, "cpu">
   // expected-error@+1 {{plan.arena: there is no block of -1 bytes}}
-  %a = plan.arena {bytes = -1, device = "cpu"} : !plan.arena
   fx.output() : () -> ()
 }
 
 // -----
 
 func.func @case_1(%x: tensor<4xf32>) {
-  %a = plan.arena {bytes = 128, device = "cpu"} : !plan.arena
+  %a = plan.arena : !plan.arena<128, "cpu">
   // expected-error@+1 {{plan.alloc: the offset 32 is no multiple of 64}}
   %b = plan.alloc %a[32] : tensor<4xf32>
   fx.output() : () -> ()
@@ -18,7 +18,7 @@ func.func @case_1(%x: tensor<4xf32>) {
 // -----
 
 func.func @case_2(%x: tensor<4xf32>) {
-  %a = plan.arena {bytes = 128, device = "cpu"} : !plan.arena
+  %a = plan.arena : !plan.arena<128, "cpu">
   // expected-error@+1 {{plan.alloc: the offset -64 is no multiple of 64}}
   %b = plan.alloc %a[-64] : tensor<4xf32>
   fx.output() : () -> ()
@@ -27,7 +27,7 @@ func.func @case_2(%x: tensor<4xf32>) {
 // -----
 
 func.func @case_3(%x: tensor<4xf32>) {
-  %a = plan.arena {bytes = 128, device = "cpu"} : !plan.arena
+  %a = plan.arena : !plan.arena<128, "cpu">
   // expected-error@+1 {{plan.alloc: bytes 64 to 132 do not lie in an arena of 128}}
   %b = plan.alloc %a[64] : tensor<17xf32>
   fx.output() : () -> ()
@@ -36,7 +36,7 @@ func.func @case_3(%x: tensor<4xf32>) {
 // -----
 
 func.func @case_4(%x: tensor<4xf32>) {
-  %a = plan.arena {bytes = 128, device = "cpu"} : !plan.arena
+  %a = plan.arena : !plan.arena<128, "cpu">
   // expected-error@+1 {{plan.alloc: the arena is on cpu}}
   %b = plan.alloc %a[64] : tensor<4xf32, #torch.meta<device = "cuda:0">>
   fx.output() : () -> ()
@@ -68,8 +68,9 @@ func.func @case_7(%x: tensor<4xf32>) {
 
 // -----
 
-func.func @case_8(%a: !plan.arena) {
-  // expected-error@+1 {{plan.alloc: the arena is made by a plan.arena of the same block}}
+func.func @case_8(%x: !plan.arena<64, "cpu">) {
+  %a = plan.alloc %x[0] : !plan.arena<64, "cpu">
+  // expected-error@+1 {{plan.alloc: the arena is an argument, or made by a plan.arena, of the same block}}
   %b = plan.alloc %a[0] : tensor<4xf32>
   fx.output() : () -> ()
 }
@@ -77,7 +78,7 @@ func.func @case_8(%a: !plan.arena) {
 // -----
 
 func.func @case_9(%x: tensor<4xf32>) {
-  %a = plan.arena {bytes = 128, device = "cpu"} : !plan.arena
+  %a = plan.arena : !plan.arena<128, "cpu">
   %b = plan.alloc %a[64] : tensor<4xf32>
   // expected-error@+1 {{plan.alloc: %c at bytes 0 to 128 meets %b at 64 to 80, which is still in use}}
   %c = plan.alloc %a[0] : tensor<32xf32>
@@ -87,7 +88,7 @@ func.func @case_9(%x: tensor<4xf32>) {
 // -----
 
 func.func @case_10(%x: tensor<4xf32>) {
-  %a = plan.arena {bytes = 128, device = "cpu"} : !plan.arena
+  %a = plan.arena : !plan.arena<128, "cpu">
   %b = plan.alloc %a[0] : tensor<4xf32>
   %v = torch.aten.view.default(%b, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
   plan.free %b : tensor<4xf32>
@@ -100,7 +101,7 @@ func.func @case_10(%x: tensor<4xf32>) {
 // -----
 
 func.func @returned() -> tensor<2x2xf32> {
-  %a = plan.arena {bytes = 128, device = "cpu"} : !plan.arena
+  %a = plan.arena : !plan.arena<128, "cpu">
   %b = plan.alloc %a[0] : tensor<4xf32>
   %v = torch.aten.view.default(%b, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
   // expected-error@+1 {{fx.output: %v lies in an arena, which does not outlive the call}}
@@ -236,5 +237,76 @@ func.func @case_24(%x: tensor<4xf32>) {
   %e = plan.record {stream = 1} : !plan.event
   // expected-error@+1 {{plan.wait: there is no stream -2}}
   plan.wait %e {stream = -2}
+  fx.output() : () -> ()
+}
+
+// -----
+
+func.func @own_arena() {
+  // expected-error@+1 {{plan.alloc: an arena of its own is a plan.arena}}
+  %a = plan.alloc : !plan.arena<64, "cpu">
+  fx.output() : () -> ()
+}
+
+// -----
+
+func.func @part_beyond(%a: !plan.arena<128, "cpu">) {
+  // expected-error@+1 {{plan.alloc: bytes 64 to 192 do not lie in an arena of 128}}
+  %b = plan.alloc %a[64] : !plan.arena<128, "cpu">
+  fx.output() : () -> ()
+}
+
+// -----
+
+func.func @given(%a: !plan.arena<128, "cpu">) {
+  %b = plan.alloc %a[64] : !plan.arena<64, "cpu">
+  // expected-error@+1 {{plan.alloc: %c at bytes 64 to 80 meets %b at 64 to 128, which is still in use}}
+  %c = plan.alloc %a[64] : tensor<4xf32>
+  fx.output() : () -> ()
+}
+
+// -----
+
+func.func @unknown_arena() {
+  // expected-error@+1 {{expected an arena that is made above, found %a}}
+  %b = plan.alloc %a[64] : tensor<4xf32>
+  fx.output() : () -> ()
+}
+
+// -----
+
+func.func @other_bytes(%x: tensor<4xf32>) {
+  // expected-error@+1 {{plan.view: tensor<4xf32> and tensor<5xf32> do not fill the same bytes}}
+  %v = plan.view %x : tensor<4xf32> to tensor<5xf32>
+  fx.output() : () -> ()
+}
+
+// -----
+
+func.func @gaps(%x: tensor<4xf32>) {
+  // expected-error@+1 {{plan.view: tensor<4xf32> and tensor<4xf32, #torch.meta<strides = [2]>> do not fill the same bytes}}
+  %v = plan.view %x : tensor<4xf32> to tensor<4xf32, #torch.meta<strides = [2]>>
+  fx.output() : () -> ()
+}
+
+// -----
+
+func.func @other_dtype(%x: tensor<4xf32>) {
+  // expected-error@+1 {{plan.view: tensor<4xf32> and tensor<4xi32> do not fill the same bytes}}
+  %v = plan.view %x : tensor<4xf32> to tensor<4xi32>
+  fx.output() : () -> ()
+}
+
+// -----
+
+func.func private @keeps(%x: tensor<4xf32>) -> tensor<2x2xf32> {
+  %v = torch.aten.view.default(%x, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
+  func.return %v : tensor<2x2xf32>
+}
+func.func @lends() {
+  %b = plan.alloc : tensor<4xf32>
+  // expected-error@+1 {{func.call: @keeps keeps or returns what it is given, unlike plan.borrows says}}
+  %y = func.call @keeps(%b) {plan.borrows} : (tensor<4xf32>) -> tensor<2x2xf32>
+  plan.free %b, %y : tensor<4xf32>, tensor<2x2xf32>
   fx.output() : () -> ()
 }

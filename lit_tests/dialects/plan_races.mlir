@@ -101,7 +101,7 @@ tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {ti
 
 /// Bytes of an arena that are used again, while another stream reads what was there.
 func.func @again(%x: tensor<4xf32>) {
-  %arena = plan.arena {bytes = 128, device = "cpu"} : !plan.arena
+  %arena = plan.arena : !plan.arena<128, "cpu">
   %a = plan.alloc %arena[0] : tensor<4xf32>
   plan.launch @k(%x) outs(%a) : (tensor<4xf32>) outs(tensor<4xf32>)
   %e = plan.record {stream = 0} : !plan.event

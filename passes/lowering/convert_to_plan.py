@@ -55,7 +55,7 @@ from fxc.passes._plan_releases import insert_releases
 from fxc.passes._plan_write_backs import insert_write_backs, new_values
 from fxc.passes._remarks import remark
 from fxc.passes._statistics import count
-from fxc.passes.plan._overwrite import in_place_variant
+from fxc.passes.plan._update import in_place_variant
 
 NAME = "convert-to-plan"
 

@@ -13,7 +13,6 @@ from fxc.dialects.plan import AllocOp, aligned, released, stream_of
 from fxc.dialects.plan.accesses import only_names
 from fxc.dialects.plan.clocks import Clocks
 from fxc.dialects.plan.lifetimes import reads
-from fxc.dialects.types import device
 
 
 @dataclass(eq=False)
@@ -42,7 +41,7 @@ class Buffer:
 
     @property
     def device(self) -> str:
-        return device(self.op.buffer.type)  # type: ignore[arg-type]
+        return self.op.device
 
     @property
     def is_inside(self) -> bool:
@@ -107,6 +106,12 @@ class Buffers:
         for buffer in [buffer for buffer in self._in_use if all(self.is_over(buffer, stream) for stream in self._streams)]:
             buffer.over = place
             self._in_use.remove(buffer)
+
+    def rename(self, value: SSAValue, view: SSAValue) -> None:
+        """``view`` is the name of the memory of ``value`` from here on."""
+        self._name(view, value)
+        for buffer in self.of.get(value, ()):
+            buffer.names.discard(value)
 
     def is_over(self, buffer: Buffer, stream: int) -> bool:
         """Whether the next op on ``stream`` comes after all uses of ``buffer`` so far."""

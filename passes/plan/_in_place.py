@@ -161,11 +161,25 @@ def _number(value: SSAValue) -> int | None:
 
 
 def _row_length(value: SSAValue) -> int:
-    """``length`` where ``value`` is ``program * length``; else 0."""
+    """``length`` where ``value`` is ``row * length``, of a row that this program alone has, once; else 0."""
     owner = value.owner
-    if not isinstance(owner, arith.MuliOp) or not isinstance(owner.lhs.owner, ProgramIdOp):
+    if not isinstance(owner, arith.MuliOp) or not (isinstance(owner.lhs.owner, ProgramIdOp) or _is_row_of_several(owner.lhs)):
         return 0
     return _number(owner.rhs) or 0
+
+
+def _is_row_of_several(row: SSAValue) -> bool:
+    """Whether ``row`` counts from ``program * rows`` on in steps of one, and no further than those ``rows``."""
+    loop = row.owner.parent_op() if isinstance(row, BlockArgument) else None
+    if not isinstance(loop, scf.ForOp) or loop.body.block.args[0] is not row or _number(loop.step) != 1:
+        return False
+    first, end = loop.lb.owner, loop.ub.owner
+    if not isinstance(first, arith.MuliOp) or not isinstance(first.lhs.owner, ProgramIdOp):
+        return False
+    if not isinstance(end, arith.AddiOp) or end.lhs is not loop.lb:
+        return False
+    some = end.rhs.owner.operands if isinstance(end.rhs.owner, arith.MinUIOp) else (end.rhs,)
+    return any(value is first.rhs or (_number(value) or -1) == _number(first.rhs) for value in some)
 
 
 def _range(counter: SSAValue) -> tuple[int, int, int] | None:

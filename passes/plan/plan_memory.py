@@ -56,7 +56,7 @@ After:
     func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> attributes {
       plan.memory = {arena = 128 : i64, peak = 128 : i64, lower_bound = 128 : i64, sum = 256 : i64}
     } {
-      %arena = plan.arena {bytes = 128 : i64, device = "cpu"} : !plan.arena
+      %arena = plan.arena : !plan.arena<128, "cpu">
       %m = plan.alloc %arena[0] : tensor<4x8xf32>
       %0 = torch.aten.mm.out(%x, %y, out = %m) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
       plan.launch @k(%m) outs(%m) : (tensor<4x8xf32>) outs(tensor<4x8xf32>)
@@ -74,17 +74,21 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.plan import STREAM, AllocOp, ArenaOp
+from fxc.dialects.marks import BORROWS
+from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, ArenaType, FreeOp
+from fxc.dialects.syntax import copy_names
 from fxc.dialects.values import int_attr
 from fxc.passes._statistics import count
 from fxc.passes.plan._buffers import Buffer, buffers_of
+from fxc.passes.plan._calls import Callee, callees
 from fxc.passes.plan._offsets import Layout, Span, best_layout, lower_bound
-from fxc.passes.plan._overwrite import overwrite_dying_inputs, update_dying_operands
+from fxc.passes.plan._overwrite import overwrite_dying_inputs
+from fxc.passes.plan._update import update_dying_operands
 
 MEMORY = "plan.memory"
 
@@ -97,24 +101,59 @@ class PlanMemoryPass(ModulePass):
     largest: int | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in [inner for inner in op.ops if isinstance(inner, FuncOp)]:
-            block = function.body.first_block
-            if block is None or block is not function.body.last_block or not _is_planned_later(block):
-                continue
-            total = sum(buffer.bytes for buffer in buffers_of(block))
-            if self.in_place:
-                overwrite_dying_inputs(block)
-                update_dying_operands(block)
-            _place(function, block, total, self.largest)
+        known = {callee.function: callee for callee in callees(op)}
+        rest = [inner for inner in op.ops if isinstance(inner, FuncOp) and inner not in known]
+        order = [function for function in (*known, *rest) if _is_open(function)]
+        total = {function: sum(buffer.bytes for buffer in buffers_of(function.body.block)) for function in order}
+        for function in reversed(order) if self.in_place else ():
+            overwrite_dying_inputs(function.body.block, known.get(function))
+            update_dying_operands(function.body.block)
+        for function in order:
+            if any(isinstance(inner, AllocOp) for inner in function.body.block.ops):
+                _place(function, total[function], self.largest)
+                if function in known:
+                    _take_from_callers(known[function])
 
 
-def _is_planned_later(block: Block) -> bool:
-    """Whether there are buffers, and no arena yet."""
-    return any(isinstance(op, AllocOp) for op in block.ops) and not any(isinstance(op, ArenaOp) for op in block.ops)
+def _is_open(function: FuncOp) -> bool:
+    """Whether ``function`` is one block, of which nothing is said yet."""
+    block = function.body.first_block
+    return block is not None and block is function.body.last_block and MEMORY not in function.attributes
 
 
-def _place(function: FuncOp, block: Block, total: int, largest: int | None) -> None:
-    """Give each buffer of ``block`` its place, and say in ``function`` what that takes."""
+def _take_from_callers(callee: Callee) -> None:
+    """The arena of ``callee`` lies in that of each caller, if there is one, and all is on one stream."""
+    arenas = [op for op in callee.block.ops if isinstance(op, ArenaOp)]
+    blocks = {callee.block, *(call.parent for call in callee.calls)}
+    on_streams = any(STREAM in op.attributes for block in blocks if block is not None for op in block.ops)
+    are_open = all(BORROWS in call.attributes and _is_open(_caller(call)) for call in callee.calls)
+    if len(arenas) != 1 or on_streams or not are_open:
+        return
+    [arena] = arenas
+    argument = callee.add_argument(arena.arena.type, lambda call: _part(call, arena.arena.type))
+    copy_names([arena.arena], [argument])
+    Rewriter.replace_op(arena, [], [argument])
+    count("arenas in others")
+
+
+def _caller(call: CallOp) -> FuncOp:
+    function = call.parent_op()
+    assert isinstance(function, FuncOp)
+    return function
+
+
+def _part(call: CallOp, type: Attribute) -> SSAValue:
+    """Memory of ``type`` for ``call``, released behind it."""
+    part = AllocOp.of(type)
+    part.location, part.buffer.name_hint = call.location, "part"
+    Rewriter.insert_op(part, InsertPoint.before(call))
+    Rewriter.insert_op(FreeOp.of([part.buffer]), InsertPoint.after(call))
+    return part.buffer
+
+
+def _place(function: FuncOp, total: int, largest: int | None) -> None:
+    """Give each buffer of ``function`` its place, and say there what that takes."""
+    block = function.body.block
     facts = dict.fromkeys(("arena", "peak", "lower_bound"), 0)
     buffers, length = buffers_of(block), len(list(block.ops))
     for device in sorted({buffer.device for buffer in buffers}):
@@ -136,7 +175,8 @@ def _place(function: FuncOp, block: Block, total: int, largest: int | None) -> N
 
 def _is_shared(buffer: Buffer, largest: int | None) -> bool:
     """Whether ``buffer`` is to lie in an arena."""
-    return buffer.is_inside and buffer.bytes > 0 and (largest is None or buffer.bytes <= largest)
+    is_part = isinstance(buffer.op.buffer.type, ArenaType)
+    return buffer.is_inside and buffer.bytes > 0 and (is_part or largest is None or buffer.bytes <= largest)
 
 
 def _stream(buffer: Buffer) -> int | None:

@@ -73,6 +73,7 @@ class Behind(torch.nn.Module):
         return self.function(x)
 
 
+@pytest.mark.skipif(not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bfloat16 on this CPU")
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize(
     ("layer", "shape"), [(torch.nn.Linear, (512, 6)), (partial(torch.nn.Conv2d, kernel_size=3), (4, 6, 19, 19))]

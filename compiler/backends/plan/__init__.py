@@ -20,7 +20,7 @@ from fxc.backends.plan.kernels import Kernels
 from fxc.backends.plan.printer import FunctionPrinter
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.fx import OutputOp, TensorDeclOp
-from fxc.dialects.plan import AllocOp, ArenaOp, LaunchOp
+from fxc.dialects.plan import AllocOp, ArenaOp, LaunchOp, storage_bytes
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes._call_graph import functions_of
 from fxc.passes._written_arguments import written_arguments
@@ -96,7 +96,7 @@ def _facts(program: Program) -> HostFacts:
         library_calls=_count(ops, TorchOp),
         subgraph_calls=_count(ops, HigherOrderOp, CallOp),
         allocations=sum(times for op, times in ops.items() if isinstance(op, AllocOp) and op.arena is None),
-        arena_bytes=sum(op.bytes.value.data for op in ops if isinstance(op, ArenaOp)),
+        arena_bytes=sum(storage_bytes(op.arena.type) or 0 for op in ops if isinstance(op, ArenaOp)),
         **_memory(main),
     )
 

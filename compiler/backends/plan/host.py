@@ -46,7 +46,7 @@ class Host:
         self.state = dict[SSAValue, str]()
         """The arguments of ``main`` that are the program's own tensors; the name is empty where none is needed."""
         self.pending = list[FuncOp]()
-        self._functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
+        self.functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
         self._names = dict[str, str]()
         self._kernel_names = dict[str, str]()
 
@@ -55,7 +55,7 @@ class Host:
     def function(self, symbol: str) -> str:
         """The name of a function of the program, which is to be printed, too."""
         if symbol not in self._names:
-            function = self._functions.get(symbol)
+            function = self.functions.get(symbol)
             if function is None or function.is_declaration:
                 raise InputError(f"@{symbol} is called, but has no body", hint="define the function or inline it away")
             self._names[symbol] = self.globals.names.new(symbol)

@@ -2,37 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from xdsl.dialects.builtin import TensorType
-from xdsl.dialects.func import CallOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Block, SSAValue
 
 from fxc.backends.frozen import is_once
 from fxc.dialects import types
 from fxc.dialects.effects import aliases
 from fxc.dialects.fx import GetAttrOp
-from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
+from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp, ViewOp
 from fxc.dialects.tile.kernel import INIT
 from fxc.dialects.torch_ops import TorchOp
-from fxc.runtime.arena import Place
+from fxc.runtime.arena import Part, Place
 from fxc.runtime.native_kernel import TensorSpec
 from fxc.semantics.values import torch_dtype
 
-
-def is_address(buffer: SSAValue, is_native: Callable[[LaunchOp], bool]) -> bool:
-    """Whether ``buffer`` lies in an arena and nothing but kernels of machine code use it: no tensor is made for it."""
-    alloc = buffer.owner
-    if not isinstance(alloc, AllocOp) or alloc.arena is None:
-        return False
-    return all(_takes_address(use.operation, buffer, is_native) for use in buffer.uses)
+IsNative = Callable[[LaunchOp], bool]
+"""Whether the kernel of a launch is machine code."""
 
 
-def _takes_address(op: Operation, buffer: SSAValue, is_native: Callable[[LaunchOp], bool]) -> bool:
-    if isinstance(op, LaunchOp):
-        return is_native(op) and buffer not in initialised(op)
-    return isinstance(op, FreeOp)
+def alloc_in_arena(value: SSAValue) -> AllocOp | None:
+    """What placed the bytes that ``value`` names, itself or as a ``plan.view``, in an arena; None where they are in none."""
+    while isinstance(value.owner, ViewOp):
+        value = value.owner.source
+    return value.owner if isinstance(value.owner, AllocOp) and value.owner.arena is not None else None
+
+
+def is_address(value: SSAValue, is_native: IsNative) -> bool:
+    """Whether ``value`` lies in an arena and nothing but kernels of machine code use its buffer: no tensor is made for it."""
+    alloc = alloc_in_arena(value)
+    return alloc is not None and isinstance(value.type, TensorType) and _takes_address(alloc.buffer, is_native)
+
+
+def _takes_address(name: SSAValue, is_native: IsNative) -> bool:
+    for op in (use.operation for use in name.uses):
+        if isinstance(op, LaunchOp):
+            by_address = is_native(op) and name not in initialised(op)
+        else:
+            by_address = isinstance(op, FreeOp) or (isinstance(op, ViewOp) and _takes_address(op.result, is_native))
+        if not by_address:
+            return False
+    return True
+
+
+def contents(arena: SSAValue, functions: Mapping[str, FuncOp], is_native: IsNative) -> dict[SSAValue, Place | Part]:
+    """Where the buffers of an arena lie, and their views; of what it has for functions that are called, those of these, too."""
+    block = arena.owner if isinstance(arena.owner, Block) else arena.owner.parent
+    assert block is not None
+    found = dict[SSAValue, Place | Part]()
+    for op in block.ops:
+        if isinstance(op, (AllocOp, ViewOp)):
+            [value] = op.results
+            alloc = alloc_in_arena(value)
+            if alloc is not None and alloc.arena is arena:
+                found[value] = _place(value, alloc, functions, is_native)
+    return found
+
+
+def _place(value: SSAValue, alloc: AllocOp, functions: Mapping[str, FuncOp], is_native: IsNative) -> Place | Part:
+    if isinstance(value.type, TensorType):
+        spec = spec_of(value.type, "")
+        assert spec is not None  # the op says so
+        return Place(alloc.start(), spec.dtype, spec.known_sizes(), spec.known_strides(), is_address(value, is_native))
+    inside = dict[SSAValue, Place | Part]()
+    for use in value.uses:
+        if isinstance(use.operation, CallOp):
+            callee = functions[use.operation.callee.string_value()]
+            inside = contents(callee.args[use.index], functions, is_native)
+    return Part(alloc.start(), alloc.needed(), tuple(dict.fromkeys(inside.values())))
 
 
 def initialised(op: LaunchOp) -> dict[SSAValue, float]:
@@ -49,6 +89,8 @@ def is_certain(value: SSAValue) -> bool:
     Of what an operator of PyTorch returns, the type is what its fake implementation promised.
     """
     owner = value.owner
+    if isinstance(owner, ViewOp):
+        return is_certain(owner.source)
     if isinstance(owner, (Block, AllocOp, GetAttrOp)) or (isinstance(owner, CallOp) and is_once(owner)):
         return True
     if not isinstance(owner, TorchOp) or not isinstance(value.type, TensorType):
@@ -67,14 +109,6 @@ def spec_of(type: TensorType, name: str) -> TensorSpec | None:
     sizes = tuple(int(dim) for dim in dims)
     strides = tuple(int(step) for step in steps) if steps is not None else types.contiguous_strides(sizes)
     return TensorSpec(name, torch_dtype(type.element_type), sizes, strides, device=torch.device(types.device(type)))
-
-
-def place_of(alloc: AllocOp, *, is_address: bool) -> Place:
-    """Where a buffer lies in its arena."""
-    assert isinstance(alloc.buffer.type, TensorType)
-    spec = spec_of(alloc.buffer.type, "")
-    assert spec is not None  # the op says so
-    return Place(alloc.start(), spec.dtype, spec.known_sizes(), spec.known_strides(), is_address)
 
 
 def tensor_text(type: TensorType) -> str:

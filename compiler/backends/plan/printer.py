@@ -16,20 +16,33 @@ from fxc.backends.fx import returns_sequence
 from fxc.backends.plan import accelerator
 from fxc.backends.plan.host import Host
 from fxc.backends.plan.kernels import failures, kernel_of
-from fxc.backends.plan.memory import initialised, is_address, is_certain, place_of, spec_of, tensor_text
+from fxc.backends.plan.memory import alloc_in_arena, contents, initialised, is_address, is_certain, spec_of, tensor_text
 from fxc.backends.plan.places import SOURCE, SourceLines, node_names
 from fxc.backends.plan.text import text_of
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
-from fxc.dialects.plan import AllocOp, ArenaOp, BringOp, FreeOp, LaunchOp, RecordOp, WaitOp, is_boxed, stream_of
+from fxc.dialects.plan import (
+    AllocOp,
+    ArenaOp,
+    ArenaType,
+    BringOp,
+    FreeOp,
+    LaunchOp,
+    RecordOp,
+    ViewOp,
+    WaitOp,
+    is_boxed,
+    storage_bytes,
+    stream_of,
+)
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.values import RegionAttr, Tree
 from fxc.errors import FxcError, InputError
 from fxc.location import node_name
-from fxc.runtime.arena import Arenas, NewArenas
+from fxc.runtime.arena import Arenas, NewArenas, Part, Place
 from fxc.runtime.expected import expected
 from fxc.semantics.targets import check_attribute, check_method, resolve_function, resolve_higher_order
 from fxc.semantics.values import constant_value, value_of
@@ -46,6 +59,9 @@ class FunctionPrinter:
         self.env: dict[SSAValue, str] = dict(arguments)
         self.lines = [self._head(name, [value for value in block.args if value not in arguments])]
         self.arenas = dict[SSAValue, tuple[str, str]]()
+        for value in block.args:
+            if isinstance(value.type, ArenaType):
+                self.enter(value)
         self._sources = SourceLines()
         self._stream, self._guests = "", accelerator.guests(block)
 
@@ -88,6 +104,13 @@ class FunctionPrinter:
                 self.emit(f"{self.host.streams()}.keep({self.env[value]}, {stream})")
 
     # names and text
+
+    def enter(self, arena: SSAValue) -> Sequence[Place | Part]:
+        """What lies in ``arena``, which has a name, has names, too: its items from 1 on."""
+        found = contents(arena, self.host.functions, self.host.kernels.is_native)
+        places = list(dict.fromkeys(found.values()))
+        self.env.update((value, f"{self.env[arena]}[{places.index(place) + 1}]") for value, place in found.items())
+        return places
 
     def define(self, value: SSAValue, hint: str | None = None) -> str:
         """A new name for ``value``."""
@@ -136,39 +159,52 @@ class FunctionPrinter:
 
 
 def _arena(p: FunctionPrinter, op: ArenaOp) -> None:
-    allocations = [alloc for alloc in p.block.ops if isinstance(alloc, AllocOp) and alloc.arena is op.arena]
-    places = [place_of(alloc, is_address=is_address(alloc.buffer, p.host.kernels.is_native)) for alloc in allocations]
-    size, device = op.bytes.value.data, op.device.data
-    made = Arenas(size, places) if device == "cpu" else NewArenas(size, places, device)
-    pool, name = p.host.globals.bind("arenas", made), p.define(op.arena, "arena")
-    p.emit(f"{name} = {pool}.take()", f"{size} bytes for {len(places)} buffers")
+    type = op.arena.type
+    assert isinstance(type, ArenaType)
+    size, device = type.bytes.data, type.device.data
+    name = p.define(op.arena, "arena")
+    places = p.enter(op.arena)
+    pool = p.host.globals.bind("arenas", Arenas(size, places) if device == "cpu" else NewArenas(size, places, device))
+    p.emit(f"{name} = {pool}.take()", f"{size} bytes")
     p.arenas[op.arena] = (pool, name)
-    p.env.update((alloc.buffer, f"{name}[{i}]") for i, alloc in enumerate(allocations, 1))
 
 
 def _alloc(p: FunctionPrinter, op: AllocOp) -> None:
+    if op.arena is not None:
+        _lying(p, op, op.buffer, op.start())
+        return
     type = op.buffer.type
     assert isinstance(type, TensorType)
-    if op.arena is not None:
-        place, text = p.env[op.buffer], tensor_text(type)
-        kind = "address of " if is_address(op.buffer, p.host.kernels.is_native) else ""
-        p.emit(f"{p.define(op.buffer, node_name(op.location))} = {place}", f"{kind}{text} at {op.start()}")
-        return
     numbers = {number.type.expression.data: p.env[number] for number in op.numbers}  # type: ignore[attr-defined]
     make, arguments = p.host.allocation(type, numbers)
     p.emit(f"{p.define(op.buffer, node_name(op.location))} = {make}({arguments})")
 
 
+def _lying(p: FunctionPrinter, op: Operation, value: SSAValue, start: int) -> None:
+    """A name for what lies in an arena."""
+    kind = "address of " if is_address(value, p.host.kernels.is_native) else ""
+    text = tensor_text(value.type) if isinstance(value.type, TensorType) else f"{storage_bytes(value.type)} bytes"
+    place = p.env[value]
+    p.emit(f"{p.define(value, node_name(op.location))} = {place}", f"{kind}{text} at {start}")
+
+
+def _view(p: FunctionPrinter, op: ViewOp) -> None:
+    type = op.result.type
+    assert isinstance(type, TensorType)
+    if (alloc := alloc_in_arena(op.result)) is not None:
+        _lying(p, op, op.result, alloc.start())
+        return
+    spec = spec_of(type, "")
+    assert spec is not None  # the op says so
+    given = f"{p.env[op.source]}, {list(spec.known_sizes())}, {list(spec.known_strides())}"
+    p.emit(f"{p.define(op.result)} = {p.host.globals.operator('aten.as_strided.default')}({given})")
+
+
 def _free(p: FunctionPrinter, op: FreeOp) -> None:
-    names = [p.env.get(value, "") for value in op.values if not _lies_in_arena(value)]
+    names = [p.env.get(value, "") for value in op.values if alloc_in_arena(value) is None]  # else its block stays
     names = [name for name in dict.fromkeys(names) if name.isidentifier() and name not in p.host.globals.values]
     if names:
         p.emit(f"del {', '.join(names)}")
-
-
-def _lies_in_arena(value: SSAValue) -> bool:
-    """Nothing is gained where its name is dropped: the block stays, and so does what stands for the buffer."""
-    return isinstance(value.owner, AllocOp) and value.owner.arena is not None
 
 
 # kernels
@@ -188,7 +224,7 @@ def _launch(p: FunctionPrinter, op: LaunchOp) -> None:
         p.emit(f"{p.host.failing(kernel)}({call})", comment)
     else:
         p.emit(call, comment)
-    if written := [p.env[out] for out in op.outs if isinstance(out, BlockArgument)]:
+    if written := [p.env[out] for out in op.outs if out.owner is p.host.main.body.block]:
         p.emit(f"{p.host.globals.bind('wrote', torch._C._increment_version)}(({', '.join(written)},))")  # as operators do
 
 
@@ -305,6 +341,7 @@ def _wait(p: FunctionPrinter, op: WaitOp) -> None:
 RULES: Mapping[type[Any], Rule] = MappingProxyType({
     ArenaOp: _arena,
     AllocOp: _alloc,
+    ViewOp: _view,
     FreeOp: _free,
     LaunchOp: _launch,
     TorchOp: _operator,

@@ -30,7 +30,7 @@ tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {ti
 // CHECK-NEXT:    plan.free %c, %d
 // CHECK-NEXT:    fx.output(%r)
 func.func @chains(%x: !t) -> !t {
-  %arena = plan.arena {bytes = 4194304, device = "cuda:0"} : !plan.arena
+  %arena = plan.arena : !plan.arena<4194304, "cuda:0">
   %a = plan.alloc %arena[0] : !t
   %0 = torch.aten.mm.out(%x, %x, out = %a) : (!t, !t, !t) -> !t
   %b = plan.alloc %arena[1048576] : !t
@@ -61,7 +61,7 @@ func.func @chains(%x: !t) -> !t {
 // CHECK-NOT:     plan.wait
 // CHECK:         fx.output
 func.func @again(%x: !t) -> (!t, !t) {
-  %arena = plan.arena {bytes = 2097152, device = "cuda:0"} : !plan.arena
+  %arena = plan.arena : !plan.arena<2097152, "cuda:0">
   %a = plan.alloc %arena[0] : !t
   %0 = torch.aten.mm.out(%x, %x, out = %a) : (!t, !t, !t) -> !t
   %b = plan.alloc %arena[1048576] : !t

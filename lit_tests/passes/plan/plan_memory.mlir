@@ -14,7 +14,7 @@ tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {ti
 // CHECK:         tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read", tile.in_place}, %y: !tile.ptr<f32> {tile.access = "write", tile.in_place})
 // CHECK-LABEL: func.func @chain
 // CHECK-SAME:    plan.memory = {arena = 64 : i64, peak = 64 : i64, lower_bound = 64 : i64, sum = 192 : i64}
-// CHECK-NEXT:    %arena = plan.arena {bytes = 64 : i64, device = "cpu"}
+// CHECK-NEXT:    %arena = plan.arena : !plan.arena<64, "cpu">
 // CHECK-NEXT:    %a = plan.alloc %arena[0]
 // CHECK-NEXT:    plan.launch @k(%x) outs(%a)
 // CHECK-NEXT:    plan.launch @k(%a) outs(%a)
@@ -85,7 +85,7 @@ func.func @apart(%x: tensor<16xf32>) -> tensor<4x4xf32> {
 /// A program that goes through a row of its own twice: what it stores it has read for the last time.
 // CHECK-LABEL: tile.kernel @rows(%x: !tile.ptr<f32> {tile.access = "read", tile.in_place}, %y: !tile.ptr<f32> {tile.access = "write", tile.in_place})
 // CHECK-LABEL: func.func @in_rows
-// CHECK-NEXT:    plan.arena {bytes = 256
+// CHECK-NEXT:    plan.arena : !plan.arena<256
 // CHECK-NEXT:    %a = plan.alloc
 // CHECK-NEXT:    %{{.*}} = torch.aten.exp.out
 // CHECK-NEXT:    plan.launch @rows(%a) outs(%a)
@@ -211,7 +211,7 @@ torch.operator @mylib.keep.default "(Tensor x) -> Tensor" flags ""
 /// never released; what has no bytes.
 // CHECK-LABEL: func.func @outside
 // CHECK-SAME:    plan.memory = {arena = 64 : i64, peak = 256 : i64, lower_bound = 256 : i64, sum = 256 : i64}
-// CHECK-NEXT:    plan.arena {bytes = 64 : i64, device = "cpu"}
+// CHECK-NEXT:    plan.arena : !plan.arena<64, "cpu">
 // CHECK-NEXT:    %a = plan.alloc :
 // CHECK-NEXT:    %b = plan.alloc :
 // CHECK-NEXT:    %c = plan.alloc :
@@ -263,8 +263,8 @@ func.func @view(%x: tensor<16xf32>) -> tensor<f32> {
 
 /// An arena for each device.
 // CHECK-LABEL: func.func @devices
-// CHECK-NEXT:    %arena = plan.arena {bytes = 64 : i64, device = "cuda:0"}
-// CHECK-NEXT:    %arena_1 = plan.arena {bytes = 64 : i64, device = "cpu"}
+// CHECK-NEXT:    %arena = plan.arena : !plan.arena<64, "cuda:0">
+// CHECK-NEXT:    %arena_1 = plan.arena : !plan.arena<64, "cpu">
 // CHECK-NEXT:    %a = plan.alloc %arena_1[0] : tensor<16xf32>
 // CHECK-NEXT:    %b = plan.alloc %arena[0] : tensor<16xf32, #torch.meta<device = "cuda:0">>
 func.func @devices() {
@@ -280,9 +280,9 @@ func.func @devices() {
 /// all streams come after the last use: %d lies where %b was, which stream 1 has read by then, and %c does not.
 // CHECK-LABEL: func.func @streams
 // CHECK-SAME:    plan.memory = {arena = 256 : i64,
-// CHECK-NEXT:    %arena = plan.arena {plan.stream = 1 : i64, bytes = 64 : i64, device = "cuda:0"}
-// CHECK-NEXT:    %arena_1 = plan.arena {bytes = 128 : i64, device = "cuda:0"}
-// CHECK-NEXT:    %arena_2 = plan.arena {bytes = 64 : i64, device = "cuda:0"}
+// CHECK-NEXT:    %arena = plan.arena {plan.stream = 1 : i64} : !plan.arena<64, "cuda:0">
+// CHECK-NEXT:    %arena_1 = plan.arena : !plan.arena<128, "cuda:0">
+// CHECK-NEXT:    %arena_2 = plan.arena : !plan.arena<64, "cuda:0">
 // CHECK-NEXT:    %a = plan.alloc %arena_2[0] :
 // CHECK:         %b = plan.alloc %arena_1[0] :
 // CHECK:         %p = plan.alloc %arena[0] :
@@ -451,4 +451,143 @@ func.func @storages(%x: tensor<4x4xf32>) -> (tensor<f32>, tensor<f32>) {
   %t = torch.aten.sum.default(%w) : (tensor<4xf32>) -> tensor<f32>
   plan.free %a, %v, %b, %w : tensor<4x4xf32>, tensor<4xf32>, tensor<4x4xf32>, tensor<4xf32>
   fx.output((%s, %t)) : (tensor<f32>, tensor<f32>) -> ()
+}
+
+// -----
+
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+/// Other sizes of the same bytes are a view; where the output is returned, of that. What an operator allocated is written over.
+// CHECK-LABEL: func.func @views
+// CHECK-NEXT:    %d = plan.alloc : tensor<4x4xf32>
+// CHECK-NEXT:    torch.aten.mm.out(%x, %x, out = %d)
+// CHECK-NEXT:    %b = plan.view %d : tensor<4x4xf32> to tensor<16xf32>
+// CHECK-NEXT:    plan.launch @k(%d) outs(%b)
+// CHECK-NEXT:    plan.launch @k(%b) outs(%b)
+// CHECK-NEXT:    plan.launch @k(%b) outs(%d)
+// CHECK-NEXT:    plan.free %b
+// CHECK-NEXT:    %e = torch.aten.exp.default(%x)
+// CHECK-NEXT:    plan.launch @k(%e) outs(%e)
+// CHECK-NEXT:    fx.output((%d, %e))
+func.func @views(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %a = plan.alloc : tensor<4x4xf32>
+  %0 = torch.aten.mm.out(%x, %x, out = %a) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b = plan.alloc : tensor<16xf32>
+  plan.launch @k(%a) outs(%b) : (tensor<4x4xf32>) outs(tensor<16xf32>)
+  plan.free %a : tensor<4x4xf32>
+  %c = plan.alloc : tensor<16xf32>
+  plan.launch @k(%b) outs(%c) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %b : tensor<16xf32>
+  %d = plan.alloc : tensor<4x4xf32>
+  plan.launch @k(%c) outs(%d) : (tensor<16xf32>) outs(tensor<4x4xf32>)
+  plan.free %c : tensor<16xf32>
+  %e = torch.aten.exp.default(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %f = plan.alloc : tensor<4x4xf32>
+  plan.launch @k(%e) outs(%f) : (tensor<4x4xf32>) outs(tensor<4x4xf32>)
+  plan.free %e : tensor<4x4xf32>
+  fx.output((%d, %f)) : (tensor<4x4xf32>, tensor<4x4xf32>) -> ()
+}
+
+// -----
+
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+/// The arena of a function lies in that of its caller, while it runs. It writes over an argument that each caller gives up, and
+/// where that is what it computes, callers give one buffer.
+// CHECK-LABEL: func.func private @f(%x: tensor<16xf32>, %arena: !plan.arena<64, "cpu">)
+// CHECK-SAME:    plan.memory = {arena = 64 : i64, peak = 64 : i64, lower_bound = 64 : i64, sum = 64 : i64}
+// CHECK-NEXT:    %t = plan.alloc %arena[0] : tensor<16xf32>
+// CHECK-NEXT:    torch.aten.exp.out(%x, out = %t)
+// CHECK-NEXT:    plan.launch @k(%x) outs(%x)
+// CHECK-NEXT:    torch.aten.add.out(%x, %t, out = %t)
+// CHECK-NEXT:    plan.free %t
+// CHECK-NEXT:    func.return
+// APART-LABEL: func.func private @f(%x: tensor<16xf32>, %y: tensor<16xf32>, %arena: !plan.arena<64, "cpu">)
+func.func private @f(%x: tensor<16xf32>, %y: tensor<16xf32>) {
+  %t = plan.alloc : tensor<16xf32>
+  %0 = torch.aten.exp.out(%x, out = %t) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  plan.launch @k(%x) outs(%y) : (tensor<16xf32>) outs(tensor<16xf32>)
+  %1 = torch.aten.add.out(%y, %t, out = %t) : (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  plan.free %t : tensor<16xf32>
+  func.return
+}
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    plan.memory = {arena = 128 : i64, peak = 128 : i64, lower_bound = 128 : i64, sum = 192 : i64}
+// CHECK-NEXT:    %arena = plan.arena : !plan.arena<128, "cpu">
+// CHECK-NEXT:    %a = plan.alloc %arena[0] : tensor<16xf32>
+// CHECK-NEXT:    torch.aten.exp.out(%x, out = %a)
+// CHECK-NEXT:    %part = plan.alloc %arena[64] : !plan.arena<64, "cpu">
+// CHECK-NEXT:    func.call @f(%a, %part)
+// CHECK-NEXT:    plan.free %part
+// CHECK-NEXT:    %part_1 = plan.alloc %arena[64] : !plan.arena<64, "cpu">
+// CHECK-NEXT:    func.call @f(%a, %part_1)
+// CHECK-NEXT:    plan.free %part_1
+// CHECK-NEXT:    %s = torch.aten.sum.default(%a)
+func.func @main(%x: tensor<16xf32>) -> tensor<f32> {
+  %a = plan.alloc : tensor<16xf32>
+  %0 = torch.aten.exp.out(%x, out = %a) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %b = plan.alloc : tensor<16xf32>
+  func.call @f(%a, %b) {plan.borrows} : (tensor<16xf32>, tensor<16xf32>) -> ()
+  plan.free %a : tensor<16xf32>
+  %c = plan.alloc : tensor<16xf32>
+  func.call @f(%b, %c) {plan.borrows} : (tensor<16xf32>, tensor<16xf32>) -> ()
+  plan.free %b : tensor<16xf32>
+  %s = torch.aten.sum.default(%c) : (tensor<16xf32>) -> tensor<f32>
+  plan.free %c : tensor<16xf32>
+  fx.output(%s) : (tensor<f32>) -> ()
+}
+
+// -----
+
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+/// An argument that one caller uses later, or that is not the caller's own, is not written over. What a function may keep, as
+/// nothing says that it does not, lies in no arena, nor does its own arena lie in one.
+// CHECK-LABEL: func.func private @f(%x: tensor<16xf32>, %y: tensor<16xf32>)
+// CHECK-NEXT:    plan.launch @k(%x) outs(%y)
+func.func private @f(%x: tensor<16xf32>, %y: tensor<16xf32>) {
+  plan.launch @k(%x) outs(%y) : (tensor<16xf32>) outs(tensor<16xf32>)
+  func.return
+}
+func.func private @g(%x: tensor<16xf32>) {
+  %t = plan.alloc : tensor<16xf32>
+  plan.launch @k(%x) outs(%t) : (tensor<16xf32>) outs(tensor<16xf32>)
+  plan.free %t : tensor<16xf32>
+  func.return
+}
+// CHECK-LABEL: func.func private @g(%x: tensor<16xf32>)
+// CHECK:         plan.arena
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %arena = plan.arena : !plan.arena<64, "cpu">
+// CHECK-NEXT:    %a = plan.alloc : tensor<16xf32>
+// CHECK-NEXT:    func.call @g(%a)
+// CHECK-NEXT:    %b = plan.alloc : tensor<16xf32>
+// CHECK-NEXT:    func.call @f(%a, %b)
+// CHECK:         %c = plan.alloc %arena[0] : tensor<16xf32>
+// CHECK-NEXT:    func.call @f(%x, %c)
+func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %a = plan.alloc : tensor<16xf32>
+  func.call @g(%a) : (tensor<16xf32>) -> ()
+  %b = plan.alloc : tensor<16xf32>
+  func.call @f(%a, %b) {plan.borrows} : (tensor<16xf32>, tensor<16xf32>) -> ()
+  plan.free %a : tensor<16xf32>
+  %c = plan.alloc : tensor<16xf32>
+  func.call @f(%x, %c) {plan.borrows} : (tensor<16xf32>, tensor<16xf32>) -> ()
+  plan.free %c : tensor<16xf32>
+  fx.output(%b) : (tensor<16xf32>) -> ()
 }
