@@ -113,6 +113,7 @@ LOWER_TO_PLAN = NamedPipeline(
         PassSpec("write-arguments"),
         PassSpec("results-to-arguments"),
         PassSpec.of("assign-streams", streams=1),
+        PassSpec("write-in-place"),
         PassSpec("plan-memory"),
         PassSpec("merge-kernels"),
     ),

@@ -24,6 +24,7 @@ LOWER_KERNELS: PassList = (
 
 LOWER_SUBGRAPH: PassList = (
     ("convert-to-plan", _NONE),
+    ("write-in-place", _NONE),
     ("plan-memory", MappingProxyType({"largest": 1 << 20})),
     ("merge-kernels", _NONE),
 )

@@ -18,7 +18,7 @@ from fxc.semantics.interpret import Interpreter
 
 OPERATORS = "lower-to-torch,simplify"
 KERNELS = "set-target{to=cpu:avx2},lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels"
-PLAN = "convert-to-plan,plan-memory"
+PLAN = "convert-to-plan,write-in-place,plan-memory"
 
 
 def planned(function: Callable[..., Any], inputs: Sequence[Any], pipeline: str = KERNELS, plan: str = PLAN) -> Program:

@@ -55,7 +55,7 @@ from fxc.passes._plan_releases import insert_releases
 from fxc.passes._plan_write_backs import insert_write_backs, new_values
 from fxc.passes._remarks import remark
 from fxc.passes._statistics import count
-from fxc.passes.plan._update import in_place_variant
+from fxc.passes.plan._update import update_of
 
 NAME = "convert-to-plan"
 
@@ -119,7 +119,7 @@ def _may_update(op: TorchOp, memory: Memory, written: set[SSAValue]) -> bool:
     A new value of an argument does not, as it is copied out of its memory.
     """
     leaves = (memory.outlives(value) or (memory.reaches_output(value) and value not in written) for value in op.results)
-    return in_place_variant(op) is not None and any(leaves)
+    return update_of(op) is not None and any(leaves)
 
 
 def _launch(op: LaunchOp, outs: Sequence[SSAValue]) -> plan.LaunchOp:

@@ -1,67 +1,42 @@
-"""plan-memory: buffers share memory: kernels write over what dies, and what stays inside lies in one arena.
+"""plan-memory: buffers that stay inside share one arena, with those of the functions that are called.
 
 Assumes:    the plan level (``convert-to-plan``): a ``plan.alloc`` for each buffer, a ``plan.free`` behind the last use of each
             name.
-Guarantees: a kernel of single elements, or whose programs have a row each, writes over an input of the type of its output
-            that nothing uses later, where its loads and stores allow it; an operator that allocates its result writes over
-            its first operand instead, where PyTorch has such a variant, and that is memory of its own of the same type that
-            nothing uses later. Other buffers that do not leave the function, of at most ``largest`` bytes where that is said,
-            lie in one ``plan.arena`` for each device, at offsets by
-            which no two that are in use at one time meet: the best of best fit in the order of time, in the opposite order,
-            and by size. What one stream alone uses lies in an arena of that stream; what several use is in use until each
-            comes after that by events (``assign-streams``). The function says in ``plan.memory`` how many bytes that takes:
-            ``arena``, those of arenas; ``peak``, most at one time, buffers of their own too; ``lower_bound``, most that are
-            in use at one time; ``sum``, all buffers, before any of this. The verifier follows each buffer and refuses two that
-            meet. Running it again changes nothing.
+Guarantees: buffers that do not leave the function, of at most ``largest`` bytes where that is said, lie in one ``plan.arena``
+            for each device, at offsets by which no two that are in use at one time meet: the best of best fit in the order of
+            time, in the opposite order, and by size. What one stream alone uses lies in an arena of that stream; what several
+            use is in use until each comes after that by events (``assign-streams``). The one arena of a private function is
+            its last argument: part of that of each caller, in use during the call. The function says in ``plan.memory``
+            how many bytes that takes: ``arena``, those of arenas; ``peak``, most at one time, buffers of their own too;
+            ``lower_bound``, most that are in use at one time; ``sum``, all buffers. The verifier follows each buffer and
+            refuses two that meet. Running it again changes nothing.
 Keeps:      buffers that are returned, also in a view, or that a call may keep after it returned; what operators allocate
-            themselves. The order of ops. With ``in_place=false``, what kernels and operators write to.
+            themselves. The order of ops. Arenas of functions whose calls are not marked ``plan.borrows``.
 Cost:       a walk, and n log n for n buffers.
 
 Before:
-    tile.kernel @k(
-      %x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}
-    ) attributes {
-      grid = array<i64: 1>,
-      schedule = #tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 32>
-    } {
-      %zero = arith.constant 0 : index
-      %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<32xf32>
-      %n = arith.negf %a : vector<32xf32>
-      tile.store %n, %y[%zero] strides [1] : vector<32xf32>, !tile.ptr<f32>
-      tile.return
-    }
     func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> {
       %m = plan.alloc : tensor<4x8xf32>
       %0 = torch.aten.mm.out(%x, %y, out = %m) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
       %n = plan.alloc : tensor<4x8xf32>
-      plan.launch @k(%m) outs(%n) : (tensor<4x8xf32>) outs(tensor<4x8xf32>)
+      %1 = torch.aten.exp.out(%m, out = %n) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
       plan.free %m : tensor<4x8xf32>
       %s = torch.aten.sum.dim_IntList(%n, [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
       plan.free %n : tensor<4x8xf32>
       fx.output((%s,)) : (tensor<4xf32>) -> ()
     }
 After:
-    tile.kernel @k(
-      %x: !tile.ptr<f32> {tile.access = "read", tile.in_place}, %y: !tile.ptr<f32> {tile.access = "write", tile.in_place}
-    ) attributes {
-      grid = array<i64: 1>,
-      schedule = #tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 32>
-    } {
-      %zero = arith.constant 0 : index
-      %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<32xf32>
-      %n = arith.negf %a : vector<32xf32>
-      tile.store %n, %y[%zero] strides [1] : vector<32xf32>, !tile.ptr<f32>
-      tile.return
-    }
     func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> attributes {
-      plan.memory = {arena = 128 : i64, peak = 128 : i64, lower_bound = 128 : i64, sum = 256 : i64}
+      plan.memory = {arena = 256 : i64, peak = 256 : i64, lower_bound = 256 : i64, sum = 256 : i64}
     } {
-      %arena = plan.arena : !plan.arena<128, "cpu">
+      %arena = plan.arena : !plan.arena<256, "cpu">
       %m = plan.alloc %arena[0] : tensor<4x8xf32>
       %0 = torch.aten.mm.out(%x, %y, out = %m) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-      plan.launch @k(%m) outs(%m) : (tensor<4x8xf32>) outs(tensor<4x8xf32>)
-      %s = torch.aten.sum.dim_IntList(%m, [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
+      %n = plan.alloc %arena[128] : tensor<4x8xf32>
+      %1 = torch.aten.exp.out(%m, out = %n) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
       plan.free %m : tensor<4x8xf32>
+      %s = torch.aten.sum.dim_IntList(%n, [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
+      plan.free %n : tensor<4x8xf32>
       fx.output((%s,)) : (tensor<4xf32>) -> ()
     }
 """
@@ -87,8 +62,6 @@ from fxc.passes._statistics import count
 from fxc.passes.plan._buffers import Buffer, buffers_of
 from fxc.passes.plan._calls import Callee, callees
 from fxc.passes.plan._offsets import Layout, Span, best_layout, lower_bound
-from fxc.passes.plan._overwrite import overwrite_dying_inputs
-from fxc.passes.plan._update import update_dying_operands
 
 MEMORY = "plan.memory"
 
@@ -97,20 +70,14 @@ MEMORY = "plan.memory"
 class PlanMemoryPass(ModulePass):
     name = "plan-memory"
 
-    in_place: bool = True
     largest: int | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = {callee.function: callee for callee in callees(op)}
         rest = [inner for inner in op.ops if isinstance(inner, FuncOp) and inner not in known]
-        order = [function for function in (*known, *rest) if _is_open(function)]
-        total = {function: sum(buffer.bytes for buffer in buffers_of(function.body.block)) for function in order}
-        for function in reversed(order) if self.in_place else ():
-            overwrite_dying_inputs(function.body.block, known.get(function))
-            update_dying_operands(function.body.block)
-        for function in order:
-            if any(isinstance(inner, AllocOp) for inner in function.body.block.ops):
-                _place(function, total[function], self.largest)
+        for function in (*known, *rest):  # those that are called first
+            if _is_open(function) and any(isinstance(inner, AllocOp) for inner in function.body.block.ops):
+                _place(function, self.largest)
                 if function in known:
                     _take_from_callers(known[function])
 
@@ -151,7 +118,7 @@ def _part(call: CallOp, type: Attribute) -> SSAValue:
     return part.buffer
 
 
-def _place(function: FuncOp, total: int, largest: int | None) -> None:
+def _place(function: FuncOp, largest: int | None) -> None:
     """Give each buffer of ``function`` its place, and say there what that takes."""
     block = function.body.block
     facts = dict.fromkeys(("arena", "peak", "lower_bound"), 0)
@@ -170,7 +137,7 @@ def _place(function: FuncOp, total: int, largest: int | None) -> None:
             facts["arena"] += layout.peak
             facts["peak"] += layout.peak
             _move_into_arena(block, device, stream or 0, buffers_there, layout)
-    _report(function, {**facts, "sum": total})
+    _report(function, {**facts, "sum": sum(buffer.bytes for buffer in buffers)})
 
 
 def _is_shared(buffer: Buffer, largest: int | None) -> bool:

@@ -1,5 +1,5 @@
 // RUN: fxc-opt %s --split-input-file --pass-pipeline=write-arguments | filecheck %s
-// RUN: fxc-opt %s --split-input-file --pass-pipeline=write-arguments,write-arguments,plan-memory | filecheck %s --check-prefix=TWICE
+// RUN: fxc-opt %s --split-input-file --pass-pipeline=write-arguments,write-arguments,write-in-place,plan-memory | filecheck %s --check-prefix=TWICE
 
 /// The kernel writes over its argument, and says that it may.
 // CHECK:         %x: !tile.ptr<f32> {tile.access = "read", tile.in_place}, %y: !tile.ptr<f32> {tile.access = "write", tile.in_place}

@@ -1,0 +1,84 @@
+"""write-in-place: kernels and operators write over what nothing uses later.
+
+Assumes:    the plan level (``convert-to-plan``), with the streams that it is to have (``assign-streams``), before buffers
+            have their places (``plan-memory``).
+Guarantees: a kernel of single elements, or each of whose rows is one program's, writes over an input that fills the bytes of
+            its output and that it is the last to use, where its loads and stores allow it: a buffer, what an operator
+            allocated, or an argument of a private function of which each caller gives up what it gives. Where sizes differ there is a
+            ``plan.view``. An operator that allocates its result updates an operand of that type instead, where PyTorch has
+            such a variant. Callers of a function that computes a result over an argument give one buffer for both.
+Keeps:      what is written where a view of it is alive, where another stream may read it, and what leaves the function.
+Cost:       two walks.
+
+Before:
+    tile.kernel @k(
+      %x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}
+    ) attributes {
+      grid = array<i64: 1>,
+      schedule = #tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 32>
+    } {
+      %zero = arith.constant 0 : index
+      %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<32xf32>
+      %n = arith.negf %a : vector<32xf32>
+      tile.store %n, %y[%zero] strides [1] : vector<32xf32>, !tile.ptr<f32>
+      tile.return
+    }
+    func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> {
+      %m = plan.alloc : tensor<4x8xf32>
+      %0 = torch.aten.mm.out(%x, %y, out = %m) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %n = plan.alloc : tensor<4x8xf32>
+      plan.launch @k(%m) outs(%n) : (tensor<4x8xf32>) outs(tensor<4x8xf32>)
+      plan.free %m : tensor<4x8xf32>
+      %s = torch.aten.sum.dim_IntList(%n, [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
+      plan.free %n : tensor<4x8xf32>
+      fx.output((%s,)) : (tensor<4xf32>) -> ()
+    }
+After:
+    tile.kernel @k(
+      %x: !tile.ptr<f32> {tile.access = "read", tile.in_place}, %y: !tile.ptr<f32> {tile.access = "write", tile.in_place}
+    ) attributes {
+      grid = array<i64: 1>,
+      schedule = #tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 32>
+    } {
+      %zero = arith.constant 0 : index
+      %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<32xf32>
+      %n = arith.negf %a : vector<32xf32>
+      tile.store %n, %y[%zero] strides [1] : vector<32xf32>, !tile.ptr<f32>
+      tile.return
+    }
+    func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> {
+      %m = plan.alloc : tensor<4x8xf32>
+      %0 = torch.aten.mm.out(%x, %y, out = %m) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      plan.launch @k(%m) outs(%m) : (tensor<4x8xf32>) outs(tensor<4x8xf32>)
+      %s = torch.aten.sum.dim_IntList(%m, [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
+      plan.free %m : tensor<4x8xf32>
+      fx.output((%s,)) : (tensor<4xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from fxc.passes.plan._calls import callees
+from fxc.passes.plan._overwrite import overwrite_dying_inputs
+from fxc.passes.plan._update import update_dying_operands
+
+
+@dataclass(frozen=True)
+class WriteInPlacePass(ModulePass):
+    name = "write-in-place"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        known = {callee.function: callee for callee in callees(op)}
+        rest = [function for function in op.ops if isinstance(function, FuncOp) and function not in known]
+        for function in (*rest, *reversed(known)):  # callers first: what they give up is known then
+            block = function.body.first_block
+            if block is not None and block is function.body.last_block:
+                overwrite_dying_inputs(block, known.get(function))
+                update_dying_operands(block)
