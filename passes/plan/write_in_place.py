@@ -4,9 +4,10 @@ Assumes:    the plan level (``convert-to-plan``), with the streams that it is to
             have their places (``plan-memory``).
 Guarantees: a kernel of single elements, or each of whose rows is one program's, writes over an input that fills the bytes of
             its output and that it is the last to use, where its loads and stores allow it: a buffer, what an operator
-            allocated, or an argument of a private function of which each caller gives up what it gives. Where sizes
-            differ there is a ``plan.view``. An operator that allocates its result updates an operand of that type instead, where PyTorch has
-            such a variant. Callers of a function that computes a result over an argument give one buffer for both.
+            allocated, or an argument of a private function of which each caller gives up what it gives. Where sizes differ
+            there is a ``plan.view``. An operator that allocates its result updates an operand of that type instead, where
+            PyTorch has such a variant. Callers of a function that computes a result over an argument give one buffer for
+            both.
 Keeps:      what is written where a view of it is alive, where another stream may read it, and what leaves the function.
 Cost:       two walks.
 
