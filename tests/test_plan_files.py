@@ -225,7 +225,7 @@ WRONG_CONSTANT = {"other": "n", "types": [], "symbol": None, "constant": ["os", 
 @pytest.mark.parametrize(
     "change, match",
     [
-        (lambda m: m.update(version=2), "format version 2, but this fxc reads version 4"),
+        (lambda m: m.update(version=2), "format version 2, but this fxc reads version 5"),
         (lambda m: m["versions"].update(torch="1.0.0"), "saved under torch 1.0.0, but this is torch"),
         (lambda m: m["versions"].update(fxc="99.0"), "saved under fxc 99.0"),
         (lambda m: m["versions"].pop("xdsl"), "saved under xdsl None"),

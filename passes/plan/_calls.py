@@ -62,7 +62,8 @@ def callees(module: ModuleOp) -> list[Callee]:
             if not isinstance(callee, SymbolRefAttr):
                 continue
             name = callee.root_reference.data
-            if isinstance(op, CallOp) and ONCE not in op.attributes and op.parent in blocks:
+            is_plain = isinstance(op, CallOp) and ONCE not in op.attributes and op.parent in blocks
+            if isinstance(op, CallOp) and is_plain and functions.get(name) is not function:
                 calls[name].append(op)
             else:
                 others.add(name)

@@ -54,8 +54,8 @@ class _Walk:
     def overwrite(self, op: LaunchOp, kernel: KernelOp, place: int, out: SSAValue) -> None:
         """Let ``op`` write ``out`` over one of its inputs, if it may."""
         for index, source in enumerate(op.inputs[: len(kernel.inputs())]):
-            fits = fill_the_same(source.type, out.type) and self._dies(source, op) and self._may(kernel, index, place)
-            if fits and self._merge(op, out, source):
+            fits = source.type == out.type or fill_the_same(source.type, out.type)
+            if fits and self._dies(source, op) and self._may(kernel, index, place) and self._merge(op, out, source):
                 allow(kernel, kernel.inputs()[index], kernel.outputs()[place])
                 count("launches in place")
                 return

@@ -409,3 +409,23 @@ func.func @sum(%x: tensor<1x3x4x4xf32, #torch.meta<strides = [48, 1, 12, 3]>>, %
   plan.free %a : tensor<1x3x4x4xf32, #torch.meta<strides = [48, 1, 12, 3]>>
   fx.output(%y) : (tensor<1x3x4x4xf32, #torch.meta<strides = [48, 1, 12, 3]>>) -> ()
 }
+
+// -----
+
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}, %n: index) attributes {grid = affine_map<(d0) -> (d0 ceildiv 16)>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+/// Sizes that are not known are the same where types are.
+// CHECK-LABEL: func.func @unknown
+// CHECK:         plan.launch @k(%a, %n) outs(%a)
+func.func @unknown(%n: !torch.int<"s0">, %x: tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>> {
+  %a = torch.aten.exp.default(%x) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  %b = plan.alloc(%n) : tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  plan.launch @k(%a, %n) outs(%b) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>, !torch.int<"s0">) outs(tensor<?xf32, #torch.meta<sizes = ["s0"]>>)
+  plan.free %a : tensor<?xf32, #torch.meta<sizes = ["s0"]>>
+  fx.output(%b) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> ()
+}
