@@ -63,10 +63,12 @@ class PropagateLayoutsPass(ModulePass):
             if len(function.body.blocks) != 1 or writes_anything(function):
                 continue
             before = _copies(function.body.block)
+            if not before:
+                continue
             trial = function.clone()
             _Propagation(ctx, trial.body.block).run()
             after = _copies(trial.body.block)
-            if before and after <= before:
+            if after <= before:
                 _Propagation(ctx, function.body.block).run()
                 count("layout copies removed", before - after)
                 count("layout copies left", after)
