@@ -52,7 +52,7 @@ from fxc.passes._trials import Choices
 class ChooseConvolutionsPass(ModulePass):
     name = "choose-convolutions"
 
-    gain: float = 0.9
+    gain: float = 0.95
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
