@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
 cpu, interleaved, tables, sections = map(import_module, ("cpu", "_interleaved", "_cpu_tables", "_cpu_sections"))
 items, kernels, models, rows = map(import_module, ("_cpu_item", "_cpu_kernels", "_cpu_models", "_cpu_rows"))
+library = import_module("library_time")
 Row, Item = rows.Row, rows.Item
 
 
@@ -243,3 +244,19 @@ def test_error_is_in_epsilons_of_the_largest() -> None:
 def test_sizes_have_shapes() -> None:
     assert all(rows * columns == size and rows % kernels.MIDDLE == 0 for size, (rows, columns) in kernels.SHAPES.items())
     assert tuple(kernels.SHAPES) == kernels.SIZES
+
+
+def test_time_in_libraries_is_of_the_outermost_operators() -> None:
+    x = torch.randn(256, 256)
+    linear = torch.nn.Linear(256, 256)  # aten::linear, and aten::addmm in it
+
+    def both(x: torch.Tensor) -> torch.Tensor:
+        return linear(x) @ x
+
+    assert library.library_share(torch.exp, [x], 2) == 0
+    assert 0 < library.library_share(both, [x], 50) < 1
+
+
+def test_time_in_libraries_as_a_row() -> None:
+    name, *cells = library.line("MLP", 1, 2)
+    assert name == "MLP" and len(cells) == len(library.HEADING) - 1
