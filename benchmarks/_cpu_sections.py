@@ -76,6 +76,8 @@ def model_text(rows: Sequence[Row], pairs: Sequence[tables.Pair]) -> str:
     return _parts(
         tables.summary(rows, pairs, ("type", "threads")),
         tables.folded("Each model", tables.ratios(rows, pairs, "eager", 1e3, "ms")),
+        "Peak memory of tensors in a call:",
+        tables.summary(tables.facts_as_times(rows, "peak MB"), pairs, ("type", "threads")),
         tables.folded("Peak memory of tensors in a call, MB", tables.facts(rows, "peak MB", "{:.1f}".format)),
         tables.folded("Largest difference from eager's results", tables.facts(rows, "difference", "{:.1e}".format)),
         tables.failures(rows),
@@ -87,7 +89,9 @@ def inference_text(rows: Sequence[Row]) -> str:
 
 
 def training_text(rows: Sequence[Row]) -> str:
-    return model_text(rows, PAIRS)
+    ways = "eager", "Inductor"
+    better = tables.summary(tables.with_better(rows, ways), [("fxc", tables.better_name(ways))], ("type", "threads"))
+    return _parts(better, model_text(rows, PAIRS))
 
 
 def kernel_text(rows: Sequence[Row]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from _cpu_rows import Row
@@ -105,6 +106,26 @@ def facts(rows: Sequence[Row], fact: str, form: Callable[[float], str]) -> str:
 def _fact(row: Row, fact: str, way: str, form: Callable[[float], str]) -> str:
     value = row.facts.get(fact, {}).get(way)
     return "" if value is None else form(value)
+
+
+def facts_as_times(rows: Sequence[Row], fact: str) -> list[Row]:
+    """Rows whose ratios are those of a fact that is not 0."""
+    return [replace(row, times={way: [value] for way, value in row.facts.get(fact, {}).items() if value}) for row in rows]
+
+
+def better_name(ways: Sequence[str]) -> str:
+    return f"better of {' and '.join(ways)}"
+
+
+def with_better(rows: Sequence[Row], ways: Sequence[str]) -> list[Row]:
+    """Rows with one way more, where they have all of ``ways``: the one that took the least in each round."""
+    found = list[Row]()
+    for row in rows:
+        if row.times.keys() >= set(ways):
+            least = [min(times) for times in zip(*(row.times[way] for way in ways), strict=False)]
+            row = replace(row, times={**row.times, better_name(ways): least})
+        found.append(row)
+    return found
 
 
 def largest_facts(rows: Sequence[Row], fact: str, by: Sequence[str], form: Callable[[float], str]) -> str:

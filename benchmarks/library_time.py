@@ -9,9 +9,10 @@ time if all but these operators took none.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
-from statistics import median
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +21,7 @@ import torch
 from _cpu_models import MODELS
 from _cpu_tables import table
 from _cpu_ways import INFERENCE
+from _interleaved import Spread, by_turns, ratio
 from torch.profiler import ProfilerActivity, profile
 
 LIBRARY = re.compile(
@@ -30,22 +32,12 @@ LIBRARY = re.compile(
 HEADING = ("model", "eager, ms", "of that in libraries", "fxc frozen, ms", "of that in libraries", "fxc / eager", "bound")
 
 
-def call_time(run: Callable[..., Any], inputs: Sequence[Any], calls: int) -> float:
-    """Median seconds of a call."""
-    times = list[float]()
-    for _ in range(calls):
-        start = perf_counter()
-        run(*inputs)
-        times.append(perf_counter() - start)
-    return median(times)
-
-
-def library_share(run: Callable[..., Any], inputs: Sequence[Any], calls: int) -> float:
+def library_share(run: Callable[[], Any], calls: int) -> float:
     """The part of calls that goes to operators that ``LIBRARY`` names, without those inside of others, on this thread."""
     with profile(activities=[ProfilerActivity.CPU]) as found:
         start = perf_counter()
         for _ in range(calls):
-            run(*inputs)
+            run()
         whole = perf_counter() - start
     named = [event for event in found.events() or () if LIBRARY.match(event.name)]
     return sum(event.cpu_time_total for event in named if not _is_inside(event)) * 1e-6 / whole
@@ -63,23 +55,20 @@ def line(name: str, batch: int, calls: int) -> list[str]:
     case = MODELS[name]
     model, inputs = case.model(), case.inputs(batch)
     with torch.no_grad():
-        runs = [INFERENCE[way](model, inputs) for way in ("eager", "fxc frozen")]
-        for run in runs:
-            run(*inputs)
-        eager, frozen = (call_time(run, inputs, calls) for run in runs)
-        before, after = (library_share(run, inputs, calls) for run in runs)
-    ratio = frozen / eager
-    return [
-        *(name, f"{eager * 1e3:.4g}", f"{before:.0%}", f"{frozen * 1e3:.4g}", f"{after:.0%}"),
-        *(f"{ratio:.2f}", f"{after * ratio:.2f}"),
-    ]
+        runs = {way: partial(INFERENCE[way](model, inputs), *inputs) for way in ("eager", "fxc frozen")}
+        times = by_turns(runs, calls, math.inf)
+        before, after = (library_share(run, calls) for run in runs.values())
+    eager, frozen = (f"{Spread.of(times[way]).median * 1e3:.4g}" for way in runs)
+    found = ratio(times, "fxc frozen", "eager")
+    assert found is not None
+    return [name, eager, f"{before:.0%}", frozen, f"{after:.0%}", f"{found.median:.2f}", f"{after * found.median:.2f}"]
 
 
 @click.command(help=(__doc__ or "").split("\n")[0])
 @click.option("--models", default=",".join(MODELS), show_default=True)
 @click.option("--batch", default=1, show_default=True)
 @click.option("--threads", default=2, show_default=True)
-@click.option("--calls", default=20, show_default=True, help="Calls of each way.")
+@click.option("--calls", default=20, show_default=True, help="Rounds of calls that take turns.")
 @click.option("--markdown", is_flag=True, help="The table as Markdown.")
 def main(models: str, batch: int, threads: int, calls: int, markdown: bool) -> None:
     torch.set_num_threads(threads)

@@ -103,6 +103,21 @@ def test_values_of_a_label_as_columns() -> None:
     ]
 
 
+def test_facts_become_ratios() -> None:
+    found = [Row({"model": "a", "type": "float32"}, facts={"peak MB": {"fxc": 3.0, "eager": 2.0, "Inductor": 0.0}})]
+    text = tables.summary(tables.facts_as_times(found, "peak MB"), [("fxc", "eager"), ("fxc", "Inductor")], ("type",))
+    assert [line.split(" | ")[1:6] for line in text.splitlines()[2:]] == [
+        ["float32", "1", "0", "1.50", "1.50"],
+        ["float32", "0", "1", "", ""],
+    ]
+
+
+def test_the_better_of_two_ways_round_by_round() -> None:
+    [found] = tables.with_better([row("a", {"eager": [2.0, 4.0], "Inductor": [3.0, 1.0]})], ("eager", "Inductor"))
+    assert found.times["better of eager and Inductor"] == [2.0, 1.0]
+    assert tables.with_better(ROWS, ("eager", "Inductor")) == ROWS
+
+
 def test_largest_facts() -> None:
     found = [row("a", {}, facts={"error": {"fxc": 1.0, "eager": 5.0}}), row("a", {}, facts={"error": {"fxc": 3.0}})]
     text = tables.largest_facts(found, "error", ["model"], "{:.1f}".format).splitlines()
@@ -250,11 +265,8 @@ def test_time_in_libraries_is_of_the_outermost_operators() -> None:
     x = torch.randn(256, 256)
     linear = torch.nn.Linear(256, 256)  # aten::linear, and aten::addmm in it
 
-    def both(x: torch.Tensor) -> torch.Tensor:
-        return linear(x) @ x
-
-    assert library.library_share(torch.exp, [x], 2) == 0
-    assert 0 < library.library_share(both, [x], 50) < 1
+    assert library.library_share(lambda: torch.exp(x), 2) == 0
+    assert 0 < library.library_share(lambda: linear(x) @ x, 50) < 1
 
 
 def test_time_in_libraries_as_a_row() -> None:
