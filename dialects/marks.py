@@ -11,6 +11,9 @@ ONCE = "fx.once"
 BORROWS = "plan.borrows"
 """The mark of calls of functions that keep no memory that they are given, and return none of it."""
 
+BRIEF = "plan.brief"
+"""The mark of buffers whose memory is given back when they are released, and not kept for the next ones."""
+
 STREAM = "plan.stream"
 """The attribute of a launch, call or allocation that says which stream it runs on; 0 is the caller's, also where there is
 none."""

@@ -123,11 +123,11 @@ def test_threads_get_memory_of_their_own() -> None:
 
 
 def large_function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.relu(x) * 2 + 1, torch.mm(x, y)
+    return torch.relu(x) * 2 + 1, torch.bmm(x, y)
 
 
 def test_results_of_compiled_functions_are_the_caller_s() -> None:
-    x, y = torch.randn(1024, 512), torch.randn(512, 600)
+    x, y = torch.randn(1, 1024, 512), torch.randn(1, 512, 600)
     with torch.no_grad():
         compiled = fxc.compile(large_function, (x, y), options=HOST)
         assert compiled.plan.code.count("empty_kept(") == 2
@@ -146,14 +146,14 @@ def test_results_of_compiled_functions_are_the_caller_s() -> None:
 
 
 def test_small_results_are_the_allocator_s() -> None:
-    x, y = torch.randn(8, 4), torch.randn(4, 4)
+    x, y = torch.randn(1, 8, 4), torch.randn(1, 4, 4)
     with torch.no_grad():
         assert "empty_kept(" not in fxc.compile(large_function, (x, y), options=HOST).plan.code
 
 
 def test_memory_goes_with_the_last_program_or_when_asked() -> None:
     gc.collect()
-    x, y = torch.randn(1024, 512), torch.randn(512, 600)
+    x, y = torch.randn(1, 1024, 512), torch.randn(1, 512, 600)
     with torch.no_grad():
         compiled = fxc.compile(large_function, (x, y), options=HOST)
         results = compiled(x, y)

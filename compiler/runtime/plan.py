@@ -38,8 +38,9 @@ class PlanStats:
     ``ops``: calls in the program and its subgraphs. ``launches``: those of them that start kernels of ours, ``library_calls``:
     those that PyTorch's own kernels run. ``subgraph_calls``: calls of functions, branches and loop bodies. ``parameter_bytes``:
     memory of parameters, buffers and constants, what is shared counted once. Of a host program ``allocations``: tensors made,
-    results among them; ``arena_bytes``: memory that buffers within a call share, ``peak_bytes``: the most of it that is in use
-    at one moment, ``sum_bytes``: what the buffers would take apart, ``lower_bound_bytes``: what no placing gets below.
+    results among them; ``arena_bytes``: memory that buffers within a call share, ``peak_bytes``: the most that a call takes at
+    one moment, with what operators allocate, as far as it is known, ``sum_bytes``: what all that would take apart,
+    ``lower_bound_bytes``: what is in use at one moment, which no placing gets below.
     ``times``: milliseconds a stage; ``is_cached``: no pass was run, as an equal graph had been compiled before. ``hits``: calls
     that fitted, ``misses``: calls that were refused or that made the plan; of threads that call at one moment some may not be
     counted.

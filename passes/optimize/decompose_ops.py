@@ -9,7 +9,8 @@ Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they 
             gather; operators on lists of tensors (``_foreach_add``) are one for each; ``dropout`` on a CPU is a draw and
             pointwise work, and pieces that kernels read are slices; a sum of
             single elements is none, and what kernels compute is reduced before it is viewed in another shape; a product of
-            one row of float32 or float64 on a CPU, unless it is large, is sums of products; pooling of windows of up to 25
+            one row of float32 or float64 on a CPU, unless it is large, is sums of products; a product of stacks of as many
+            matrices is ``bmm``, and copies where they do not lie at even steps; pooling of windows of up to 25
             elements, and the places of maxima in them, is slices and pointwise work; an image resized to the nearest
             elements is reads at computed places; the gradient of an embedding is added in place of the zeros around it to
             what it is summed with; but what autograd looks into stays as it is. Types of
@@ -54,6 +55,7 @@ from fxc.passes._kernel_parts import is_read_by_kernels, release_draw, split_for
 from fxc.passes._pooling import split_pool
 from fxc.passes._reductions import simplify_reduction
 from fxc.passes._row_products import split_row_product
+from fxc.passes._stacked_products import split_stacked_product
 from fxc.passes.autodiff._functions import differentiated_functions
 
 _PRODUCTS = frozenset(["aten.linear.default"])
@@ -92,7 +94,7 @@ class DecomposeOpsPass(ModulePass):
             elif inner.operator in _PRODUCTS or self._has_parts(inner, kernels):
                 pending += decompose(ctx, inner)
             elif kernels:
-                _ = split_pool(ctx, inner) or any(rule(inner) for rule in _RULES)
+                _ = split_pool(ctx, inner) or split_stacked_product(ctx, inner) or any(rule(inner) for rule in _RULES)
 
     def _has_parts(self, op: TorchOp, kernels: bool) -> bool:
         """Whether ``op`` is made of reductions, reads and pointwise work that are better in its place."""

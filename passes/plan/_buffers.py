@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.effects import aliases, may_keep
-from fxc.dialects.plan import AllocOp, aligned, released, stream_of
+from fxc.dialects.plan import AllocOp, ArenaType, aligned, released, stream_of
 from fxc.dialects.plan.accesses import only_names
 from fxc.dialects.plan.clocks import Clocks
 from fxc.dialects.plan.lifetimes import reads
@@ -42,6 +42,11 @@ class Buffer:
     @property
     def device(self) -> str:
         return self.op.device
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is the arena of a function that is called."""
+        return isinstance(self.op.buffer.type, ArenaType)
 
     @property
     def is_inside(self) -> bool:

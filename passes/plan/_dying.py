@@ -35,6 +35,18 @@ def is_only_lent(value: SSAValue, last: Operation) -> bool:
     )
 
 
+def is_spent(value: SSAValue, op: Operation) -> bool:
+    """Whether all that uses ``value``, or a view of it, comes before ``op``, on its stream, and keeps nothing of it."""
+    names = [value]
+    for name in names:
+        for user in {use.operation for use in name.uses}:
+            is_before = user.parent is op.parent and user.is_before_in_block(op) and stream_of(user) == stream_of(op)
+            if not is_before or user.regions or may_keep(user):
+                return False
+            names += [user.results[i] for i, source in aliases(user) if source is name and user.results[i] not in names]
+    return True
+
+
 def _is_own(value: SSAValue) -> bool:
     """Whether ``value`` is memory that the op which made it took for it alone."""
     made = value.owner

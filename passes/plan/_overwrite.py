@@ -1,4 +1,4 @@
-"""Kernels that write over an input that nothing uses later.
+"""Kernels that write over an input that nothing uses later, and functions over arguments that are of no more use to them.
 
 That input and the output become one buffer. The one that was there first stays, with a ``plan.view`` where the other had other
 sizes; but where the output is the caller's memory, or is returned, that is the one.
@@ -16,7 +16,7 @@ from fxc.dialects.tile.kernel import INIT
 from fxc.passes._statistics import count
 from fxc.passes.plan._buffers import Buffers
 from fxc.passes.plan._calls import Callee
-from fxc.passes.plan._dying import ends_with, is_only_lent, leaves, unrelease
+from fxc.passes.plan._dying import ends_with, is_only_lent, is_spent, leaves, unrelease
 from fxc.passes.plan._in_place import allow, writes_over
 
 
@@ -32,6 +32,7 @@ def overwrite_dying_inputs(block: Block, callee: Callee | None = None) -> None:
             for place, out in enumerate(list(op.outs)):
                 if walk.is_unwritten(out) and out not in op.inputs:
                     walk.overwrite(op, kernel, place, out)
+    walk.overwrite_arguments()
 
 
 class _Walk:
@@ -59,6 +60,17 @@ class _Walk:
                 allow(kernel, kernel.inputs()[index], kernel.outputs()[place])
                 count("launches in place")
                 return
+
+    def overwrite_arguments(self) -> None:
+        """Let the callee write its results to the memory of arguments that it used before, if callers give that up."""
+        for out in sorted(self.blank, key=lambda argument: argument.index):
+            users = [use.operation for use in out.uses]
+            if not users or any(user.parent is not out.block for user in users):
+                continue
+            first = next(op for op in out.block.ops if op in users)
+            spent = (arg for arg in self.lent - self.blank if arg.type == out.type and is_spent(arg, first))
+            if (source := min(spent, key=lambda argument: argument.index, default=None)) and self._merge_arguments(out, source):
+                count("arguments used again")
 
     def _may(self, kernel: KernelOp, read: int, written: int) -> bool:
         source, target = kernel.inputs()[read], kernel.outputs()[written]

@@ -6,13 +6,16 @@ Guarantees: buffers that do not leave the function, of at most ``largest`` bytes
             for each device, at offsets by which no two that are in use at one time meet: the best of best fit in the order of
             time, in the opposite order, and by size. What one stream alone uses lies in an arena of that stream; what several
             use is in use until each comes after that by events (``assign-streams``). The one arena of a private function is
-            its last argument: part of that of each caller, in use during the call. The function says in ``plan.memory``
-            how many bytes that takes: ``arena``, those of arenas; ``peak``, most at one time, buffers of their own too;
-            ``lower_bound``, most that are in use at one time; ``sum``, all buffers. The verifier follows each buffer and
-            refuses two that meet. Running it again changes nothing.
+            its last argument: part of that of each caller, in use during the call. An arena is there during all of the
+            call, and what operators allocate lies beside it: on the CPU, without ``largest``, buffers of some size and more
+            stay outside, marked ``plan.brief``, where that takes less memory at one time; but those of more than 32 MiB
+            share, which the system would clear each time. The function says in ``plan.memory`` how many bytes a call takes,
+            with what operators and functions return and take, as far as types say that: ``arena``, those of arenas;
+            ``peak``, most at one time; ``lower_bound``, most that are in use at one time; ``sum``, all. The verifier
+            follows each buffer and refuses two that meet. Running it again changes nothing.
 Keeps:      buffers that are returned, also in a view, or that a call may keep after it returned; what operators allocate
             themselves. The order of ops. Arenas of functions whose calls are not marked ``plan.borrows``.
-Cost:       a walk, and n log n for n buffers.
+Cost:       two walks, and n log n for n buffers, of eight sets at most.
 
 Before:
     func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> {
@@ -27,7 +30,7 @@ Before:
     }
 After:
     func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> attributes {
-      plan.memory = {arena = 256 : i64, peak = 256 : i64, lower_bound = 256 : i64, sum = 256 : i64}
+      plan.memory = {arena = 256 : i64, peak = 320 : i64, lower_bound = 256 : i64, sum = 320 : i64}
     } {
       %arena = plan.arena : !plan.arena<256, "cpu">
       %m = plan.alloc %arena[0] : tensor<4x8xf32>
@@ -48,22 +51,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, UnitAttr, i64
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.marks import BORROWS
-from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, ArenaType, FreeOp
+from fxc.dialects.marks import BORROWS, BRIEF
+from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, FreeOp
 from fxc.dialects.syntax import copy_names
 from fxc.dialects.values import int_attr
 from fxc.passes._statistics import count
 from fxc.passes.plan._buffers import Buffer, buffers_of
 from fxc.passes.plan._calls import Callee, callees
 from fxc.passes.plan._offsets import Layout, Span, best_layout, lower_bound
+from fxc.passes.plan._outside import Outside
 
 MEMORY = "plan.memory"
+SMALL, MAPPED = 1 << 16, 1 << 25
+"""Bytes: what allocating smaller buffers takes is more than what their memory is worth; for larger ones the C library asks the
+system each time, which then clears it."""
+TRIED = 8
+"""How many sizes of buffers may be the least that lies outside."""
+NEAR = 1.03
+"""How much more memory than the least is taken for a larger arena."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +86,18 @@ class PlanMemoryPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = {callee.function: callee for callee in callees(op)}
         rest = [inner for inner in op.ops if isinstance(inner, FuncOp) and inner not in known]
+        taken = dict[str, int]()
+        """Function -> most bytes that a call of it takes at one time, beside what it is given."""
         for function in (*known, *rest):  # those that are called first
-            if _is_open(function) and any(isinstance(inner, AllocOp) for inner in function.body.block.ops):
-                _place(function, self.largest)
-                if function in known:
-                    _take_from_callers(known[function])
+            if not _is_open(function):
+                continue
+            name, block = function.sym_name.data, function.body.block
+            if any(isinstance(inner, AllocOp) for inner in block.ops):
+                facts = _place(function, self.largest, taken)
+                is_given = function in known and _take_from_callers(known[function])
+                taken[name] = facts["peak"] - (facts["arena"] if is_given else 0)
+            elif function in known:
+                taken[name] = lower_bound(Outside(block, taken).of["cpu"])
 
 
 def _is_open(function: FuncOp) -> bool:
@@ -88,19 +106,20 @@ def _is_open(function: FuncOp) -> bool:
     return block is not None and block is function.body.last_block and MEMORY not in function.attributes
 
 
-def _take_from_callers(callee: Callee) -> None:
-    """The arena of ``callee`` lies in that of each caller, if there is one, and all is on one stream."""
+def _take_from_callers(callee: Callee) -> bool:
+    """Let the arena of ``callee`` lie in that of each caller, if there is one, and all is on one stream; whether it does."""
     arenas = [op for op in callee.block.ops if isinstance(op, ArenaOp)]
     blocks = {callee.block, *(call.parent for call in callee.calls)}
     on_streams = any(STREAM in op.attributes for block in blocks if block is not None for op in block.ops)
     are_open = all(BORROWS in call.attributes and _is_open(_caller(call)) for call in callee.calls)
     if len(arenas) != 1 or on_streams or not are_open:
-        return
+        return False
     [arena] = arenas
     argument = callee.add_argument(arena.arena.type, lambda call: _part(call, arena.arena.type))
     copy_names([arena.arena], [argument])
     Rewriter.replace_op(arena, [], [argument])
     count("arenas in others")
+    return True
 
 
 def _caller(call: CallOp) -> FuncOp:
@@ -118,32 +137,66 @@ def _part(call: CallOp, type: Attribute) -> SSAValue:
     return part.buffer
 
 
-def _place(function: FuncOp, largest: int | None) -> None:
-    """Give each buffer of ``function`` its place, and say there what that takes."""
+def _place(function: FuncOp, largest: int | None, taken: Mapping[str, int]) -> dict[str, int]:
+    """Give each buffer of ``function`` its place, and say there what that takes; that is returned, too."""
     block = function.body.block
-    facts = dict.fromkeys(("arena", "peak", "lower_bound"), 0)
+    facts: dict[str, int] = {"arena": 0, "peak": 0, "lower_bound": 0, "sum": 0}
     buffers, length = buffers_of(block), len(list(block.ops))
-    for device in sorted({buffer.device for buffer in buffers}):
-        here = [buffer for buffer in buffers if buffer.device == device]
+    outside = Outside(block, taken).of
+    for device in sorted({buffer.device for buffer in buffers} | outside.keys()):
+        here, beside = [buffer for buffer in buffers if buffer.device == device], outside[device]
+        shared = [buffer for buffer in here if _may_share(buffer, largest)]
+        if largest is None and device == "cpu":
+            brief = _brief(here, shared, beside, length)
+            shared = [buffer for buffer in shared if buffer not in brief]
+            for buffer in brief:
+                buffer.op.attributes[BRIEF] = UnitAttr()
+            count("brief buffers", len(brief))
         inside = defaultdict[int | None, list[Buffer]](list)
-        for buffer in here:
-            if _is_shared(buffer, largest):
-                inside[_stream(buffer)].append(buffer)
-        own = [_span(buffer, length) for buffer in here if not _is_shared(buffer, largest)]
-        facts["peak"] += lower_bound(own)
-        facts["lower_bound"] += lower_bound([_span(buffer, length) for buffer in here])
+        for buffer in shared:
+            inside[_stream(buffer)].append(buffer)
+        every = _spans(here, length) + beside
+        facts["peak"] += lower_bound(_spans(_without(here, shared), length) + beside)
+        facts["lower_bound"] += lower_bound(every)
+        facts["sum"] += sum(span.size for span in every)
         for stream, buffers_there in inside.items():
             layout = best_layout([_span(buffer, length, on_all=stream is None) for buffer in buffers_there])
             facts["arena"] += layout.peak
             facts["peak"] += layout.peak
             _move_into_arena(block, device, stream or 0, buffers_there, layout)
-    _report(function, {**facts, "sum": sum(buffer.bytes for buffer in buffers)})
+    _report(function, facts)
+    return facts
 
 
-def _is_shared(buffer: Buffer, largest: int | None) -> bool:
-    """Whether ``buffer`` is to lie in an arena."""
-    is_part = isinstance(buffer.op.buffer.type, ArenaType)
-    return buffer.is_inside and buffer.bytes > 0 and (is_part or largest is None or buffer.bytes <= largest)
+def _may_share(buffer: Buffer, largest: int | None) -> bool:
+    """Whether ``buffer`` may lie in an arena."""
+    return buffer.is_inside and buffer.bytes > 0 and (buffer.is_part or largest is None or buffer.bytes <= largest)
+
+
+def _brief(buffers: Sequence[Buffer], shared: Sequence[Buffer], beside: Sequence[Span], length: int) -> Sequence[Buffer]:
+    """Those of ``shared``, of some size and more, without which the arena and all that is beside it take the least at one time.
+
+    None where they take almost as little with them, or where several streams use them.
+    """
+    if any(_stream(buffer) != 0 for buffer in shared):
+        return ()
+    able = [buffer for buffer in shared if SMALL < buffer.bytes <= MAPPED and not buffer.is_part]
+    sizes = sorted({buffer.bytes for buffer in able}, reverse=True)[:TRIED]
+    ways = [(), *([buffer for buffer in able if buffer.bytes >= size] for size in sizes)]
+    takes = list[int]()
+    for brief in ways:
+        inside = _without(shared, brief)
+        takes.append(lower_bound(_spans(inside, length)) + lower_bound([*_spans(_without(buffers, inside), length), *beside]))
+    return next(way for way, bytes in zip(ways, takes, strict=True) if bytes <= min(takes) * NEAR)
+
+
+def _without(buffers: Sequence[Buffer], others: Sequence[Buffer]) -> list[Buffer]:
+    known = set(others)
+    return [buffer for buffer in buffers if buffer not in known]
+
+
+def _spans(buffers: Sequence[Buffer], length: int) -> list[Span]:
+    return [_span(buffer, length) for buffer in buffers]
 
 
 def _stream(buffer: Buffer) -> int | None:

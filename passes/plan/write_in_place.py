@@ -7,7 +7,7 @@ Guarantees: a kernel of single elements, or each of whose rows is one program's,
             allocated, or an argument of a private function of which each caller gives up what it gives. Where sizes differ
             there is a ``plan.view``. An operator that allocates its result updates an operand of that type instead, where
             PyTorch has such a variant. Callers of a function that computes a result over an argument give one buffer for
-            both.
+            both; also where the function has no more use for the argument when it first writes the result.
 Keeps:      what is written where a view of it is alive, where another stream may read it, and what leaves the function.
 Cost:       two walks.
 

@@ -108,8 +108,10 @@ class Host:
     def _new_kept(self) -> Callable[..., torch.Tensor]:
         return kept_memory().new
 
-    def allocation(self, type: TensorType, numbers: Mapping[str, str]) -> tuple[str, str]:
-        """The name of what makes a tensor of ``type``, and its arguments. ``numbers``: names of sizes that it does not say."""
+    def allocation(self, type: TensorType, numbers: Mapping[str, str], *, is_brief: bool) -> tuple[str, str]:
+        """The name of what makes a tensor of ``type``, and its arguments. ``numbers``: names of sizes that it does not say.
+
+        ``is_brief``: its memory is given back at once, also where it is large."""
         device = torch.device(types.device(type))
         sizes, steps = (
             tuple_text([str(each) if isinstance(each, int) else each.text(numbers.__getitem__) for each in dims])
@@ -118,7 +120,7 @@ class Host:
         dtype = torch_dtype(type.element_type)
         fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{device.type}", None)  # type: ignore[attr-defined]
         if fast is not None and device.index is None:
-            if (spec := spec_of(type, "")) is not None and (bytes := spec.kept_bytes) is not None:
+            if not is_brief and (spec := spec_of(type, "")) is not None and (bytes := spec.kept_bytes) is not None:
                 return self.globals.bind("empty_kept", self._new_kept), f"{bytes}, {sizes}, {steps}, {dtype}"
             return self.globals.bind(f"empty_{device.type}", fast), f"{sizes}, {steps}, {dtype}"
         where = f"dtype={dtype}, device={self.globals.constant(device)}"

@@ -22,6 +22,7 @@ from fxc.backends.plan.text import text_of
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
+from fxc.dialects.marks import BRIEF
 from fxc.dialects.plan import (
     AllocOp,
     ArenaOp,
@@ -176,7 +177,7 @@ def _alloc(p: FunctionPrinter, op: AllocOp) -> None:
     type = op.buffer.type
     assert isinstance(type, TensorType)
     numbers = {number.type.expression.data: p.env[number] for number in op.numbers}  # type: ignore[attr-defined]
-    make, arguments = p.host.allocation(type, numbers)
+    make, arguments = p.host.allocation(type, numbers, is_brief=BRIEF in op.attributes)
     p.emit(f"{p.define(op.buffer, node_name(op.location))} = {make}({arguments})")
 
 

@@ -523,3 +523,42 @@ func.func @resized(%x: tensor<1x2x3x3xf32>) {
   %b = torch.aten.upsample_bilinear2d.vec(%x, none, false, [2.0, 2.0]) : (tensor<1x2x3x3xf32>) -> tensor<1x2x6x6xf32>
   fx.output((%n, %b)) : (tensor<1x2x6x6xf32>, tensor<1x2x6x6xf32>) -> ()
 }
+
+// -----
+
+/// A product of stacks is one bmm, of views where matrices lie at even steps, else of copies in which each lies as it did.
+// ROWS-LABEL: func.func @stacks
+// ROWS-NEXT:    %[[C:.*]] = torch.aten.clone.default(%x, memory_format = torch.contiguous_format)
+// ROWS-NEXT:    %[[X:.*]] = torch.aten.view.default(%[[C]], [6, 4, 5]) : (tensor<2x3x4x5xf32>) -> tensor<6x4x5xf32>
+// ROWS-NEXT:    %[[Y:.*]] = torch.aten.view.default(%y, [6, 5, 7])
+// ROWS-NEXT:    %[[P:.*]] = torch.aten.bmm.default(%[[X]], %[[Y]]) : (tensor<6x4x5xf32>, tensor<6x5x7xf32>) -> tensor<6x4x7xf32>
+// ROWS-NEXT:    %a = torch.aten.view.default(%[[P]], [2, 3, 4, 7]) : (tensor<6x4x7xf32>) -> tensor<2x3x4x7xf32>
+// ROWS-NEXT:    %[[A:.*]] = torch.aten.view.default(%a, [6, 4, 7])
+// ROWS-NEXT:    %[[T:.*]] = torch.aten.transpose.int(%z, -1, -2)
+// ROWS-NEXT:    %[[D:.*]] = torch.aten.clone.default(%[[T]], memory_format = torch.contiguous_format)
+// ROWS-NEXT:    %[[U:.*]] = torch.aten.transpose.int(%[[D]], -1, -2)
+// ROWS-NEXT:    %[[Z:.*]] = torch.aten.view.default(%[[U]], [6, 7, 5])
+// ROWS-SAME:      -> tensor<6x7x5xf32, #torch.meta<strides = [35, 1, 7]>>
+// ROWS:         torch.aten.bmm.default(%[[A]], %[[Z]])
+// CHECK-LABEL: func.func @stacks
+// CHECK-NEXT:    %a = torch.aten.matmul.default(%x, %y)
+// CHECK-NEXT:    %b = torch.aten.matmul.default(%a, %z)
+func.func @stacks(%x: tensor<2x3x4x5xf32, #torch.meta<strides = [60, 5, 15, 1]>>, %y: tensor<2x3x5x7xf32>, %z: tensor<2x3x7x5xf32, #torch.meta<strides = [105, 7, 1, 21]>>) {
+  %a = torch.aten.matmul.default(%x, %y) : (tensor<2x3x4x5xf32, #torch.meta<strides = [60, 5, 15, 1]>>, tensor<2x3x5x7xf32>) -> tensor<2x3x4x7xf32>
+  %b = torch.aten.matmul.default(%a, %z) : (tensor<2x3x4x7xf32>, tensor<2x3x7x5xf32, #torch.meta<strides = [105, 7, 1, 21]>>) -> tensor<2x3x4x5xf32>
+  fx.output((%a, %b)) : (tensor<2x3x4x7xf32>, tensor<2x3x4x5xf32>) -> ()
+}
+
+// -----
+
+/// Not of stacks of different sizes, nor without elements, nor of one matrix each; and what PyTorch's autograd looks into stays.
+// ROWS-LABEL: func.func @not_stacks
+// ROWS-NOT:     torch.aten.bmm
+// ROWS:         fx.output
+func.func @not_stacks(%x: tensor<2x3x4x5xf32>, %y: tensor<2x1x5x7xf32>, %e: tensor<2x3x0x4xf32>, %m: tensor<4x5xf32>, %w: tensor<2x3x5x4xf32> {fx.requires_grad}) {
+  %a = torch.aten.matmul.default(%x, %y) : (tensor<2x3x4x5xf32>, tensor<2x1x5x7xf32>) -> tensor<2x3x4x7xf32>
+  %b = torch.aten.matmul.default(%e, %x) : (tensor<2x3x0x4xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x0x5xf32>
+  %c = torch.aten.matmul.default(%m, %w) {requires_grad = [true]} : (tensor<4x5xf32>, tensor<2x3x5x4xf32>) -> tensor<2x3x4x4xf32>
+  %d = torch.aten.matmul.default(%x, %w) {requires_grad = [true]} : (tensor<2x3x4x5xf32>, tensor<2x3x5x4xf32>) -> tensor<2x3x4x4xf32>
+  fx.output((%a, %b, %c, %d)) : (tensor<2x3x4x7xf32>, tensor<2x3x0x5xf32>, tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>) -> ()
+}

@@ -7,7 +7,7 @@ torch.operator @mylib.keep.default "(Tensor x) -> Tensor" flags ""
 /// Not in an arena: what is returned, in a view too; what somebody's own operator, or a higher-order one, may keep; what is
 /// never released; what has no bytes.
 // CHECK-LABEL: func.func @outside
-// CHECK-SAME:    plan.memory = {arena = 64 : i64, peak = 256 : i64, lower_bound = 256 : i64, sum = 256 : i64}
+// CHECK-SAME:    plan.memory = {arena = 64 : i64, peak = 320 : i64, lower_bound = 320 : i64, sum = 384 : i64}
 // CHECK-NEXT:    plan.arena : !plan.arena<64, "cpu">
 // CHECK-NEXT:    %a = plan.alloc :
 // CHECK-NEXT:    %b = plan.alloc :
@@ -124,7 +124,7 @@ func.func @streams(%x: !t) {
 // CHECK:         %a = plan.alloc %arena
 // CHECK:         %b = plan.alloc %arena
 // SMALL-LABEL: func.func @large
-// SMALL-SAME:    plan.memory = {arena = 64 : i64, peak = 1088 : i64, lower_bound = 1088 : i64, sum = 1088 : i64}
+// SMALL-SAME:    plan.memory = {arena = 64 : i64, peak = 1216 : i64, lower_bound = 1216 : i64, sum = 1216 : i64}
 // SMALL:         %a = plan.alloc %arena
 // SMALL:         %b = plan.alloc : tensor<16x16xf32>
 func.func @large(%x: tensor<4x4xf32>, %y: tensor<16x16xf32>) -> (tensor<f32>, tensor<f32>) {
@@ -171,7 +171,7 @@ func.func private @f(%x: tensor<16xf32>, %y: tensor<16xf32>) {
   func.return
 }
 // CHECK-LABEL: func.func @main
-// CHECK-SAME:    plan.memory = {arena = 192 : i64, peak = 192 : i64, lower_bound = 192 : i64, sum = 256 : i64}
+// CHECK-SAME:    plan.memory = {arena = 192 : i64, peak = 256 : i64, lower_bound = 192 : i64, sum = 320 : i64}
 // CHECK-NEXT:    %arena = plan.arena : !plan.arena<192, "cpu">
 // CHECK-NEXT:    %a = plan.alloc %arena[0] : tensor<16xf32>
 // CHECK-NEXT:    %part = plan.alloc %arena[64] : !plan.arena<64, "cpu">
@@ -211,4 +211,54 @@ func.func @main() {
   func.call @g(%a) : (tensor<16xf32>) -> ()
   plan.free %a : tensor<16xf32>
   fx.output(()) : () -> ()
+}
+
+// -----
+
+/// A buffer that is released before an operator takes as much would be there still in an arena, which lasts for the call.
+// CHECK-LABEL: func.func @brief
+// CHECK-SAME:    plan.memory = {arena = 64 : i64, peak = 262208 : i64, lower_bound = 262208 : i64, sum = 524352 : i64}
+// CHECK:         %a = plan.alloc {plan.brief} : tensor<256x256xf32>
+// CHECK:         %s = plan.alloc %arena[0] : tensor<f32>
+// SMALL-LABEL: func.func @brief
+// SMALL:         %a = plan.alloc : tensor<256x256xf32>
+func.func @brief(%x: tensor<256x256xf32>) -> tensor<256xf32> {
+  %a = plan.alloc : tensor<256x256xf32>
+  %0 = torch.aten.exp.out(%x, out = %a) : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+  %s = plan.alloc : tensor<f32>
+  %1 = torch.aten.sum.out(%a, out = %s) : (tensor<256x256xf32>, tensor<f32>) -> tensor<f32>
+  plan.free %a : tensor<256x256xf32>
+  %u = torch.aten.add.Tensor(%x, %s) : (tensor<256x256xf32>, tensor<f32>) -> tensor<256x256xf32>
+  plan.free %s : tensor<f32>
+  %r = torch.aten.select.int(%u, 0, 0) : (tensor<256x256xf32>) -> tensor<256xf32>
+  plan.free %u : tensor<256x256xf32>
+  fx.output(%r) : (tensor<256xf32>) -> ()
+}
+
+// -----
+
+/// Nothing is gained where what an operator takes is there at the same time; nor does what a function that is called takes on
+/// the way come to more than the buffers around it.
+// CHECK-LABEL: func.func private @f
+// CHECK:         %t = plan.alloc {plan.brief} : tensor<256x256xf32>
+func.func private @f(%x: tensor<256x256xf32>, %y: tensor<256x256xf32>) {
+  %t = plan.alloc : tensor<256x256xf32>
+  %0 = torch.aten.exp.out(%x, out = %t) : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+  %1 = torch.aten.sin.out(%t, out = %y) : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+  plan.free %t : tensor<256x256xf32>
+  %u = torch.aten.cos.default(%x) : (tensor<256x256xf32>) -> tensor<256x256xf32>
+  %2 = torch.aten.add_.Tensor(%y, %u) : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+  plan.free %u : tensor<256x256xf32>
+  func.return
+}
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    plan.memory = {arena = 262144 : i64, peak = 524288 : i64, lower_bound = 524288 : i64, sum = 524352 : i64}
+// CHECK-NEXT:    %arena = plan.arena
+// CHECK-NEXT:    %a = plan.alloc %arena[0] : tensor<256x256xf32>
+func.func @main(%x: tensor<256x256xf32>) -> tensor<f32> {
+  %a = plan.alloc : tensor<256x256xf32>
+  func.call @f(%x, %a) {plan.borrows} : (tensor<256x256xf32>, tensor<256x256xf32>) -> ()
+  %s = torch.aten.sum.default(%a) : (tensor<256x256xf32>) -> tensor<f32>
+  plan.free %a : tensor<256x256xf32>
+  fx.output(%s) : (tensor<f32>) -> ()
 }

@@ -399,6 +399,59 @@ func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
 
 // -----
 
+tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 1>, schedule = #tile.schedule<"elementwise", stages = [0], lanes = 16, unroll = 1, block = 16>} {
+  %zero = arith.constant 0 : index
+  %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<16xf32>
+  tile.store %a, %y[%zero] strides [1] : vector<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+/// A function computes its result where an argument was that each caller gives up, once nothing uses that, or a view of it. Of
+/// what callers keep, of another type, or used until then, nothing is written.
+// CHECK-LABEL: func.func private @f(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) {
+// CHECK-NEXT:    %v = torch.aten.t.default(%x)
+// CHECK-NEXT:    %p = torch.aten.mm.default(%v, %w)
+// CHECK:         torch.aten.sum.IntList_out(%q, [0], out = %x)
+func.func private @f(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<4x4xf32>) {
+  %v = torch.aten.t.default(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32, #torch.meta<strides = [1, 4]>>
+  %p = torch.aten.mm.default(%v, %w) : (tensor<4x4xf32, #torch.meta<strides = [1, 4]>>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  plan.free %v : tensor<4x4xf32, #torch.meta<strides = [1, 4]>>
+  %q = torch.aten.stack.default([%p, %w]) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<2x4x4xf32>
+  plan.free %p : tensor<4x4xf32>
+  %0 = torch.aten.sum.IntList_out(%q, [0], out = %y) : (tensor<2x4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  plan.free %q : tensor<2x4x4xf32>
+  func.return
+}
+// CHECK-LABEL: func.func private @g(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<4x4xf32>)
+// CHECK:         torch.aten.mm.out(%x, %w, out = %y)
+func.func private @g(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<4x4xf32>) {
+  %0 = torch.aten.mm.out(%x, %w, out = %y) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  func.return
+}
+// CHECK-LABEL: func.func @main
+// CHECK:         func.call @f(%a, %w) {plan.borrows}
+// CHECK-NEXT:    func.call @f(%a, %w)
+// CHECK-NEXT:    %d = plan.alloc
+// CHECK-NEXT:    func.call @g(%a, %w, %d)
+func.func @main(%w: tensor<4x4xf32>) -> tensor<f32> {
+  %a = plan.alloc : tensor<4x4xf32>
+  %0 = torch.aten.exp.out(%w, out = %a) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b = plan.alloc : tensor<4x4xf32>
+  func.call @f(%a, %w, %b) {plan.borrows} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> ()
+  plan.free %a : tensor<4x4xf32>
+  %c = plan.alloc : tensor<4x4xf32>
+  func.call @f(%b, %w, %c) {plan.borrows} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> ()
+  plan.free %b : tensor<4x4xf32>
+  %d = plan.alloc : tensor<4x4xf32>
+  func.call @g(%c, %w, %d) {plan.borrows} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> ()
+  plan.free %c : tensor<4x4xf32>
+  %s = torch.aten.sum.default(%d) : (tensor<4x4xf32>) -> tensor<f32>
+  plan.free %d : tensor<4x4xf32>
+  fx.output(%s) : (tensor<f32>) -> ()
+}
+
+// -----
+
 /// A convolution that adds an image is computed into that.
 // CHECK-LABEL: func.func @sum
 // CHECK:         torch.mkldnn._convolution_pointwise_.binary(%a, %x, %w, none, [0, 0], [1, 1], [1, 1], 1, "add", none, "relu", [], none)
