@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Callable, Sequence
+from itertools import accumulate, combinations
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
+import fxc
 from fxc.context import new_context
 from fxc.dialects.marks import BRIEF
 from fxc.dialects.plan import AllocOp
@@ -20,9 +21,10 @@ from fxc.dialects.syntax import parse_module
 from fxc.dialects.verification import verify
 from fxc.errors import KernelError
 from fxc.passes.plan import _offsets
+from fxc.passes.plan._brief import MAPPED, SMALL
 from fxc.passes.plan._buffers import Buffers
 from fxc.passes.plan._offsets import Layout, Span, best_layout, lower_bound
-from fxc.passes.plan.plan_memory import MAPPED, SMALL, PlanMemoryPass
+from fxc.passes.plan.plan_memory import PlanMemoryPass
 from fxc.semantics.interpret import Interpreter
 from tests.plan_programs import memory
 
@@ -231,3 +233,35 @@ def test_the_interpreter_refuses_a_kernel_that_is_not_right_in_place() -> None:
     wrong = parse_module(new_context(), KERNEL.replace("%FROM", "%there"))
     with pytest.raises(KernelError, match="another writes it"):
         Interpreter({}).call(list(wrong.ops)[1], [x])  # type: ignore[arg-type]
+
+
+def blocks(x: torch.Tensor, w: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    """Layers of two streams of values, both of which come new from each."""
+    norm = x
+    for _ in range(6):
+        x = x + torch.relu(norm @ w) @ u
+        norm = torch.nn.functional.layer_norm(x, x.shape[-1:])
+    return norm.mean(-1)
+
+
+def test_a_call_takes_what_is_in_use_at_one_time() -> None:
+    """Measured by PyTorch's profiler, against the plan's own lower bound."""
+    torch.manual_seed(0)
+    inputs = torch.randn(4, 64, 256), torch.randn(256, 1024) / 16, torch.randn(1024, 256) / 32
+    with torch.no_grad():
+        compiled = fxc.compile(blocks, inputs, options={"target": "host"})
+        for _ in range(2):
+            torch.testing.assert_close(compiled(*inputs), blocks(*inputs))
+        fxc.release_memory()
+        taken = peak(lambda: compiled(*inputs))
+    stats = compiled.plan.stats
+    assert taken <= 1.05 * stats.lower_bound_bytes and stats.peak_bytes <= 1.05 * stats.lower_bound_bytes
+
+
+def peak(step: Callable[[], Any]) -> int:
+    """The most bytes that PyTorch's allocator has given out at once in ``step``."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        step()
+    assert profile.profiler is not None and profile.profiler.kineto_results is not None
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    return max(accumulate(event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())))  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from fxc.dialects.plan import AllocOp, ArenaType, aligned, released, stream_of
 from fxc.dialects.plan.accesses import only_names
 from fxc.dialects.plan.clocks import Clocks
 from fxc.dialects.plan.lifetimes import reads
+from fxc.passes.plan._offsets import Span
 
 
 @dataclass(eq=False)
@@ -47,6 +48,17 @@ class Buffer:
     def is_part(self) -> bool:
         """Whether it is the arena of a function that is called."""
         return isinstance(self.op.buffer.type, ArenaType)
+
+    @property
+    def stream(self) -> int | None:
+        """The stream that alone uses it; None where there are several."""
+        streams = self.uses.keys() or {0}
+        return next(iter(streams)) if len(streams) == 1 else None
+
+    def span(self, length: int, *, on_all: bool = False) -> Span:
+        """From when to when it is used in a block of ``length`` ops; ``on_all``: until each stream comes after that."""
+        end = self.over if on_all else self.end
+        return Span(self.bytes, self.start, length if end is None else end)
 
     @property
     def is_inside(self) -> bool:

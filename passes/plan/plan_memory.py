@@ -62,19 +62,13 @@ from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, FreeOp
 from fxc.dialects.syntax import copy_names
 from fxc.dialects.values import int_attr
 from fxc.passes._statistics import count
+from fxc.passes.plan._brief import brief_buffers, spans, without
 from fxc.passes.plan._buffers import Buffer, buffers_of
 from fxc.passes.plan._calls import Callee, callees
-from fxc.passes.plan._offsets import Layout, Span, best_layout, lower_bound
+from fxc.passes.plan._offsets import Layout, best_layout, lower_bound
 from fxc.passes.plan._outside import Outside
 
 MEMORY = "plan.memory"
-SMALL, MAPPED = 1 << 16, 1 << 25
-"""Bytes: what allocating smaller buffers takes is more than what their memory is worth; for larger ones the C library asks the
-system each time, which then clears it."""
-TRIED = 8
-"""How many sizes of buffers may be the least that lies outside."""
-NEAR = 1.03
-"""How much more memory than the least is taken for a larger arena."""
 
 
 @dataclass(frozen=True)
@@ -147,20 +141,20 @@ def _place(function: FuncOp, largest: int | None, taken: Mapping[str, int]) -> d
         here, beside = [buffer for buffer in buffers if buffer.device == device], outside[device]
         shared = [buffer for buffer in here if _may_share(buffer, largest)]
         if largest is None and device == "cpu":
-            brief = _brief(here, shared, beside, length)
-            shared = [buffer for buffer in shared if buffer not in brief]
+            brief = brief_buffers(here, shared, beside, length)
+            shared = without(shared, brief)
             for buffer in brief:
                 buffer.op.attributes[BRIEF] = UnitAttr()
             count("brief buffers", len(brief))
         inside = defaultdict[int | None, list[Buffer]](list)
         for buffer in shared:
-            inside[_stream(buffer)].append(buffer)
-        every = _spans(here, length) + beside
-        facts["peak"] += lower_bound(_spans(_without(here, shared), length) + beside)
+            inside[buffer.stream].append(buffer)
+        every = spans(here, length) + beside
+        facts["peak"] += lower_bound(spans(without(here, shared), length) + beside)
         facts["lower_bound"] += lower_bound(every)
         facts["sum"] += sum(span.size for span in every)
         for stream, buffers_there in inside.items():
-            layout = best_layout([_span(buffer, length, on_all=stream is None) for buffer in buffers_there])
+            layout = best_layout([buffer.span(length, on_all=stream is None) for buffer in buffers_there])
             facts["arena"] += layout.peak
             facts["peak"] += layout.peak
             _move_into_arena(block, device, stream or 0, buffers_there, layout)
@@ -171,44 +165,6 @@ def _place(function: FuncOp, largest: int | None, taken: Mapping[str, int]) -> d
 def _may_share(buffer: Buffer, largest: int | None) -> bool:
     """Whether ``buffer`` may lie in an arena."""
     return buffer.is_inside and buffer.bytes > 0 and (buffer.is_part or largest is None or buffer.bytes <= largest)
-
-
-def _brief(buffers: Sequence[Buffer], shared: Sequence[Buffer], beside: Sequence[Span], length: int) -> Sequence[Buffer]:
-    """Those of ``shared``, of some size and more, without which the arena and all that is beside it take the least at one time.
-
-    None where they take almost as little with them, or where several streams use them.
-    """
-    if any(_stream(buffer) != 0 for buffer in shared):
-        return ()
-    able = [buffer for buffer in shared if SMALL < buffer.bytes <= MAPPED and not buffer.is_part]
-    sizes = sorted({buffer.bytes for buffer in able}, reverse=True)[:TRIED]
-    ways = [(), *([buffer for buffer in able if buffer.bytes >= size] for size in sizes)]
-    takes = list[int]()
-    for brief in ways:
-        inside = _without(shared, brief)
-        takes.append(lower_bound(_spans(inside, length)) + lower_bound([*_spans(_without(buffers, inside), length), *beside]))
-    return next(way for way, bytes in zip(ways, takes, strict=True) if bytes <= min(takes) * NEAR)
-
-
-def _without(buffers: Sequence[Buffer], others: Sequence[Buffer]) -> list[Buffer]:
-    known = set(others)
-    return [buffer for buffer in buffers if buffer not in known]
-
-
-def _spans(buffers: Sequence[Buffer], length: int) -> list[Span]:
-    return [_span(buffer, length) for buffer in buffers]
-
-
-def _stream(buffer: Buffer) -> int | None:
-    """The stream that alone uses ``buffer``; None where there are several."""
-    streams = buffer.uses.keys() or {0}
-    return next(iter(streams)) if len(streams) == 1 else None
-
-
-def _span(buffer: Buffer, length: int, *, on_all: bool = False) -> Span:
-    """From when to when ``buffer`` is in use in the order of ops; ``on_all``: until each stream comes after its last use."""
-    end = buffer.over if on_all else buffer.end
-    return Span(buffer.bytes, buffer.start, length if end is None else end)
 
 
 def _move_into_arena(block: Block, device: str, stream: int, buffers: Sequence[Buffer], layout: Layout) -> None:
