@@ -108,21 +108,20 @@ class AllocOp(IRDLOperation):
         return found
 
     def verify_(self) -> None:
-        if (self.arena is None) != (self.offset is None):
+        arena = self.arena
+        if (arena is None) != (self.offset is None):
             raise VerifyException("plan.alloc: an arena and the offset in it come together")
-        self._verify_numbers()
-        if self.numbers:
+        if numbers := self.numbers:
+            self._verify_numbers(numbers)
             return
         needed = self.needed()
-        if self.arena is None:
+        if arena is None:
             if isinstance(self.buffer.type, ArenaType):
                 raise VerifyException("plan.alloc: an arena of its own is a plan.arena")
             return
-        offset, around = self.start(), self.arena.type
+        offset, around = self.start(), arena.type
         assert isinstance(around, ArenaType)
-        if self.arena.owner is not self.parent and not (
-            isinstance(self.arena.owner, ArenaOp) and self.arena.owner.parent is self.parent
-        ):
+        if arena.owner is not self.parent and not (isinstance(arena.owner, ArenaOp) and arena.owner.parent is self.parent):
             raise VerifyException("plan.alloc: the arena is an argument, or made by a plan.arena, of the same block")
         if offset < 0 or offset % ALIGNMENT:
             raise VerifyException(f"plan.alloc: the offset {offset} is no multiple of {ALIGNMENT}")
@@ -131,8 +130,8 @@ class AllocOp(IRDLOperation):
             raise VerifyException(f"plan.alloc: bytes {offset} to {end} do not lie in an arena of {around.bytes.data}")
         if self.device != around.device.data:
             raise VerifyException(f"plan.alloc: the arena is on {around.device.data}, {self.buffer.type} is not")
-        if isinstance(self.arena.owner, Block) and self is _first_in(self.arena, self.arena.owner):
-            _check_buffers(self.arena, self.arena.owner)
+        if isinstance(arena.owner, Block) and self is _first_in(arena, arena.owner):
+            _check_buffers(arena, arena.owner)
 
     @property
     def device(self) -> str:
@@ -140,10 +139,10 @@ class AllocOp(IRDLOperation):
         type = self.buffer.type
         return type.device.data if isinstance(type, ArenaType) else device(type)  # type: ignore[arg-type]
 
-    def _verify_numbers(self) -> None:
+    def _verify_numbers(self, numbers: Sequence[SSAValue]) -> None:
         """Refuse numbers other than those of the names in the type, each once."""
-        given = [number.type.expression.data for number in self.numbers if isinstance(number.type, IntType)]
-        if given and (
+        given = [number.type.expression.data for number in numbers if isinstance(number.type, IntType)]
+        if (
             given != _symbols(self.buffer.type)
             or "" in given
             or self.arena is not None
@@ -328,9 +327,10 @@ class FreeOp(IRDLOperation):
         return cls.build(operands=[values])
 
     def verify_(self) -> None:
-        if len(set(self.values)) != len(self.values):
+        values = self.operands
+        if len(set(values)) != len(values):
             raise VerifyException("plan.free: a name is released twice")
-        if any(isinstance(value.owner, Block) and not is_boxed(value.owner) for value in self.values):
+        if any(isinstance(value.owner, Block) and not is_boxed(value.owner) for value in values):
             raise VerifyException("plan.free: an argument is the caller's")
         following = self.next_op
         while following is not None and not isinstance(following, FreeOp):
@@ -342,7 +342,7 @@ class FreeOp(IRDLOperation):
 
 def released(op: Operation) -> Sequence[SSAValue]:
     """The names that ``op`` releases."""
-    return op.values if isinstance(op, FreeOp) else ()
+    return op.operands if isinstance(op, FreeOp) else ()
 
 
 @irdl_op_definition
