@@ -111,7 +111,8 @@ class Host:
     def allocation(self, type: TensorType, numbers: Mapping[str, str], *, is_brief: bool) -> tuple[str, str]:
         """The name of what makes a tensor of ``type``, and its arguments. ``numbers``: names of sizes that it does not say.
 
-        ``is_brief``: its memory is given back at once, also where it is large."""
+        ``is_brief``: its memory is given back at once, also where it is large.
+        """
         device = torch.device(types.device(type))
         sizes, steps = (
             tuple_text([str(each) if isinstance(each, int) else each.text(numbers.__getitem__) for each in dims])
