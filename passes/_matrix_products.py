@@ -17,9 +17,15 @@ _TRANSPOSES = ("torch.aten.t.default", "torch.aten.transpose.int", "torch.aten.p
 
 def matrix_shape(type: Attribute) -> tuple[int, ...]:
     """The static sizes of a matrix; empty for another type."""
+    sizes = static_sizes(type)
+    return sizes if len(sizes) == 2 else ()
+
+
+def static_sizes(type: Attribute) -> tuple[int, ...]:
+    """The sizes of a strided tensor all of whose sizes are numbers; empty for another type."""
     sizes = types.sizes(type) if isinstance(type, TensorType) and types.layout(type) == "strided" else ()
     static = tuple(size for size in sizes if isinstance(size, int))
-    return static if len(static) == len(sizes) == 2 else ()
+    return static if len(static) == len(sizes) else ()
 
 
 def dense_like(type: Attribute, sizes: tuple[Dim, ...], strides: tuple[Dim, ...] | None = None) -> TensorType:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import prod
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from fxc.dialects import types
 from fxc.dialects.context import FxcContext
@@ -16,6 +16,7 @@ from fxc.dialects.values import enum_attr, int_attr
 from fxc.passes._decomposition import put_in_place
 from fxc.passes._insertion import insert_call
 from fxc.passes._matching import torch_op
+from fxc.passes._matrix_products import static_sizes
 
 
 def split_stacked_product(ctx: FxcContext, op: TorchOp) -> bool:
@@ -26,7 +27,7 @@ def split_stacked_product(ctx: FxcContext, op: TorchOp) -> bool:
     left, right = (_as_one_stack(ctx, value, op) for value in op.operands)
     [result] = op.results
     product = insert_call(ctx, "aten.bmm.default", [left, right], op)
-    shape = [int_attr(size) for size in _static(result.type)]
+    shape = [int_attr(size) for size in static_sizes(result.type)]
     view = torch_op("aten.view.default").build_call([product, shape], {}, [result.type], location=op.location)
     put_in_place(op, [view], [(result, view.results[0])])
     return True
@@ -34,21 +35,17 @@ def split_stacked_product(ctx: FxcContext, op: TorchOp) -> bool:
 
 def _are_stacks(op: TorchOp) -> bool:
     """Whether ``op`` gives a dense stack of products of two stacks of the same sizes, of several dimensions, with elements."""
-    left, right = (_static(value.type) for value in op.operands)
+    left, right = (static_sizes(value.type) for value in op.operands)
+    if not all(len(_steps(value)) == len(static_sizes(value.type)) for value in op.operands):
+        return False
     alike = len(left) == len(right) > 3 and left[:-2] == right[:-2] and 0 not in left and 0 not in right
     result = op.results[0].type
-    return alike and isinstance(result, TensorType) and types.strides(result) is None and len(_static(result)) == len(left)
-
-
-def _static(type: Attribute) -> tuple[int, ...]:
-    """The sizes of a strided tensor that are static; empty for another type."""
-    sizes = types.sizes(type) if isinstance(type, TensorType) and types.layout(type) == "strided" else ()
-    return tuple(size for size in sizes if isinstance(size, int))
+    return alike and isinstance(result, TensorType) and types.strides(result) is None and len(static_sizes(result)) == len(left)
 
 
 def _as_one_stack(ctx: FxcContext, value: SSAValue, before: TorchOp) -> SSAValue:
     """``value`` with one dimension before those of its matrices: a view, or a copy in which each of them lies as it did."""
-    sizes, steps = _static(value.type), _steps(value)
+    sizes, steps = static_sizes(value.type), _steps(value)
     turn = [int_attr(-1), int_attr(-2)]
     is_turned = steps[-1] != 1 and steps[-2] == 1
     if not _lie_evenly(sizes[:-2], steps[:-2]):
@@ -63,8 +60,9 @@ def _as_one_stack(ctx: FxcContext, value: SSAValue, before: TorchOp) -> SSAValue
 
 
 def _steps(value: SSAValue) -> tuple[int, ...]:
+    """The strides of a tensor of static sizes that are numbers, too."""
     assert isinstance(value.type, TensorType)
-    steps = types.strides(value.type) or types.contiguous_strides(_static(value.type))
+    steps = types.strides(value.type) or types.contiguous_strides(static_sizes(value.type))
     return tuple(step for step in steps if isinstance(step, int))
 
 

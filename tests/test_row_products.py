@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 
 import fxc
-from fxc.runtime.plan import Plan
+from tests.products import HOST, agree, seeded  # noqa: F401 (seeded is a fixture of every test here)
 
-HOST: dict[str, Any] = {"target": "host"}
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "column-major": lambda w: w.t(),
     "row-major": lambda w: w.t().contiguous(),
@@ -23,17 +21,6 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 def layer(x: torch.Tensor, y: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.relu(torch.mm(x, y) + b)
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
-
-
-def agree(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Plan:
-    compiled = fxc.compile(function, inputs, options=HOST)
-    torch.testing.assert_close(compiled(*inputs), function(*inputs), equal_nan=True)
-    return compiled.plan
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

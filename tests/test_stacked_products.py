@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 
 import fxc
-from fxc.runtime.plan import Plan
+from tests.products import HOST, agree, seeded  # noqa: F401 (seeded is a fixture of every test here)
 
-HOST: dict[str, Any] = {"target": "host"}
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "contiguous": lambda x: x,
     "heads inside": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
@@ -21,17 +19,6 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "every other element": lambda x: x.repeat_interleave(2, -1)[..., ::2],
     "one for all": lambda x: x[:1].expand_as(x),
 }
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
-
-
-def agree(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Plan:
-    compiled = fxc.compile(function, inputs, options=HOST)
-    torch.testing.assert_close(compiled(*inputs), function(*inputs), equal_nan=True)
-    return compiled.plan
 
 
 @pytest.mark.parametrize("right", LAYOUTS)
@@ -93,3 +80,21 @@ def test_a_stack_that_is_copied_is_released_before_the_product() -> None:
     plan = agree(attention, torch.randn(2, 64, 384))
     assert plan.code.count("bmm_out") == 2 and "aten_matmul" not in plan.code
     assert plan.stats.peak_bytes <= 1.05 * plan.stats.lower_bound_bytes
+
+
+class Product(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ y)
+
+
+@pytest.mark.parametrize("batch", [(3,), (3, 2), (3, 2, 4)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_sizes_that_are_free(batch: tuple[int, ...], turned: bool) -> None:
+    def inputs(*sizes: int) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = torch.randn(*sizes, 4, 5), torch.randn(*sizes, 5, 6)
+        return (x.transpose(-2, 0).contiguous().transpose(-2, 0) if turned else x), y
+
+    free = {0: torch.export.Dim("batch", min=2, max=64)}
+    compiled = fxc.compile(Product(), inputs(*batch), dynamic_shapes=(free, free), options=HOST)
+    for x, y in (inputs(*batch), inputs(7, *batch[1:])):
+        torch.testing.assert_close(compiled(x, y), torch.relu(x @ y))
