@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import accumulate, combinations
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +30,9 @@ from fxc.passes.plan._offsets import Layout, Span, best_layout, lower_bound
 from fxc.passes.plan.plan_memory import PlanMemoryPass
 from fxc.semantics.interpret import Interpreter
 from tests.plan_programs import memory
+
+sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
+training = import_module("training")
 
 SPANS = st.lists(
     st.builds(
@@ -253,15 +259,6 @@ def test_a_call_takes_what_is_in_use_at_one_time() -> None:
         for _ in range(2):
             torch.testing.assert_close(compiled(*inputs), blocks(*inputs))
         fxc.release_memory()
-        taken = peak(lambda: compiled(*inputs))
+        taken = training.peak(lambda: compiled(*inputs))
     stats = compiled.plan.stats
     assert taken <= 1.05 * stats.lower_bound_bytes and stats.peak_bytes <= 1.05 * stats.lower_bound_bytes
-
-
-def peak(step: Callable[[], Any]) -> int:
-    """The most bytes that PyTorch's allocator has given out at once in ``step``."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        step()
-    assert profile.profiler is not None and profile.profiler.kineto_results is not None
-    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
-    return max(accumulate(event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())))  # type: ignore[attr-defined]

@@ -34,22 +34,50 @@ def check_releases(block: Block, released: Callable[[Operation], Sequence[SSAVal
         gone.update(released(op))
 
 
+class Names:
+    """Follows which values name which memory: of the value that it was made as, and of views, until all are released."""
+
+    def __init__(self, released: Callable[[Operation], Sequence[SSAValue]]) -> None:
+        self.released = released
+        self.memory = dict[SSAValue, dict[SSAValue, None]]()
+        """Name -> what it may be in, each as it was made, in that order."""
+        self.open = dict[SSAValue, set[SSAValue]]()
+        """Memory -> its names that are not released."""
+
+    def make(self, value: SSAValue) -> None:
+        """There is new memory, and ``value`` its name."""
+        self.memory[value], self.open[value] = {value: None}, {value}
+
+    def share(self, name: SSAValue, other: SSAValue) -> None:
+        """``name`` may be in the memory of ``other``."""
+        for memory in self.memory.get(other, ()):
+            self.memory.setdefault(name, {})[memory] = None
+            self.open[memory].add(name)
+
+    def step(self, op: Operation) -> Iterator[SSAValue]:
+        """Follow ``op``, the next one of the block; the memory whose last name it releases."""
+        for index, operand in aliases(op):
+            if op.results[index].first_use is not None:
+                self.share(op.results[index], operand)
+        for name in self.released(op):
+            for memory in self.memory.get(name, ()):
+                self.open[memory].discard(name)
+                if not self.open[memory]:
+                    yield memory
+
+
 class ArenaCheck:
     """Follows the buffers of one arena through a block, op by op."""
 
     def __init__(self, released: Callable[[Operation], Sequence[SSAValue]]) -> None:
-        self.released = released
-        self.buffers = dict[SSAValue, frozenset[SSAValue]]()
-        """Name -> the buffers whose memory it may share."""
-        self.names = dict[SSAValue, set[SSAValue]]()
-        """Buffer -> its names that are not released."""
+        self.names = Names(released)
         self.places = list[tuple[int, int]]()
         """First byte and end of each live buffer, in order; they do not overlap."""
         self.place_of = dict[SSAValue, tuple[int, int]]()
 
     def place(self, op: Operation, buffer: SSAValue, start: int, end: int) -> None:
         """``op`` puts ``buffer`` at these bytes. OpVerifyException where a live buffer has one of them."""
-        self.buffers[buffer], self.names[buffer] = frozenset([buffer]), {buffer}
+        self.names.make(buffer)
         if start == end:
             return
         index = bisect_left(self.places, (start, end))
@@ -65,18 +93,11 @@ class ArenaCheck:
         """``op`` is the next one of the block, and no ``plan.alloc`` in this arena."""
         if op.has_trait(IsTerminator):
             for value in reads(op):
-                if value in self.buffers:
+                if value in self.names.memory:
                     raise OpVerifyException(f"{op.name}: %{_name(value)} lies in an arena, which does not outlive the call", op)
-        for index, operand in aliases(op):
-            name = op.results[index]
-            for buffer in self.buffers.get(operand, ()) if name.first_use is not None else ():
-                self.buffers[name] = self.buffers.get(name, frozenset()) | {buffer}
-                self.names[buffer].add(name)
-        for name in self.released(op):
-            for buffer in self.buffers.get(name, ()):
-                self.names[buffer].discard(name)
-                if not self.names[buffer] and (place := self.place_of.pop(buffer, None)) is not None:
-                    self.places.remove(place)
+        for buffer in self.names.step(op):
+            if (place := self.place_of.pop(buffer, None)) is not None:
+                self.places.remove(place)
 
 
 def _name(value: SSAValue) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.effects import aliases, may_keep
+from fxc.dialects.effects import may_keep
 from fxc.dialects.plan import AllocOp, ArenaType, aligned, released, stream_of
 from fxc.dialects.plan.accesses import only_names
 from fxc.dialects.plan.clocks import Clocks
-from fxc.dialects.plan.lifetimes import reads
+from fxc.dialects.plan.lifetimes import Names, reads
 from fxc.passes.plan._offsets import Span
 
 
@@ -20,7 +20,7 @@ from fxc.passes.plan._offsets import Span
 class Buffer:
     """The memory of one ``plan.alloc``.
 
-    ``names``: the values that may be in it and are not released. ``start``, ``end``: the places in the block of its making and
+    ``start``, ``end``: the places in the block of its making and
     of its last release; ``end`` is None where there is none. ``uses``: of each stream that used it, the time of the last op;
     nothing where there is one stream only. ``over``: the place from which on every stream comes after all of these; None where
     there is none, or no ``end``.
@@ -33,7 +33,6 @@ class Buffer:
     uses: dict[int, int] = field(default_factory=dict[int, int])
     over: int | None = None
     is_seen: bool = False
-    names: set[SSAValue] = field(default_factory=set[SSAValue])
 
     @property
     def bytes(self) -> int:
@@ -71,8 +70,9 @@ class Buffers:
 
     def __init__(self) -> None:
         self.found = list[Buffer]()
-        self.of = dict[SSAValue, list[Buffer]]()
-        """Name -> the buffers that it may be in."""
+        self._of = dict[SSAValue, Buffer]()
+        """As each was made."""
+        self._names = Names(released)
         self.used = set[SSAValue]()
         """The names that an op so far has read or written."""
         self.clocks = Clocks()
@@ -90,9 +90,9 @@ class Buffers:
 
     def _step(self, place: int, op: Operation) -> None:
         if isinstance(op, AllocOp):
-            buffer = Buffer(op, place, names={op.buffer})
-            self.found.append(buffer)
-            self.of[op.buffer] = [buffer]
+            self._of[op.buffer] = Buffer(op, place)
+            self.found.append(self._of[op.buffer])
+            self._names.make(op.buffer)
             return
         if self.clocks.follow(op):
             self._settle(place)
@@ -107,15 +107,9 @@ class Buffers:
         if op.has_trait(IsTerminator) or may_keep(op):
             for buffer in self._buffers(values):
                 buffer.is_seen = True
-        for index, operand in aliases(op):
-            if op.results[index].first_use is not None:
-                self._name(op.results[index], operand)
-        for value in released(op):
-            for buffer in self.of.get(value, ()):
-                buffer.names.discard(value)
-                if not buffer.names:
-                    buffer.end = place
-                    self._in_use.add(buffer)
+        for memory in self._names.step(op):
+            self._of[memory].end = place
+            self._in_use.add(self._of[memory])
         self._settle(place)
 
     def _settle(self, place: int) -> None:
@@ -124,11 +118,19 @@ class Buffers:
             buffer.over = place
             self._in_use.remove(buffer)
 
+    def of(self, value: SSAValue) -> list[Buffer]:
+        """The buffers that ``value`` may be in."""
+        return [self._of[memory] for memory in self._names.memory.get(value, ())]
+
+    def is_only_name(self, value: SSAValue, buffer: Buffer) -> bool:
+        """Whether nothing but ``value`` may be in ``buffer``, but for what is released."""
+        return self._names.open[buffer.op.buffer] == {value}
+
     def rename(self, value: SSAValue, view: SSAValue) -> None:
         """``view`` is the name of the memory of ``value`` from here on."""
-        self._name(view, value)
-        for buffer in self.of.get(value, ()):
-            buffer.names.discard(value)
+        self._names.share(view, value)
+        for memory in self._names.memory.get(value, ()):
+            self._names.open[memory].discard(value)
 
     def is_over(self, buffer: Buffer, stream: int) -> bool:
         """Whether the next op on ``stream`` comes after all uses of ``buffer`` so far."""
@@ -136,15 +138,7 @@ class Buffers:
 
     def _buffers(self, values: list[SSAValue]) -> Iterator[Buffer]:
         for value in values:
-            yield from self.of.get(value, ())
-
-    def _name(self, result: SSAValue, operand: SSAValue) -> None:
-        """``result`` may be in the memory of ``operand``."""
-        known = self.of.setdefault(result, [])
-        for buffer in self.of.get(operand, ()):
-            if buffer not in known:
-                known.append(buffer)
-            buffer.names.add(result)
+            yield from self.of(value)
 
 
 def buffers_of(block: Block) -> list[Buffer]:

@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from fxc.dialects.effects import aliases
 from fxc.dialects.marks import ONCE
 from fxc.dialects.plan import AllocOp, ArenaOp, aligned, released, storage_bytes
+from fxc.dialects.plan.lifetimes import Names
 from fxc.dialects.types import device
 from fxc.passes.plan._offsets import Span
 
@@ -20,48 +21,43 @@ class Outside:
     """What the ops of a block allocate, as far as types say how much that is; calls that are made once are none of its ops.
 
     ``of``: device -> the tensors that they return in memory of their own, from there until the last name is released; and
-    what the functions that they call take on the way, of which ``taken`` says how much: name -> bytes, results included.
+    what the functions that they call take on the way, of which ``taken`` says how much: name -> device -> bytes, results
+    included.
     """
 
-    def __init__(self, block: Block, taken: Mapping[str, int]) -> None:
+    def __init__(self, block: Block, taken: Mapping[str, Mapping[str, int]]) -> None:
         self.of = defaultdict[str, list[Span]](list)
-        self._names = dict[SSAValue, set[SSAValue]]()
-        """Tensor -> its names that are not released."""
-        self._tensors = dict[SSAValue, set[SSAValue]]()
-        """Name -> the tensors that it may be in."""
+        self._names = Names(released)
         self._start = dict[SSAValue, int]()
         length = 0
         for place, op in enumerate(block.ops):
             self._step(place, op, taken)
             length = place + 1
-        for tensor in self._start:
-            self._add(tensor, length)
+        for tensor in list(self._start):
+            self._end(tensor, length)
 
-    def _step(self, place: int, op: Operation, taken: Mapping[str, int]) -> None:
+    def _step(self, place: int, op: Operation, taken: Mapping[str, Mapping[str, int]]) -> None:
         if isinstance(op, (AllocOp, ArenaOp)) or ONCE in op.attributes:
             return
-        shared = set[SSAValue]()
-        for index, operand in aliases(op):
-            name = op.results[index]
-            shared.add(name)
-            for tensor in self._tensors.get(operand, ()) if name.first_use is not None else ():
-                self._names[tensor].add(name)
-                self._tensors.setdefault(name, set()).add(tensor)
-        made = [result for result in op.results if result not in shared and _bytes(result)]
+        shared = {index for index, _ in aliases(op)}
+        made = [result for i, result in enumerate(op.results) if i not in shared and _bytes(result)]
         for result in made:
-            self._start[result], self._names[result], self._tensors[result] = place, {result}, {result}
-        if isinstance(op, CallOp) and (bytes := taken.get(op.callee.string_value(), 0) - sum(map(_bytes, made))) > 0:
-            self.of["cpu"].append(Span(bytes, place, place + 1))
-        for name in released(op):
-            for tensor in self._tensors.pop(name, ()):
-                self._names[tensor].discard(name)
-                if not self._names[tensor]:
-                    self._add(tensor, place)
-                    del self._start[tensor]
+            self._names.make(result)
+            self._start[result] = place
+        if isinstance(op, CallOp):
+            for there, bytes in taken.get(op.callee.string_value(), {}).items():
+                if (rest := bytes - sum(_bytes(result) for result in made if _device(result) == there)) > 0:
+                    self.of[there].append(Span(rest, place, place + 1))
+        for tensor in self._names.step(op):
+            self._end(tensor, place)
 
-    def _add(self, tensor: SSAValue, end: int) -> None:
-        assert isinstance(tensor.type, TensorType)
-        self.of[device(tensor.type)].append(Span(_bytes(tensor), self._start[tensor], end))
+    def _end(self, tensor: SSAValue, place: int) -> None:
+        self.of[_device(tensor)].append(Span(_bytes(tensor), self._start.pop(tensor), place))
+
+
+def _device(value: SSAValue) -> str:
+    assert isinstance(value.type, TensorType)
+    return device(value.type)
 
 
 def _bytes(value: SSAValue) -> int:

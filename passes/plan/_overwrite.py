@@ -83,7 +83,7 @@ class _Walk:
         """Whether ``source`` is all of some memory that nothing else uses, on no stream, after ``op``."""
         if isinstance(source, BlockArgument):
             return source in self.lent and is_only_lent(source, op)
-        found = self.buffers.of.get(source, [])
+        found = self.buffers.of(source)
         if len(found) != 1:
             return not found and ends_with(source, op)
         [buffer], release = found, op.next_op
@@ -91,7 +91,7 @@ class _Walk:
         if not is_whole or buffer.is_seen or not self.buffers.is_over(buffer, stream_of(op)):
             return False
         released = isinstance(release, FreeOp) and source in release.values
-        return released and buffer.names == {source} and [*op.operands].count(source) == 1
+        return released and self.buffers.is_only_name(source, buffer) and [*op.operands].count(source) == 1
 
     def _merge(self, op: LaunchOp, out: SSAValue, source: SSAValue) -> bool:
         """Make one buffer of both; False where they stay two."""

@@ -69,6 +69,12 @@ from fxc.passes.plan._offsets import Layout, best_layout, lower_bound
 from fxc.passes.plan._outside import Outside
 
 MEMORY = "plan.memory"
+FACTS = {
+    "arena": "bytes of arenas",
+    "peak": "bytes at the peak",
+    "lower_bound": "bytes in use at most",
+    "sum": "bytes of all buffers",
+}
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,8 @@ class PlanMemoryPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = {callee.function: callee for callee in callees(op)}
         rest = [inner for inner in op.ops if isinstance(inner, FuncOp) and inner not in known]
-        taken = dict[str, int]()
-        """Function -> most bytes that a call of it takes at one time, beside what it is given."""
+        taken = dict[str, Mapping[str, int]]()
+        """Function -> device -> most bytes that a call of it takes at one time, beside what it is given."""
         for function in (*known, *rest):  # those that are called first
             if not _is_open(function):
                 continue
@@ -89,9 +95,9 @@ class PlanMemoryPass(ModulePass):
             if any(isinstance(inner, AllocOp) for inner in block.ops):
                 facts = _place(function, self.largest, taken)
                 is_given = function in known and _take_from_callers(known[function])
-                taken[name] = facts["peak"] - (facts["arena"] if is_given else 0)
+                taken[name] = {device: each["peak"] - (each["arena"] if is_given else 0) for device, each in facts.items()}
             elif function in known:
-                taken[name] = lower_bound(Outside(block, taken).of["cpu"])
+                taken[name] = {device: lower_bound(found) for device, found in Outside(block, taken).of.items()}
 
 
 def _is_open(function: FuncOp) -> bool:
@@ -131,10 +137,9 @@ def _part(call: CallOp, type: Attribute) -> SSAValue:
     return part.buffer
 
 
-def _place(function: FuncOp, largest: int | None, taken: Mapping[str, int]) -> dict[str, int]:
-    """Give each buffer of ``function`` its place, and say there what that takes; that is returned, too."""
-    block = function.body.block
-    facts: dict[str, int] = {"arena": 0, "peak": 0, "lower_bound": 0, "sum": 0}
+def _place(function: FuncOp, largest: int | None, taken: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Give each buffer of ``function`` its place, and say there what that takes on all devices; that of each is returned."""
+    block, every_device = function.body.block, dict[str, dict[str, int]]()
     buffers, length = buffers_of(block), len(list(block.ops))
     outside = Outside(block, taken).of
     for device in sorted({buffer.device for buffer in buffers} | outside.keys()):
@@ -150,16 +155,19 @@ def _place(function: FuncOp, largest: int | None, taken: Mapping[str, int]) -> d
         for buffer in shared:
             inside[buffer.stream].append(buffer)
         every = spans(here, length) + beside
-        facts["peak"] += lower_bound(spans(without(here, shared), length) + beside)
-        facts["lower_bound"] += lower_bound(every)
-        facts["sum"] += sum(span.size for span in every)
+        facts = every_device[device] = {
+            "arena": 0,
+            "peak": lower_bound(spans(without(here, shared), length) + beside),
+            "lower_bound": lower_bound(every),
+            "sum": sum(span.size for span in every),
+        }
         for stream, buffers_there in inside.items():
             layout = best_layout([buffer.span(length, on_all=stream is None) for buffer in buffers_there])
             facts["arena"] += layout.peak
             facts["peak"] += layout.peak
             _move_into_arena(block, device, stream or 0, buffers_there, layout)
-    _report(function, facts)
-    return facts
+    _report(function, [*every_device.values()])
+    return every_device
 
 
 def _may_share(buffer: Buffer, largest: int | None) -> bool:
@@ -184,9 +192,8 @@ def _move_into_arena(block: Block, device: str, stream: int, buffers: Sequence[B
     count("buffers in arenas", len(buffers))
 
 
-def _report(function: FuncOp, facts: Mapping[str, int]) -> None:
-    function.attributes[MEMORY] = DictionaryAttr({name: int_attr(bytes) for name, bytes in facts.items()})
-    count("bytes of arenas", facts["arena"])
-    count("bytes at the peak", facts["peak"])
-    count("bytes in use at most", facts["lower_bound"])
-    count("bytes of all buffers", facts["sum"])
+def _report(function: FuncOp, every_device: Sequence[Mapping[str, int]]) -> None:
+    total = {name: sum(facts[name] for facts in every_device) for name in FACTS}
+    function.attributes[MEMORY] = DictionaryAttr({name: int_attr(bytes) for name, bytes in total.items()})
+    for name, text in FACTS.items():
+        count(text, total[name])

@@ -262,3 +262,23 @@ func.func @main(%x: tensor<256x256xf32>) -> tensor<f32> {
   plan.free %a : tensor<256x256xf32>
   fx.output(%s) : (tensor<f32>) -> ()
 }
+
+// -----
+
+/// What a function takes on another device lies beside nothing here: `%a`, of 256 KiB, is over before, and stays in the arena.
+// CHECK-LABEL: func.func @devices
+// CHECK-SAME:    plan.memory = {arena = 262144 : i64, peak = 1310784 : i64, lower_bound = 1310784 : i64, sum = 1310784 : i64}
+// CHECK:         %a = plan.alloc %arena[0] : tensor<256x256xf32>
+func.func private @there(%x: tensor<512x512xf32, #torch.meta<device = "cuda:0">>) {
+  %0 = torch.aten.exp.default(%x) : (tensor<512x512xf32, #torch.meta<device = "cuda:0">>) -> tensor<512x512xf32, #torch.meta<device = "cuda:0">>
+  plan.free %0 : tensor<512x512xf32, #torch.meta<device = "cuda:0">>
+  func.return
+}
+func.func @devices(%x: tensor<256x256xf32>, %y: tensor<512x512xf32, #torch.meta<device = "cuda:0">>) -> tensor<f32> {
+  %a = plan.alloc : tensor<256x256xf32>
+  %0 = torch.aten.exp.out(%x, out = %a) : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+  %s = torch.aten.sum.default(%a) : (tensor<256x256xf32>) -> tensor<f32>
+  plan.free %a : tensor<256x256xf32>
+  func.call @there(%y) {plan.borrows} : (tensor<512x512xf32, #torch.meta<device = "cuda:0">>) -> ()
+  fx.output(%s) : (tensor<f32>) -> ()
+}
