@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,22 +34,21 @@ def repeats(tokens: Sequence[int], shortest: int) -> list[Repeat]:
     order = _suffix_array(np.asarray(tokens))
     for length, left, right in _intervals(_common_prefixes(tokens, order), shortest):
         places = np.sort(order[left : right + 1])
-        gap = int(np.diff(places).min())
+        gap = int((places[1:] - places[:-1]).min())
         for size in {length, min(gap, length)}:
             if size >= shortest:
-                starts = tuple(_apart(places, size))
+                starts = tuple(places.tolist() if size <= gap else _apart(places.tolist(), size))
                 if len(starts) > 1:
                     found[size, starts] = Repeat(size, starts)
     return sorted(found.values(), key=lambda repeat: (-repeat.saved, repeat.length, repeat.starts))
 
 
-def _apart(places: np.ndarray, length: int) -> Iterator[int]:
-    """Of ``places`` each that is ``length`` behind the one before."""
-    free = -1
-    for place in places.tolist():
-        if place >= free:
-            yield place
-            free = place + length
+def _apart(places: Sequence[int], length: int) -> Iterator[int]:
+    """Of ``places``, ascending, each that is ``length`` behind the one before."""
+    index = 0
+    while index < len(places):
+        yield places[index]
+        index = bisect_left(places, places[index] + length, index)
 
 
 def _suffix_array(tokens: np.ndarray) -> np.ndarray:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
-from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -33,6 +34,8 @@ from fxc.dialects.tile.kernel import KernelOp, check_arguments, kernel_around
 from fxc.dialects.tile.types import print_operands, print_types
 from fxc.dialects.types import IntType, device
 from fxc.dialects.values import str_attr
+
+_SEGMENTS = AttrSizedOperandSegments(as_property=True).attribute_name
 
 
 @irdl_op_definition
@@ -89,12 +92,13 @@ class AllocOp(IRDLOperation):
         """A tensor of its own, of the sizes that are among ``numbers`` where ``type`` does not say them."""
         known = {number.type.expression.data: number for number in numbers if isinstance(number.type, IntType)}
         given = [known[size] for size in _symbols(type) if size in known]
-        return cls.build(operands=[[], given], result_types=[type])
+        return cls.create(operands=given, result_types=[type], properties={_SEGMENTS: _segments(0, len(given))})
 
     @classmethod
     def at(cls, arena: SSAValue, offset: int, type: Attribute) -> AllocOp:
         """The bytes of ``arena`` from ``offset`` on."""
-        return cls.build(operands=[arena, []], properties={"offset": IntegerAttr(offset, i64)}, result_types=[type])
+        properties = {"offset": IntegerAttr(offset, i64), _SEGMENTS: _segments(1, 0)}
+        return cls.create(operands=[arena], result_types=[type], properties=properties)
 
     def start(self) -> int:
         """The first byte in the arena; 0 for a tensor of its own."""
@@ -194,6 +198,12 @@ def _defined(parser: Parser, name: UnresolvedOperand) -> SSAValue:
 def _first_in(arena: SSAValue, block: Block) -> AllocOp | None:
     """The first buffer of ``block`` in ``arena``."""
     return next((op for op in block.ops if isinstance(op, AllocOp) and op.arena is arena), None)
+
+
+@cache
+def _segments(arenas: int, numbers: int) -> Attribute:
+    """How many operands of a ``plan.alloc`` are which."""
+    return DenseArrayBase.from_list(i32, [arenas, numbers])
 
 
 def _symbols(type: Attribute) -> list[str]:
@@ -324,7 +334,7 @@ class FreeOp(IRDLOperation):
 
     @classmethod
     def of(cls, values: Sequence[SSAValue]) -> FreeOp:
-        return cls.build(operands=[values])
+        return cls.create(operands=values)
 
     def verify_(self) -> None:
         values = self.operands

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument
 
 from fxc.dialects.marks import ONCE
 from fxc.passes._call_graph import callee_first, functions_of
@@ -25,16 +25,14 @@ class Callee:
     def block(self) -> Block:
         return self.function.body.block
 
-    def add_argument(self, type: Attribute, given: Callable[[CallOp], SSAValue]) -> BlockArgument:
-        """A new last argument of ``type``, for which each call gives what ``given`` says."""
+    def add_arguments(self, types: Sequence[Attribute]) -> Sequence[BlockArgument]:
+        """New last arguments of ``types``, which each call has to give."""
         attributes = self.function.arg_attrs
-        argument = self.block.insert_arg(type, len(self.block.args))
-        for call in self.calls:
-            call.operands = [*call.operands, given(call)]
+        arguments = [self.block.insert_arg(type, len(self.block.args)) for type in types]
         self._retype()
         if attributes is not None:
-            self.function.arg_attrs = ArrayAttr([*attributes.data, DictionaryAttr({})])
-        return argument
+            self.function.arg_attrs = ArrayAttr([*attributes.data, *[DictionaryAttr({})] * len(types)])
+        return arguments
 
     def drop_argument(self, argument: BlockArgument) -> None:
         """``argument``, which nothing uses, is no more."""

@@ -115,7 +115,9 @@ def _take_from_callers(callee: Callee) -> bool:
     if len(arenas) != 1 or on_streams or not are_open:
         return False
     [arena] = arenas
-    argument = callee.add_argument(arena.arena.type, lambda call: _part(call, arena.arena.type))
+    [argument] = callee.add_arguments([arena.arena.type])
+    for call in callee.calls:
+        call.operands = [*call.operands, _part(call, argument.type)]
     copy_names([arena.arena], [argument])
     Rewriter.replace_op(arena, [], [argument])
     count("arenas in others")

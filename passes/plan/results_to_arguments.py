@@ -37,7 +37,9 @@ After:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, UnitAttr
@@ -53,6 +55,8 @@ from fxc.dialects.syntax import copy_names
 from fxc.passes._statistics import count
 from fxc.passes.plan._calls import Callee, callees
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class ResultsToArgumentsPass(ModulePass):
@@ -62,10 +66,10 @@ class ResultsToArgumentsPass(ModulePass):
         for callee in callees(op):
             end = callee.block.last_op
             if isinstance(end, ReturnOp):
-                for place in reversed(range(len(end.operands))):
-                    if _is_made_for(end.operands[place], end):
-                        callee = _give(callee, end, place)
-                        count("results")
+                places = [place for place, value in enumerate(end.operands) if _is_made_for(value, end)]
+                if places:
+                    callee = _give(callee, end, places)
+                    count("results", len(places))
             if borrows(callee.block):
                 for call in callee.calls:
                     call.attributes[BORROWS] = UnitAttr()
@@ -83,37 +87,42 @@ def _is_made_for(value: SSAValue, end: ReturnOp) -> bool:
     )
 
 
-def _give(callee: Callee, end: ReturnOp, place: int) -> Callee:
-    """The result at ``place`` is an argument from now on, and what calls give for it is that result."""
-    buffer = end.operands[place]
-    assert isinstance(buffer.owner, AllocOp)
-    end.operands = [value for index, value in enumerate(end.operands) if index != place]
-    _forget_result(callee.function, place)
-    callee = Callee(callee.function, tuple(_without_result(call, place) for call in callee.calls))
-    given = iter([call.prev_op.results[0] for call in callee.calls if call.prev_op is not None])
-    argument = callee.add_argument(buffer.type, lambda call: next(given))
-    copy_names([buffer], [argument])
-    Rewriter.replace_op(buffer.owner, [], [argument])
+def _give(callee: Callee, end: ReturnOp, places: Sequence[int]) -> Callee:
+    """The results at ``places`` are arguments from now on, and what calls give for them is these results."""
+    buffers = [end.operands[place] for place in places]
+    end.operands = _without(end.operands, places)
+    _forget_results(callee.function, places)
+    callee = Callee(callee.function, tuple(_without_results(call, places) for call in callee.calls))
+    arguments = callee.add_arguments([buffer.type for buffer in buffers])
+    copy_names(buffers, arguments)
+    for buffer, argument in zip(buffers, arguments, strict=True):
+        assert isinstance(buffer.owner, AllocOp)
+        Rewriter.replace_op(buffer.owner, [], [argument])
     return callee
 
 
-def _forget_result(function: FuncOp, place: int) -> None:
+def _forget_results(function: FuncOp, places: Sequence[int]) -> None:
     inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
-    function.function_type = FunctionType.from_lists(inputs, [*outputs[:place], *outputs[place + 1 :]])
+    function.function_type = FunctionType.from_lists(inputs, _without(outputs, places))
     if (attributes := function.res_attrs) is not None:
-        function.res_attrs = ArrayAttr([*attributes.data[:place], *attributes.data[place + 1 :]])
+        function.res_attrs = ArrayAttr(_without(attributes.data, places))
 
 
-def _without_result(call: CallOp, place: int) -> CallOp:
-    """``call`` without its result at ``place``: a buffer made before it takes that part."""
-    result = call.results[place]
-    buffer = AllocOp.of(result.type)
-    buffer.location = call.location
-    rest = [each for each in call.results if each is not result]
-    made = CallOp(call.callee, call.operands, [each.type for each in rest])
+def _without_results(call: CallOp, places: Sequence[int]) -> CallOp:
+    """``call`` without its results at ``places``: buffers made before it, its last arguments, take that part."""
+    buffers = {place: AllocOp.of(call.results[place].type) for place in places}
+    given, rest = [buffer.buffer for buffer in buffers.values()], _without(call.results, places)
+    made = CallOp(call.callee, [*call.operands, *given], [each.type for each in rest])
     made.attributes, made.location = dict(call.attributes), call.location
-    copy_names([result], [buffer.buffer])
+    for place, buffer in buffers.items():
+        buffer.location = call.location
+        copy_names([call.results[place]], [buffer.buffer])
     copy_names(rest, made.results)
-    new = [*made.results[:place], buffer.buffer, *made.results[place:]]
-    Rewriter.replace_op(call, [buffer, made], new, safe_erase=False)
+    kept = iter(made.results)
+    new = [buffers[place].buffer if place in buffers else next(kept) for place in range(len(call.results))]
+    Rewriter.replace_op(call, [*buffers.values(), made], new, safe_erase=False)
     return made
+
+
+def _without(items: Sequence[T], places: Sequence[int]) -> list[T]:
+    return [item for place, item in enumerate(items) if place not in places]
