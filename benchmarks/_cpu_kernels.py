@@ -21,6 +21,8 @@ SHAPES: Mapping[int, tuple[int, int]] = MappingProxyType(
     }
 )
 """Rows and columns; not a multiple of a vector's lanes."""
+DRAWS = 8
+"""Of values, in whose mean an error is: the largest of one draw is as often that of one compiler as of another."""
 MIDDLE = 5
 """The dimension between rows and columns, of kernels on three."""
 
@@ -83,6 +85,14 @@ class KernelCase:
         """Arguments of about ``elements`` elements; ``sliced``: floats are all but the first column of something wider."""
         found = self.make(*SHAPES[elements])
         return tuple(_converted(tensor, dtype, sliced) if tensor.is_floating_point() else tensor for tensor in found)
+
+
+def draw(inputs: Inputs, seed: int) -> None:
+    """Other values for the floats of ``inputs``, where they are."""
+    generator = torch.Generator().manual_seed(seed)
+    for tensor in inputs:
+        if tensor.is_floating_point():
+            tensor.normal_(generator=generator)
 
 
 def _converted(tensor: Tensor, dtype: torch.dtype, sliced: bool) -> Tensor:

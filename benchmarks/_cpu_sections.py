@@ -8,7 +8,7 @@ from itertools import product
 from types import MappingProxyType
 
 import _cpu_tables as tables
-from _cpu_kernels import KERNELS, SIZES
+from _cpu_kernels import DRAWS, KERNELS, SIZES
 from _cpu_models import MODELS, TRAINING
 from _cpu_rows import Item, Row
 from compile_time import exponent
@@ -72,26 +72,26 @@ START_PAIRS = (
 CALL_ITEMS = [Item("calls", name, rounds=200, seconds=20.0) for name in CALLED]
 
 
-def model_text(rows: Sequence[Row], pairs: Sequence[tables.Pair]) -> str:
+def model_text(rows: Sequence[Row], pairs: Sequence[tables.Pair], exact: str) -> str:
     return _parts(
         tables.summary(rows, pairs, ("type", "threads")),
         tables.folded("Each model", tables.ratios(rows, pairs, "eager", 1e3, "ms")),
         "Peak memory of tensors in a call:",
         tables.summary(tables.facts_as_times(rows, "peak MB"), pairs, ("type", "threads")),
         tables.folded("Peak memory of tensors in a call, MB", tables.facts(rows, "peak MB", "{:.1f}".format)),
-        tables.folded("Largest difference from eager's results", tables.facts(rows, "difference", "{:.1e}".format)),
+        tables.folded(f"Largest difference from {exact}", tables.facts(rows, "difference", "{:.1e}".format)),
         tables.failures(rows),
     )
 
 
 def inference_text(rows: Sequence[Row]) -> str:
-    return model_text(rows, MODEL_PAIRS)
+    return model_text(rows, MODEL_PAIRS, "eager's results")
 
 
 def training_text(rows: Sequence[Row]) -> str:
     ways = "eager", "Inductor"
     better = tables.summary(tables.with_better(rows, ways), [("fxc", tables.better_name(ways))], ("type", "threads"))
-    return _parts(better, model_text(rows, PAIRS))
+    return _parts(better, model_text(rows, PAIRS, "gradients in float64"))
 
 
 def kernel_text(rows: Sequence[Row]) -> str:
@@ -100,7 +100,7 @@ def kernel_text(rows: Sequence[Row]) -> str:
     return _parts(
         tables.summary(rows, PAIRS, ("type", "threads", "layout")),
         *ratios,
-        tables.folded("Largest error, in epsilons of the largest result", errors),
+        tables.folded(f"Largest error in the mean of {DRAWS} draws, in epsilons of the largest result", errors),
         tables.failures(rows),
     )
 

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffectKind, Pure, RecursiveMemoryEffect
 
@@ -52,6 +53,15 @@ UNDECLARED_VIEWS = frozenset(
     }
 )  # fmt: skip
 """Operators whose results share memory with their first argument though their schema does not say so."""
+
+DROPOUTS = frozenset(
+    {
+        "aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default",
+        "aten.feature_alpha_dropout.default", "aten.dropout_.default", "aten.feature_dropout_.default",
+        "aten.alpha_dropout_.default", "aten.feature_alpha_dropout_.default",
+    }
+)  # fmt: skip
+"""Operators that give back their first argument where they drop nothing: ``p`` is 0, or they are not training."""
 
 FORGETFUL_NAMESPACES = frozenset({"aten", "prims", "mkldnn", "mkl"})
 """PyTorch's namespaces, whose operators hold on to nothing that they are given; others are somebody's own code."""
@@ -141,21 +151,23 @@ def is_random(op: Operation) -> bool:
 
 
 def _is_inert_random(op: Operation) -> bool:
-    """A dropout that is switched off, or that drops nothing, draws nothing."""
+    """A dropout that is switched off, or that drops nothing, draws nothing; ``native_dropout`` does in the second case."""
     from fxc.dialects.torch_ops.base import TorchOp
-    from fxc.dialects.values import bool_attr, float_attr, int_attr
+    from fxc.dialects.values import bool_attr
 
     assert isinstance(op, TorchOp)
-    arguments, off, zero = op.SCHEMA.by_name, bool_attr(False), (float_attr(0.0), int_attr(0))
+    arguments, off = op.SCHEMA.by_name, bool_attr(False)
     for name in ("train", "training"):
         if name in arguments:
             default = off if arguments[name].default == "False" else None
             if op.properties.get(name, default) == off:
                 return True
-    for name in ("dropout_p", "dropout"):
+    for name in ("p",) if op.operator in DROPOUTS else ("dropout_p", "dropout"):
         if name in arguments:
-            default = zero[0] if float(arguments[name].default or 1) == 0 else None
-            return op.properties.get(name, default) in zero
+            given = op.properties.get(name)
+            if isinstance(given, (IntegerAttr, FloatAttr)):
+                return given.value.data == 0
+            return given is None and float(arguments[name].default or 1) == 0
     return False
 
 
@@ -308,8 +320,8 @@ def _undeclared_aliases(op: TorchOp) -> Sequence[Argument]:
         return schema.arguments[:1]
     if "c" not in op.FLAGS or _is_fresh_composite(op.operator):
         return ()
-    if is_random(op):  # what was drawn lies in memory of its own
-        return ()
+    if is_random(op) and not any(isinstance(op.argument(name), SSAValue) for name in ("p", "train")):
+        return ()  # what was drawn lies in memory of its own
     if not any(r.type.startswith("Tensor") for r in schema.returns):
         return ()
     return tuple(argument for argument in schema.arguments if argument.is_tensor)

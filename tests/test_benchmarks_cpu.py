@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
 cpu, interleaved, tables, sections = map(import_module, ("cpu", "_interleaved", "_cpu_tables", "_cpu_sections"))
 items, kernels, models, rows = map(import_module, ("_cpu_item", "_cpu_kernels", "_cpu_models", "_cpu_rows"))
+ways = import_module("_cpu_ways")
 library = import_module("library_time")
 Row, Item = rows.Row, rows.Item
 
@@ -197,9 +199,18 @@ def test_what_fails_does_not_lose_the_rest() -> None:
     assert list(runs) == ["eager"] and found.failed == {"fxc": "NotImplementedError: not on"}
 
 
+@pytest.mark.parametrize("name", models.TRAINING)
+def test_gradients_are_those_in_float64(name: str) -> None:
+    case = models.TRAINING[name]
+    model, inputs = case.model(tiny=True), case.inputs(4, tiny=True)
+    run, twin = ways.ours_training(model, inputs), deepcopy(model).double()
+    exact = items.gradients_of(twin, twin, items.in_float64(inputs))
+    assert items.difference(items.gradients_of(run, model, inputs), exact) < 1e-4
+
+
 def test_wrong_results_are_failures() -> None:
     found, runs = row("a", {}), {"eager": torch.neg, "fxc": torch.sin, "Inductor": torch.cos}
-    kept = items.right(runs, {"eager": 0.0, "fxc": float("nan"), "Inductor": 0.3}, found, Item("inference", "a"))
+    kept = items.right(runs, {"eager": 0.0, "fxc": float("nan"), "Inductor": 0.3}, found, items.BOUNDS["float32"])
     assert kept == {"eager": torch.neg} and found.failed == {"fxc": "is off by nan", "Inductor": "is off by 0.3"}
 
 

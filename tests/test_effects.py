@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.traits import MemoryEffectKind, get_effects
 
-from fxc.dialects.effects import aliases, has_side_effect, is_pure, is_random, is_view, reads_memory, writes
+from fxc.dialects.effects import DROPOUTS, aliases, has_side_effect, is_pure, is_random, is_view, reads_memory, writes
+from fxc.semantics.targets import resolve_operator
 from fxc.testing import parse
 
 T = "tensor<4xf32>"
@@ -82,6 +84,8 @@ def test_batch_norm_without_statistics_writes_nothing() -> None:
         ("aten.normal_.default", "%x", True),
         ("aten.dropout.default", "%x, 0.5, true", True),
         ("aten.dropout.default", "%x, 0.5, false", False),
+        ("aten.dropout.default", "%x, -0.0, true", False),
+        ("aten.bernoulli.p", "%x, 0.0", True),
         ("aten.scaled_dot_product_attention.default", "%x, %y, %z", False),
         ("aten.scaled_dot_product_attention.default", "%x, %y, %z, dropout_p = 0.1", True),
         ("aten.zeros_like.default", "%x", False),
@@ -108,6 +112,27 @@ def test_random_operators(name: str, arguments: str, random: bool) -> None:
 def test_asserts_and_collectives_must_run(name: str, arguments: str, results: str) -> None:
     op = call(name, arguments, results=results)
     assert has_side_effect(op) and not is_pure(op) and not is_random(op)
+
+
+@pytest.mark.parametrize("name", sorted(DROPOUTS))
+@pytest.mark.parametrize("share", [0.0, -0.0, 0.5])
+@pytest.mark.parametrize("training", [True, False])
+def test_dropouts_do_what_pytorch_does(name: str, share: float, training: bool) -> None:
+    """Whether they draw, and whether the result is the argument."""
+    op, x = call(name, f"%x, {share}, {str(training).lower()}"), torch.ones(2, 3, 4)
+    torch.manual_seed(0)
+    before, result = torch.get_rng_state(), resolve_operator(name)(x, share, training)
+    assert is_random(op) == (not torch.equal(before, torch.get_rng_state()))
+    assert bool(aliased(op)) == (result.data_ptr() == x.data_ptr())
+
+
+def test_native_dropout_draws_for_a_share_of_zero() -> None:
+    assert is_random(call("aten.native_dropout.default", "%x, 0.0, true", results=f"tuple<{T}, tensor<4xi1>>"))
+
+
+def test_a_dropout_whose_share_is_not_known_may_give_back_its_argument() -> None:
+    op = op_of(f"%r = torch.aten.dropout.default(%x, %n, true) : ({T}, !torch.float) -> {T}")
+    assert is_random(op) and ("x" in [name for _, name in aliased(op)])
 
 
 @pytest.mark.parametrize(

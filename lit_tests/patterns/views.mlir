@@ -138,7 +138,8 @@ func.func @handed_back(%x: tensor<2x3xf32>) {
   %a = torch.aten.expand.default(%x, [2, -1]) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %b = torch.aten.contiguous.default(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %c = torch.aten.to.dtype(%b, torch.float32) : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %d = torch.aten.dropout.default(%c, 0.5, false) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %drop = torch.aten.dropout.default(%c, 0.5, false) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %d = torch.aten.dropout.default(%drop, 0.0, true) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %e = torch.aten.slice.Tensor(%d, 1, 0, 9223372036854775807) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %f = torch.aten.alias.default(%e) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %g = torch.aten.squeeze.default(%f) : (tensor<2x3xf32>) -> tensor<2x3xf32>

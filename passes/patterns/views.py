@@ -145,9 +145,14 @@ class WholeSlice(Pattern):
 
 
 class IdleDropout(Pattern):
-    """dropout(x, p, train = false) -> x"""
+    """dropout(x, p, train = false) -> x, and dropout(x, 0, train) -> x"""
 
-    ROOTS = ("aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default")
+    ROOTS = (
+        "aten.dropout.default",
+        "aten.feature_dropout.default",
+        "aten.alpha_dropout.default",
+        "aten.feature_alpha_dropout.default",
+    )
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         if not is_random(op):
