@@ -35,12 +35,12 @@ def check_releases(block: Block, released: Callable[[Operation], Sequence[SSAVal
 
 
 class Names:
-    """Follows which values name which memory: of the value that it was made as, and of views, until all are released."""
+    """Follows the names of memory through a block: the value that it was made as, and views, until all are released."""
 
     def __init__(self, released: Callable[[Operation], Sequence[SSAValue]]) -> None:
         self.released = released
         self.memory = dict[SSAValue, dict[SSAValue, None]]()
-        """Name -> what it may be in, each as it was made, in that order."""
+        """Name -> the memory that it may be in, which goes by the value that it was made as."""
         self.open = dict[SSAValue, set[SSAValue]]()
         """Memory -> its names that are not released."""
 

@@ -20,10 +20,9 @@ from fxc.passes.plan._offsets import Span
 class Buffer:
     """The memory of one ``plan.alloc``.
 
-    ``start``, ``end``: the places in the block of its making and
-    of its last release; ``end`` is None where there is none. ``uses``: of each stream that used it, the time of the last op;
-    nothing where there is one stream only. ``over``: the place from which on every stream comes after all of these; None where
-    there is none, or no ``end``.
+    ``start``, ``end``: the places in the block of its making and of its last release; ``end`` is None where there is none.
+    ``uses``: of each stream that used it, the time of the last op; nothing where there is one stream only. ``over``: the place
+    from which on every stream comes after all of these; None where there is none, or no ``end``.
     ``is_seen``: it is returned, or given to what may keep it.
     """
 
@@ -71,7 +70,7 @@ class Buffers:
     def __init__(self) -> None:
         self.found = list[Buffer]()
         self._of = dict[SSAValue, Buffer]()
-        """As each was made."""
+        """What a ``plan.alloc`` made -> its buffer."""
         self._names = Names(released)
         self.used = set[SSAValue]()
         """The names that an op so far has read or written."""
