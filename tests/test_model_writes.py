@@ -157,3 +157,37 @@ def test_views_that_count_from_the_start_of_their_storage() -> None:
         run = make(lambda x: (x[0] * 2).as_strided((3, 4), (2, 1)) * weight, x)
         results.append(torch.autograd.grad(run(x).sum(), x))
     torch.testing.assert_close(*results)
+
+
+class IdleDropouts(Averaged):
+    """Writes to what dropouts give, which is what they are given."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.drop = nn.Dropout(share)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch.dropout(x, self.drop.p, self.training).mul_(2)
+        y = self.layer(x)
+        z = self.drop(y)
+        z += self.scale
+        return y * x.sum()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("ahead", [False, True], ids=["torch.compile", "fxc.compile"])
+def test_writes_to_what_a_dropout_gave_back(share: float, training: bool, ahead: bool) -> None:
+    model, x = IdleDropouts(share).train(share == 0), torch.randn(4, 3)
+    twin, given, expected_input = deepcopy(model), x.clone(), x.clone()
+    expected = twin(expected_input)
+    with torch.set_grad_enabled(training):
+        compiled = fxc.compile(model, (x,), training=training) if ahead else torch.compile(model, backend="fxc")
+        result = compiled(given)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(given, expected_input)
+    if training:
+        result.sum().backward()
+        expected.sum().backward()
+        for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(mine.grad, theirs.grad)

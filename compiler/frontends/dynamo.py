@@ -21,6 +21,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     from fxc.api import compile_graph, compile_inference, run_options
     from fxc.frontends.frozen_graph import FrozenGraph
     from fxc.frontends.fx import import_fx
+    from fxc.frontends.idle_dropouts import remove_idle_dropouts
 
     chosen = run_options(options)
     thawed = replace(chosen, freeze=False)
@@ -38,6 +39,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     inference = freeze if chosen.freeze else infer
     # graphs write what they mutate themselves: a kernel may compute right into it
     backend = aot_autograd(fw_compiler=train, inference_compiler=inference, keep_inference_input_mutations=True)
+    remove_idle_dropouts(graph)
     return backend(graph, inputs)  # type: ignore[no-any-return]
 
 

@@ -12,7 +12,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from fxc.dialects.effects import writes
+from fxc.dialects.effects import DROPOUTS, is_random, writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
@@ -51,7 +51,10 @@ def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
 
 
 class _Interpreter(Interpreter):
-    """Constants are tensors of the graph, which it may write to, not of the process; made before anything is traced."""
+    """Constants are tensors of the graph, which it may write to, not of the process; made before anything is traced.
+
+    Dropouts that drop nothing are what they are given: PyTorch's functionalization keeps ``dropout``, and loses writes to it.
+    """
 
     def __init__(self, functions: Mapping[str, func.FuncOp]) -> None:
         super().__init__(functions)
@@ -61,6 +64,8 @@ class _Interpreter(Interpreter):
     def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
         if isinstance(op, ConstantOp) and op in self.constants:
             return [torch.ops.aten.lift_fresh_copy.default(self.constants[op])]
+        if isinstance(op, TorchOp) and op.operator in DROPOUTS and not is_random(op):
+            return [env[op.operands[0]]]
         return super().op(op, env)
 
 

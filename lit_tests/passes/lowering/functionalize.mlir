@@ -99,6 +99,22 @@ func.func @composite(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<1x3xf32> {
 
 // -----
 
+/// A dropout that drops nothing gives back its argument, which is what is written.
+// CHECK-LABEL: func.func @idle_dropouts
+// CHECK-SAME: -> (tensor<3xf32> {fx.mutates = 0 : i64}, tensor<3xf32>)
+// CHECK-NEXT:   %add = torch.aten.add.Tensor(%x, %y)
+// CHECK-NEXT:   %mul = torch.aten.mul.Tensor(%add, %y)
+// CHECK-NEXT:   func.return %mul, %mul
+func.func @idle_dropouts(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  %d = torch.aten.dropout.default(%x, 0.5, false) : (tensor<3xf32>) -> tensor<3xf32>
+  %e = torch.aten.add_.Tensor(%d, %y) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %f = torch.aten.feature_dropout.default(%x, 0.0, true) : (tensor<3xf32>) -> tensor<3xf32>
+  %g = torch.aten.mul_.Tensor(%f, %y) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  func.return %x : tensor<3xf32>
+}
+
+// -----
+
 /// What no other value shares is written without a trace: what was read before stays, what is read later is new.
 // CHECK-LABEL: func.func @own
 // CHECK-NEXT:    %a = torch.aten.exp.default(%x)

@@ -1,0 +1,52 @@
+"""Dropouts that drop nothing give back their argument, in Dynamo's graphs too: what is written to one is written to the other.
+
+PyTorch's decomposition of ``aten.dropout``, which AOTAutograd traces, copies it: writes to the copy do not reach the argument.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+
+def _dropout(input: Any, p: float, train: bool) -> None:
+    """The arguments of ``torch.dropout``."""
+
+
+_SIGNATURES: Mapping[Callable[..., Any], inspect.Signature] = MappingProxyType({
+    torch.nn.functional.dropout: inspect.signature(torch.nn.functional.dropout),
+    torch.dropout: inspect.signature(_dropout),
+})  # fmt: skip
+
+
+def remove_idle_dropouts(module: GraphModule) -> None:
+    """Let the argument of each such dropout be its result, in ``module`` and the graphs in it."""
+    for inner in module.modules():
+        if not isinstance(inner, GraphModule):
+            continue
+        idle = [node for node in inner.graph.nodes if _is_idle(node)]
+        for node in idle:
+            node.replace_all_uses_with(_arguments(node)["input"])
+            inner.graph.erase_node(node)
+        if idle:
+            inner.recompile()
+
+
+def _is_idle(node: Node) -> bool:
+    if node.op != "call_function" or node.target not in _SIGNATURES:
+        return False
+    found = _arguments(node)
+    trains = found.get("training", found.get("train"))
+    return trains is False or (isinstance(found["p"], (int, float)) and found["p"] == 0)
+
+
+def _arguments(node: Node) -> Mapping[str, Any]:
+    assert callable(node.target)
+    bound = _SIGNATURES[node.target].bind(*node.args, **node.kwargs)
+    bound.apply_defaults()
+    return bound.arguments
