@@ -257,7 +257,7 @@ def test_kernels_run(name: str, sliced: bool) -> None:
     floats = [tensor for tensor in inputs if tensor.is_floating_point()]
     assert all((tensor.data_ptr() % 64 != 0) == sliced for tensor in floats)
     assert floats[0].is_contiguous() != sliced and 500 <= floats[0].numel() <= 2000
-    exact = case.function(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs))
+    exact = case.function(*items.in_float64(inputs))
     assert 0 <= kernels.error(case.function(*inputs), exact) < 8
 
 

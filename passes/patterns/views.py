@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from fxc.dialects.effects import is_random
+from fxc.dialects.effects import DROPOUTS, is_random
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.types import layout, sizes, strides
 from fxc.dialects.values import int_attr
@@ -147,12 +147,7 @@ class WholeSlice(Pattern):
 class IdleDropout(Pattern):
     """dropout(x, p, train = false) -> x, and dropout(x, 0, train) -> x"""
 
-    ROOTS = (
-        "aten.dropout.default",
-        "aten.feature_dropout.default",
-        "aten.alpha_dropout.default",
-        "aten.feature_alpha_dropout.default",
-    )
+    ROOTS = tuple(sorted(name for name in DROPOUTS if not name.endswith("_.default")))
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         if not is_random(op):
