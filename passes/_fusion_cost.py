@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
+from fxc.dialects.steps import Steps
 from fxc.dialects.target import CpuAttr, TargetAttr
 
 ANY_SIZE = 1021
@@ -37,9 +38,9 @@ TRAFFIC = "traffic: what is added up in memory of its own is written and read on
 """The rules, as remarks say them."""
 
 
-def assumed(shape: Sequence[int]) -> tuple[int, ...]:
+def assumed(shape: Sequence[Steps]) -> tuple[int, ...]:
     """``shape`` as costs are compared, with ``ANY_SIZE`` for a size that is not known."""
-    return tuple(ANY_SIZE if size == DYNAMIC_INDEX else size for size in shape)
+    return tuple(size if isinstance(size, int) and size != DYNAMIC_INDEX else ANY_SIZE for size in shape)
 
 
 @dataclass(frozen=True)

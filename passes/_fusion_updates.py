@@ -11,7 +11,8 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import sorts_updates
 from fxc.passes._fusion_cost import Updates, assumed
 from fxc.passes.lowering._linalg.accumulating import TABLE, accumulation_of, combined_dtype, kind_of
-from fxc.passes.lowering._linalg.generics import has_rule, old_of
+from fxc.passes.lowering._linalg.bodies import old_of
+from fxc.passes.lowering._linalg.generics import has_rule
 from fxc.passes.lowering._linalg.rules import dtype_of
 from fxc.passes.lowering._linalg.scalars import FLOATS, Uncovered, machine_type
 

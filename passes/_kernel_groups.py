@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 
-from xdsl.dialects.builtin import FixedBitwidthType, TensorType
+from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attribute_numbers import AttributeNumbers
 from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import YieldOp
+from fxc.dialects.steps import names_in
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import (
     gathered_argument,
@@ -24,6 +25,7 @@ from fxc.dialects.torch_ops.traits import (
     operations,
     sorts_updates,
 )
+from fxc.dialects.types import IntType
 from fxc.passes._broadcasting import broadcasts
 from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
 from fxc.passes._fusion_cost import ROOM, WORK, CostModel, Extent, assumed
@@ -32,13 +34,11 @@ from fxc.passes._layouts import is_turned
 from fxc.passes._plan_write_backs import new_values
 from fxc.passes.autodiff._functions import copy_op
 from fxc.passes.lowering._linalg.assembling import MOST_PARTS
-from fxc.passes.lowering._linalg.generics import Generics, has_rule
+from fxc.passes.lowering._linalg.generics import NOTHING, Generics, has_rule
 from fxc.passes.lowering._linalg.reductions import dimensions
 from fxc.passes.lowering._linalg.rules import Conversion, Reduction
 from fxc.passes.lowering._linalg.scalars import Uncovered
-from fxc.passes.lowering._linalg.symbolic import at_any_size, is_symbolic
 from fxc.passes.lowering._linalg.table import RULES
-from fxc.passes.lowering._templates import factors
 
 VIEW = "view: others read it, and a group shares no memory"
 
@@ -56,19 +56,18 @@ MOST_KINDS = 4
 class Coverage:
     """Which calls kernels can compute, found by trying once for each kind of call."""
 
-    def __init__(self) -> None:
-        self._known, self._attributes = dict[Hashable, bool](), AttributeNumbers()
+    def __init__(self, least: Mapping[str, int] = NOTHING) -> None:
+        """``least``: names of sizes -> the least that each may be."""
+        self._known, self._attributes, self._least = dict[Hashable, bool](), AttributeNumbers(), least
 
     def __contains__(self, op: Operation) -> bool:
         if not isinstance(op, TorchOp) or not has_rule(op):
             return False
         given = tuple([self._operand(value) for value in op._operands])
-        free, number = factors(op), self._attributes.of
-        fixed = {name: value for name, value in op.properties.items() if name not in free} if free else op.properties
-        types = tuple([(name, number(value.type)) for name, value in free.items()])
-        key = op.name, given, self._attributes.of_all(fixed), types, tuple([number(result.type) for result in op.results])
+        results = tuple([self._attributes.of(result.type) for result in op.results])
+        key = op.name, given, self._attributes.of_all(op.properties), results
         if key not in self._known:
-            self._known[key] = _is_covered(op)
+            self._known[key] = _is_covered(op, self._least)
         return self._known[key]
 
     def _operand(self, value: SSAValue) -> Hashable:
@@ -78,8 +77,8 @@ class Coverage:
         return value.owner.name, self._attributes.of_all(value.owner.properties)
 
 
-def _is_covered(op: TorchOp) -> bool:
-    body, copies = Block(), dict[SSAValue, SSAValue]()
+def _is_covered(op: TorchOp, least: Mapping[str, int]) -> bool:
+    body, copies, names = Block(), dict[SSAValue, SSAValue](), list[str]()
     for value in dict.fromkeys(op.operands):
         if is_host_constant(value):
             assert isinstance(value.owner, Operation)
@@ -88,15 +87,14 @@ def _is_covered(op: TorchOp) -> bool:
             copies[value] = Block(arg_types=[value.type]).args[0]
     copy = copy_op(op, copies)
     body.add_ops([copy, YieldOp.of(copy.results)])
+    for type in (value.type for value in (*op.operands, *op.results)):
+        names += names_in(type) if isinstance(type, TensorType) else ()
+    said = Block(arg_types=[IntType(StringAttr(name)) for name in dict.fromkeys(names)]).args
     try:
-        (at_any_size(body, _convert) if is_symbolic(body) else _convert(body)).verify()
+        Generics(body, said, least).convert().verify()
     except (Uncovered, VerifyException):
         return False
     return True
-
-
-def _convert(body: Block) -> Block:
-    return Generics(body).convert()
 
 
 def is_reduction(op: Operation) -> bool:

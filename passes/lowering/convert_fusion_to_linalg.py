@@ -12,18 +12,17 @@ Guarantees: in a group of which every op has a rule (``_linalg/table.py``), or i
             loops of their own for a ``tile.accumulate``, what was there before comes last; half precision is added in
             float32, floats are compared as integers in their order. Types of results stay. Half precision is computed,
             combined and kept in float32 and rounded where a tensor is stored and by conversions. A result of the group that
-            others in it read is read as stored. Sizes that are not known are names: such groups are converted at four choices
-            of numbers for them, which may differ in numbers only; these are read as polynomials of the names, of which the body
-            computes them. A place that depends on a name is a ``tensor.extract``.
-Keeps:      groups with an operator without rule, places that may lie outside of a tensor for some size, sizes that no number
-            and no argument says, tensors that are not dense or of dtypes that
+            others in it read is read as stored. Sizes that are not known are polynomials of names, in index expressions as
+            in the numbers that a body computes. A place that depends on a name is a ``tensor.extract``.
+Keeps:      groups with an operator without rule, elements that must be there and may lie outside of a tensor for some size,
+            sizes that no number and no argument says, what depends on a size in another way than by sums, products and floors
+            of quotients, tensors that are not dense or of dtypes that
             kernels do not take, tensors of several devices, or of a GPU where none is the target, results that share memory
             with operands, numbers that the program does not state, integer divisions by what may be 0, masks as indices,
             indices of a tensor without elements, more than 4 updates that replace an element or are multiplied, a choice of
             more than 8 tensors: they run as their body, and are counted.
 Cost:       one walk; an element that several tensors are made of is written once for each. A PyTorch trace for each
-            operator without a rule. Of groups that differ in names, or in numbers that others are multiplied or added with, the
-            first two cost that, others a copy.
+            operator without a rule. Of groups that differ in names only, the first costs that, others a copy.
 
 Before:
     func.func @main(%x: tensor<4x3xf32>, %y: tensor<3xf32>) {
@@ -68,19 +67,18 @@ from fxc.dialects.attribute_numbers import AttributeNumbers
 from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import GroupOp, groups_of
+from fxc.dialects.steps import names_in
 from fxc.dialects.target import GpuAttr, TargetAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.types import device
+from fxc.dialects.types import SYMBOLS, device
 from fxc.passes._decomposition import decompose
 from fxc.passes._extremes import split_extreme
 from fxc.passes._statistics import count
 from fxc.passes.lowering._linalg.generics import Generics, check_types, has_rule
 from fxc.passes.lowering._linalg.scalars import Uncovered
-from fxc.passes.lowering._linalg.symbolic import Symbols, at_any_size, is_symbolic
 from fxc.passes.lowering._notes import SOURCE, notes
 from fxc.passes.lowering._outlines import Copier, Outline
-from fxc.passes.lowering._templates import Template, factors, template
-from fxc.passes.lowering._tile.numbers import facts_of, value_of_size
+from fxc.passes.lowering._tile.numbers import facts_of
 from fxc.passes.lowering.lower_scans import KINDS
 
 
@@ -106,16 +104,14 @@ class ConvertFusionToLinalgPass(ModulePass):
 
 @dataclass
 class Known:
-    """What was ``made`` of the group with ``outline``, and a ``template`` for others that compute with other numbers."""
+    """What was ``made`` of the group with ``outline``."""
 
     outline: Outline
     made: Block | Uncovered
-    template: Template | None = None
-    is_tried: bool = False
 
 
 class Conversions:
-    """Converts groups. Those that differ in names and in numbers that are only computed with have copies of the same loops."""
+    """Converts groups. Those that differ in names only have copies of the same loops."""
 
     def __init__(self, ctx: FxcContext, target: TargetAttr | None) -> None:
         self.ctx, self.target, self.attributes = ctx, target, AttributeNumbers()
@@ -123,20 +119,14 @@ class Conversions:
 
     def body(self, group: GroupOp) -> Block:
         """The body of ``group`` in linalg. Uncovered where there is none."""
-        if is_symbolic(group.body.block):
+        if _is_symbolic(group.body.block):  # values around the group may say its sizes
             return _converted(self.ctx, group, self.target)
-        outline = Outline(group, self.attributes, factors)
+        outline = Outline(group, self.attributes)
         known = self.known.get(outline.key)
         if known is None:
             known = self.known[outline.key] = Known(outline, self._attempt(group))
-        elif outline.numbers != known.outline.numbers and not known.is_tried and isinstance(known.made, Block):
-            known.is_tried = True
-            known.template = template(group, outline, lambda copy: _converted(self.ctx, copy, self.target))
         if isinstance(known.made, Uncovered):
             raise Uncovered(*known.made.args)
-        if outline.numbers != known.outline.numbers:
-            copy = known.template.copy(outline) if known.template is not None else None
-            return copy or _converted(self.ctx, group, self.target)
         return known.made if known.outline is outline else Copier(known.outline, outline).block(known.made)
 
     def _attempt(self, group: GroupOp) -> Block | Uncovered:
@@ -144,6 +134,11 @@ class Conversions:
             return _converted(self.ctx, group, self.target)
         except Uncovered as reason:
             return reason
+
+
+def _is_symbolic(block: Block) -> bool:
+    types = {value.type for op in block.ops for value in (*op.operands, *op.results)}
+    return any(names_in(type) for type in types if isinstance(type, TensorType))
 
 
 def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Block:
@@ -154,24 +149,19 @@ def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Bl
         device(v.type) != "cpu" for v in group.results if isinstance(v.type, TensorType)
     ):
         raise Uncovered("a device that is not the target")
-    if is_symbolic(group.body.block):
-        return at_any_size(group.body.block, lambda block: _linalg(ctx, block), _symbols(group))
-    copy = group.clone()
+    block, module = group.parent_block(), group.get_toplevel_object()
+    assert block is not None and isinstance(module, Operation)
+    copy, symbols = group.clone(), module.attributes.get(SYMBOLS)
+    ModuleOp([copy], {} if symbols is None else {SYMBOLS: symbols})  # of which decompositions ask for hints of sizes
     try:
-        return _linalg(ctx, copy.body.block)
+        _decompose(ctx, copy.body.block)
+        return Generics(copy.body.block, block.args, facts_of(module, "min")).convert()
     finally:
         copy.drop_all_references()
 
 
-def _symbols(group: GroupOp) -> Symbols:
-    """What the module of ``group`` says of sizes, and the arguments of its block."""
-    block, module = group.parent_block(), group.get_toplevel_object()
-    assert block is not None and isinstance(module, Operation)
-    return Symbols(facts_of(module, "min"), lambda name: value_of_size(block.args, name))
-
-
-def _linalg(ctx: FxcContext, block: Block) -> Block:
-    """``block`` in linalg; operators without a rule are taken apart in it."""
+def _decompose(ctx: FxcContext, block: Block) -> None:
+    """Take operators without a rule apart. Uncovered where one has no parts."""
     pending = [op for op in block.ops if isinstance(op, TorchOp) and not has_rule(op)]
     while pending:
         op = pending.pop()
@@ -179,7 +169,6 @@ def _linalg(ctx: FxcContext, block: Block) -> Block:
         if op.operator in KINDS or not (parts := split_extreme(op) or decompose(ctx, op)):  # a scan has n * n parts
             raise Uncovered(op.operator)
         pending += [part for part in parts if not has_rule(part)]
-    return Generics(block).convert()
 
 
 def _replace(group: GroupOp, body: Block) -> None:

@@ -82,6 +82,7 @@ from fxc.passes._remarks import wanted
 from fxc.passes._size_answers import answer_queries, size_queries
 from fxc.passes._statistics import count
 from fxc.passes.autodiff._functions import copy_op, derivatives
+from fxc.passes.lowering._tile.numbers import facts_of
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ class Kernels:
         module = op.get_toplevel_object()
         target = target_of(module) if isinstance(module, ModuleOp) else None
         ordered = isinstance(module, ModuleOp) and is_deterministic(module)
-        return cls(CostModel.of(target or preset("cpu"), ordered=ordered), Coverage())
+        least = facts_of(module, "min") if isinstance(module, ModuleOp) else {}
+        return cls(CostModel.of(target or preset("cpu"), ordered=ordered), Coverage(least))
 
 
 def _blocks(op: Operation, apart: Container[str]) -> Iterator[Block]:

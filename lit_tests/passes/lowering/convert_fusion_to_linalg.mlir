@@ -41,7 +41,7 @@ func.func @outputs(%x: tensor<4xbf16>) {
 
 /// Views are maps.
 // CHECK-LABEL: func.func @views
-// CHECK:           linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (((d1 * 6) + ((d2 * 2) + 1)), d0)>
+// CHECK:           linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> ((((d1 * 6) + (d2 * 2)) + 1), d0)>
 // CHECK-SAME:      ins(%x : tensor<24x5xf32>)
 // CHECK-NOT:       linalg.generic
 func.func @views(%x: tensor<24x5xf32>) {

@@ -112,9 +112,10 @@ func.func @outside(%x: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>, %y: tens
 
 // -----
 
-/// Ten places, of which the module says that they are there.
+/// Ten places, of which the module says that they are there: read without a condition.
 // CHECK-LABEL: func.func @inside
-// CHECK:         affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>
+// CHECK-NOT:     scf.if
+// CHECK:         tensor.extract %x
 builtin.module attributes {torch.symbols = {s0 = {min = 10 : i64}}} {
   func.func @inside(%x: tensor<?x4xf32, #torch.meta<sizes = ["s0", 4]>>) {
     %t = fusion.group ({

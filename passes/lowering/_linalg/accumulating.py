@@ -10,10 +10,8 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xdsl.ir.affine import AffineExpr
-
+from fxc.dialects.steps import Steps, contiguous_steps
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.types import contiguous_strides
 from fxc.passes.lowering._linalg.indexing import (
     along,
     broadcast_shape,
@@ -27,11 +25,12 @@ from fxc.passes.lowering._linalg.indexing import (
 from fxc.passes.lowering._linalg.places import Places
 from fxc.passes.lowering._linalg.reductions import MAXIMUM, MINIMUM, SUM
 from fxc.passes.lowering._linalg.rules import (
+    ZERO,
     Accumulation,
+    Elements,
     Index,
     Read,
     Reduction,
-    Steps,
     broadcast_index,
     python_arguments,
     result_dtype,
@@ -118,18 +117,16 @@ def _flipped(bits: Scalar) -> Scalar:
 
 def _number(op: TorchOp, place: Index, places: Places) -> Scalar:
     """The number of the element of the result at ``place``, row by row."""
-    shape = shape_of(op.results[0])
-    steps = contiguous_strides(shape)
-    total: AffineExpr = AffineExpr.constant(0)
-    for at, step in zip(place, steps, strict=True):
+    total = ZERO
+    for at, step in zip(place, contiguous_steps(shape_of(op.results[0])), strict=True):
         total = total + at * step
-    return places.number(total)
+    return places.number(places.ranges.simplified(total))
 
 
 # scatter: one update for each element of ``index``, which may be smaller than the source
 
 
-def _scatter_shape(op: TorchOp) -> tuple[int, ...]:
+def _scatter_shape(op: TorchOp) -> tuple[Steps, ...]:
     scattered_dimension(op)
     return shape_of(python_arguments(op)["index"])
 
@@ -138,11 +135,11 @@ def _scatter_update(op: TorchOp, index: Index) -> Read:
     return python_arguments(op)["src"], index
 
 
-def _scatter_place(op: TorchOp, index: Index, places: Places) -> Steps:
+def _scatter_place(op: TorchOp, index: Index, places: Places) -> Elements:
     return _place_along(op, index, scattered_dimension(op), index, places)
 
 
-def _place_along(op: TorchOp, index: Index, dim: int, at_index: Index, places: Places) -> Steps:
+def _place_along(op: TorchOp, index: Index, dim: int, at_index: Index, places: Places) -> Elements:
     """The element at ``index``, but along ``dim`` at the number that the argument ``index`` has at ``at_index``."""
     arguments = python_arguments(op)
     [number] = yield [(arguments["index"], at_index)]
@@ -153,7 +150,7 @@ def _place_along(op: TorchOp, index: Index, dim: int, at_index: Index, places: P
 # index_add: one row for each number of the one-dimensional ``index``
 
 
-def _rows_shape(op: TorchOp) -> tuple[int, ...]:
+def _rows_shape(op: TorchOp) -> tuple[Steps, ...]:
     return shape_of(python_arguments(op)["source"])
 
 
@@ -161,7 +158,7 @@ def _rows_update(op: TorchOp, index: Index) -> Read:
     return python_arguments(op)["source"], index
 
 
-def _rows_place(op: TorchOp, index: Index, places: Places) -> Steps:
+def _rows_place(op: TorchOp, index: Index, places: Places) -> Elements:
     arguments = python_arguments(op)
     dim = dimension(arguments["self"], arguments["dim"])
     return _place_along(op, index, dim, along(arguments["index"], len(index), dim, index), places)
@@ -170,7 +167,7 @@ def _rows_place(op: TorchOp, index: Index, places: Places) -> Steps:
 # index_put: what indexing with the same tensors would read
 
 
-def _put_shape(op: TorchOp) -> tuple[int, ...]:
+def _put_shape(op: TorchOp) -> tuple[Steps, ...]:
     arguments = python_arguments(op)
     x, wanted = arguments["self"], index_tensors(op, arguments["self"], arguments["indices"])
     rest, start = [size for dim, size in enumerate(shape_of(x)) if dim not in wanted], first_dimension(list(wanted))
@@ -182,7 +179,7 @@ def _put_update(op: TorchOp, index: Index) -> Read:
     return values, broadcast_index(values, index)
 
 
-def _put_place(op: TorchOp, index: Index, places: Places) -> Steps:
+def _put_place(op: TorchOp, index: Index, places: Places) -> Elements:
     place = yield from indexed_place(op, index, None, places)
     return _number(op, place, places)
 
@@ -190,7 +187,7 @@ def _put_place(op: TorchOp, index: Index, places: Places) -> Steps:
 # embedding_dense_backward: rows of the gradient, but for those of the padding
 
 
-def _embedding_shape(op: TorchOp) -> tuple[int, ...]:
+def _embedding_shape(op: TorchOp) -> tuple[Steps, ...]:
     arguments = python_arguments(op)
     if arguments["scale_grad_by_freq"]:
         raise Uncovered("gradients that are divided by how often an index comes")
@@ -202,7 +199,7 @@ def _embedding_update(op: TorchOp, index: Index) -> Read:
     return python_arguments(op)["grad_output"], index
 
 
-def _embedding_place(op: TorchOp, index: Index, places: Places) -> Steps:
+def _embedding_place(op: TorchOp, index: Index, places: Places) -> Elements:
     arguments = python_arguments(op)
     numbers, padding = arguments["indices"], arguments["padding_idx"]
     check_index(numbers)

@@ -20,10 +20,6 @@ def arithmetic(formula: Formula) -> Pointwise:
     return Pointwise(formula, result_dtype)
 
 
-def linear(formula: Formula) -> Pointwise:
-    return Pointwise(formula, result_dtype, frozenset(["other", "alpha"]))
-
-
 def comparison(predicate: str) -> Pointwise:
     return Pointwise(lambda x, y: x.compare(predicate, y), operand_dtype)
 
@@ -253,10 +249,10 @@ def _each(names: str, rule: Pointwise) -> dict[str, Pointwise]:
 
 TABLE: Mapping[str, Pointwise] = MappingProxyType(
     {
-        **_each("add.Tensor add.Scalar", linear(add)),
-        **_each("sub.Tensor sub.Scalar subtract.Tensor", linear(sub)),
-        **_each("rsub.Scalar rsub.Tensor", linear(lambda x, y, alpha=1: y - x * alpha)),
-        **_each("mul.Tensor mul.Scalar multiply.Tensor", linear(lambda x, y: x * y)),
+        **_each("add.Tensor add.Scalar", arithmetic(add)),
+        **_each("sub.Tensor sub.Scalar subtract.Tensor", arithmetic(sub)),
+        **_each("rsub.Scalar rsub.Tensor", arithmetic(lambda x, y, alpha=1: y - x * alpha)),
+        **_each("mul.Tensor mul.Scalar multiply.Tensor", arithmetic(lambda x, y: x * y)),
         **_each("div.Tensor div.Scalar div.Tensor_mode div.Scalar_mode", arithmetic(divide)),
         **_each("divide.Tensor true_divide.Tensor divide.Scalar true_divide.Scalar", arithmetic(divide)),
         **_each("floor_divide.default floor_divide.Scalar", arithmetic(lambda x, y: divide(x, y, "floor"))),

@@ -11,23 +11,25 @@ from collections.abc import Generator, Mapping, Sequence
 from types import MappingProxyType
 
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
 
+from fxc.dialects.steps import Steps
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.lowering._index.forms import Form
 from fxc.passes.lowering._linalg.places import Places
 from fxc.passes.lowering._linalg.rules import (
+    ZERO,
+    Elements,
     Index,
     Making,
     Placed,
     Read,
-    Steps,
     broadcast_index,
     dtype_of,
     python_arguments,
     shape_of,
 )
 from fxc.passes.lowering._linalg.scalars import INTEGERS, Scalar, Uncovered, where
-from fxc.passes.lowering._linalg.views import ZERO, reshaped
+from fxc.passes.lowering._linalg.views import reshaped
 
 
 def check_source(source: SSAValue) -> None:
@@ -41,7 +43,7 @@ def check_index(index: SSAValue) -> None:
         raise Uncovered("a mask as an index")
 
 
-def with_place(index: Index, dim: int, place: AffineExpr, rank: int) -> Index:
+def with_place(index: Index, dim: int, place: Form, rank: int) -> Index:
     """``index`` with ``place`` at ``dim``, for a tensor of ``rank``: one without dimensions has one element."""
     return (*index[:dim], place, *index[dim + 1 :]) if rank else ()
 
@@ -51,7 +53,7 @@ def along(index: SSAValue, rank: int, dim: int, loops: Index) -> Index:
     return (loops[dim] if rank else ZERO,) if shape_of(index) else ()
 
 
-def gather(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def gather(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     arguments = python_arguments(op)
     real = places.within(index, shape_of(op.results[0]))
     x, numbers = arguments["self"], arguments["index"]
@@ -65,7 +67,7 @@ def gather(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
     return element
 
 
-def take(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def take(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     """Elements counted row by row."""
     arguments = python_arguments(op)
     real = places.within(index, shape_of(op.results[0]))
@@ -78,7 +80,7 @@ def take(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
     return element
 
 
-def take_along_dim(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def take_along_dim(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     """Along a dimension, indices count modulo its size; without one, elements are counted row by row."""
     arguments = python_arguments(op)
     real = places.within(index, shape_of(op.results[0]))
@@ -93,14 +95,15 @@ def take_along_dim(op: TorchOp, index: Index, result: int, places: Places) -> St
     else:
         dim %= len(shape)
         [number] = yield [(numbers, broadcast_index(numbers, index))]
-        left = number.to("int64").remainder(shape[dim])
-        along_dim = places.symbol(where(left < 0, left + shape[dim], left), shape[dim])
+        size = places.size(shape[dim])
+        left = number.to("int64").remainder(size)
+        along_dim = places.symbol(where(left < 0, left + size, left), shape[dim])
         place = with_place(broadcast_index(x, index), dim, along_dim, len(shape))
     [element] = yield [(x, place)]
     return element
 
 
-def index_select(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def index_select(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     arguments = python_arguments(op)
     real = places.within(index, shape_of(op.results[0]))
     x, numbers = arguments["self"], arguments["index"]
@@ -113,7 +116,7 @@ def index_select(op: TorchOp, index: Index, result: int, places: Places) -> Step
     return element
 
 
-def embedding(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def embedding(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     arguments = python_arguments(op)
     real = places.within(index, shape_of(op.results[0]))
     weight, numbers = arguments["weight"], arguments["indices"]
@@ -134,8 +137,8 @@ def index_tensors(op: TorchOp, x: SSAValue, listed: Sequence[SSAValue | None]) -
     return found
 
 
-def broadcast_shape(values: Sequence[SSAValue]) -> tuple[int, ...]:
-    shape = list[int]()
+def broadcast_shape(values: Sequence[SSAValue]) -> tuple[Steps, ...]:
+    shape = list[Steps]()
     for value in values:
         own = shape_of(value)
         shape = [1] * (len(own) - len(shape)) + shape
@@ -167,18 +170,18 @@ def indexed_place(
     )
 
 
-def index_tensor(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def index_tensor(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     real = places.within(index, shape_of(op.results[0]))
     place = yield from indexed_place(op, index, real, places)
     [element] = yield [(python_arguments(op)["self"], place)]
     return element
 
 
-def one_hot(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def one_hot(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     arguments = python_arguments(op)
     real = places.within(index, shape_of(op.results[0]))
     x, classes = arguments["self"], arguments.get("num_classes", -1)
-    if classes < 1:
+    if not isinstance(classes, int) or classes < 1:
         raise Uncovered("a number of classes that the program does not state")
     [number] = yield [(x, index[:-1])]
     checked = places.number(places.checked(number, classes, op.operator, real, wraps=False))

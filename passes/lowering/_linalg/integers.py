@@ -9,7 +9,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.lowering._linalg.arithmetic import arithmetic
 from fxc.passes.lowering._linalg.iteration import iterate
 from fxc.passes.lowering._linalg.places import Places
-from fxc.passes.lowering._linalg.rules import Index, Placed, Rule, Steps, tensors
+from fxc.passes.lowering._linalg.rules import Elements, Index, Placed, Rule, tensors
 from fxc.passes.lowering._linalg.scalars import Scalar, where
 
 
@@ -42,7 +42,7 @@ _SHIFT = 64
 """What has fewer digits is multiplied by 2 to this power."""
 
 
-def frexp(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def frexp(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     """x is m * 2^e, with m in [.5, 1): the first result is m, the second e. Where x is 0 or not finite, x and 0."""
     [x] = yield [(tensors(op)[0], index)]
     digits, width, smallest = _FLOATS[x.dtype]

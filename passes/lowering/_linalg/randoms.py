@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xdsl.ir.affine import AffineExpr
-
+from fxc.dialects.steps import contiguous_steps
 from fxc.dialects.tile import RandomOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.types import contiguous_strides
 from fxc.passes.lowering._linalg.places import Places
-from fxc.passes.lowering._linalg.rules import Index, Placed, Steps, python_arguments, result_dtype, shape_of
+from fxc.passes.lowering._linalg.rules import ZERO, Elements, Index, Placed, python_arguments, result_dtype, shape_of
 from fxc.passes.lowering._linalg.scalars import Scalar, Uncovered
 
 _STREAM_BITS = 40
@@ -21,16 +19,16 @@ _DIGITS: Mapping[str, int] = MappingProxyType({"float16": 11, "bfloat16": 8, "fl
 """How many bits of a word a float takes."""
 
 
-def uniform(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def uniform(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     arguments, dtype = python_arguments(op), result_dtype(op)
     [seed] = yield [(arguments["seed"], ())]
-    line = AffineExpr.constant(0)
-    for place, step in zip(index, contiguous_strides(shape_of(op.results[0])), strict=True):
-        line = line + place * int(step)
+    line = ZERO
+    for place, step in zip(index, contiguous_steps(shape_of(op.results[0])), strict=True):
+        line = line + place * step
     first = arguments["stream"] << _STREAM_BITS
     if dtype == "float64":
         line = line * 2
-    place = places.number(line + first)
+    place = places.number(places.ranges.simplified(line + first))
     if dtype == "float64":
         high, low = _bits(seed, place, 27).to(dtype), _bits(seed, place + 1, 26).to(dtype)
         return (high * 2.0**26 + low) * 2.0**-53

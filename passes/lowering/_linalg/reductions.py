@@ -58,12 +58,13 @@ def _signed(dtype: str) -> str:
     return "int32" if dtype == "uint8" else computation_dtype(dtype)
 
 
-def variance(op: TorchOp, total: Scalar, number: int) -> Scalar:
+def variance(op: TorchOp, total: Scalar, number: int | Scalar) -> Scalar:
     correction = python_arguments(op).get("correction")
-    return total / max(number - (1 if correction is None else correction), 0)
+    left = number - (1 if correction is None else correction)
+    return total / (left.maximum(0) if isinstance(left, Scalar) else max(left, 0))
 
 
-def deviation(op: TorchOp, total: Scalar, number: int) -> Scalar:
+def deviation(op: TorchOp, total: Scalar, number: int | Scalar) -> Scalar:
     return variance(op, total, number).math("sqrt")
 
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Block, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir import Attribute, SSAValue
 
+from fxc.dialects.steps import Polynomial, Steps, sizes_of, steps_of_size
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.dialects.types import dtype_name
+from fxc.dialects.types import IntType, dtype_name
 from fxc.dialects.values import NoneValueAttr, Tree, scalar_of
+from fxc.passes.lowering._index.forms import Form
 from fxc.passes.lowering._linalg.places import Places
 from fxc.passes.lowering._linalg.promotion import promoted
-from fxc.passes.lowering._linalg.scalars import Scalar, Uncovered, computation_dtype, constant
+from fxc.passes.lowering._linalg.scalars import Scalar, Uncovered, computation_dtype
 
-Index: TypeAlias = tuple[AffineExpr, ...]
+Index: TypeAlias = tuple[Form, ...]
 """A place in a tensor: one expression over the loops a dimension."""
+
+ZERO = Form(0)
 
 Read: TypeAlias = tuple[SSAValue, Index]
 Formula: TypeAlias = Callable[..., Scalar]
@@ -35,13 +38,11 @@ class Pointwise:
 
     formula: Formula
     computation: Callable[[TorchOp, Mapping[str, Any]], str] | None
-    factors: frozenset[str] = frozenset()
-    """Arguments that, where they are numbers other than 1, the formula only computes with: the ops are the same for any."""
 
     def reads(self, op: TorchOp, index: Index, result: int) -> list[Read]:
         return [(value, broadcast_index(value, index)) for value in tensors(op)]
 
-    def emit(self, op: TorchOp, elements: Sequence[Scalar], body: Block) -> Scalar:
+    def emit(self, op: TorchOp, elements: Sequence[Scalar], places: Places) -> Scalar:
         """``elements``: one for each of ``reads``. Uncovered where the formula cannot take these arguments."""
         arguments = python_arguments(op)
         dtype = None if self.computation is None else self.computation(op, arguments)
@@ -51,8 +52,10 @@ class Pointwise:
             scalar = scalars.get(argument) if isinstance(argument, SSAValue) else None
             if scalar is not None and dtype is not None and name not in ("condition", "mask"):
                 scalar = scalar.to(computation_dtype(dtype))
-            elif isinstance(argument, (int, float)) and op.SCHEMA.by_name[name].type.startswith(_NUMBERS) and name in _OPERANDS:
-                scalar = constant(body, argument, computation_dtype(dtype or "float32")).rounded(_precision(op, dtype))
+            elif _is_number(argument) and op.SCHEMA.by_name[name].type.startswith(_NUMBERS) and name in _OPERANDS:
+                scalar = places.constant(argument, computation_dtype(dtype or "float32")).rounded(_precision(op, dtype))
+            elif isinstance(argument, Polynomial):
+                raise Uncovered("a number that is a size")
             values[name] = argument if scalar is None else scalar
         result = self.formula(**{_PARAMETERS.get(name, name): value for name, value in values.items()})
         return result.to(computation_dtype(result_dtype(op)))
@@ -65,7 +68,7 @@ class Conversion:
     def reads(self, op: TorchOp, index: Index, result: int) -> list[Read]:
         return [(value, broadcast_index(value, index)) for value in tensors(op)[:1]]
 
-    def emit(self, op: TorchOp, elements: Sequence[Scalar], body: Block) -> Scalar:
+    def emit(self, op: TorchOp, elements: Sequence[Scalar], places: Places) -> Scalar:
         old, new = dtype_of(tensors(op)[0]), result_dtype(op)
         return elements[0] if old == new else elements[0].to(new)
 
@@ -79,13 +82,17 @@ class Constant:
     def reads(self, op: TorchOp, index: Index, result: int) -> list[Read]:
         return []
 
-    def emit(self, op: TorchOp, elements: Sequence[Scalar], body: Block) -> Scalar:
+    def emit(self, op: TorchOp, elements: Sequence[Scalar], places: Places) -> Scalar:
         arguments = python_arguments(op)
         number = arguments.get("fill_value", arguments.get("s", self.number))
-        if not isinstance(number, (bool, int, float)):
+        if not _is_number(number):
             raise Uncovered("a fill value that the program does not state")
         dtype = result_dtype(op)
-        return constant(body, number, computation_dtype(dtype)).rounded(dtype)
+        return places.constant(number, computation_dtype(dtype)).rounded(dtype)
+
+
+def _is_number(argument: object) -> TypeGuard[bool | int | float | Polynomial]:
+    return isinstance(argument, (bool, int, float, Polynomial))
 
 
 _OPERANDS = frozenset(["self", "other", "exponent", "x", "value"])
@@ -112,7 +119,7 @@ class View:
     def reads(self, op: TorchOp, index: Index, result: int) -> list[Read]:
         return [(tensors(op)[0], self.place(op, index, result))]
 
-    def emit(self, op: TorchOp, elements: Sequence[Scalar], body: Block) -> Scalar:
+    def emit(self, op: TorchOp, elements: Sequence[Scalar], places: Places) -> Scalar:
         return elements[0]
 
 
@@ -128,17 +135,21 @@ class Reduction:
 
     combine: Callable[[Scalar, Scalar], Scalar]
     start: Callable[[str], int | float | bool]
-    finish: Callable[[TorchOp, Scalar, int], Scalar] | None = None
+    finish: Callable[[TorchOp, Scalar, int | Scalar], Scalar] | None = None
     accumulation: Callable[[str], str] = computation_dtype
     centred: bool = False
     extreme: Reduction | None = None
 
 
-Steps: TypeAlias = Generator[Sequence[Read], Sequence[Scalar], Scalar]
+class Outside(list[Read]):
+    """Reads that may lie outside of their tensors: the element is 0 there, and the rule chooses another value."""
+
+
+Elements: TypeAlias = Generator[Sequence[Read], Sequence[Scalar], Scalar]
 """Yields the elements that it needs, is sent them, and returns the element that it makes of them."""
 
 
-Making: TypeAlias = Callable[[TorchOp, Index, int, Places], Steps]
+Making: TypeAlias = Callable[[TorchOp, Index, int, Places], Elements]
 """How an element is made, for the op, the index, which result it is, and what computes places."""
 
 
@@ -157,9 +168,9 @@ class Accumulation:
     meets, row by row; below 0 where that is none.
     """
 
-    shape: Callable[[TorchOp], tuple[int, ...]]
+    shape: Callable[[TorchOp], tuple[Steps, ...]]
     update: Callable[[TorchOp, Index], Read]
-    place: Callable[[TorchOp, Index, Places], Steps]
+    place: Callable[[TorchOp, Index, Places], Elements]
 
 
 Elementwise: TypeAlias = Pointwise | Conversion | Constant | View
@@ -172,7 +183,7 @@ def tensors(op: TorchOp) -> list[SSAValue]:
 
 
 def python_arguments(op: TorchOp) -> dict[str, Any]:
-    """What the call passed: tensors as SSA values, constants as Python's, enumerations as their attributes."""
+    """What the call passed: tensors as SSA values, sizes as ``Steps``, constants as Python's, enumerations as attributes."""
     return {name: _python(tree) for name, tree in op.bound().items()}
 
 
@@ -182,6 +193,8 @@ def _python(tree: Tree) -> Any:
     if isinstance(tree, SSAValue):
         if isinstance(tree.type, TensorType):
             return tree
+        if isinstance(tree.type, IntType) and (text := tree.type.expression.data):
+            return steps_of_size(text)
         if not isinstance(tree.owner, ConstantOp):
             raise Uncovered("a number that the program does not state")
         return _python(tree.owner.value)
@@ -203,12 +216,12 @@ def broadcast_index(value: SSAValue, index: Index) -> Index:
     """Where ``value`` is read for the place ``index`` of what it is broadcast to."""
     shape = shape_of(value)
     own = index[len(index) - len(shape) :]
-    return tuple(AffineExpr.constant(0) if size == 1 else place for size, place in zip(shape, own, strict=True))
+    return tuple(ZERO if size == 1 else place for size, place in zip(shape, own, strict=True))
 
 
-def shape_of(value: SSAValue) -> tuple[int, ...]:
+def shape_of(value: SSAValue) -> tuple[Steps, ...]:
     assert isinstance(value.type, TensorType)
-    return tuple(value.type.get_shape())
+    return tuple(sizes_of(value.type))
 
 
 def dtype_of(value: SSAValue) -> str:
@@ -232,6 +245,6 @@ def _operands(arguments: Mapping[str, Any]) -> list[TensorType | bool | int | fl
         if isinstance(argument, SSAValue):
             assert isinstance(argument.type, TensorType)
             found.append(argument.type)
-        elif name in _OPERANDS and isinstance(argument, (bool, int, float)):
-            found.append(argument)
+        elif name in _OPERANDS and _is_number(argument):
+            found.append(1 if isinstance(argument, Polynomial) else argument)
     return found

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
 
+from fxc.dialects.steps import Polynomial, Steps
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.lowering._index.forms import Form
 from fxc.passes.lowering._linalg.indexing import (
     along,
     broadcast_shape,
@@ -25,18 +26,19 @@ from fxc.passes.lowering._linalg.indexing import (
 )
 from fxc.passes.lowering._linalg.places import Places, all_of
 from fxc.passes.lowering._linalg.rules import (
+    ZERO,
+    Elements,
     Index,
     Making,
+    Outside,
     Placed,
     Read,
-    Steps,
     broadcast_index,
     python_arguments,
     result_dtype,
     shape_of,
 )
-from fxc.passes.lowering._linalg.scalars import Scalar, Uncovered, computation_dtype, constant, where
-from fxc.passes.lowering._linalg.views import ZERO
+from fxc.passes.lowering._linalg.scalars import Scalar, Uncovered, computation_dtype, where
 
 MOST_UPDATES = 4
 """How many updates an element may look for."""
@@ -56,19 +58,23 @@ def accumulate(old: Scalar, new: Scalar) -> Scalar:
 def scatter(update: Update) -> Making:
     """One update for each element of ``index``, which may be smaller than the tensor."""
 
-    def steps(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+    def steps(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
         arguments = python_arguments(op)
         x, numbers, source = arguments["self"], arguments["index"], arguments.get("src")
         dim = scattered_dimension(op)
         limits = shape_of(numbers)
         _check_few(op)
-        count = limits[dim]
-        at = [with_place(index, dim, AffineExpr.constant(number), len(index)) for number in range(count)]
+        count = _count(limits[dim : dim + 1])
+        at = [with_place(index, dim, Form(number), len(index)) for number in range(count)]
         if 0 in limits:
             [element] = yield [(x, index)]
             return element
-        [element, *found] = yield [(x, index), *((numbers, place) for place in at)]
-        news = [_number(op, places, arguments)] * count if source is None else (yield [(source, place) for place in at])
+        [element] = yield [(x, index)]
+        found = yield Outside([(numbers, place) for place in at])
+        if source is None:
+            news: Sequence[Scalar] = [_number(op, places, arguments)] * count
+        else:
+            news = yield Outside([(source, place) for place in at])
         real = places.within(with_place(index, dim, ZERO, len(index)), limits)
         for number, new in zip(found, news, strict=True):
             target = places.checked(number, shape_of(x)[dim], op.operator, real, wraps=False)
@@ -83,14 +89,14 @@ def scatter(update: Update) -> Making:
 def index_update(update: Update, *, wraps: bool) -> Making:
     """One update along ``dim`` for each number of the one-dimensional ``index``."""
 
-    def steps(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+    def steps(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
         arguments = python_arguments(op)
         real = places.within(index, shape_of(op.results[0]))
         x, numbers, source = arguments["self"], arguments["index"], arguments.get("source", arguments.get("value"))
         dim = dimension(x, arguments["dim"])
         _check_few(op)
-        count = math.prod(shape_of(numbers))
-        at = [with_place(index, dim, AffineExpr.constant(number), len(index)) for number in range(count)]
+        count = _count(shape_of(numbers))
+        at = [with_place(index, dim, Form(number), len(index)) for number in range(count)]
         [element, *found] = yield [(x, index), *((numbers, along(numbers, len(index), dim, place)) for place in at)]
         if not isinstance(source, SSAValue):
             news: Sequence[Scalar] = [_number(op, places, arguments)] * count
@@ -106,7 +112,7 @@ def index_update(update: Update, *, wraps: bool) -> Making:
     return steps
 
 
-def index_put(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
+def index_put(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     arguments = python_arguments(op)
     real = places.within(index, shape_of(op.results[0]))
     x, values = arguments["self"], arguments["values"]
@@ -116,8 +122,8 @@ def index_put(op: TorchOp, index: Index, result: int, places: Places) -> Steps:
     _check_few(op)
     rest = tuple(place for dim, place in enumerate(index) if dim not in wanted)
     [element] = yield [(x, index)]
-    for point in itertools.product(*map(range, shape)):
-        at = tuple(map(AffineExpr.constant, point))
+    for point in itertools.product(*(range(_count([size])) for size in shape)):
+        at = tuple(map(Form, point))
         reads: list[Read] = [(numbers, broadcast_index(numbers, at)) for numbers in wanted.values()]
         [new, *found] = yield [(values, broadcast_index(values, (*rest[:start], *at, *rest[start:]))), *reads]
         conditions = list[Scalar]()
@@ -156,7 +162,15 @@ def has_few(op: TorchOp) -> bool:
         sizes = [shape_of(arguments["index"])[scattered_dimension(op)]]
     else:
         sizes = shape_of(arguments["index"])
-    return min(sizes, default=1) >= 0 and math.prod(sizes) <= MOST_UPDATES
+    count = math.prod(sizes)
+    return isinstance(count, int) and count <= MOST_UPDATES
+
+
+def _count(sizes: Sequence[Steps]) -> int:
+    """How many elements there are, of sizes that ``has_few`` has looked at."""
+    count = math.prod(sizes)
+    assert isinstance(count, int)
+    return count
 
 
 def _check_few(op: TorchOp) -> None:
@@ -167,9 +181,9 @@ def _check_few(op: TorchOp) -> None:
 def _number(op: TorchOp, places: Places, arguments: Mapping[str, object]) -> Scalar:
     """The argument ``value`` as an element."""
     number, dtype = arguments["value"], result_dtype(op)
-    if not isinstance(number, (bool, int, float)):
+    if not isinstance(number, (bool, int, float, Polynomial)):
         raise Uncovered("a value that the program does not state")
-    return constant(places.block, number, computation_dtype(dtype)).rounded(dtype)
+    return places.constant(number, computation_dtype(dtype)).rounded(dtype)
 
 
 _STEPS: Mapping[str, Making] = MappingProxyType(

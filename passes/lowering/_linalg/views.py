@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from xdsl.ir.affine import AffineExpr
-
+from fxc.dialects.steps import Polynomial, Steps
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.lowering._linalg.rules import Index, View, broadcast_index, python_arguments, shape_of, tensors
+from fxc.passes.lowering._index.forms import Form
+from fxc.passes.lowering._linalg.rules import ZERO, Index, View, broadcast_index, python_arguments, shape_of, tensors
 from fxc.passes.lowering._linalg.scalars import Uncovered
-
-ZERO = AffineExpr.constant(0)
 
 
 def _rank(op: TorchOp) -> int:
@@ -71,39 +69,61 @@ def squeeze(op: TorchOp, index: Index, result: int) -> Index:
 def slice_(op: TorchOp, index: Index, result: int) -> Index:
     arguments = python_arguments(op)
     dim = _dim(arguments.get("dim", 0), len(index))
-    size, start = shape_of(tensors(op)[0])[dim], arguments.get("start") or 0
-    start = min(max(start + size if start < 0 else start, 0), size)
+    start = slice_start(arguments, shape_of(tensors(op)[0])[dim], shape_of(op.results[0])[dim])
     return _replaced(index, dim, index[dim] * arguments.get("step", 1) + start)
+
+
+def slice_start(arguments: Mapping[str, Any], size: Steps, count: Steps) -> Steps:
+    """Where a slice of ``count`` elements begins in a dimension of ``size``, if it has any. Uncovered where that depends on a
+    size in another way than by sums and products."""
+    start, step, end = arguments.get("start") or 0, arguments.get("step", 1), arguments.get("end")
+    if isinstance(start, int) and isinstance(size, int):
+        return min(max(start + size if start < 0 else start, 0), size)
+    if isinstance(start, int) and start >= 0:
+        return start  # beyond the end there are no elements
+    if step == 1 and (end is None or end == size or (isinstance(end, int) and end >= LAST)):
+        return size - count
+    raise Uncovered("a slice that begins where a size says")
+
+
+LAST = (1 << 63) - 1
+"""The end of a slice up to the end of any dimension."""
 
 
 def select(op: TorchOp, index: Index, result: int) -> Index:
     arguments, shape = python_arguments(op), shape_of(tensors(op)[0])
     dim = _dim(arguments["dim"], len(shape))
-    return (*index[:dim], AffineExpr.constant(arguments["index"] % shape[dim]), *index[dim:])
+    return (*index[:dim], Form(from_the_end(arguments["index"], shape[dim])), *index[dim:])
+
+
+def from_the_end(place: Steps, size: Steps) -> Steps:
+    """``place``, which counts from the end of a dimension of ``size`` where it is negative."""
+    if not isinstance(place, int):
+        raise Uncovered("a place that a size says")
+    return place + size if place < 0 else place
 
 
 def flip(op: TorchOp, index: Index, result: int) -> Index:
     shape = shape_of(tensors(op)[0])
     for dim in python_arguments(op)["dims"] if shape else ():
         dim = _dim(dim, len(shape))
-        index = _replaced(index, dim, index[dim] * -1 + (shape[dim] - 1))
+        index = _replaced(index, dim, -index[dim] + (shape[dim] - 1))
     return index
 
 
 def piece(op: TorchOp, index: Index, result: int) -> Index:
     """A piece of ``split`` or ``chunk``: it begins where those before it end."""
     dim = _dim(python_arguments(op).get("dim", 0), len(index))
-    start = sum(shape_of(value)[dim] for value in op.results[:result])
+    start = sum((shape_of(value)[dim] for value in op.results[:result]), 0)
     return _replaced(index, dim, index[dim] + start)
 
 
 def narrow(op: TorchOp, index: Index, result: int) -> Index:
     arguments = python_arguments(op)
     dim, start = _dim(arguments["dim"], len(index)), arguments["start"]
-    if not isinstance(start, int):
+    if not isinstance(start, (int, Polynomial)):
         raise Uncovered("a place that the program does not state")
-    size = shape_of(tensors(op)[0])[dim]
-    return _replaced(index, dim, index[dim] + (start + size if start < 0 else start))
+    return _replaced(index, dim, index[dim] + from_the_end(start, shape_of(tensors(op)[0])[dim]))
 
 
 def roll(op: TorchOp, index: Index, result: int) -> Index:
@@ -114,17 +134,17 @@ def roll(op: TorchOp, index: Index, result: int) -> Index:
     if not dims:
         count = math.prod(shape)
         line = reshaped((count,), shape, index)
-        return reshaped(shape, (count,), tuple((place + -sum(shifts) % count) % count for place in line))
+        return reshaped(shape, (count,), tuple((place - sum(shifts)) % count for place in line))
     for shift, dim in zip(shifts, dims, strict=True):
         dim = _dim(dim, len(shape))
-        index = _replaced(index, dim, (index[dim] + -shift % shape[dim]) % shape[dim]) if shape else index
+        index = _replaced(index, dim, (index[dim] - shift) % shape[dim]) if shape else index
     return index
 
 
 def repeat(op: TorchOp, index: Index, result: int) -> Index:
     shape = shape_of(tensors(op)[0])
     own = index[len(index) - len(shape) :]
-    return tuple(ZERO if size <= 1 else place % size for place, size in zip(own, shape, strict=True))
+    return tuple(ZERO if size in (0, 1) else place % size for place, size in zip(own, shape, strict=True))
 
 
 def repeat_interleave(op: TorchOp, index: Index, result: int) -> Index:
@@ -132,6 +152,8 @@ def repeat_interleave(op: TorchOp, index: Index, result: int) -> Index:
     dim, repeats = arguments.get("dim"), arguments["repeats"]
     if repeats == 0:
         return (ZERO,) * len(shape)
+    if not isinstance(repeats, int):
+        raise Uncovered("a number of repeats that the program does not state")
     if dim is None:
         return reshaped(shape, (math.prod(shape),), (index[0] // repeats,))
     dim = _dim(dim, len(index))
@@ -172,74 +194,77 @@ def diagonal(op: TorchOp, index: Index, result: int) -> Index:
     arguments, rank = python_arguments(op), _rank(op)
     a, b = (_dim(arguments.get(name, default), rank) for name, default in (("dim1", 0), ("dim2", 1)))
     offset, rest = arguments.get("offset", 0), iter(index[:-1])
+    if not isinstance(offset, int):
+        raise Uncovered("a diagonal that a size says")
     places = {a: index[-1] + max(-offset, 0), b: index[-1] + max(offset, 0)}
     return tuple(places[dim] if dim in places else next(rest) for dim in range(rank))
 
 
 def unbind(op: TorchOp, index: Index, result: int) -> Index:
     dim = _dim(python_arguments(op).get("dim", 0), _rank(op))
-    return (*index[:dim], AffineExpr.constant(result), *index[dim:])
+    return (*index[:dim], Form(result), *index[dim:])
 
 
 def reshape(op: TorchOp, index: Index, result: int) -> Index:
     return reshaped(shape_of(tensors(op)[0]), shape_of(op.results[0]), index)
 
 
-def reshaped(old: Sequence[int], new: Sequence[int], index: Index) -> Index:
+def reshaped(old: Sequence[Steps], new: Sequence[Steps], index: Index) -> Index:
     """The place in a tensor of sizes ``old`` of what is at ``index`` in one of sizes ``new`` with the same elements in order.
 
     Dimensions are matched in runs of equal products, so that only dimensions that are really cut or joined are divided.
+    Uncovered where the products of all are not seen to be equal.
     """
     if 0 in old:
         return (ZERO,) * len(old)
-    place, i, j = list[AffineExpr](), 0, 0
-    while i < len(old) or j < len(new):
-        i, j, olds, news = _run(old, new, i, j)
+    place = list[Form]()
+    for olds, news in _runs(old, new):
         line = ZERO
-        for size, expression in news:
-            line = line * size + (ZERO if size == 1 else index[expression])
-        place += _divided(line, olds)
+        for size, expression in zip(new[news], index[news], strict=True):
+            line = line * size + (ZERO if size == 1 else expression)
+        place += _divided(line, old[olds])
     return tuple(place)
 
 
-def _run(old: Sequence[int], new: Sequence[int], i: int, j: int) -> tuple[int, int, list[int], list[tuple[int, int]]]:
-    """The next dimensions of equal product: sizes of the old, sizes and numbers of the new, and where both end."""
-    olds, news, a, b = list[int](), list[tuple[int, int]](), 1, 1
-    while True:
-        if i < len(old) and (a <= b or j >= len(new)):
-            a *= old[i]
-            olds.append(old[i])
-            i += 1
-        elif j < len(new):
-            b *= new[j]
-            news.append((new[j], j))
-            j += 1
-        else:
-            break
-        if a == b:
-            break
-    return i, j, olds, news
+def _runs(old: Sequence[Steps], new: Sequence[Steps]) -> Iterator[tuple[slice, slice]]:
+    """The shortest runs of dimensions of equal products, in order."""
+    ends = dict[Steps, int]()
+    product: Steps = 1
+    for end, size in enumerate(new, 1):
+        product = product * size
+        ends.setdefault(product, end)
+    if math.prod(old) != product:
+        raise Uncovered("a reshape whose sizes are not seen to be equal")
+    first, begin, product = 0, 0, 1
+    for last, size in enumerate(old, 1):
+        product = product * size
+        end = ends.get(product, 0) if last < len(old) else len(new)
+        if end >= begin and (end or last == len(old)):
+            yield slice(first, last), slice(begin, end)
+            first, begin = last, end
+    if begin < len(new):
+        yield slice(first, len(old)), slice(begin, len(new))
 
 
-def _divided(line: AffineExpr, sizes: Sequence[int]) -> list[AffineExpr]:
+def _divided(line: Form, sizes: Sequence[Steps]) -> list[Form]:
     """The place in a tensor of ``sizes`` of element number ``line``."""
-    place, step = list[AffineExpr](), 1
+    place, step = list[Form](), 1
     real = [dim for dim, size in enumerate(sizes) if size != 1]
     for dim in reversed(range(len(sizes))):
         if sizes[dim] == 1:
             place.append(ZERO)
             continue
-        expression = line if step == 1 else line // step
+        expression = line // step
         place.append(expression if dim == real[0] else expression % sizes[dim])
-        step *= sizes[dim]
+        step = step * sizes[dim]
     return place[::-1]
 
 
-def _replaced(index: Index, dim: int, expression: AffineExpr) -> Index:
+def _replaced(index: Index, dim: int, expression: Form) -> Index:
     return (*index[:dim], expression, *index[dim + 1 :])
 
 
-def _list(value: Any) -> Sequence[int]:
+def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else [value]
 
 

@@ -9,8 +9,8 @@ from xdsl.dialects import arith, cf
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.tile import ReduceOp, SelectOp
+from fxc.passes.lowering._index.forms import Form
 from fxc.passes.lowering._tile import gathers, iterations
-from fxc.passes.lowering._tile.forms import Form
 from fxc.passes.lowering._tile.loops import Along, Carried, Span, in_blocks
 from fxc.passes.lowering._tile.plans import Nest, Plan
 from fxc.passes.lowering._tile.stages import KINDS, Stage

@@ -15,7 +15,6 @@ from fxc.dialects.steps import Steps
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
 from fxc.dialects.tile import IterateOp, ScheduleAttr
 from fxc.passes.lowering._tile.dynamic import fixed, known, typical
-from fxc.passes.lowering._tile.forms import LARGEST
 from fxc.passes.lowering._tile.gathers import computed
 from fxc.passes.lowering._tile.online import pair_of
 from fxc.passes.lowering._tile.plans import Plan
@@ -54,6 +53,9 @@ PART, PART_ON_GPU = 1 << 13, 1 << 11
 
 COLUMNS, PASS = 64, 2048
 """Of a GPU: columns that a program of an outer reduction has, and elements of a step through a row that is not held."""
+
+_NO_LIMIT = 1 << 62
+"""More steps than any loop has."""
 
 LAST, STEPS = 1 << 13, 8
 """What the last program of a kernel may do for all: elements, of which a CPU's threads share more; and steps of blocks on a
@@ -281,8 +283,8 @@ def _tiles_of_program(stages: Sequence[Stage], target: CpuAttr, block: int) -> i
 def _short_rows(stages: Sequence[Stage]) -> int | None:
     """Lanes of a block of several rows, where half a block of one would be idle; None where a row fills a block."""
     plans = [Plan(run, {}) for run in runs_of(stages)]
-    rows = [plan.sizes[plan.rows[-1]] if plan.second_loop() is not None else LARGEST for plan in plans]
-    longest = max((size for size in rows if isinstance(size, int)), default=LARGEST)
+    rows = [plan.sizes[plan.rows[-1]] if plan.second_loop() is not None else _NO_LIMIT for plan in plans]
+    longest = max((size for size in rows if isinstance(size, int)), default=_NO_LIMIT)
     return _power(longest) if 2 * _power(longest) <= SMALLEST else None
 
 
@@ -303,7 +305,7 @@ def _innermost(stages: Sequence[Stage]) -> int:
     """How many elements lie behind each other in memory, for all that each stage of an elementwise kernel reads and writes."""
     plans = [Plan([stage], {}) for stage in stages]
     found = [plan.sizes[plan.rows[-1]] if plan.rows else 1 for plan in plans]
-    return min((typical(size) for size in found), default=LARGEST)
+    return min((typical(size) for size in found), default=_NO_LIMIT)
 
 
 def _row(stages: Sequence[Stage]) -> Steps:

@@ -18,10 +18,13 @@ from fxc.dialects.semi_affine import replaced
 from fxc.dialects.steps import Steps
 from fxc.dialects.tile import AssertOp, GatherOp, IterateOp, LoadOp
 from fxc.dialects.tile.types import PtrType
+from fxc.passes.lowering._index.forms import Atom, Form, Quotient, Symbol
+from fxc.passes.lowering._index.maps import form_of
+from fxc.passes.lowering._index.ranges import Ranges
 from fxc.passes.lowering._tile.dynamic import size_said_by
-from fxc.passes.lowering._tile.forms import Atom, Form, Quotient, Symbol, address, form_of
+from fxc.passes.lowering._tile.forms import address
 from fxc.passes.lowering._tile.stages import Stage
-from fxc.passes.lowering._tile.writer import Value, Writer
+from fxc.passes.lowering._tile.writer import Value, Writer, division
 
 Values = Mapping[SSAValue, Value]
 
@@ -60,7 +63,7 @@ def forms_of(stage: Stage) -> Iterator[tuple[Operation, Form]]:
                 yield op, Form(0, ((op.dim.value.data, 1),))
         elif isinstance(op, affine.ApplyOp):
             expression, symbols = _expression(op, [])
-            yield op, form_of(expression, stage.sizes, symbols)
+            yield op, Ranges(stage.sizes).simplified(form_of(expression, symbols))
         elif isinstance(op, tensor.ExtractOp | scf.IfOp):
             extract, symbols, place = extract_of(op), Symbols(), list[AffineExpr]()
             for index in extract.indices:
@@ -104,7 +107,7 @@ def number(w: Writer, form: Form, values: Values) -> Value:
             part = values[atom.value]
         else:
             assert isinstance(atom, Quotient)
-            part = _combined(w, arith.DivSIOp, number(w, atom.form, values), w.number(Form(atom.divisor)))
+            part = _combined(w, division(atom), number(w, atom.form, values), w.number(Form(atom.divisor)))
         part = part if factor == 1 else _combined(w, arith.MuliOp, part, w.number(Form(factor)))
         total = part if total is None else _combined(w, arith.AddiOp, total, part)
     assert total is not None
@@ -215,4 +218,4 @@ def _symbols(atom: Atom) -> list[SSAValue]:
     """The numbers that ``atom`` is made of."""
     if isinstance(atom, Symbol):
         return [atom.value]
-    return [value for inner, _ in atom.form.terms for value in _symbols(inner)] if isinstance(atom, Quotient) else []
+    return [symbol.value for symbol in atom.form.symbols()] if isinstance(atom, Quotient) else []

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.semi_affine import combined
-from fxc.dialects.steps import Polynomial, Steps, sizes_of, strides_of
+from fxc.dialects.steps import Polynomial, Steps, names_in, sizes_of, strides_of
 from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS, INIT, SIZE
 from fxc.passes.lowering._tile.dynamic import symbolic_sizes
@@ -197,6 +197,6 @@ def _tensor(value: SSAValue) -> TensorType:
 
 
 def _access(type: TensorType, access: str) -> dict[str, Attribute]:
-    if not type.has_static_shape():
+    if names_in(type):
         return {ACCESS: StringAttr(access)}
     return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(extent(type), i64)}

@@ -11,8 +11,9 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.steps import Steps, names_of
+from fxc.passes.lowering._index.forms import Form
 from fxc.passes.lowering._tile.dynamic import typical
-from fxc.passes.lowering._tile.forms import Form, address, collapsed, extent
+from fxc.passes.lowering._tile.forms import address, collapsed, extent
 from fxc.passes.lowering._tile.gathers import forms_of
 from fxc.passes.lowering._tile.stages import Stage, rows_of
 

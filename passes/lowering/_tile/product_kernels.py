@@ -11,7 +11,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fxc.dialects.tile import DotOp, KernelOp, ProgramIdOp, PtrType, ReturnOp, SelectOp
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
-from fxc.passes.lowering._tile.forms import Form, extent
+from fxc.passes.lowering._index.forms import Form
+from fxc.passes.lowering._tile.forms import extent
 from fxc.passes.lowering._tile.products import BATCH, COLUMN, INNER, ROW, Factor, Fused, Product, Surroundings
 from fxc.passes.lowering._tile.writer import Axis, Scope, Value, Writer
 

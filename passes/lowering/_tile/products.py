@@ -21,8 +21,8 @@ from fxc.dialects.tile import IterateOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.types import device, dtype_name, layout, sizes, strides
 from fxc.passes._matching import number
+from fxc.passes.lowering._index.forms import Form
 from fxc.passes.lowering._tile.dynamic import fixed
-from fxc.passes.lowering._tile.forms import Form
 from fxc.passes.lowering._tile.stages import Stage, stages_of
 
 BATCH, ROW, COLUMN, INNER = range(4)

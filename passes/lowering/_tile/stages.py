@@ -22,10 +22,11 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.steps import Steps, names_of
+from fxc.dialects.steps import Steps, names_in, names_of
 from fxc.dialects.tile import AccumulateOp
+from fxc.passes.lowering._index.forms import Form
 from fxc.passes.lowering._tile.dynamic import loop_sizes, size_said_by, typical
-from fxc.passes.lowering._tile.forms import Form, address
+from fxc.passes.lowering._tile.forms import address
 
 KINDS = {
     "arith.addf": "add", "arith.addi": "add", "arith.mulf": "mul", "arith.muli": "mul", "arith.maximumf": "max",
@@ -52,11 +53,11 @@ class Stage:
     def sizes(self) -> dict[int, Steps]:
         return loop_sizes(self.op) if self.is_dynamic else dict(enumerate(self.op.get_static_loop_ranges()))
 
-    @property
+    @cached_property
     def is_dynamic(self) -> bool:
-        """Whether a loop has a number of steps that is not known."""
-        types = [value.type for value in self.op.operands]
-        return any(isinstance(type, TensorType) and not type.has_static_shape() for type in types)
+        """Whether a size or a stride that is not known says how many steps a loop has, or where an element lies."""
+        types = [value.type for value in (*self.op.operands, *self.gathered)]
+        return bool(self.numbers) or any(isinstance(type, TensorType) and names_in(type) for type in types)
 
     @cached_property
     def numbers(self) -> dict[SSAValue, Steps]:

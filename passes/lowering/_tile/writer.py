@@ -28,7 +28,7 @@ from fxc.dialects.tile import (
 from fxc.dialects.tile.blocks import CASTS
 from fxc.dialects.tile.memory import ATOMICS
 from fxc.dialects.tile.types import PtrType
-from fxc.passes.lowering._tile.forms import Atom, Form, Quotient, Symbol
+from fxc.passes.lowering._index.forms import Atom, Form, Quotient, Symbol
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,8 @@ class Writer:
         assert not isinstance(atom, Symbol)
         if isinstance(atom, int):
             return self.scopes[depth].loops[atom]
-        return self._op(arith.DivUIOp, self.offset(atom.form).ssa, self.size(atom.divisor), depth)
+        divide = arith.DivUIOp if atom.is_natural else arith.FloorDivSIOp
+        return self._op(divide, self.offset(atom.form).ssa, self.size(atom.divisor), depth)
 
     def _times(self, value: SSAValue, factor: Steps, depth: int) -> SSAValue:
         return value if factor == 1 else self._op(arith.MuliOp, value, self.size(factor), depth)
@@ -231,7 +232,7 @@ class Writer:
         total, loops = self._whole(form.constant), self._lane_loops()
         for atom, factor in form.terms:
             if isinstance(atom, Quotient) and loops & atom.form.loops():
-                part = self.add(arith.DivSIOp(self.offsets(atom.form), self._whole(atom.divisor)))
+                part = self.add(division(atom)(self.offsets(atom.form), self._whole(atom.divisor)))
             elif atom in loops:
                 part = self._lane_numbers(atom)
             else:
@@ -339,6 +340,11 @@ class Writer:
         loaded = self.add(op, depth)
         loaded.name_hint = pointer.name_hint
         return Value(loaded, depth)
+
+
+def division(quotient: Quotient) -> type[arith.DivSIOp | arith.FloorDivSIOp]:
+    """The op that divides numbers with a sign: towards zero is the floor where what is divided is not negative."""
+    return arith.DivSIOp if quotient.is_natural else arith.FloorDivSIOp
 
 
 def _is_byte(type: Attribute) -> bool:
