@@ -1,0 +1,165 @@
+"""Compiles a function on one of fxc's routes, and compares what it does with what eager does."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import fxc
+from tests.fuzz.outcome import Run, layout_difference, number_difference, run
+
+MODES: dict[str, list[str]] = {
+    "static": ["static"],
+    "training": ["training", "training_host"],
+    "compile": ["compile"],
+    "dynamic": ["dynamic"],
+    "frozen": ["frozen"],
+    "saved": ["saved", "saved_trusted"],
+}
+"""Mode -> its routes."""
+
+Function = Callable[..., Any]
+
+
+class Difference(AssertionError):
+    """``word``: ``wrong`` where the results are not eager's, ``error`` where there are none. ``kind``: the reason without
+    numbers."""
+
+    def __init__(self, word: str, reason: str) -> None:
+        super().__init__(f"{word}: {reason}")
+        self.word, self.reason = word, reason
+        self.kind = f"{word} " + re.sub(r"'[^']*'|\"[^\"]*\"|%\w+|-?\d[\w.-]*|\[.*?\]", "*", reason.split(":")[0])[:80]
+        if word == "error":
+            self.kind = f"{word} " + re.sub(r"'[^']*'|\"[^\"]*\"|%\w+|-?\d[\w.-]*|\[.*?\]", "*", reason)[:80]
+
+
+class NotCounted(Exception):
+    """Eager does not run it, or does not give numbers that can be compared."""
+
+
+def check(
+    route: str, f: Function, inputs: Function, sizes: Sequence[tuple[int, int]] = ((),), numbers: bool = True
+) -> None:
+    """Raises ``Difference`` where ``f``, compiled, does not do what ``f`` does; ``NotCounted`` where eager does not run it."""
+    compiled: Function | None = None
+    for call, size in enumerate(sizes):
+        try:
+            gradients = any(value.requires_grad for value in inputs(*size))
+            expected, orders = _eager(f, inputs, size, route, gradients)
+        except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError) as error:
+            if call:
+                continue
+            raise NotCounted(str(error)) from None
+        try:
+            if compiled is None:
+                compiled = compile_on(route, f, inputs(*size))
+            actual = run(compiled, inputs(*size), orders)
+        except Exception as error:
+            lines = str(error).strip().splitlines() or [""]
+            raise Difference("error", f"{type(error).__name__}: {lines[0]}") from error
+        difference = _difference(route, f, inputs, size, orders, expected, actual, numbers)
+        if difference is not None:
+            raise Difference("wrong", difference + _mark(route, f, inputs, size, orders, expected, numbers))
+
+
+def _eager(f: Function, inputs: Function, size: Any, route: str, gradients: bool) -> tuple[Run, int]:
+    """The run, and of how many orders there are derivatives."""
+    if not gradients:
+        return run(f, inputs(*size)), 0
+    # AOTAutograd, which torch.compile uses, has no second derivatives
+    if route.startswith("training"):
+        try:
+            return run(f, inputs(*size), 2), 2
+        except (RuntimeError, NotImplementedError):
+            pass
+    return run(f, inputs(*size), 1), 1
+
+
+def _difference(
+    route: str, f: Function, inputs: Function, size: Any, orders: int, expected: Run, actual: Run, numbers: bool
+) -> str | None:
+    # "Outputs that are views of a mutated input come back as values of their own": docs/status.md, where AOTAutograd is not used
+    same_views = route in ("compile", "dynamic")
+    # frozen weights are copies
+    copied = range(1, len(expected.inputs)) if route == "frozen" else ()
+    found = layout_difference(expected, actual, same_views, copied)
+    if found is not None or not numbers:
+        return found
+    if number_difference(expected, actual, strict=True) is None:
+        return None
+    return number_difference(expected, actual, _reference(f, inputs, size, orders))
+
+
+def _reference(f: Function, inputs: Function, size: Any, orders: int) -> Run | None:
+    try:
+        return run(f, inputs(*size), orders, raised=True)
+    except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+        return None
+
+
+def _mark(route: str, f: Function, inputs: Function, size: Any, orders: int, expected: Run, numbers: bool) -> str:
+    """Whether AOTAutograd, which torch.compile uses, is wrong by itself."""
+    if route not in ("compile", "dynamic"):
+        return ""
+    torch._dynamo.reset()
+    try:
+        compiled = torch.compile(f, backend="aot_eager", dynamic=route == "dynamic" or None)
+        other = run(compiled, inputs(*size), orders)
+    except Exception:
+        return ""
+    found = _difference("compile", f, inputs, size, orders, expected, other, numbers)
+    return "" if found is None else " (aot_eager too)"
+
+
+class Frozen(torch.nn.Module):
+    """``f`` with all but the first input as weights."""
+
+    def __init__(self, f: Function, weights: list[torch.Tensor]) -> None:
+        super().__init__()
+        self.f = f
+        for i, weight in enumerate(weights):
+            if weight.is_floating_point():
+                setattr(self, f"weight{i}", torch.nn.Parameter(weight, requires_grad=False))
+            else:
+                self.register_buffer(f"weight{i}", weight)
+        self.names = [f"weight{i}" for i in range(len(weights))]
+
+    def forward(self, first: torch.Tensor) -> Any:
+        return self.f(first, *[getattr(self, name) for name in self.names])
+
+
+def compile_on(route: str, f: Function, inputs: list[torch.Tensor]) -> Function:
+    """A function that takes inputs like ``inputs``, which it may write to."""
+    if route == "static":
+        return fxc.compile(f, inputs)
+    if route.startswith("training"):
+        return fxc.compile(f, inputs, training=True, options={"target": "host"} if route == "training_host" else None)
+    if route in ("compile", "dynamic"):
+        torch._dynamo.reset()
+        return torch.compile(f, backend="fxc", dynamic=route == "dynamic" or None)
+    if route == "frozen":
+        return _frozen(f, inputs)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "plan.zip")
+        fxc.compile(f, inputs).plan.save(path)
+        return fxc.ExecutionPlan.load(path, trust_kernels=route == "saved_trusted")
+
+
+def _frozen(f: Function, inputs: list[torch.Tensor]) -> Function:
+    first, *weights = inputs
+    model = Frozen(f, weights)
+    compiled = fxc.compile(model, [first], options={"freeze": True})
+
+    def call(*args: torch.Tensor) -> Any:
+        found = compiled(args[0])
+        with torch.no_grad():
+            for given, weight in zip(args[1:], weights):
+                given.untyped_storage().copy_(weight.untyped_storage())
+        return found
+
+    return call
