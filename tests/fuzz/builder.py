@@ -25,7 +25,7 @@ class Skip(Exception):
 
 @dataclass
 class Value:
-    """``exact``: eager and any right compiler give the same bits, so what jumps (``floor``, ``<``, ``argmax``) may be asked of it."""
+    """``exact``: any right compiler computes the same bits as eager, so what jumps (``floor``, ``<``, ``argmax``) may follow."""
 
     name: str
     tensor: torch.Tensor

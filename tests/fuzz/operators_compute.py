@@ -5,35 +5,131 @@ from __future__ import annotations
 from tests.fuzz.builder import Builder, Skip, Value
 
 SMOOTH = [
-    "torch.sin({})", "torch.cos({})", "torch.tanh({})", "torch.sigmoid({})", "torch.exp({}.clamp(-3, 3))", "torch.erf({})",
-    "torch.log({}.abs() + 0.5)", "torch.sqrt({}.abs() + 0.25)", "torch.rsqrt({}.abs() + 0.5)", "torch.log1p({}.abs())",
-    "F.silu({})", "F.softplus({})", "F.gelu({})", "torch.reciprocal({}.abs() + 0.5)", "torch.expm1({}.clamp(-2, 2))",
-    "torch.atan({})", "torch.square({}.clamp(-9, 9))", "F.mish({})", "F.logsigmoid({})", 'F.gelu({}, approximate="tanh")',
-]  # fmt: skip
+    "torch.sin({})",
+    "torch.cos({})",
+    "torch.tanh({})",
+    "torch.sigmoid({})",
+    "torch.exp({}.clamp(-3, 3))",
+    "torch.erf({})",
+    "torch.log({}.abs() + 0.5)",
+    "torch.sqrt({}.abs() + 0.25)",
+    "torch.rsqrt({}.abs() + 0.5)",
+    "torch.log1p({}.abs())",
+    "F.silu({})",
+    "F.softplus({})",
+    "F.gelu({})",
+    "torch.reciprocal({}.abs() + 0.5)",
+    "torch.expm1({}.clamp(-2, 2))",
+    "torch.atan({})",
+    "torch.square({}.clamp(-9, 9))",
+    "F.mish({})",
+    "F.logsigmoid({})",
+    'F.gelu({}, approximate="tanh")',
+]
 CONTINUOUS = [
-    "torch.abs({})", "torch.relu({})", "torch.neg({})", "{}.clamp(-1, 1)", "{}.clamp(min=0)", "F.leaky_relu({}, 0.1)", "F.elu({})",
-    "F.hardtanh({})", "F.relu6({})", "F.hardsigmoid({})", "F.hardswish({})", "torch.positive({})", "F.softshrink({}, 0.25)",
-]  # fmt: skip
+    "torch.abs({})",
+    "torch.relu({})",
+    "torch.neg({})",
+    "{}.clamp(-1, 1)",
+    "{}.clamp(min=0)",
+    "F.leaky_relu({}, 0.1)",
+    "F.elu({})",
+    "F.hardtanh({})",
+    "F.relu6({})",
+    "F.hardsigmoid({})",
+    "F.hardswish({})",
+    "torch.positive({})",
+    "F.softshrink({}, 0.25)",
+]
 JUMPS = [
-    "torch.floor({})", "torch.ceil({})", "torch.round({})", "torch.trunc({})", "torch.sign({})", "torch.isnan({})", "{} > 0",
-    "{} != 0", "torch.logical_not({})", "{} // 2", "{} % 3", "torch.frac({})", "torch.signbit({})", "F.hardshrink({}, 0.5)",
-    "{} == 1", "torch.remainder({}, 1.5)", "torch.fmod({}, 1.5)",
-]  # fmt: skip
-INTEGERS = ["~{}", "{} & 3", "{} | 1", "{} ^ 2", "({} & 7) << 1", "{} >> 1", "torch.bitwise_not({})", "{} // 3", "{} % 5", "-{}"]
-BINARY = ["{} + {}", "{} - {}", "{} * {}", "torch.maximum({}, {})", "torch.minimum({}, {})", "{} / ({}.abs() + 0.5)",
-    "torch.add({}, {}, alpha=2)", "torch.sub({}, {}, alpha=0.5)", "torch.rsub({}, {})", "torch.atan2({}, {}.abs() + 0.5)",
-    "torch.hypot({}, {})", "F.mse_loss({}, {}, reduction='none')", "torch.copysign({}, {})", "torch.lerp({}, {}, 0.25)",
+    "torch.floor({})",
+    "torch.ceil({})",
+    "torch.round({})",
+    "torch.trunc({})",
+    "torch.sign({})",
+    "torch.isnan({})",
+    "{} > 0",
+    "{} != 0",
+    "torch.logical_not({})",
+    "{} // 2",
+    "{} % 3",
+    "torch.frac({})",
+    "torch.signbit({})",
+    "F.hardshrink({}, 0.5)",
+    "{} == 1",
+    "torch.remainder({}, 1.5)",
+    "torch.fmod({}, 1.5)",
+]
+INTEGERS = [
+    "~{}",
+    "{} & 3",
+    "{} | 1",
+    "{} ^ 2",
+    "({} & 7) << 1",
+    "{} >> 1",
+    "torch.bitwise_not({})",
+    "{} // 3",
+    "{} % 5",
+    "-{}",
+]
+BINARY = [
+    "{} + {}",
+    "{} - {}",
+    "{} * {}",
+    "torch.maximum({}, {})",
+    "torch.minimum({}, {})",
+    "{} / ({}.abs() + 0.5)",
+    "torch.add({}, {}, alpha=2)",
+    "torch.sub({}, {}, alpha=0.5)",
+    "torch.rsub({}, {})",
+    "torch.atan2({}, {}.abs() + 0.5)",
+    "torch.hypot({}, {})",
+    "F.mse_loss({}, {}, reduction='none')",
+    "torch.copysign({}, {})",
+    "torch.lerp({}, {}, 0.25)",
     "torch.fmax({}, {})",
-]  # fmt: skip
-JUMPING_BINARY = ["{} > {}", "{} == {}", "{} <= {}", "torch.logical_and({}, {})", "torch.logical_xor({}, {})", "torch.ne({}, {})",
-    "torch.floor_divide({}, {}.abs() + 1)", "torch.heaviside({}, {})", "torch.remainder({}, {}.abs() + 1)",
-]  # fmt: skip
-SCALARS = ["{} + 2", "{} * 0.5", "2 - {}", "{} - 1.5", "3 / ({}.abs() + 1)", "{} / 2", "{} * 3", "{} ** 2", "1 + {}", "{} * True",
-    "{}.add(1, alpha=3)", "0.5 * {}", "{} + 1.5", "torch.pow({}.abs() + 0.5, 1.5)", "{} * -0.0", "{} + 0",
-]  # fmt: skip
-COMPLEX = ["{} * 2", "{} + 1j", "{} * {}.conj()", "{}.abs()", "torch.exp({} * 0.25)", "-{}", "{}.angle()", "{} + 1.5", "{} / (2 + 1j)",
+]
+JUMPING_BINARY = [
+    "{} > {}",
+    "{} == {}",
+    "{} <= {}",
+    "torch.logical_and({}, {})",
+    "torch.logical_xor({}, {})",
+    "torch.ne({}, {})",
+    "torch.floor_divide({}, {}.abs() + 1)",
+    "torch.heaviside({}, {})",
+    "torch.remainder({}, {}.abs() + 1)",
+]
+SCALARS = [
+    "{} + 2",
+    "{} * 0.5",
+    "2 - {}",
+    "{} - 1.5",
+    "3 / ({}.abs() + 1)",
+    "{} / 2",
+    "{} * 3",
+    "{} ** 2",
+    "1 + {}",
+    "{} * True",
+    "{}.add(1, alpha=3)",
+    "0.5 * {}",
+    "{} + 1.5",
+    "torch.pow({}.abs() + 0.5, 1.5)",
+    "{} * -0.0",
+    "{} + 0",
+]
+COMPLEX = [
+    "{} * 2",
+    "{} + 1j",
+    "{} * {}.conj()",
+    "{}.abs()",
+    "torch.exp({} * 0.25)",
+    "-{}",
+    "{}.angle()",
+    "{} + 1.5",
+    "{} / (2 + 1j)",
     "{}.sgn()",
-]  # fmt: skip
+]
 
 
 def name_of(text: str) -> str:
@@ -79,8 +175,15 @@ def complexes(b: Builder) -> None:
 
 
 def ternary(b: Builder) -> None:
-    text = b.of(["torch.addcmul({}, {}, {})", "torch.where({} > 0, {}, {})", "torch.addcdiv({}, {}, {}.abs() + 0.5)",
-        "torch.lerp({}, {}, {})", "torch.clamp({}, {}, {})"])  # fmt: skip
+    text = b.of(
+        [
+            "torch.addcmul({}, {}, {})",
+            "torch.where({} > 0, {}, {})",
+            "torch.addcdiv({}, {}, {}.abs() + 0.5)",
+            "torch.lerp({}, {}, {})",
+            "torch.clamp({}, {}, {})",
+        ]
+    )
     apply(b, text, b.pick(exact="where" in text), b.pick(), b.pick())
 
 

@@ -181,4 +181,19 @@ def sampled(b: Builder) -> None:
     b.emit("sampled", text.format(x), exact=False)
 
 
-LAYERS = [matmul, matmul, matmul, attention, convolution, convolution, pool, pool, norm, norm, norm, loss, idle_dropout, sampled]
+LAYERS = [
+    matmul,
+    matmul,
+    matmul,
+    attention,
+    convolution,
+    convolution,
+    pool,
+    pool,
+    norm,
+    norm,
+    norm,
+    loss,
+    idle_dropout,
+    sampled,
+]

@@ -161,7 +161,9 @@ def _same_storages(expected: Run, reference: Run | None) -> list[torch.Tensor] |
     return reference.storages
 
 
-def differs(expected: torch.Tensor | None, actual: torch.Tensor | None, reference: torch.Tensor | None, strict: bool = False) -> str | None:
+def differs(
+    expected: torch.Tensor | None, actual: torch.Tensor | None, reference: torch.Tensor | None, strict: bool = False
+) -> str | None:
     """How ``actual`` is further from ``reference`` than eager's ``expected`` is, beyond a small multiple; without a reference,
     than torch.testing allows; ``strict``: than rounding allows."""
     if expected is None or actual is None:
@@ -203,4 +205,5 @@ def _described(actual: torch.Tensor, expected: torch.Tensor) -> str:
     if not wrong.any():
         return "further from float64 than eager"
     place = wrong.nonzero()[0].tolist()
-    return f"{actual[tuple(place)].item()} for {expected[tuple(place)].item()} at {place}, {int(wrong.sum())} of {wrong.numel()} elements"
+    values = f"{actual[tuple(place)].item()} for {expected[tuple(place)].item()}"
+    return f"{values} at {place}, {int(wrong.sum())} of {wrong.numel()} elements"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from hypothesis.errors import NoSuchExample
 
 from tests.fuzz.check import Difference, NotCounted, check
 from tests.fuzz.programs import Program
+from tests.fuzz.reduction import reductions
 from tests.fuzz.strategy import programs
 
 SHRINK_SECONDS, SHRINK_PROGRAMS = 8.0, 400
@@ -53,7 +55,8 @@ class Counts:
             f"{words.count(word)} {word if word == 'wrong' or words.count(word) == 1 else word + 's'}"
             for word in dict.fromkeys(["wrong", "error", *words])
         )
-        return f"{self.mode}: {self.programs} programs, {found if words else 'all as eager'}, {self.not_counted} not counted, {self.seconds:.0f} s"
+        result = found if words else "all as eager"
+        return f"{self.mode}: {self.programs} programs, {result}, {self.not_counted} not counted, {self.seconds:.0f} s"
 
 
 class _Stop(BaseException):
@@ -84,10 +87,8 @@ class Search:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             while self._goes_on():
-                try:
+                with contextlib.suppress(_Stop):
                     self._find()
-                except _Stop:
-                    pass
                 self._keep()
         self.counts.seconds = monotonic() - self.start
         return self.counts
@@ -106,10 +107,8 @@ class Search:
             phases=[Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),
         )
-        try:
+        with contextlib.suppress(NoSuchExample):
             find(programs(self.counts.mode), self._fails, settings=profile, random=self.random)
-        except NoSuchExample:
-            pass
 
     def _fails(self, program: Program) -> bool:
         source = program.check + program.source
@@ -123,6 +122,7 @@ class Search:
         if difference is None or self._is_known(program, difference):
             return False
         self.smallest, self.shrink_start, self.shrunk = (program, difference), monotonic(), 0
+        self._reduce()
         return True
 
     def _is_smaller(self, program: Program, source: str) -> bool:
@@ -139,6 +139,17 @@ class Search:
         if program.complexity < self.smallest[0].complexity:
             self.smallest = program, difference
         return True
+
+    def _reduce(self) -> None:
+        """Leaves out steps, results and inputs while the failure stays: hypothesis takes longer to find that out."""
+        assert self.smallest is not None
+        again = True
+        while again:
+            again = False
+            for smaller in reductions(self.smallest[0]):
+                if self._is_smaller(smaller, smaller.check + smaller.source) and self.smallest[0] is smaller:
+                    again = True
+                    break
 
     def _is_late(self) -> bool:
         now = monotonic()
@@ -172,6 +183,8 @@ class Search:
     def _keep(self) -> None:
         if self.smallest is None:
             return
+        with contextlib.suppress(_Stop):
+            self._reduce()
         program, difference = self.smallest
         self.smallest = None
         failure = Failure(program, difference.word, difference.reason, difference.kind)

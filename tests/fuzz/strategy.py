@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import torch
 from hypothesis import strategies as st
@@ -26,10 +26,8 @@ def step(draw: st.DrawFn, b: Builder) -> bool:
     if b.steps and draw(st.integers(0, 9)) == 0:
         return False
     b.taken = []
-    try:
+    with suppress(Skip):
         draw(st.sampled_from(draw(st.sampled_from(FAMILIES))))(b)
-    except Skip:
-        pass
     return True
 
 

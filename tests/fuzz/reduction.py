@@ -1,0 +1,52 @@
+"""Programs with less in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tests.fuzz.programs import Program, Step
+
+NAME = re.compile(r"\b[xv]\d+\b")
+
+
+def reductions(program: Program) -> Iterator[Program]:
+    """``program`` with a result, a step or an input fewer, the largest reductions first."""
+    for result in program.results if len(program.results) > 1 else ():
+        yield without_dead(replace(program, results=(result,)))
+    steps = program.steps
+    for i in reversed(range(len(steps))):
+        target, operands = target_of(steps[i]), NAME.findall(steps[i].code.partition(" = ")[2] or steps[i].code)
+        rest = (*steps[:i], *steps[i + 1 :])
+        if target is None:
+            yield without_dead(replace(program, steps=rest))
+        for operand in dict.fromkeys(operands) if target else ():
+            renamed = tuple(Step(step.operator, re.sub(rf"\b{target}\b", operand, step.code)) for step in rest)
+            results = dict.fromkeys(operand if name == target else name for name in program.results)
+            yield without_dead(replace(program, steps=renamed, results=tuple(results)))
+        if target in program.results and len(program.results) > 1:
+            yield without_dead(replace(program, results=tuple(name for name in program.results if name != target)))
+    for item in program.inputs:
+        for suffix in (".requires_grad_()",):
+            if item.code.endswith(suffix):
+                plain = replace(item, code=item.code.removesuffix(suffix))
+                yield replace(program, inputs=tuple(plain if other is item else other for other in program.inputs))
+
+
+def target_of(step: Step) -> str | None:
+    """The name that a step gives, None for a write."""
+    found = re.match(r"(v\d+) = ", step.code)
+    return found[1] if found else None
+
+
+def without_dead(program: Program) -> Program:
+    """Without the steps and the inputs that no result or write needs. The first input stays."""
+    needed, kept = set(program.results), list[Step]()
+    for step in reversed(program.steps):
+        target = target_of(step)
+        if target is None or target in needed:
+            needed.update(NAME.findall(step.code))
+            kept.append(step)
+    inputs = tuple(item for i, item in enumerate(program.inputs) if i == 0 or item.name in needed)
+    return replace(program, steps=tuple(reversed(kept)), inputs=inputs)
