@@ -25,7 +25,7 @@ class Skip(Exception):
 
 @dataclass
 class Value:
-    """``exact``: any right compiler computes the same bits as eager, so what jumps (``floor``, ``<``, ``argmax``) may follow."""
+    """``exact``: the same bits as eager's in any right compiler, so what jumps (``floor``, ``<``, ``argmax``) may follow."""
 
     name: str
     tensor: torch.Tensor
@@ -58,7 +58,6 @@ class Builder:
         self.draw, self.route, self.generic = draw, route, generic
         self.values: list[Value] = []
         self.inputs: list[Input] = []
-        self.shapes: list[list[int | str]] = []
         self.steps: list[Step] = []
         self.sizes: tuple[tuple[int, int], ...] = ()
         self.numbers = True
@@ -133,15 +132,18 @@ class Builder:
     def size(self, value: Value, dim: int) -> str:
         return f"{value}.shape[{dim}]" if self.generic else str(value.shape[dim])
 
+    @property
+    def input_names(self) -> set[str]:
+        return {item.name for item in self.inputs}
+
     # steps
 
-    def add_input(self, code: str, exact: bool = True) -> None:
-        name = f"x{len(self.inputs)}"
+    def add_input(self, item: Input) -> None:
         sizes = dict(zip("nm", self.sizes[0])) if self.sizes else {}
-        tensor = eval(code, self.scope, sizes)
-        self.inputs.append(Input(name, code))
-        self.scope[name] = tensor
-        self.values.append(Value(name, tensor, exact))
+        tensor = eval(item.code, self.scope, sizes)
+        self.inputs.append(item)
+        self.scope[item.name] = tensor
+        self.values.append(Value(item.name, tensor, exact=True))
 
     def emit(self, operator: str, code: str, *, moves: bool = False, exact: bool | None = None) -> None:
         """A step that makes a value. ``moves``: each element of the result is one of an operand, or a constant."""
@@ -161,6 +163,11 @@ class Builder:
 
     def write(self, operator: str, code: str, target: Value, *, moves: bool = False) -> None:
         """A step that writes to ``target``, or to a view of it."""
+        memory = target.tensor.untyped_storage().data_ptr()
+        sharing = [value for value in self.values if value.tensor.untyped_storage().data_ptr() == memory]
+        # PyTorch refuses most writes to elements that lie on each other; what it forgets to refuse, fxc may
+        if any(overlaps_itself(value.tensor) for value in sharing if value is target or value.name in self.input_names):
+            raise Skip
         version = target.tensor._version
         try:
             exec(code, self.scope)
@@ -172,10 +179,8 @@ class Builder:
             reject()
         self._used(target)
         if not (all(value.exact for value in self.taken) and (moves or not is_inexact(target.dtype))):
-            memory = target.tensor.untyped_storage().data_ptr()
-            for value in self.values:
-                if value.tensor.untyped_storage().data_ptr() == memory:
-                    value.exact = False
+            for value in sharing:
+                value.exact = False
         self.steps.append(Step(operator, code))
 
     def _used(self, written: Value | None = None) -> None:
@@ -189,6 +194,14 @@ class Builder:
         return Program(
             self.route, tuple(self.inputs), tuple(self.steps), tuple(dict.fromkeys(results)), self.sizes, self.numbers
         )
+
+
+def overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether two elements are at one place in memory."""
+    places = torch.zeros((), dtype=torch.int64)
+    for size, stride in zip(tensor.shape, tensor.stride()):
+        places = places.unsqueeze(-1) + torch.arange(size) * stride
+    return places.unique().numel() < places.numel()
 
 
 def is_inexact(dtype: torch.dtype) -> bool:

@@ -58,8 +58,9 @@ def check(route: str, f: Function, inputs: Function, sizes: Sequence[tuple[int, 
                 compiled = compile_on(route, f, inputs(*size))
             actual = _run(compiled, inputs, size, orders)
         except Exception as error:
-            lines = str(error).strip().splitlines() or [""]
-            raise Difference("error", f"{type(error).__name__}: {lines[0]}") from error
+            inner = getattr(error, "inner_exception", error)  # of Dynamo's BackendCompilerFailed
+            lines = str(inner).strip().splitlines() or [""]
+            raise Difference("error", f"{type(inner).__name__}: {lines[0]}") from error
         difference = _difference(route, f, inputs, size, orders, expected, actual, numbers)
         if difference is not None:
             raise Difference("wrong", difference + _mark(route, f, inputs, size, orders, expected, numbers))

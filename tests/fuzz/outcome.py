@@ -81,7 +81,8 @@ def derivatives(results: list[torch.Tensor], inputs: list[torch.Tensor], orders:
     for order in range(orders):
         roots = [value for value in values if value is not None and value.requires_grad]
         if not roots or not leaves:
-            break
+            found.append([None] * len(leaves))
+            continue
         weighted = [(root * weights(root)).sum().real.double() for root in roots]
         last = order + 1 == orders
         values = torch.autograd.grad(sum(weighted), leaves, create_graph=not last, allow_unused=True)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +15,62 @@ import torch.nn.functional as F
 
 @dataclass(frozen=True)
 class Input:
-    """``code``: an expression that makes the tensor, with strides, storage offset and ``requires_grad``."""
+    """``shape``: sizes, ``n`` and ``m`` where calls differ in them. ``layout``: how it lies in memory, along ``dim`` or in
+    ``order``. ``seed``: which numbers it has."""
 
     name: str
-    code: str
+    shape: tuple[int | str, ...]
+    dtype: str
+    seed: int = 0
+    layout: str = "contiguous"
+    dim: int = 0
+    order: tuple[int, ...] = ()
+    requires_grad: bool = False
+
+    @property
+    def code(self) -> str:
+        """An expression that makes the tensor, with strides and storage offset."""
+        base: list[int | str] = list(self.shape)
+        view = ""
+        if self.layout == "transposed":
+            base = [self.shape[self.order.index(i)] for i in range(len(base))]
+            view = f".permute({', '.join(map(str, self.order))})"
+        elif self.layout == "columns":
+            base[-1] = f"{self.shape[-1]} + 2"
+            view = "[..., 1:-1]"
+        elif self.layout == "steps":
+            base[self.dim] = f"{self.shape[self.dim]} * 2"
+            view = "[" + ":, " * self.dim + "::2]"
+        elif self.layout == "offset":
+            base[0] = f"{self.shape[0]} + 1"
+            view = "[1:]"
+        elif self.layout == "expanded":
+            base[self.dim] = 1
+            view = f".expand({', '.join(map(str, self.shape))})"
+        elif self.layout == "channels_last":
+            view = ".to(memory_format=torch.channels_last)"
+        free = [size for size in base if isinstance(size, str) and ("n" in size or "m" in size)]
+        if not free:
+            base = [eval(size) if isinstance(size, str) else size for size in base]
+        count = " * ".join(f"({size})" if " " in str(size) else str(size) for size in base) if free else math.prod(base)  # type: ignore[arg-type]
+        made = numbers(str(count), self.dtype, self.seed)
+        reshaped = made if len(base) == 1 else f"{made}.reshape({', '.join(map(str, base)) or '()'})"
+        return f"{reshaped}{view}{'.requires_grad_()' if self.requires_grad else ''}"
+
+
+def numbers(count: str, dtype: str, seed: int) -> str:
+    """``count`` different numbers in [-3.2, 3.2], which any floating type holds exactly; integers from -50 to 50."""
+    mixed = f"(torch.arange({count}) * {(37, 23, 61, 7)[seed % 4]} + {11 * seed}) % 101"
+    if dtype == "bool":
+        return f"({mixed} % 3 == 0)"
+    if dtype == "uint8":
+        return f"({mixed}).to(torch.uint8)"
+    if dtype.startswith("int"):
+        return f"({mixed} - 50)" if dtype == "int64" else f"({mixed} - 50).to(torch.{dtype})"
+    if dtype.startswith("complex"):
+        part = f"(({mixed} - 50) / 16)" + ("" if dtype == "complex64" else ".to(torch.float64)")
+        return f"torch.complex({part}, {part}.flip(0))"
+    return f"(({mixed} - 50) / 16)" + ("" if dtype == "float32" else f".to(torch.{dtype})")
 
 
 @dataclass(frozen=True)
@@ -46,7 +99,8 @@ class Program:
 
     @property
     def complexity(self) -> tuple[int, int, int]:
-        return len(self.steps), len(self.inputs), len(self.source)
+        sizes = sum(size if isinstance(size, int) else 3 for item in self.inputs for size in item.shape)
+        return len(self.steps) + len(self.inputs) + len(self.results), sizes, len(self.source)
 
     @cached_property
     def source(self) -> str:

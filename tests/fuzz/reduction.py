@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.fuzz.programs import Program, Step
+from tests.fuzz.programs import Input, Program, Step
 
 NAME = re.compile(r"\b[xv]\d+\b")
 
@@ -28,10 +28,28 @@ def reductions(program: Program) -> Iterator[Program]:
         if target in program.results and len(program.results) > 1:
             yield without_dead(replace(program, results=tuple(name for name in program.results if name != target)))
     for item in program.inputs:
-        for suffix in (".requires_grad_()",):
-            if item.code.endswith(suffix):
-                plain = replace(item, code=item.code.removesuffix(suffix))
-                yield replace(program, inputs=tuple(plain if other is item else other for other in program.inputs))
+        for simpler in simpler_inputs(item):
+            yield replace(program, inputs=tuple(simpler if other is item else other for other in program.inputs))
+    if len(program.sizes) > 1:
+        yield from (replace(program, sizes=(pair,)) for pair in program.sizes)
+
+
+def simpler_inputs(item: Input) -> Iterator[Input]:
+    """``item`` of a plainer layout or dtype, or smaller."""
+    if item.layout != "contiguous":
+        yield replace(item, layout="contiguous")
+    if item.requires_grad:
+        yield replace(item, requires_grad=False)
+    if item.dtype != "float32":
+        yield replace(item, dtype="float32")
+    for dim, size in enumerate(item.shape):
+        rest = item.shape[:dim], item.shape[dim + 1 :]
+        if item.layout == "contiguous":
+            yield replace(item, shape=rest[0] + rest[1])
+        if isinstance(size, int):
+            yield from (
+                replace(item, shape=(*rest[0], less, *rest[1])) for less in (1, 2, 3, size // 2, size - 1) if less < size > 1
+            )
 
 
 def target_of(step: Step) -> str | None:

@@ -18,7 +18,7 @@ from tests.fuzz.programs import Program
 from tests.fuzz.reduction import reductions
 from tests.fuzz.strategy import programs
 
-SHRINK_SECONDS, SHRINK_PROGRAMS = 8.0, 400
+SHRINK_SECONDS, SHRINK_PROGRAMS = 10.0, 200
 """The longest that one failure is made smaller for: seconds where a run has seconds, else programs."""
 
 

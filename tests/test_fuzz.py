@@ -1,0 +1,164 @@
+"""Random PyTorch programs do on every route what they do in eager; and the search for those that do not finds planted bugs.
+
+``python -m tests.fuzz --seconds 600 --seed 5`` looks for longer.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from xdsl.ir.affine import AffineExpr
+
+from fxc.passes.lowering._linalg import table
+from tests.fuzz import check as checks
+from tests.fuzz import operators_compute, operators_views, search, strategy
+from tests.fuzz.check import MODES, Difference, check
+from tests.fuzz.programs import Input, Program, Step
+from tests.fuzz.reduction import reductions
+from tests.fuzz.search import Search
+
+EXAMPLES = {"static": 60, "training": 20, "compile": 20, "dynamic": 8, "frozen": 30, "saved": 30}
+
+
+@pytest.mark.timeout(36_000)
+@pytest.mark.parametrize("mode", MODES)
+def test_random_programs(mode: str, request: pytest.FixtureRequest) -> None:
+    examples = 20_000 if request.config.getoption("--all-cases") else EXAMPLES[mode]
+    counts = Search(mode, 0, examples=examples).run()
+    assert not counts.failures, "\n\n".join(map(str, counts.failures))
+
+
+# the search
+
+
+def rotated(op: Any, index: tuple[AffineExpr, ...], result: int) -> tuple[AffineExpr, ...]:
+    """The places of ``flip(0)``, too far by one."""
+    size = op.operands[0].type.get_shape()[0]
+    return ((index[0] * -1 + size) % size, *index[1:])
+
+
+@pytest.fixture
+def wrong_flip(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(search, "SHRINK_PROGRAMS", 25)
+    monkeypatch.setattr(operators_views.Builder, "dims", lambda self, value: [0] if value.ndim else self.of([]))
+    monkeypatch.setattr(strategy, "FAMILIES", [[operators_views.flip, operators_views.transpose], [operators_compute.scalar]])
+    rule: Any = table.RULES["aten.flip.default"]
+    before = rule.place
+    object.__setattr__(rule, "place", rotated)  # it is frozen
+    yield
+    object.__setattr__(rule, "place", before)
+
+
+@pytest.mark.usefixtures("wrong_flip")
+def test_a_wrong_rule_is_found_in_a_small_program(tmp_path: Path) -> None:
+    counts = Search("static", 1, examples=15).run()
+    failure = counts.failures[0]
+    assert failure.word == "wrong" and "result 0" in failure.reason
+    assert len(failure.program.steps) <= 2 and "flip" in failure.program.operators and len(failure.program.inputs) == 1
+    assert counts.programs + counts.not_counted >= 15 and " wrong, 0 errors" in str(counts)
+    scope: dict[str, Any] = {}
+    exec(failure.program.test, scope)
+    with pytest.raises(Difference, match="result 0"):
+        scope["test_static"]()
+
+
+@pytest.mark.usefixtures("wrong_flip")
+def test_equal_seeds_give_equal_searches() -> None:
+    first, second = (Search("static", 2, examples=6) for _ in range(2))
+    counts = first.run(), second.run()
+    assert list(first.known) == list(second.known)
+    assert [str(failure) for failure in counts[0].failures] == [str(failure) for failure in counts[1].failures]
+
+
+def test_a_program_is_reduced_to_what_matters() -> None:
+    steps = (Step("sin", "v0 = torch.sin(x0)"), Step("add_", "x1.add_(1)"), Step("cos", "v2 = torch.cos(v0)"))
+    program = Program("static", (Input("x0", (2,), "float32"), Input("x1", (3,), "int64")), steps, ("v2", "v0"))
+    found = {
+        (tuple(step.code for step in smaller.steps), smaller.results, len(smaller.inputs)) for smaller in reductions(program)
+    }
+    assert (("v0 = torch.sin(x0)", "x1.add_(1)"), ("v0",), 2) in found  # one result less
+    assert (("v0 = torch.sin(x0)", "v2 = torch.cos(v0)"), ("v2", "v0"), 1) in found  # no write
+    assert (("x1.add_(1)", "v2 = torch.cos(x0)"), ("v2", "x0"), 2) in found  # an operand instead of what is made of it
+
+
+# what is compared
+
+
+def two() -> list[torch.Tensor]:
+    return [torch.linspace(-1, 1, 6).reshape(2, 3), torch.ones(2, 3)]
+
+
+def plain(x: torch.Tensor, y: torch.Tensor) -> Any:
+    y.mul_(2)
+    return x + y, x.t()
+
+
+def refuse() -> None:
+    raise ValueError("no\nbecause")
+
+
+DIFFERENT: dict[str, Callable[..., Any]] = {
+    "result 0: ": lambda x, y: (x + y.mul_(2) + 1e-3, x.t()),
+    "strides of result 0": lambda x, y: ((x + y.mul_(2)).t().contiguous().t(), x.t()),
+    "memory of result 1: does not share that of input 0": lambda x, y: (x + y.mul_(2), x.clone().t()),
+    "memory of result 0: shares that of input 1": lambda x, y: (y.mul_(2).add_(x), x.t()),
+    "input 1": lambda x, y: (x + y * 2, x.t()),
+    "dtype of result 0": lambda x, y: ((x + y.mul_(2)).double(), x.t()),
+    "shape of result 0": lambda x, y: ((x + y.mul_(2))[:1], x.t()),
+    "1 results for 2": lambda x, y: (x + y.mul_(2),),
+    "error: ValueError: no": lambda x, y: refuse(),
+}
+
+
+@pytest.mark.parametrize("reason", DIFFERENT)
+def test_each_difference_is_noticed(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs: plain)
+    check("static", plain, two)
+    monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs: DIFFERENT[reason])
+    with pytest.raises(Difference) as found:
+        check("static", plain, two)
+    assert reason in str(found.value)
+
+
+def test_gradients_of_both_orders_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            (x,) = ctx.saved_tensors
+            return gradient * 3 * (x**2).detach()
+
+    def leaf() -> list[torch.Tensor]:
+        return [torch.ones(3).requires_grad_()]
+
+    for wrong, reason in ((lambda x: (x.detach() ** 2 * x,), "gradient1 0"), (lambda x: (Twice.apply(x),), "gradient2 0")):
+        monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs, wrong=wrong: wrong)
+        with pytest.raises(Difference, match=reason):
+            check("training", lambda x: (x**3,), leaf)
+
+
+def test_rounding_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is nearer to float64 than eager may be far from eager."""
+
+    def half() -> list[torch.Tensor]:
+        return [torch.linspace(1, 2, 50).bfloat16()]
+
+    monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs: lambda x: (x.double().cumsum(0).bfloat16(),))
+    check("static", lambda x: (x.cumsum(0),), half)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.fuzz", "--mode", "static", "--examples", "3", "--seed", "1"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.startswith("static: 3 programs, all as eager, 0 not counted")
