@@ -1,27 +1,26 @@
 """``python -m tests.fuzz --seconds 60 --seed 7 [--mode dynamic] [--examples N]``.
 
 Prints a test for each difference between fxc and eager, and one line of counts for each mode; exit status 1 where there is a
-difference. With ``--examples`` the same programs run for the same seed. Programs run in a child process, whose end is
-noticed.
+difference. With ``--examples`` the same programs run for the same seed.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
-import signal
 import sys
 import tempfile
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, process_time
 
 import click
+import torch
 
-from tests.fuzz.check import MODES
-from tests.fuzz.search import Counts, Failure, Search
+from tests.fuzz.check import MODES, check
+from tests.fuzz.crashes import search
+from tests.fuzz.search import Counts, Failure
 
-HANGS = 60.0
-"""Seconds after which a program is ended."""
+START = monotonic() - process_time()
+"""When the process began, about."""
 
 
 @click.command()
@@ -32,79 +31,22 @@ HANGS = 60.0
 def main(seconds: float | None, seed: int, modes: tuple[str, ...], examples: int | None) -> None:
     if seconds is None and examples is None:
         seconds = 60.0
-    chosen = modes or tuple(MODES)
-    end = None if seconds is None else monotonic() + seconds
-    counts: list[Counts] = []
+    chosen, counts = modes or tuple(MODES), list[Counts]()
     with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
         os.environ["FXC_CACHE_DIR"], os.environ["FXC_CACHE_PLANS"] = str(Path(folder, "cache")), "0"
-        for attempt in range(20):
-            left = chosen[len(counts) :]
-            if not left:
-                break
-            counts += in_child(left, seed + 1000 * attempt, end, examples, Path(folder))
+        torch.set_num_threads(1)
+        for route in {"compile" if mode in ("compile", "dynamic") else "static" for mode in chosen}:
+            check(route, lambda x: (x.relu(),), lambda: [torch.ones(3)])  # what is imported now need not be in each process
+        for i, mode in enumerate(chosen):
+            share = None if seconds is None else (START + seconds - monotonic()) / (len(chosen) - i)
+            counts.append(search(mode, seed, share, examples, Path(folder), report))
     for count in counts:
         print(count)
     sys.exit(any(count.failures for count in counts))
 
 
-def in_child(modes: tuple[str, ...], seed: int, end: float | None, examples: int | None, folder: Path) -> list[Counts]:
-    """Runs ``modes`` in a process of their own. Where it dies, its last program is a failure, and ends its mode."""
-    running, done = folder / "running", folder / "done"
-    done.unlink(missing_ok=True)
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            found = [search_of(mode, seed, share(end, len(modes) - i), examples, running, done) for i, mode in enumerate(modes)]
-            status = 0 if found else 1
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-    status = wait_for(child, running)
-    counts: list[Counts] = pickle.loads(done.read_bytes()) if done.exists() else []
-    if status:
-        last = pickle.loads(running.read_bytes())
-        name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        failure = Failure(last[1], "crash", name, "crash")
-        print(f"{failure}\n", flush=True)
-        last[0].failures.append(failure)
-        counts.append(last[0])
-    return counts
-
-
-def share(end: float | None, modes: int) -> float | None:
-    return None if end is None else max((end - monotonic()) / modes, 0.5)
-
-
-def search_of(mode: str, seed: int, seconds: float | None, examples: int | None, running: Path, done: Path) -> Counts:
-    search = Search(mode, seed, seconds, examples, report=lambda failure: print(f"{failure}\n", flush=True))
-    search.before = lambda program: write(running, (search.counts, program))
-    counts = search.run()
-    write(done, [*(pickle.loads(done.read_bytes()) if done.exists() else []), counts])
-    return counts
-
-
-def write(path: Path, value: object) -> None:
-    path.write_bytes(pickle.dumps(value))
-
-
-def wait_for(child: int, running: Path) -> int:
-    """The exit status, negative where a signal ended it. A program that takes too long is ended."""
-    while True:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return os.waitstatus_to_exitcode(status)
-        if running.exists() and running.stat().st_mtime + HANGS < _now():
-            os.kill(child, signal.SIGKILL)
-        sleep(0.05)
-
-
-def _now() -> float:
-    import time
-
-    return time.time()
+def report(failure: Failure) -> None:
+    print(f"{failure}\n", flush=True)
 
 
 if __name__ == "__main__":

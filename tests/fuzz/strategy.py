@@ -23,7 +23,7 @@ MOST_STEPS = 8
 @st.composite
 def step(draw: st.DrawFn, b: Builder) -> bool:
     """One step more, where there is one; whether that was not the last. A span of its own, which shrinking can leave out."""
-    if b.steps and draw(st.integers(0, 9)) == 0:
+    if b.steps and draw(st.integers(0, 19)) == 0:
         return False
     b.taken = []
     with suppress(Skip):
