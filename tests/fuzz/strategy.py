@@ -16,7 +16,9 @@ from tests.fuzz.operators_layers import LAYERS
 from tests.fuzz.operators_views import COPIES, VIEWS
 from tests.fuzz.programs import Program
 
-FAMILIES = [VIEWS, POINTWISE, VIEWS, POINTWISE, COPIES, REDUCTIONS, SCATTERS, GATHERS, WRITES, LAYERS, FACTORIES]
+FAMILIES = [
+    VIEWS, POINTWISE, LAYERS, REDUCTIONS, COPIES, VIEWS, POINTWISE, SCATTERS, WRITES, GATHERS, LAYERS, FACTORIES, WRITES,
+]  # fmt: skip
 MOST_STEPS = 8
 
 
