@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -39,6 +40,25 @@ def parse_expression(text: str) -> sympy.Expr:
         return _expression_of(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise FxcError(f"not an expression in the module's symbols: {text!r}") from error
+
+
+@lru_cache(1 << 12)
+def canonical(text: str) -> str:
+    """``text`` as types write expressions: what is read from it is written so again. SymPy distributes numbers over sums that
+    it reads, but not always over those that it computes."""
+    for _ in range(_READINGS):
+        try:
+            again = text if text.isidentifier() else str(parse_expression(text))
+        except FxcError:
+            return text
+        if again == text:
+            break
+        text = again
+    return text
+
+
+_READINGS = 4
+"""After how many readings an expression is written as it was read."""
 
 
 def _expression_of(node: ast.AST) -> sympy.Expr:

@@ -79,12 +79,18 @@ def _dim(size: int | torch.SymInt, names: Names) -> types.Dim:
 
 
 def _text(expression: sympy.Expr, names: Names) -> types.Dim:
-    return int(expression) if expression.is_Integer else str(expression.xreplace(names))
+    return int(expression) if expression.is_Integer else _written(expression, names)
 
 
 def _expression(value: Any, names: Names) -> str:
     symbolic = isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
-    return str(value.node.expr.xreplace(names)) if symbolic else str(value)
+    return _written(value.node.expr, names) if symbolic else str(value)
+
+
+def _written(expression: sympy.Expr, names: Names) -> str:
+    from fxc.semantics.expressions import canonical
+
+    return canonical(str(expression.xreplace(names)))
 
 
 def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:

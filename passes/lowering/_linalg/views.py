@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from fxc.dialects.steps import Polynomial, Steps
+from fxc.dialects.steps import Steps
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.lowering._index.forms import Form
 from fxc.passes.lowering._linalg.rules import ZERO, Index, View, broadcast_index, python_arguments, shape_of, tensors
@@ -99,7 +99,7 @@ def select(op: TorchOp, index: Index, result: int) -> Index:
 def from_the_end(place: Steps, size: Steps) -> Steps:
     """``place``, which counts from the end of a dimension of ``size`` where it is negative."""
     if not isinstance(place, int):
-        raise Uncovered("a place that a size says")
+        raise Uncovered("a place that the program does not state")
     return place + size if place < 0 else place
 
 
@@ -121,8 +121,6 @@ def piece(op: TorchOp, index: Index, result: int) -> Index:
 def narrow(op: TorchOp, index: Index, result: int) -> Index:
     arguments = python_arguments(op)
     dim, start = _dim(arguments["dim"], len(index)), arguments["start"]
-    if not isinstance(start, (int, Polynomial)):
-        raise Uncovered("a place that the program does not state")
     return _replaced(index, dim, index[dim] + from_the_end(start, shape_of(tensors(op)[0])[dim]))
 
 
