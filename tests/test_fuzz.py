@@ -23,7 +23,7 @@ from tests.fuzz.programs import Input, Program, Step
 from tests.fuzz.reduction import reductions
 from tests.fuzz.search import Search
 
-EXAMPLES = {"static": 60, "training": 20, "compile": 20, "dynamic": 8, "frozen": 30, "saved": 30}
+EXAMPLES = {"static": 40, "training": 15, "compile": 15, "dynamic": 6, "frozen": 20, "saved": 20}
 
 
 @pytest.mark.timeout(36_000)

@@ -60,7 +60,8 @@ def check(route: str, f: Function, inputs: Function, sizes: Sequence[tuple[int, 
         except Exception as error:
             inner = getattr(error, "inner_exception", error)  # of Dynamo's BackendCompilerFailed
             lines = str(inner).strip().splitlines() or [""]
-            raise Difference("error", f"{type(inner).__name__}: {lines[0]}") from error
+            reason = f"{type(inner).__name__}: {lines[0]}"
+            raise Difference("error", reason + _mark(route, f, inputs, size, orders, None, numbers)) from error
         difference = _difference(route, f, inputs, size, orders, expected, actual, numbers)
         if difference is not None:
             raise Difference("wrong", difference + _mark(route, f, inputs, size, orders, expected, numbers))
@@ -111,8 +112,8 @@ def _reference(f: Function, inputs: Function, size: Any, orders: int) -> Run | N
         return None
 
 
-def _mark(route: str, f: Function, inputs: Function, size: Any, orders: int, expected: Run, numbers: bool) -> str:
-    """Whether AOTAutograd, which torch.compile uses, is wrong by itself."""
+def _mark(route: str, f: Function, inputs: Function, size: Any, orders: int, expected: Run | None, numbers: bool) -> str:
+    """Whether AOTAutograd, which torch.compile uses, is wrong by itself; without ``expected``, whether it fails."""
     if route not in ("compile", "dynamic"):
         return ""
     torch._dynamo.reset()
@@ -120,6 +121,8 @@ def _mark(route: str, f: Function, inputs: Function, size: Any, orders: int, exp
         compiled = torch.compile(f, backend="aot_eager", dynamic=route == "dynamic" or None)
         other = run(compiled, inputs(*size), orders)
     except Exception:
+        return "" if expected is not None else " (aot_eager too)"
+    if expected is None:
         return ""
     found = _difference("compile", f, inputs, size, orders, expected, other, numbers)
     return "" if found is None else " (aot_eager too)"

@@ -6,7 +6,6 @@ import os
 import pickle
 import signal
 import sys
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 from tests.fuzz.check import Difference, NotCounted
 from tests.fuzz.programs import Program
 from tests.fuzz.reduction import reductions
-from tests.fuzz.search import SHRINK_SECONDS, Counts, Failure, Search, check_program
+from tests.fuzz.search import SHRINK_SECONDS, Counts, Failure, Search, check_program, quiet
 
 HANGS = 60.0
 """Seconds that a program may take."""
@@ -88,8 +87,7 @@ def _crash(program: Program | None, status: int, folder: Path) -> Failure:
 
 def _run(program: Program) -> None:
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    with suppress(Difference, NotCounted):
+    with quiet(), suppress(Difference, NotCounted):
         check_program(program)
 
 

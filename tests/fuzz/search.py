@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from time import monotonic
@@ -18,7 +19,7 @@ from tests.fuzz.programs import Program
 from tests.fuzz.reduction import reductions
 from tests.fuzz.strategy import programs
 
-SHRINK_SECONDS, SHRINK_PROGRAMS = 10.0, 200
+SHRINK_SECONDS, SHRINK_PROGRAMS = 10.0, 80
 """The longest that one failure is made smaller for: seconds where a run has seconds, else programs."""
 
 
@@ -63,6 +64,19 @@ class _Stop(BaseException):
     """Ends a search from within; hypothesis lets it through."""
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """What fails or is odd is reported once, not by those who notice it first."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
 class Search:
     """``before``: told each program before it runs."""
 
@@ -84,8 +98,7 @@ class Search:
     def run(self) -> Counts:
         self.start = monotonic()
         torch.set_num_threads(1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             while self._goes_on():
                 with contextlib.suppress(_Stop):
                     self._find()
