@@ -168,6 +168,9 @@ class Builder:
         # PyTorch refuses most writes to elements that lie on each other; what it forgets to refuse, fxc may
         if any(overlaps_itself(value.tensor) for value in sharing if value is target or value.name in self.input_names):
             raise Skip
+        # an integer view of a leaf is written behind autograd's back
+        if not target.tensor.requires_grad and any(value.tensor.requires_grad for value in sharing):
+            raise Skip
         version = target.tensor._version
         try:
             exec(code, self.scope)
