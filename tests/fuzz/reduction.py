@@ -59,12 +59,12 @@ def target_of(step: Step) -> str | None:
 
 
 def without_dead(program: Program) -> Program:
-    """Without the steps and the inputs that no result or write needs. The first input stays."""
+    """Without the steps and the inputs that no result or write needs. One input stays."""
     needed, kept = set(program.results), list[Step]()
     for step in reversed(program.steps):
         target = target_of(step)
         if target is None or target in needed:
             needed.update(NAME.findall(step.code))
             kept.append(step)
-    inputs = tuple(item for i, item in enumerate(program.inputs) if i == 0 or item.name in needed)
+    inputs = tuple(item for item in program.inputs if item.name in needed) or program.inputs[:1]
     return replace(program, steps=tuple(reversed(kept)), inputs=inputs)
