@@ -68,13 +68,14 @@ class SlidingWindow(nn.Module):
         return weighted(torch.softmax(scores(q, k), -1), v).reshape(batch, length, -1)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("gradients", [False, True])
 def test_a_window_over_any_length(gradients: bool) -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)
     model = SlidingWindow()
     run = torch.compile(model, backend="fxc", dynamic=True)
-    for length in (16, 24, 40):
+    for length in (16, 40):
         x = torch.randn(2, length, HEADS * WIDTH)
         with torch.set_grad_enabled(gradients):
             found, expected = run(x), model(x)
