@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.passes import ModulePass
 
 from fxc.backends import program_cache
+from fxc.backends.fallback import FIRST, Checkpoint, Lowering
 from fxc.backends.frozen import own_weights
 from fxc.backends.fx import to_fx
 from fxc.backends.shared_state import refuse_partial_sharing, refuse_shared_inputs, written_state
@@ -28,7 +29,7 @@ from fxc.instrumentation import Instrumentation
 from fxc.named_pipeline import Flow
 from fxc.options import AUTO, Options
 from fxc.pass_registry import PassRegistry
-from fxc.pipeline import Step, parse_pipeline
+from fxc.pipeline import Step, parse_pipeline, pipeline_text, steps_from
 from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
 from fxc.print_ir import PrintIR
 from fxc.program import Program
@@ -44,6 +45,8 @@ from fxc.timing import Timer
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
+
+T = TypeVar("T")
 
 __all__ = ["capture", "compile", "import_fx", "run_passes", "to_fx"]
 
@@ -200,23 +203,30 @@ def _plan_of(
         if ready is not None:
             return _ready_plan(program, ready, options, known, training, times, start)
     entry = None if key is None else program_cache.find(key, program)
-    looked = perf_counter() - start
+    looked, kernels = perf_counter() - start, None if entry is None else entry.kernels
+
+    def finish(program: Program) -> ExecutionPlan:
+        if options.strict:
+            from fxc.backends.kernels import require_kernels
+
+            require_kernels(program.module)
+        if written is not None:
+            own_weights(program, written)
+        return ExecutionPlan.of(program, signature(program), training, times, kernels)
+
+    program.group_limit = options.group_limit
     if entry is None:
-        timer = run_pipeline_on(program, pipeline, options)
+        timer = Timer()
+        plan = lowering(pipeline, options, timer, finish).run(program)
         taken = {name: span.wall * 1e3 for name, span in timer.root.children.items()}
     else:
         program.module = entry.module
         taken = _time_of_disk(start, options)
-    if options.strict:
-        from fxc.backends.kernels import require_kernels
-
-        require_kernels(program.module)
-    if written is not None:
-        own_weights(program, written)
-    kernels = None if entry is None else entry.kernels
-    plan = ExecutionPlan.of(program, signature(program), training, {**times, **taken}, kernels)
+        plan = finish(program)
+    plan.times = MappingProxyType({**times, **taken, **plan.times})
+    is_whole = program.key is not None
     plan.ir = replace(program, key=None)  # which anyone may edit
-    if key is not None and entry is None:
+    if key is not None and entry is None and is_whole:
         start = perf_counter()
         program_cache.keep(key, program, None if plan.host is None else plan.host.code, plan.host)
         plan.times = MappingProxyType({**plan.times, PLAN_CACHE: (looked + perf_counter() - start) * 1e3})
@@ -268,6 +278,8 @@ _UNREAD = (
     "cache_size",
     "cache_plans",
     "strict",
+    "fallback",
+    "group_seconds",
     "passes",
 )
 """Options that change no program, or that are looked at in another way."""
@@ -322,10 +334,33 @@ def run_options(options: Options | Mapping[str, Any] | None) -> Options:
 
 def run_pipeline_on(program: Program, pipeline: str, options: Options) -> Timer:
     """Runs pipeline text over ``program`` in place, watched as ``options`` say; gives the times of its passes."""
+    timer = Timer()
+    _run_steps(program, _steps(pipeline, options), options, timer)
+    return timer
+
+
+def lowering(pipeline: str, options: Options, timer: Timer, finish: Callable[[Program], T]) -> Lowering[T]:
+    """The same, and then ``finish``, for programs in which the groups that fail are to run as calls."""
+    steps = _steps(pipeline, options)
+    rest = steps_from(FIRST, steps)
+
+    def resume(program: Program) -> None:
+        _run_steps(program, rest, options, timer)
+
+    def start(program: Program, checkpoint: Checkpoint) -> None:
+        _run_steps(program, steps, options, timer, checkpoint)
+
+    return Lowering(start, resume, finish, lambda: pipeline_text(rest))
+
+
+def _steps(pipeline: str, options: Options) -> tuple[Step, ...]:
     registry = PassRegistry()
     for extra in options.passes:
         registry = registry.with_file(Path(extra)) if isinstance(extra, (str, Path)) else registry.with_pass(extra)
-    steps: tuple[Step, ...] = tuple(parse_pipeline(pipeline, registry))
+    return parse_pipeline(pipeline, registry)
+
+
+def _run_steps(program: Program, steps: Sequence[Step], options: Options, timer: Timer, *more: Instrumentation) -> None:
     if options.target not in (None, AUTO):
         import torch
 
@@ -333,8 +368,7 @@ def run_pipeline_on(program: Program, pipeline: str, options: Options) -> Timer:
 
         deterministic = torch.are_deterministic_algorithms_enabled()
         set_target(program.module, target_named(options.target), autotune=options.autotune, deterministic=deterministic)
-    timer = Timer()
-    watchers = list[Instrumentation]()
+    watchers = list(more)
     if options.print_ir:
         watchers.append(PrintIR(sys.stderr.write, after_change=True))
     if options.check_numerics:
@@ -350,4 +384,3 @@ def run_pipeline_on(program: Program, pipeline: str, options: Options) -> Timer:
     if options.timing:
         for name, wall, share, cpu, _ in timer.rows():
             print(f"{name:40} {wall:9.1f} ms {share:6.1%} cpu {cpu:9.1f} ms", file=sys.stderr)
-    return timer

@@ -14,6 +14,8 @@
     ├── KernelError          a kernel that a backend cannot print, compile or run
     └── BoundsError          an index that lies outside of the tensor that a kernel reads with it
 
+    FallbackWarning          operators that could not be compiled to a kernel run as calls of ATen
+
 An error prints as one message: what happened, where (op text, FX node, the user's source line), and the way out.
 """
 
@@ -87,6 +89,10 @@ class KernelError(FxcError):
 
 class BoundsError(FxcError, IndexError, RuntimeError):
     """PyTorch raises IndexError for some operators, RuntimeError for others."""
+
+
+class FallbackWarning(UserWarning):
+    """Names the operators, their lines, what went wrong, and the file that reproduces it. The numbers are those of ATen."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxc import plan_file
 from fxc.collector import collections_paused
+from fxc.options import Options
 from fxc.runtime.entry import entry
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.plan import Plan
@@ -136,6 +137,7 @@ class ExecutionPlan(Plan):
             found = plan_file.read(Path(path), trust_kernels=trust_kernels)
             times = {"read": (perf_counter() - start) * 1e3}
             if isinstance(found, plan_file.Contents):
+                found.program.group_limit = Options.from_env().group_limit
                 return cls.of(found.program, found.signature, found.training, times, found.kernels)
             return cls.ready(found.program, found.host, found.signature, found.training, times)
 

@@ -38,7 +38,11 @@ class Options:
     - ``cuda_graphs``: what a call starts on a GPU is recorded once, and started again as one piece.
     - ``move_inputs``: inputs on another device than in the example are copied to that one, not refused.
     - ``streams``: how many streams of a GPU a call may use, without ``pipeline``; 1 is the caller's, and no more.
-    - ``strict``: KernelError for what was fused and has no kernel, or has one that only the reference interpreter would run.
+    - ``strict``: every group of fused operators must be a compiled kernel: KernelError for one that has none, or has one that
+      only the reference interpreter would run, and the error itself where ``fallback`` would warn.
+    - ``fallback``: fused operators of which no kernel can be compiled, because a pass or the code generation fails, run as
+      calls of ATen, with a FallbackWarning; without it, the failure is raised.
+    - ``group_seconds``: how long a pass may take over one group of fused operators; one that takes longer has failed.
     - ``passes``: passes of your own that the pipeline names: classes, or Python files with one pass each.
     """
 
@@ -57,6 +61,8 @@ class Options:
     move_inputs: bool = False
     streams: int = 1
     strict: bool = False
+    fallback: bool = True
+    group_seconds: int = 60
     passes: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -65,6 +71,11 @@ class Options:
             value, (is_one, kind) = getattr(self, field.name), _KINDS[field.type]
             if not is_one(value):
                 raise PipelineError(f"option {field.name} is {value!r}", hint=f"it takes {kind}")
+
+    @property
+    def group_limit(self) -> int | None:
+        """``group_seconds``; None where the failure of a group is an error."""
+        return self.group_seconds if self.fallback and not self.strict and not self.check_numerics else None
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] = os.environ) -> Options:

@@ -76,6 +76,21 @@ def _specs(pipeline: Sequence[Step]) -> Iterator[PassSpec | AnchorSpec]:
             yield spec_of(step)
 
 
+def steps_from(name: str, pipeline: Sequence[Step]) -> Pipeline:
+    """The first pass ``name`` that is not anchored, and what comes after it, with stages written out; nothing without it."""
+    steps = tuple(_written_out(pipeline))
+    numbers = [number for number, step in enumerate(steps) if isinstance(step, ModulePass) and step.name == name]
+    return steps[numbers[0] :] if numbers else ()
+
+
+def _written_out(pipeline: Sequence[Step]) -> Iterator[Step]:
+    for step in pipeline:
+        if isinstance(step, Stage):
+            yield from _written_out(step.steps)
+        else:
+            yield step
+
+
 def anchors(pipeline: Sequence[Step]) -> Iterator[str]:
     """The names of all ops that something in ``pipeline`` is anchored on."""
     for step in pipeline:

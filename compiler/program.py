@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,8 @@ class Program:
     ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants; the
     user's own tensors, of which only a frozen plan has copies. ``live``: modules by path and functions by name that came from
     the running process and that a file could not name; empty for a program read from a file. ``key``: that of its entry on
-    disk, if it is as kept.
+    disk, if it is as kept. ``group_limit``: seconds that a pass may take over one group, which runs as calls of ATen where
+    that fails; None where it is an error.
     """
 
     module: ModuleOp
@@ -37,6 +38,7 @@ class Program:
     live: dict[str, Any] = field(default_factory=dict)
     context: FxcContext = field(default_factory=new_context)
     key: str | None = None
+    group_limit: int | None = None
 
     def __str__(self) -> str:
         return print_module(self.module)
@@ -47,7 +49,7 @@ class Program:
 
     def copy(self) -> Program:
         """A program with its own IR over the same tensors."""
-        return Program(clone_module(self.module), dict(self.state), dict(self.live), self.context)
+        return replace(self, module=clone_module(self.module), state=dict(self.state), live=dict(self.live), key=None)
 
     @property
     def main(self) -> FuncOp:

@@ -36,11 +36,13 @@ class Reproducer:
         return f"{{-#\n  external_resources: {{\n    mlir_reproducer: {{\n{lines}\n    }}\n  }}\n#-}}\n"
 
 
-def write(path: Path, reproducer: Reproducer, module_text: str, error: str, inputs: tuple[Path, ...]) -> None:
-    """Write the file at ``path``, which must be none of the ``inputs``."""
+def write(
+    path: Path, reproducer: Reproducer, module_text: str, error: str, inputs: tuple[Path, ...] = (), more: str = ""
+) -> None:
+    """Write the file at ``path``, which must be none of the ``inputs``. ``more``: arguments of ``fxc-opt``."""
     check_path(path, inputs)
     summary = error.splitlines()[0] if error else "unknown error"
-    comment = f"// replay with: fxc-opt --run-reproducer {path.name}\n// {summary}\n"
+    comment = f"// replay with: fxc-opt --run-reproducer {path.name}{more}\n// {summary}\n"
     path.write_text(comment + reproducer.header() + module_text, encoding="utf-8")
 
 

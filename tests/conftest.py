@@ -38,9 +38,10 @@ settings.load_profile("default")
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Compiled kernels go into a folder of this run, not into the user's; passes run each time."""
+    """Compiled kernels go into a folder of this run, not into the user's; passes run each time, and what fails is raised."""
     os.environ["FXC_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
     os.environ["FXC_CACHE_PLANS"] = "0"
+    os.environ["FXC_FALLBACK"] = "0"
 
 
 @pytest.fixture(autouse=True, scope="session")

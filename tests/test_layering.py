@@ -25,7 +25,7 @@ ALLOWED = {
     "compiler/frontends": """torch numpy sympy xdsl fxc.dialects fxc.errors fxc.location fxc.context fxc.program fxc.semantics
         fxc.frontends""",
     "compiler/backends": """torch numpy llvmlite triton xdsl fxc.dialects fxc.passes fxc.errors fxc.location fxc.program
-        fxc.semantics fxc.runtime fxc.backends""",
+        fxc.pipeline_text fxc.reproducer fxc.semantics fxc.runtime fxc.backends""",
     "compiler/runtime": "torch numpy safetensors llvmlite fxc.errors fxc.runtime",
 }
 """File or folder -> what it may import, the standard library apart. What is not listed may import all."""

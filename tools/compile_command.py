@@ -124,8 +124,9 @@ def compile_command(
 ) -> None:
     if output is None and emitted is None:
         raise click.UsageError("nothing is to be written: give -o DIR, --emit=FORMAT, or both")
-    from fxc.api import pipeline_for, run_pipeline_on, with_machine
+    from fxc.api import lowering, pipeline_for, with_machine
     from fxc.options import Options
+    from fxc.timing import Timer
 
     options = Options.from_env()
     options = replace(
@@ -138,6 +139,7 @@ def compile_command(
     _refuse_wrong_names(options, flow)  # before a model is captured
     program, args = capture_source(source, route, dynamic_shapes, train)
     options = with_machine(options, flow, program)
+    program.group_limit = options.group_limit
     stages = stages_of(pipeline_for(flow, options))
     signature = _specialized(program, args, options, train)
     folder = None if output is None else Path(output)
@@ -148,7 +150,7 @@ def compile_command(
     for number, stage in enumerate(stages, 1):
         shown = progress(f"stage {number} of {len(stages)}: {stage.name}")
         with shown, remarking(EXPLAINED if remarks else (), sys.stderr.write):
-            run_pipeline_on(program, to_text(stage.pipeline), options)
+            lowering(to_text(stage.pipeline), options, Timer(), lambda _: None).run(program)
         if folder is not None:
             _write(folder / f"{number:0{digits}}-{stage.name}.mlir", program.text(debuginfo=stage.name == CAPTURED))
     if folder is not None:

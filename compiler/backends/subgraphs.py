@@ -14,13 +14,15 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import BlockArgument, Operation
 
 from fxc.backends import program_cache
+from fxc.backends.fallback import FIRST, Checkpoint, Lowering
 from fxc.dialects import plan, types
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.passes import load
 from fxc.passes._sequences import LOWER_SUBGRAPH, PassList
+from fxc.pipeline_text import PassSpec
 from fxc.program import Program
-from fxc.runtime.host_program import HostProgram
+from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.signature import Signature, TensorInput
 from fxc.runtime.subgraph import HostSubgraph
 
@@ -40,7 +42,7 @@ def extracted(source: Program, function: FuncOp, *how: str) -> Program:
     module.attributes.update(source.module.attributes)
     module.body.block.add_ops(functions)
     key = None if source.key is None else program_cache.key_of_part(source.key, function.sym_name.data, *how)
-    return Program(module, source.state, source.live, source.context, key)
+    return replace(source, module=module, key=key)
 
 
 def lowered(program: Program, passes: PassList, export: Export) -> torch.nn.Module:
@@ -52,18 +54,36 @@ def lowered(program: Program, passes: PassList, export: Export) -> torch.nn.Modu
     entry = None if key is None else program_cache.find(key, program)
     boxed = plan.BOXED in program.main.attributes
     if entry is None:
-        for name, options in passes:
-            load(name)(**options).apply(program.context, program.module)
-        program.module.verify()
+        host = _lowering(passes).run(program)
     else:
         program = replace(program, module=entry.module)
-    from fxc.backends.plan import host_program, is_plan
-
-    host = host_program(program, None if entry is None else entry.kernels) if is_plan(program.main) else None
-    if key is not None and entry is None:
+        host = _host(program, entry.kernels)
+    if key is not None and entry is None and program.key is not None:
         program_cache.keep(key, program, None if host is None else host.code)
     graph = partial(_boxed if boxed else export, *([export] if boxed else []), program)
     return graph() if host is None else _module(host, program, graph)
+
+
+def _lowering(passes: PassList) -> Lowering[HostProgram | None]:
+    names = [name for name, _ in passes]
+    rest = passes[names.index(FIRST) :] if FIRST in names else ()
+    text = ",".join(str(PassSpec.of(name, **options)) for name, options in rest)
+    return Lowering(partial(_apply, passes), partial(_apply, rest), _host, lambda: text)
+
+
+def _apply(passes: PassList, program: Program, checkpoint: Checkpoint | None = None) -> None:
+    for name, options in passes:
+        if name == FIRST and checkpoint is not None:
+            checkpoint.take(program.module)
+        load(name)(**options).apply(program.context, program.module)
+    program.module.verify()
+
+
+def _host(program: Program, kernels: KernelCode | None = None) -> HostProgram | None:
+    """``program`` as a host program; None where it is not at the plan level."""
+    from fxc.backends.plan import host_program, is_plan
+
+    return host_program(program, kernels) if is_plan(program.main) else None
 
 
 def forward(source: Program, function: FuncOp, export: Export) -> torch.nn.Module | None:

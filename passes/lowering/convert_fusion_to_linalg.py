@@ -77,6 +77,7 @@ from fxc.passes._statistics import count
 from fxc.passes.lowering._linalg.generics import Generics, check_types, has_rule
 from fxc.passes.lowering._linalg.scalars import Uncovered
 from fxc.passes.lowering._notes import SOURCE, notes
+from fxc.passes.lowering._one_group import one_group
 from fxc.passes.lowering._outlines import Copier, Outline
 from fxc.passes.lowering._tile.numbers import facts_of
 from fxc.passes.lowering.lower_scans import KINDS
@@ -92,14 +93,20 @@ class ConvertFusionToLinalgPass(ModulePass):
         for group in groups_of(op):
             if not any(isinstance(inner, TorchOp) for inner in group.body.block.ops):
                 continue
-            try:
-                body = conversions.body(group)
-            except Uncovered as reason:
-                count("groups left to the library")
-                count(f"because of {reason}")
-            else:
-                _replace(group, body)
-                count("groups converted")
+            with one_group(group):
+                _convert(conversions, group)
+
+
+def _convert(conversions: Conversions, group: GroupOp) -> None:
+    """Give ``group`` a body in linalg, where there is one."""
+    try:
+        body = conversions.body(group)
+    except Uncovered as reason:
+        count("groups left to the library")
+        count(f"because of {reason}")
+    else:
+        _replace(group, body)
+        count("groups converted")
 
 
 @dataclass

@@ -63,6 +63,7 @@ from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import TargetAttr, preset, target_of
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes._statistics import count
+from fxc.passes.lowering._one_group import one_group
 from fxc.passes.lowering._outlines import Outline
 from fxc.passes.lowering._tile.choices import choose
 from fxc.passes.lowering._tile.stages import is_kernel, kernels_of, stages_of
@@ -82,7 +83,8 @@ class SchedulePass(ModulePass):
                 continue
             key = Outline(group, attributes).key
             if key not in known:
-                known[key] = _chosen(group, target)
+                with one_group(group):
+                    known[key] = _chosen(group, target)
             if known[key].data:
                 group.attributes[SCHEDULE] = known[key]
                 count("kernels planned", len(known[key]))

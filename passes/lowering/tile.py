@@ -72,6 +72,7 @@ from fxc.dialects.tile import KernelOp, LaunchOp, PtrType, ScheduleAttr
 from fxc.dialects.tile.kernel import DIVISIBLE, SIZE
 from fxc.passes._statistics import count
 from fxc.passes.lowering._notes import SOURCE
+from fxc.passes.lowering._one_group import one_group
 from fxc.passes.lowering._outlines import Outline
 from fxc.passes.lowering._tile.kernels import Pieces, Step, make_kernel
 from fxc.passes.lowering._tile.launched import Launched
@@ -91,7 +92,9 @@ class TilePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         tiling, on_gpu, likely = Tiling(_fresh_names(op)), isinstance(target_of(op), GpuAttr), facts_of(op, "hint")
         for group in [group for group in groups_of(op) if SCHEDULE in group.attributes]:
-            for kernel in tiling.tile(group):
+            with one_group(group):
+                kernels = tiling.tile(group)
+            for kernel in kernels:
                 if on_gpu:
                     align(kernel, likely)
                 op.body.block.add_op(kernel)

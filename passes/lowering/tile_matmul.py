@@ -9,7 +9,7 @@ Guarantees: each ``mm``, ``addmm``, ``bmm``, ``linear`` and ``matmul`` of float1
             reads the product before all else, are in the kernel where they only compute elements in the order of the
             product's.
 Keeps:      numbers: sums are float32's, added in another order, and a product is rounded before a group reads it. Other
-            groups, and products that are not asked for: they are the library's.
+            groups, and products that are not asked for, or have ``tile.library``: they are the library's.
 Cost:       one walk; where it measures, some milliseconds of the device and the compilation of a kernel for each choice.
 
 Before:
@@ -75,12 +75,15 @@ from fxc.dialects.tile import LaunchOp
 from fxc.dialects.types import device
 from fxc.passes._statistics import count
 from fxc.passes.lowering._notes import SOURCE, notes
+from fxc.passes.lowering._one_group import one_group
 from fxc.passes.lowering._tile.product_kernels import Blocks, product_kernel
 from fxc.passes.lowering._tile.products import Product, Surroundings, product_of, surroundings_of
 from fxc.passes.lowering.schedule import SchedulePass
 from fxc.passes.lowering.tile import TilePass, align
 
 BLOCKS = "tile.blocks"
+LIBRARY = "tile.library"
+"""The attribute of a product that is the library's in any case."""
 CHOICES = ("measured", "all")
 SIZES = (Blocks(64, 64, 32), Blocks(128, 64, 32), Blocks(64, 128, 32), Blocks(128, 128, 32))
 """Blocks to choose from; the first is taken without measuring."""
@@ -101,14 +104,15 @@ class TileMatmulPass(ModulePass):
         assert isinstance(ctx, FxcContext)
         names = fresh_names(op)
         for inner in list(op.walk()):
-            product = product_of(inner)
+            product = None if LIBRARY in inner.attributes else product_of(inner)
             asked = _asked(inner) if product is not None else None
             if product is None or (asked is None and not self._considers(op, product)):
                 continue
-            around = surroundings_of(product)
-            if (blocks := asked or self._chosen(ctx, op, product, around)) is not None:
-                make_product(op, product, around, blocks, next(names))
-                count("products in kernels")
+            with one_group(inner):
+                around = surroundings_of(product)
+                if (blocks := asked or self._chosen(ctx, op, product, around)) is not None:
+                    make_product(op, product, around, blocks, next(names))
+                    count("products in kernels")
 
     def _considers(self, module: ModuleOp, product: Product) -> bool:
         """Whether a product that says nothing of its blocks may become a kernel."""
