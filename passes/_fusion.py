@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -39,6 +39,8 @@ class Border:
     """Its loops, where kernels are asked for."""
     gathered: frozenset[SSAValue] = frozenset()
     """What it reads at places that others say."""
+    stages: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """What computes those of its ops of which that was found out when it was made."""
 
     @classmethod
     def of(cls, op: Operation) -> Border:

@@ -25,10 +25,14 @@ SORTING = 6
 MOST_VALUES = 128
 """How many inputs and outputs a group may have together."""
 
+MOST_COPIES = 256
+"""How many operations a kernel may have more than its group, as several stages compute them."""
+
 ROWS = "rows: two reductions that keep other dimensions"
 DOMAIN = "domain: one reduces, and the other has other loops than what is reduced"
 PARALLELISM = "parallelism: too few rows for what each of them would do"
 WORK = "work: what is computed again takes longer than memory does"
+LENGTH = "length: what several stages compute again makes a kernel long, and slow to compile"
 ROOM = "room: a kernel has no registers for so many tensors"
 SHAPE = "shape: a result and what reads it have other loops"
 ATOMICS = "updates: programs of a CPU would wait for each other, and PyTorch's call does not"
@@ -55,6 +59,8 @@ class Extent:
     kept: tuple[int, ...] = ()
     repeated: float = 0.0
     """Work that is done more than once, in elements times operations."""
+    copies: int = 0
+    """How many operations a kernel has more than the slice, as several stages compute them."""
 
     @property
     def elements(self) -> int:
@@ -68,10 +74,11 @@ class Extent:
     def has_rows_of(self, other: Extent) -> bool:
         return self.rows == other.rows and (self.reduced != other.reduced or self.kept == other.kept)
 
-    def joined(self, other: Extent, repeated: float) -> Extent:
+    def joined(self, other: Extent) -> Extent:
+        """That of both, of which neither computes more than before."""
         large = self if self.elements > other.elements else other
         row = self if self.reduced is not None else other
-        return Extent(large.shape, row.reduced, row.kept, self.repeated + other.repeated + repeated)
+        return Extent(large.shape, row.reduced, row.kept, self.repeated + other.repeated, self.copies + other.copies)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
@@ -28,7 +30,7 @@ from fxc.dialects.torch_ops.traits import (
 from fxc.dialects.types import IntType
 from fxc.passes._broadcasting import broadcasts
 from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
-from fxc.passes._fusion_cost import ROOM, WORK, CostModel, Extent, assumed
+from fxc.passes._fusion_cost import LENGTH, MOST_COPIES, ROOM, WORK, CostModel, Extent, assumed
 from fxc.passes._fusion_updates import updates_of, updates_shape
 from fxc.passes._layouts import is_turned
 from fxc.passes._plan_write_backs import new_values
@@ -46,7 +48,7 @@ GATHER = "gather: what is read at places that others say is in memory before, no
 UPDATES = "updates: others read a result when all updates of it are made"
 PARTS = f"parts: an element of a concatenation is chosen among at most {MOST_PARTS} tensors"
 
-MOST_COPIES = 16
+MOST_READERS = 16
 """How many readers a view may have that is copied for each of them."""
 
 MOST_KINDS = 4
@@ -138,6 +140,10 @@ class KernelGroups(Groups):
     def is_root(self, op: Operation) -> bool:
         return not self.is_view(op)
 
+    def _is_lone_view(self, i: int) -> bool:
+        """Whether the slice of the op ``i`` is a view and nothing else."""
+        return self.is_view(self.ops[i]) and len(self.graph.members(i)) == 1
+
     def is_view(self, op: Operation) -> bool:
         if op not in self._views:
             self._views[op] = is_view(op)
@@ -200,15 +206,54 @@ class KernelGroups(Groups):
         joined, op = super().joined_border(producer, consumer), self.ops[producer]
         before, after = self.border(producer).extent, self.border(consumer).extent
         assert before is not None and after is not None
-        if self.is_view(op):
+        if self._is_lone_view(producer):
             through = [op.operands[0]] if joined.gathered.intersection(op.results) else []
             joined.extent, joined.gathered = after, joined.gathered.union(through)
+            joined.stages = {producer: stages} if (stages := self._stages_of_readers(producer, consumer)) else {}
             return joined
-        repeated = 0
-        if (stages := self._stages_of_readers(producer, consumer)) and not is_reduction(op) and not self._stores(joined, op):
-            repeated = operations(op) * max(sum(_loops(self.ops[i]) for i in stages) - _loops(op), 0)
-        joined.extent = before.joined(after, repeated)
+        joined.extent = before.joined(after)
+        if self._reads_again(producer, consumer, joined):
+            joined.stages = self._stages([*self.graph.members(producer), *self.graph.members(consumer)], joined)
+            joined.extent = replace(joined.extent, **self._repeated(joined.stages))
+        elif (stages := self._stages_of_readers(producer, consumer)) and not is_reduction(op) and not self._stores(joined, op):
+            joined.stages, more = {producer: stages}, self._repeated({producer: stages})
+            repeated, copies = joined.extent.repeated + more["repeated"], joined.extent.copies + more["copies"]
+            joined.extent = replace(joined.extent, repeated=repeated, copies=copies)
         return joined
+
+    def _reads_again(self, producer: int, consumer: int, joined: Border) -> bool:
+        """Whether what one of two slices stores is computed again by each stage that reads it, once they are one."""
+        alone = len(self.graph.members(producer)) == 1
+        stored = [value for each in ((consumer,) if alone else (producer, consumer)) for value in self.border(each).outputs]
+        makers = [value.owner for value in stored if value not in joined.outputs]
+        return any(isinstance(op, Operation) and not is_reduction(op) for op in makers)
+
+    def _stages(self, members: Sequence[int], border: Border) -> dict[int, frozenset[int]]:
+        """What computes each of ``members`` that is neither a stage nor a view, in a slice with this border; as many of them as
+        show that the slice is too long."""
+        inside, found, copies = set(members), dict[int, frozenset[int]](), 0
+        for i in sorted(members, reverse=True):
+            op = self.ops[i]
+            if is_reduction(op) or self._stores(border, op):
+                continue
+            readers = (self.index.get(use.operation) for result in op.results for use in result.uses)
+            stages = [found.get(j, frozenset([j])) for j in readers if j in inside]
+            if stages:
+                found[i] = frozenset[int]().union(*stages)
+                copies += 0 if self.is_view(op) else len(found[i]) - 1
+            if copies > MOST_COPIES:
+                break
+        return found
+
+    def _repeated(self, stages: Mapping[int, frozenset[int]]) -> dict[str, Any]:
+        """The work that is done more than once, and how many operations there are for it."""
+        repeated, copies = 0, 0
+        for i, several in stages.items():
+            op = self.ops[i]
+            if not self.is_view(op):
+                repeated += operations(op) * max(sum(_loops(self.ops[j]) for j in several) - _loops(op), 0)
+                copies += len(several) - 1
+        return {"repeated": repeated, "copies": copies}
 
     def objection(self, producer: int, consumer: int, joined: Border) -> str | None:
         before, after, both = self.border(producer).extent, self.border(consumer).extent, joined.extent
@@ -217,8 +262,10 @@ class KernelGroups(Groups):
             return rule
         if len(joined.inputs) + len(joined.outputs) > self.model.values:
             return ROOM
+        if both.copies > MOST_COPIES:
+            return LENGTH
         stored = self._stores(joined, self.ops[producer])
-        if self.is_view(self.ops[producer]):
+        if self._is_lone_view(producer):
             return VIEW if stored else None
         if not self._stages_of_readers(producer, consumer):
             return self.model.objection_of_siblings(before, after)
@@ -241,11 +288,9 @@ class KernelGroups(Groups):
         return PARTS if is_chosen else None
 
     def _merge(self, producer: int, consumer: int) -> bool:
-        op, stages = self.ops[producer], self._stages_of_readers(producer, consumer)
         if not super()._merge(producer, consumer):
             return False
-        if stages and not is_reduction(op) and not self._stores(self.border(consumer), op):
-            self.stages[producer] = stages
+        self.stages |= self.border(consumer).stages
         return True
 
     def _stages_of_readers(self, producer: int, consumer: int) -> frozenset[int]:
@@ -341,7 +386,7 @@ class Copies:
         users = dict.fromkeys(use.operation for use in op.results[0].uses)
         near = [user for user in users if user.parent is op.parent and isinstance(user, TorchOp)]
         others = near if len(near) < len(users) else near[1:]
-        if not others or len(users) > MOST_COPIES:
+        if not others or len(users) > MOST_READERS:
             return
         self.made[op] = [copy_op(op, {}) for _ in others]
         Rewriter.insert_op(self.made[op], InsertPoint.after(op))

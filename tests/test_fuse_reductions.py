@@ -247,3 +247,26 @@ def test_remarks_name_rules_and_lines() -> None:
     [line] = lines
     assert line.startswith("remark: fuse: rows: ") and line.endswith("\n")
     assert "rows = x.sum(1, keepdim=True)" in line and "return x * rows * columns" in line and line.count(__file__) == 2
+
+
+def _work(steps: int) -> tuple[int, int]:
+    """How many operations loops over ``steps`` steps have, each of which reads the one before in two sums; and how many ops of
+    the torch level they are made of."""
+
+    def function(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        out = []
+        for t in range(steps):
+            x = x - 0.1 * noise[t] * (x * noise[t]).sum(1, keepdim=True)
+            out.append((x * x).sum(1))
+        return torch.stack(out)
+
+    program = fxc.capture(function, (torch.randn(4, 8), torch.randn(steps, 4, 8)))
+    before = fxc.run_passes(program, "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true}")
+    after = fxc.run_passes(before, "convert-fusion-to-linalg")
+    return sum(1 for _ in after.module.walk()), sum(1 for _ in before.module.walk())
+
+
+def test_kernels_grow_with_the_loop_and_not_with_its_square() -> None:
+    """What stages compute again is bounded, also where groups meet that read the same tensor through views."""
+    (small, few), (large, many) = _work(20), _work(60)
+    assert large / small < 1.25 * many / few

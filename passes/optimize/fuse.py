@@ -19,10 +19,10 @@ Guarantees: a ``fusion.group`` holds at least two ops of one block and one devic
             op reads at places that indices say, as ``embedding`` does, is made before its group. A group with a
             reduction goes on where that saves memory traffic on the machine in ``fxc.target`` (``_fusion_cost.py``): with
             the rows that were reduced, over no more than that, where there are enough rows to go round and what several
-            stages compute again is less than what memory takes. On a CPU some reductions and gathers, and ops whose
-            tensors lie across each other, are groups alone. Slices that read the same tensor, which is not
-            broadcast for them, become one where they fit. A scatter of many updates is the last of its group, on a GPU, where
-            adding in memory is no slower than PyTorch's call, and, with ``fxc.deterministic``, sums no floats.
+            stages compute again is less than what memory takes, and no more than 256 operations. On a CPU some reductions and
+            gathers, and ops whose tensors lie across each other, are groups alone. Slices that read the same tensor, which is
+            not broadcast for them, become one where they fit. A scatter of many updates is the last of its group, on a GPU,
+            where adding in memory is no slower than PyTorch's call, and, with ``fxc.deterministic``, sums no floats.
             ``fxc-opt --remarks=fuse`` prints what was refused and why.
 Keeps:      other lone ops; the arithmetic, op by op; random ops and the order of draws; ops with an integer operand that is not
             constant; ops of sparse tensors; concatenations of different shapes, cuts into unequal pieces; size queries that
