@@ -29,8 +29,8 @@ def new_values(function: FuncOp) -> dict[SSAValue, BlockArgument]:
 def insert_write_backs(function: FuncOp) -> None:
     """Write new values of arguments back at the end of ``function``, and leave them out of its results.
 
-    A result that is a new value becomes the argument itself. What may share memory with a written argument, a result or
-    another argument's new value, is copied before the first write.
+    A result that is a new value becomes the argument itself, and nothing is left to do where that was written before. What may
+    share memory with an argument that is written here, a result or another argument's new value, is copied before.
     """
     marks = _marks(function)
     if all(mark is None for mark in marks):
@@ -39,8 +39,9 @@ def insert_write_backs(function: FuncOp) -> None:
     assert last is not None
     values = _returned(function)
     pairs = [(function.args[mark], value) for value, mark in zip(values, marks, strict=True) if mark is not None]
-    written = {argument for argument, _ in pairs}
     arguments = {value: argument for argument, value in reversed(pairs)}
+    pairs = [(argument, value) for argument, value in pairs if not is_written_back(argument, value)]
+    written = {argument for argument, _ in pairs}
     copies = {value: value for value in values}
     for value in dict.fromkeys(values):
         kept = value not in arguments
@@ -52,6 +53,11 @@ def insert_write_backs(function: FuncOp) -> None:
             Rewriter.insert_op(call, InsertPoint.before(last))
             count("arguments written back")
     _drop(function, last, marks, {value: arguments.get(value, copy) for value, copy in copies.items()})
+
+
+def is_written_back(argument: SSAValue, value: SSAValue) -> bool:
+    """Whether ``value`` is what a copy into ``argument`` gave."""
+    return isinstance(value.owner, TorchOp) and value.owner.operator == COPY and value.owner.operands[0] is argument
 
 
 def _marks(function: FuncOp) -> list[int | None]:

@@ -140,7 +140,8 @@ class _Exporter:
                     index += isinstance(value, Node)
                     if isinstance(target, IntegerAttr):
                         argument = body.env[function.body.block.args[target.value.data]]
-                        back[value] = body.graph.call_function(torch.ops.aten.copy_.default, (argument, value))
+                        if not _is_written_back(argument, value):
+                            back[value] = body.graph.call_function(torch.ops.aten.copy_.default, (argument, value))
                     else:
                         kept.append(value)
             output.args = (tuple(back.get(value, value) if isinstance(value, Node) else value for value in kept),)
@@ -452,6 +453,11 @@ def _keep_statistics(graph: Graph) -> None:
             if node.args[i] in written:
                 with graph.inserting_before(node):
                     node.update_arg(i, graph.call_function(torch.ops.aten.clone.default, (node.args[i],)))
+
+
+def _is_written_back(argument: Node, value: Node) -> bool:
+    """Whether ``value`` is what a copy into ``argument`` gave."""
+    return value.target is torch.ops.aten.copy_.default and value.args[0] is argument
 
 
 def _shares_memory(value: SSAValue, written: set[BlockArgument]) -> bool:

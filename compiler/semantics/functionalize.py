@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._C import _functionalization  # type: ignore[attr-defined]
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode, dispatch_functionalize
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from xdsl.dialects import func
@@ -32,9 +34,10 @@ from fxc.semantics.values import constant_value
 def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
     """Rewrites ``function`` without mutation, in place.
 
-    An argument that was written comes back as an extra result in front, marked ``fx.mutates = <argument index>``. Calls are
-    inlined on the way. A function without mutation is left as it is. CaptureError where a branch of a higher-order operator
-    writes to an operand, which PyTorch's operators forbid.
+    An argument that was written comes back as an extra result in front, marked ``fx.mutates = <argument index>``. Where views
+    of it are returned one write stays, the last of all: its new value is copied into it, and they are views of what that gives.
+    Calls are inlined on the way. A function without mutation is left as it is. CaptureError where a branch of a higher-order
+    operator writes to an operand, which PyTorch's operators forbid.
     """
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
     if not _mutates(function, functions):
@@ -46,7 +49,7 @@ def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
             for region in op.regions:
                 _functionalize_region(op, region, tracer)
     name = f"@{function.sym_name.data}"
-    new, written, spec = tracer.without_writes(function.body.block, name, _already_returned(function))
+    new, written, spec = tracer.without_writes(function.body.block, name, _already_returned(function), returns_views=True)
     _replace(function, new, written, spec)
 
 
@@ -75,20 +78,30 @@ class _Tracer:
     def __init__(self, interpreter: _Interpreter, symbols: DictionaryAttr | None) -> None:
         self.interpreter, self.symbols = interpreter, symbols
 
-    def without_writes(self, block: Block, what: str, already: set[int]) -> tuple[Block, list[int], TreeSpec]:
+    def without_writes(
+        self, block: Block, what: str, already: set[int], *, returns_views: bool = False
+    ) -> tuple[Block, list[int], TreeSpec]:
         """The block that returns (the new values of the arguments that ``block`` writes, what it returns), flat; the indices
-        of those arguments, ``already`` apart; and how what it returns is nested."""
+        of those arguments, ``already`` apart; and how what it returns is nested. ``returns_views``: what is a view of a written
+        argument stays one."""
         world = FakeWorld(self.symbols)
-        written, specs = list[int](), list[TreeSpec]()
+        written, bases, specs = list[int](), list[int](), list[TreeSpec]()
 
-        def run(*args: Any) -> list[Any]:
+        def run(*args: Any) -> tuple[list[Any], dict[int, Any], dict[int, _View]]:
             outputs, spec = tree_flatten(self.interpreter.block(block, args))
             specs[:] = [spec]
-            written[:] = [i for i, arg in enumerate(args) if i not in already and _is_written(arg)]
-            return [*(args[i] for i in written), *outputs]
+            changed = [i for i, arg in enumerate(args) if _is_written(arg)]
+            written[:] = [i for i in changed if i not in already]
+            results = [*(args[i] for i in written), *outputs]
+            views = _views(results, {i: args[i] for i in changed}) if returns_views else {}
+            bases[:] = sorted({view.base for view in views.values()})
+            return results, {i: args[i] for i in bases}, views
 
         fakes = [world.fake(argument.type) for argument in block.args]
         graph = self.graph(run, fakes, world, what)
+        placeholders = graph.graph.find_nodes(op="placeholder")
+        for i, copy in zip(bases, graph.graph.find_nodes(op="call_function", target=_WRITE), strict=True):
+            copy.update_arg(0, placeholders[i])  # an operator that gave the argument back has its place in the trace
         graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _draws(node))
         importer = GraphImporter(world.type_of, constants_inline=True)
         new = importer.block(graph, list(graph.graph.nodes), "", None)
@@ -98,14 +111,50 @@ class _Tracer:
 
     def graph(self, run: Callable[..., Any], fakes: list[Any], world: FakeWorld, what: str) -> torch.fx.GraphModule:
         """Composite operators stay whole, unless one's result is written: PyTorch takes such a result for a possible view."""
+
+        def functional(mode: FunctionalTensorMode) -> Callable[..., list[Any]]:
+            return lambda *args: _with_views(args, *dispatch_functionalize(run, mode)(*args))
+
         try:
-            mode = FunctionalTensorMode(pre_dispatch=True, export=True)
-            return trace(dispatch_functionalize(run, mode), fakes, world, what, FUNCTIONAL)
+            return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=True)), fakes, world, what, FUNCTIONAL)
         except CaptureError as error:
             if "frozen storage" not in error.message:
                 raise
-            mode = FunctionalTensorMode(pre_dispatch=True, export=False)
-            return trace(dispatch_functionalize(run, mode), fakes, world, what, FUNCTIONAL)
+            return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=False)), fakes, world, what, FUNCTIONAL)
+
+
+_WRITE = torch.ops.aten.copy_.default
+
+
+@dataclass(frozen=True)
+class _View:
+    """A view of argument ``base``, by these views one of another; by none it is the argument itself."""
+
+    base: int
+    steps: Sequence[Any]
+
+
+def _views(results: Sequence[Any], written: Mapping[int, Any]) -> dict[int, _View]:
+    """The places of ``results`` that lie in the memory of a ``written`` argument of which some result is a view."""
+    places = {arg.untyped_storage()._cdata: i for i, arg in written.items()}
+    found = dict[int, _View]()
+    for place, result in enumerate(results):
+        if isinstance(result, FunctionalTensor) and (base := places.get(result.untyped_storage()._cdata)) is not None:
+            found[place] = _View(base, _functionalization.get_view_meta_sequence(result.elem))
+    viewed = {view.base for view in found.values() if view.steps}
+    return {place: view for place, view in found.items() if view.base in viewed}
+
+
+def _with_views(
+    args: Sequence[Any], results: Sequence[Any], new: Mapping[int, Any], views: Mapping[int, _View]
+) -> list[Any]:
+    """``results`` where ``views`` are those of the arguments, into which their ``new`` values are copied."""
+    bases = {i: _WRITE(args[i], value) for i, value in new.items()}
+    made = {
+        place: _functionalization.apply_view_meta_sequence(bases[view.base], view.steps) if view.steps else bases[view.base]
+        for place, view in views.items()
+    }
+    return [made.get(place, result) for place, result in enumerate(results)]
 
 
 def _is_written(arg: Any) -> bool:

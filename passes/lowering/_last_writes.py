@@ -19,7 +19,8 @@ from fxc.passes._written_arguments import is_view_of
 def return_last_writes(function: FuncOp) -> bool:
     """Let ``function`` return what it copies into its arguments at the end, in front and marked ``fx.mutates``.
 
-    Whether that was all it writes; else nothing is changed.
+    A copy of what it returns as well stays, as that is not the argument. Whether that was all it writes; else nothing is
+    changed.
     """
     last = function.body.block.last_op
     copies = _last_copies(last)
@@ -32,9 +33,12 @@ def return_last_writes(function: FuncOp) -> bool:
     results = last.trees()[0][0]
     if not isinstance(results, (tuple, list)) or any(not _is_leaf(tree) for tree in results):
         return False
-    for copy in copies:
-        Rewriter.erase_op(copy)
-    _return(function, last, sources, results, targets)
+    stay = [source in last.operands for source in sources]
+    values = [copy.results[0] if stays else source for copy, source, stays in zip(copies, sources, stay, strict=True)]
+    for copy, stays in zip(copies, stay, strict=True):
+        if not stays:
+            Rewriter.erase_op(copy)
+    _return(function, last, values, results, targets)
     return True
 
 
@@ -60,9 +64,9 @@ def _is_leaf(tree: Tree) -> bool:
 
 
 def _return(
-    function: FuncOp, last: OutputOp, sources: list[SSAValue], results: tuple[Tree, ...] | list[Tree], targets: list[SSAValue]
+    function: FuncOp, last: OutputOp, new: list[SSAValue], results: tuple[Tree, ...] | list[Tree], targets: list[SSAValue]
 ) -> None:
-    listed = (*sources, *results)
+    listed = (*new, *results)
     Rewriter.insert_op(
         OutputOp.build_call([listed], {}, [], attributes=last.attributes, location=last.location), InsertPoint.before(last)
     )

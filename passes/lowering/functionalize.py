@@ -1,12 +1,11 @@
 """functionalize: values instead of mutation, by PyTorch's own functionalization.
 
 Assumes:    the torch level: every operand and result is typed, no ``fx`` call is left.
-Guarantees: no op writes to memory: in-place operators become their functional forms, also through views and inside the
+Guarantees: nothing reads what an op wrote: in-place operators become their functional forms, also through views and inside the
             branches of higher-order operators, and batch norm's hidden update of its statistics becomes a result. Each written
             argument comes back as an extra result in front, marked ``fx.mutates = <index of the argument>``, which the exporter
-            copies back.
-Keeps:      a function without mutation, to the letter. The order in which random operators draw.
-            An output that is a view of a written argument comes back as a value of its own, not as a view.
+            copies back. Where views of it are returned, that copy is made here, last of all, and they are views of it.
+Keeps:      a function without mutation, to the letter. The order in which random operators draw. Which outputs share memory.
 Cost:       one PyTorch trace of a function that mutates; calls in it are inlined on the way. No trace where nothing but
             the operand of an in-place operator names the memory that it writes, as behind ``nn.ReLU(inplace=True)``, or all
             that is written is copied into arguments at the end, as AOTAutograd's graphs do.

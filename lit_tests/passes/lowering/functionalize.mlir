@@ -167,12 +167,13 @@ func.func @branch(%p: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-/// Copies into arguments at the end are new values of these; nothing is traced.
+/// Copies into arguments at the end are new values of these; nothing is traced. What is returned as well is not the argument.
 // CHECK-LABEL: func.func @last_writes
 // CHECK-SAME: -> (tensor<4xf32> {fx.mutates = 1 : i64}, tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32>)
 // CHECK-NEXT:   %a = torch.aten.neg.default(%x)
 // CHECK-NEXT:   %b = torch.aten.mul.Tensor(%x, %y)
-// CHECK-NEXT:   fx.output((%b, %a, %a))
+// CHECK-NEXT:   %d = torch.aten.copy_.default(%x, %a)
+// CHECK-NEXT:   fx.output((%b, %d, %a))
 func.func @last_writes(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %a = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %b = torch.aten.mul.Tensor(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -193,4 +194,32 @@ func.func @chained_writes(%x: tensor<4xf32>, %y: tensor<4xf32>) {
   %c = torch.aten.copy_.default(%x, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %d = torch.aten.copy_.default(%y, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   fx.output(()) : () -> ()
+}
+
+// -----
+
+/// Views of what was written are views of the argument, into which its new value is copied last of all.
+// CHECK-LABEL: func.func @returned_views
+// CHECK-SAME: -> (tensor<2x3xf32> {fx.mutates = 0 : i64}, tensor<3x2xf32, #torch.meta<strides = [1, 3]>>, tensor<2x3xf32>, tensor<2x3xf32>)
+// CHECK:        %[[NEW:.*]] = torch.aten.mul.Tensor(%x, 2)
+// CHECK:        %[[EXP:.*]] = torch.aten.exp.default(%[[NEW]])
+// CHECK:        %[[X:.*]] = torch.aten.copy_.default(%x, %[[NEW]])
+// CHECK-NEXT:   %[[VIEW:.*]] = torch.aten.t.default(%[[X]])
+// CHECK-NEXT:   fx.output((%[[X]], %[[VIEW]], %[[X]], %[[EXP]]))
+func.func @returned_views(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>, tensor<2x3xf32>) {
+  %v = torch.aten.t.default(%x) : (tensor<2x3xf32>) -> tensor<3x2xf32, #torch.meta<strides = [1, 3]>>
+  %a = torch.aten.mul_.Tensor(%x, 2) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %e = torch.aten.exp.default(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  fx.output((%v, %x, %e)) : (tensor<3x2xf32, #torch.meta<strides = [1, 3]>>, tensor<2x3xf32>, tensor<2x3xf32>) -> ()
+}
+
+// -----
+
+/// Of an argument that is returned as it is, its new value is.
+// CHECK-LABEL: func.func @returned_argument
+// CHECK:        %[[NEW:.*]] = torch.aten.mul.Tensor(%x, 2)
+// CHECK-NEXT:   fx.output((%[[NEW]], %[[NEW]]))
+func.func @returned_argument(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %a = torch.aten.mul_.Tensor(%x, 2) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  fx.output((%x,)) : (tensor<2x3xf32>) -> ()
 }

@@ -1,0 +1,178 @@
+"""What the outputs of ``fxc.compile`` share memory with: their inputs and each other, as in eager mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+import fxc
+
+Function = Callable[..., Any]
+
+
+def mutated(x: torch.Tensor) -> torch.Tensor:
+    x.mul_(2)
+    return x.view(-1)[:2]
+
+
+def several_views(x: torch.Tensor) -> dict[str, Any]:
+    early = x.t()
+    x[1:].add_(1)
+    return {"early": early, "all": x, "part": [x[0], x.unbind(1)[1]], "other": x.exp()}
+
+
+def two_inputs(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    before = x.clone()
+    x.copy_(y)
+    y.copy_(before)
+    return x, y, x[0], y[1], before, before.t()
+
+
+def other_dtype(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x.mul_(2), x.view(torch.int32), x[:1].view(torch.int32)
+
+
+def constant(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    x.fill_(3.0)
+    return x[0], x[0].clone(), torch.full((4,), 3.0)
+
+
+def copies_what_it_returns(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    z = y * 2
+    x.copy_(z)
+    return z, z.t()
+
+
+def copies_an_input(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.copy_(y)
+    return y
+
+
+def no_view(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Views of a tensor that is laid out in one way are copies where it is laid out in another."""
+    x.mul_(2)
+    return x.contiguous(), x.reshape(-1), x.t().reshape(-1), x.t()
+
+
+def reads_after(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    z = (x @ y).relu()
+    x.mul_(2)
+    return z, x.t(), x @ y, (x.exp() + 1).sum(1)
+
+
+def unchanged(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x, x.t(), x[1], x + 1
+
+
+def own(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x * 2
+    y.add_(1)
+    return y, y.view(-1), y.split(2, 1)[1], y.sum(0)
+
+
+def matrix(*sizes: int) -> torch.Tensor:
+    return torch.randn(*(sizes or (3, 4)))
+
+
+CASES: list[tuple[Function, tuple[torch.Tensor, ...]]] = [
+    (mutated, (matrix(),)),
+    (several_views, (matrix(),)),
+    (several_views, (matrix(6, 8)[::2, ::2],)),
+    (several_views, (matrix(4, 3).t(),)),
+    (two_inputs, (matrix(), matrix())),
+    (other_dtype, (matrix(),)),
+    (constant, (matrix(),)),
+    (copies_what_it_returns, (matrix(), matrix())),
+    (copies_an_input, (matrix(), matrix())),
+    (no_view, (matrix(),)),
+    (no_view, (matrix(6, 8)[::2, ::2],)),
+    (no_view, (matrix(4, 3).t(),)),
+    (reads_after, (matrix(), matrix(4, 5))),
+    (unchanged, (matrix(),)),
+    (own, (matrix(),)),
+]
+
+
+def copied(values: Any) -> Any:
+    """``values`` with tensors of the same strides in memory of their own."""
+
+    def copy(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor)
+
+    return tree_map_only(torch.Tensor, copy, values)
+
+
+def shared(inputs: Any, outputs: Any) -> list[tuple[int, int, int]]:
+    """Pairs that share memory, and how far their beginnings are apart."""
+    tensors = [*tree_leaves(inputs), *tree_leaves(outputs)]
+    storages = [tensor.untyped_storage().data_ptr() for tensor in tensors]
+    pairs = [(i, j) for i in range(len(tensors)) for j in range(i) if storages[i] == storages[j]]
+    return [(i, j, tensors[i].data_ptr() - tensors[j].data_ptr()) for i, j in pairs]
+
+
+def assert_as_eager(compiled: Function, function: Function, args: tuple[torch.Tensor, ...]) -> None:
+    ours, eagers = copied(args), copied(args)
+    got, expected = compiled(*ours), function(*eagers)
+    torch.testing.assert_close((got, ours), (expected, eagers), check_stride=True)
+    assert shared(ours, got) == shared(eagers, expected)
+
+
+@pytest.mark.parametrize("how", ["cpu", "graph", "training", "dynamic", "saved"])
+@pytest.mark.parametrize(("function", "args"), CASES)
+def test_outputs_share_memory_as_in_eager(
+    function: Function, args: tuple[torch.Tensor, ...], how: str, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"target": None} if how == "graph" else {}
+    sizes = tuple({0: torch.export.Dim.AUTO} for _ in args) if how == "dynamic" else None
+    compiled: Any = fxc.compile(function, copied(args), training=how == "training", options=options, dynamic_shapes=sizes)
+    if how == "saved":
+        compiled.plan.save(tmp_path / "plan")
+        compiled = fxc.ExecutionPlan.load(tmp_path / "plan")
+    assert_as_eager(compiled, function, args)
+    assert_as_eager(compiled, function, args)
+
+
+def through_view(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    x.add_(w)
+    return x.t(), x[0] * 2
+
+
+def test_gradients_through_views_of_what_was_written() -> None:
+    def gradients(function: Function) -> tuple[torch.Tensor, ...]:
+        torch.manual_seed(0)
+        leaf, w = torch.randn(3, 4, requires_grad=True), torch.randn(4, requires_grad=True)
+        x = leaf * 1
+        view, other = function(x, w)
+        assert view._is_view() and view._base is x
+        x.add_(1)
+        view.mul_(3)
+        return torch.autograd.grad((x * x).sum() + other.sum() + view.sum(), (leaf, w))
+
+    example = torch.randn(3, 4, requires_grad=True) * 1, torch.randn(4, requires_grad=True)
+    torch.testing.assert_close(gradients(fxc.compile(through_view, example, training=True)), gradients(through_view))
+
+
+class Counts(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(2, 3))
+        self.seen: torch.Tensor
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.seen[0].add_(x)
+        return self.seen[0], self.seen.sum(0)
+
+
+@pytest.mark.parametrize("options", [{}, {"freeze": True}, {"target": None}])
+def test_views_of_buffers(options: dict[str, Any]) -> None:
+    model = Counts()
+    compiled = fxc.compile(model, (torch.ones(3),), options=options)
+    row, _ = compiled(torch.ones(3))
+    _, total = compiled(torch.ones(3))
+    assert row.data_ptr() == model.seen.data_ptr()
+    assert row.tolist() == total.tolist() == [2.0] * 3
