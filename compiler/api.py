@@ -23,7 +23,7 @@ from fxc.collector import collections_paused
 from fxc.dialects.target import GpuAttr, set_target
 from fxc.errors import InputError, PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan
-from fxc.frontends.capture import Model, capture, compile_lock
+from fxc.frontends.capture import Model, capture, compile_lock, modules_of
 from fxc.frontends.fx import import_fx
 from fxc.instrumentation import Instrumentation
 from fxc.named_pipeline import Flow
@@ -37,6 +37,7 @@ from fxc.runner import RunOptions, run_pipeline
 from fxc.runtime import autocast
 from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled
+from fxc.runtime.live_model import LiveModel
 from fxc.runtime.plan import FROM_DISK, PLAN_CACHE
 from fxc.runtime.signature import Signature
 from fxc.signature import signature_of, with_constants, with_moves, with_writes
@@ -83,7 +84,8 @@ def compile(
 
     The callable takes what ``model`` takes, of the dtypes, devices and sizes of the example (``dynamic_shapes``, as
     torch.export has it, frees sizes), and returns what it returns. Parameters stay the model's own: training the model
-    trains the callable.
+    trains the callable, and what is put in their place later (``load_state_dict(assign=True)``, another ``nn.Linear``) is used
+    from then on; a call raises InputError where that does not fit what was compiled.
     ``training``: whether results carry gradients. The model's train or eval mode is baked in as it is now, and so are the casts
     of the torch.autocast that this is called in; calls are to be made in the same one. Raises CaptureError where the model
     cannot be captured, InputError where ``args`` is no tuple or list; calling raises InputError for inputs that do not fit, or
@@ -142,6 +144,8 @@ class _PlanMaker:
             plan = _plan_of(program, pipeline, options, partial(with_moves, signature), training, times, written, known)
             if training:
                 refuse_written_leaves(program)
+        if written is None and (modules := modules_of(self.model)):
+            plan.follow(LiveModel(modules, program.state, compile_lock))
         if self.options.move_inputs and plan.host is None:
             raise PipelineError("move_inputs is on, but this plan is no host program", hint="name a target")
         return plan

@@ -124,9 +124,7 @@ def assert_as_eager(compiled: Function, function: Function, args: tuple[torch.Te
 
 @pytest.mark.parametrize("how", ["cpu", "graph", "training", "dynamic", "saved"])
 @pytest.mark.parametrize(("function", "args"), CASES)
-def test_outputs_share_memory_as_in_eager(
-    function: Function, args: tuple[torch.Tensor, ...], how: str, tmp_path: Path
-) -> None:
+def test_outputs_share_memory_as_in_eager(function: Function, args: tuple[torch.Tensor, ...], how: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"target": None} if how == "graph" else {}
     sizes = tuple({0: torch.export.Dim.AUTO} for _ in args) if how == "dynamic" else None
     compiled: Any = fxc.compile(function, copied(args), training=how == "training", options=options, dynamic_shapes=sizes)

@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import RLock
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -137,11 +137,27 @@ def compile_lock(*, dynamo: bool = False) -> Iterator[None]:
 
 
 class _FunctionModule(torch.nn.Module):
-    """A function as the forward of a module, with the function's own argument names."""
+    """A function as the forward of a module, with the function's own argument names; modules that it names are submodules."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
+        for name, module in modules_of(function).items():
+            if not hasattr(self, name):
+                self.add_module(name, module)
         self.forward = _named_forward(function)
+
+
+def modules_of(model: Model) -> dict[str, torch.nn.Module]:
+    """The modules whose tensors a program of ``model`` has, by what leads to them there: itself, or those that it names."""
+    if isinstance(model, torch.nn.Module):
+        return {"": model}
+    owner = getattr(model, "__self__", None)
+    named: dict[str, Any] = {"self": owner}
+    if isinstance(function := getattr(model, "__func__", model), FunctionType):
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        named |= {name: function.__globals__.get(name) for name in function.__code__.co_names}
+        named |= {name: cell.cell_contents for name, cell in cells if cell != CellType()}
+    return {name: module for name, module in named.items() if isinstance(module, torch.nn.Module)}
 
 
 def _named_forward(function: Callable[..., Any]) -> Callable[..., Any]:

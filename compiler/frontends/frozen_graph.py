@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -21,14 +22,14 @@ class FrozenGraph:
     """A graph as a function of its inputs, compiled for the weights among them when it first gets them.
 
     ``weights``: their places. ``make`` compiles a program that has them as its own tensors; the function that it gives takes
-    the other inputs. Weights that were written since, or are of another model that shares the graph, are compiled for anew:
-    at most ``most`` sets are kept, the latest.
+    the other inputs. Weights that were written since, or have other memory (``weight.data = ...``), are compiled for anew, and
+    so are those of another model that shares the graph: at most ``most`` models are kept, the latest.
     """
 
     def __init__(self, graph: GraphModule, weights: Sequence[int], make: Make, most: int) -> None:
         self._graph, self._weights, self._make, self._most = graph, tuple(weights), make, most
         self._others = [i for i, node in enumerate(_placeholders(graph)) if i not in set(weights)]
-        self._made = dict[tuple[int, ...], tuple[list[torch.Tensor], Callable[..., Any]]]()
+        self._made = dict[tuple[int, ...], _Made]()
         self._lock = Lock()
 
     def __call__(self, *inputs: Any) -> Any:
@@ -36,15 +37,18 @@ class FrozenGraph:
         return self._function(weights)(*[inputs[i] for i in self._others])
 
     def _function(self, weights: list[torch.Tensor]) -> Callable[..., Any]:
-        """``weights`` are kept with what was made for them, so that no others come to have their ids."""
-        key = tuple(number for weight in weights for number in (id(weight), _version(weight)))
-        if (found := self._made.get(key)) is None:
+        key, marks = tuple(map(id, weights)), tuple(map(_mark, weights))
+        found = self._made.get(key)
+        if found is None or found.marks != marks:
             with self._lock:
-                found = self._made.get(key) or (weights, self._make(self._program(weights)))
-                self._made[key] = found
+                found = self._made.get(key)
+                if found is None or found.marks != marks:
+                    found = _Made(marks, self._make(self._program(weights)), weights, [weight.detach() for weight in weights])
+                    self._made.pop(key, None)
+                    self._made[key] = found
                 if len(self._made) > self._most:
                     del self._made[next(iter(self._made))]
-        return found[1]
+        return found.function
 
     def _program(self, weights: list[torch.Tensor]) -> Program:
         program, names = import_fx(self._graph), [str(node.target) for node in _placeholders(self._graph)]
@@ -61,6 +65,18 @@ def _placeholders(graph: GraphModule) -> list[Any]:
     return graph.graph.find_nodes(op="placeholder")
 
 
-def _version(tensor: torch.Tensor) -> int:
-    """How often ``tensor`` was written; nobody counts that for tensors made in inference mode."""
-    return -1 if tensor.is_inference() else tensor._version
+@dataclass(frozen=True)
+class _Made:
+    """``function`` was made for ``weights`` as ``marks`` says. They are kept, and their ``memory``, so that no others come to
+    have their ids or addresses."""
+
+    marks: tuple[tuple[int, int], ...]
+    function: Callable[..., Any]
+    weights: Sequence[torch.Tensor]
+    memory: Sequence[torch.Tensor]
+
+
+def _mark(weight: torch.Tensor) -> tuple[int, int]:
+    """How often ``weight`` was written, which nobody counts for tensors made in inference mode, and where it lies."""
+    version = -1 if weight.is_inference() else weight._version
+    return version, weight.data_ptr() if weight.layout is torch.strided else 0

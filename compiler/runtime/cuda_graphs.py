@@ -95,13 +95,18 @@ class CudaGraphs:
         self.program, self.driver = program, driver or CudaDriver()
         if not self.driver.is_available():
             raise PipelineError("cuda_graphs is on, but there is no accelerator here", hint="leave the option out")
-        self._main, self._weights = program.main, tuple(program.tensors())
+        self._main = program.main
+        self.look_again()
         self._pool = self.driver.new_pool()
         self._recordings = dict[Key, _Recording]()
         self._copies: tuple[Key, list[Any], _Recording] | None = None
         self._used: Any = None
         self._lock = Lock()
         self.records = True
+
+    def look_again(self) -> None:
+        """Takes note of the tensors that the program has now."""
+        self._weights = tuple(self.program.tensors())
 
     def __call__(self, *inputs: Any) -> Any:
         if not self.records:

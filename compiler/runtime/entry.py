@@ -22,16 +22,19 @@ from fxc.runtime.signature import Signature, TensorInput
 Other = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
-def entry(program: HostProgram, signature: Signature, other: Other, counter: Any) -> Callable[..., Any]:
+def entry(
+    program: HostProgram, signature: Signature, other: Other, counter: Any, is_same: Callable[[], bool] | None = None
+) -> Callable[..., Any]:
     """What a call runs: ``program.main`` where the inputs fit, else ``other(args, kwargs)``.
 
-    ``counter.hits`` is the number of calls that fitted.
+    ``counter.hits`` is the number of calls that fitted. ``is_same``: whether the model still is what the program was made of.
     """
     writer = _Writer(program, signature)
-    text = writer.text()
+    text = writer.text(["not is_same()"] if is_same is not None else [])
     names = writer.names() | {
         "main": program.main,
         "other": other,
+        "is_same": is_same,
         "counter": counter,
         "leaves_of": signature.leaves,
         "grad_enabled": torch.is_grad_enabled,
@@ -64,9 +67,9 @@ class _Writer:
         """What the tests name."""
         return self.values | {"fits": self.signature.fits_leaves, "autocast": autocast.is_on}
 
-    def text(self) -> str:
+    def text(self, refused: Sequence[str]) -> str:
         inputs = [f"x{i}" for i in range(len(self.signature.inputs))]
-        refused = [f"not ({self.fitting(inputs)})", "autocast()"]
+        refused = [f"not ({self.fitting(inputs)})", "autocast()", *refused]
         lines = [
             "def call(*args, **kwargs):",
             *self.unpacked(inputs),

@@ -7,7 +7,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import count
 from typing import Any
@@ -89,7 +89,7 @@ class HostProgram:
         self.calls_library = calls_library
         self.written_inputs, self._written_weights = tuple(written_inputs), tuple(written_weights)
         file = f"<fxc plan {next(_NUMBERS)}>"
-        names = dict(self.globals)
+        self._names = names = dict(self.globals)
         exec(compile(source, file, "exec"), names)
         self.main: Callable[..., Any] = names["main"]
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # tracebacks show the lines
@@ -116,6 +116,16 @@ class HostProgram:
             elif isinstance(value, torch.Tensor):
                 yield value
 
+    def use_tensors(self, tensors: Mapping[int, torch.Tensor]) -> None:
+        """Puts others in the place of the tensors with these ids; who calls ``main`` checks ``weights`` as they are then."""
+        for names in (self.globals, self._names):
+            for name, value in names.items():
+                if isinstance(value, torch.Tensor):
+                    names[name] = tensors.get(id(value), value)
+                elif isinstance(value, torch.nn.Module):
+                    use_tensors(value, tensors)
+        self.weights = tuple(replace(weight, tensor=tensors.get(id(weight.tensor), weight.tensor)) for weight in self.weights)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> HostProgram:
         """With copies of its tensors, and memory of its own; code is shared."""
         globals = {name: _copied(value, memo) for name, value in self.globals.items()}
@@ -133,6 +143,16 @@ class HostProgram:
 
     def __repr__(self) -> str:
         return f"<HostProgram: {self.facts.launches} launches, {self.facts.library_calls} library calls>"
+
+
+def use_tensors(module: torch.nn.Module, tensors: Mapping[int, torch.Tensor]) -> None:
+    """Puts others in the place of the tensors with these ids, in ``module`` and its submodules."""
+    for owner in module.modules():
+        stores: tuple[dict[str, Any], ...] = (owner._parameters, owner._buffers, vars(owner))
+        for store in stores:
+            for name, value in list(store.items()):
+                if isinstance(value, torch.Tensor) and id(value) in tensors:
+                    store[name] = tensors[id(value)]
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:

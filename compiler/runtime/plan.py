@@ -21,7 +21,8 @@ from fxc.runtime.autograd import DifferentiableSubgraph
 from fxc.runtime.cuda_graphs import CudaGraphs, GraphDriver
 from fxc.runtime.direct_call import direct_call
 from fxc.runtime.entry import entry
-from fxc.runtime.host_program import HostFacts, HostProgram
+from fxc.runtime.host_program import HostFacts, HostProgram, use_tensors
+from fxc.runtime.live_model import LiveModel
 from fxc.runtime.signature import Signature
 from fxc.runtime.subgraph import HostSubgraph
 
@@ -81,6 +82,7 @@ class Plan:
     """
 
     ir: Any = None
+    _live: LiveModel | None = None
 
     def __init__(
         self,
@@ -99,7 +101,28 @@ class Plan:
     def _bind(self) -> None:
         """What stands for this plan and no copy of it."""
         self._direct: tuple[str, Callable[..., Any] | None] = ("", None)
-        self.call = self._checked if self.host is None else entry(self.host, self.signature, self._other, self)
+        is_same = None if self._live is None else self._live.is_same
+        self.call = self._checked if self.host is None else entry(self.host, self.signature, self._other, self, is_same)
+
+    def follow(self, model: LiveModel) -> None:
+        """From now on calls run on the tensors that ``model`` has then, as far as they are like those of now."""
+        self._live = model
+        self._bind()
+
+    def _take_over(self, model: LiveModel) -> None:
+        """The tensors that ``model`` has now. InputError for what is not like what there was."""
+        with model.lock():
+            changes = model.changes(self.training)
+            if changes is None:
+                return
+            if self.host is not None:
+                self.host.use_tensors(changes)
+                if isinstance(self.host.main, CudaGraphs):
+                    self.host.main.look_again()
+            if isinstance(self._module, GraphModule):
+                use_tensors(self._module, changes)
+            model.follow(changes)
+            self._bind()
 
     def use_cuda_graphs(self, driver: GraphDriver | None = None) -> None:
         """From the next call on the host program runs as CUDA graphs; ``driver`` stands for the accelerator.
@@ -130,6 +153,8 @@ class Plan:
         if autocast.is_on():
             with autocast.off():
                 return self.run(args, kwargs)
+        if self._live is not None and not self._live.is_same():
+            self._take_over(self._live)
         forward = self._forward(args, kwargs)
         if self.training or not torch.is_grad_enabled():
             return forward()
@@ -173,6 +198,7 @@ class Plan:
     def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
         """With copies of its tensors, and counts of its own from here on."""
         made = copy(self)
+        made._live = None
         made._module, made.host = deepcopy(self.module, memo), deepcopy(self.host, memo)
         made._bind()
         return made

@@ -145,9 +145,7 @@ def _views(results: Sequence[Any], written: Mapping[int, Any]) -> dict[int, _Vie
     return {place: view for place, view in found.items() if view.base in viewed}
 
 
-def _with_views(
-    args: Sequence[Any], results: Sequence[Any], new: Mapping[int, Any], views: Mapping[int, _View]
-) -> list[Any]:
+def _with_views(args: Sequence[Any], results: Sequence[Any], new: Mapping[int, Any], views: Mapping[int, _View]) -> list[Any]:
     """``results`` where ``views`` are those of the arguments, into which their ``new`` values are copied."""
     bases = {i: _WRITE(args[i], value) for i, value in new.items()}
     made = {

@@ -1,0 +1,177 @@
+"""The model that a plan was made of, while it lives: whether it still has the tensors and submodules that the plan runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from fxc.errors import InputError
+from fxc.runtime.host_program import PLAIN
+
+_AGAIN = "compile the model again"
+_LONGEST = 32
+"""How many places are looked at one by one in the text of a function; more of them would take long to compile."""
+
+_STATE = ("_parameters", "_buffers", "_modules", "training")
+"""Attributes of a module that are looked into, and the mode, which a plan has of its own."""
+
+
+class LiveModel:
+    """``is_same``: whether modules have the submodules and tensors that they had when a plan was made, at next to no cost.
+
+    ``roots``: the modules by path; ``state``: the tensors of the plan by name. ``lock``: held while a tracer may have put
+    others in their place.
+    """
+
+    def __init__(
+        self,
+        roots: Mapping[str, torch.nn.Module],
+        state: MutableMapping[str, torch.Tensor],
+        lock: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        self.roots, self.state, self.lock = dict(roots), state, lock
+        self._watch()
+
+    def _watch(self) -> None:
+        """From now on the modules are to be as they are."""
+        used = set(map(id, self.state.values()))
+        self._modules, self._tensors = dict(_modules(self.roots)), dict[str, Any]()
+        places = list[tuple[dict[str, Any], str, Any]]()
+        for path, module in self._modules.items():
+            places += ((module._modules, name, inner) for name, inner in module._modules.items())
+            for store in (module._parameters, module._buffers):
+                for name, tensor in store.items():
+                    if tensor is None or id(tensor) in used:
+                        self._tensors[_joined(path, name)] = tensor
+                        places.append((store, name, tensor))  # type: ignore[arg-type]
+        self.is_same = _comparison(places)
+
+    def changes(self, training: bool) -> dict[int, torch.Tensor] | None:
+        """By the ids of the tensors that were replaced, those that are there now, which fit; None where it is being traced.
+
+        InputError, with the path, for what a plan cannot follow.
+        """
+        modules = dict(_modules(self.roots))
+        for path, old in self._modules.items():
+            if path not in modules:
+                raise InputError(f"the model has no submodule {path!r} any more", hint=_AGAIN)
+            if (difference := _difference(old, modules[path])) is not None:
+                raise InputError(f"submodule {path!r} was replaced, and {difference}", hint=_AGAIN)
+        found = dict[int, torch.Tensor]()
+        for path, old in self._tensors.items():
+            root, _, name = path.rpartition(".")
+            new = _tensor(modules[root], name)
+            if isinstance(new, FakeTensor):
+                return None
+            if (complaint := _complaint(old, new, training)) is not None:
+                raise InputError(f"{path!r} was replaced, and {complaint}", hint=_AGAIN)
+            if old is not None and found.setdefault(id(old), new) is not new:
+                raise InputError(f"{path!r} was one tensor with another of the model, and is no more", hint=_AGAIN)
+        owners = dict[int, int]()
+        for old_id, new in found.items():
+            if new.numel() and owners.setdefault(new.untyped_storage()._cdata, old_id) != old_id and id(new) != old_id:
+                path = next(path for path, tensor in self._tensors.items() if id(tensor) == old_id)
+                raise InputError(f"{path!r} was replaced by what shares memory with another tensor of the model", hint=_AGAIN)
+        return {old: new for old, new in found.items() if id(new) != old}
+
+    def follow(self, changes: Mapping[int, torch.Tensor]) -> None:
+        """Takes over ``changes``: the state of the plan has the new tensors, and the modules are to be as they are now."""
+        for name, tensor in list(self.state.items()):
+            self.state[name] = changes.get(id(tensor), tensor)
+        self._watch()
+
+
+def _modules(roots: Mapping[str, torch.nn.Module]) -> Iterator[tuple[str, torch.nn.Module]]:
+    for root, module in roots.items():
+        yield from ((_joined(root, path), inner) for path, inner in module.named_modules(remove_duplicate=False))
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path and name else path or name
+
+
+def _comparison(places: list[tuple[dict[str, Any], str, Any]]) -> Callable[[], bool]:
+    """Whether each dictionary holds what it did, under its key."""
+    if len(places) > _LONGEST:
+
+        def is_same() -> bool:
+            try:
+                for store, name, value in places:
+                    if store[name] is not value:
+                        return False
+            except KeyError:
+                return False
+            return True
+
+        return is_same
+    stores = {id(store): f"d{i}" for i, (store, _, _) in enumerate(places)}
+    names: dict[str, Any] = {stores[id(store)]: store for store, _, _ in places}
+    names |= {f"v{i}": value for i, (_, _, value) in enumerate(places)}
+    tests = [f"{stores[id(store)]}[{name!r}] is v{i}" for i, (store, name, _) in enumerate(places)]
+    lines = ["def is_same():", "    try:", f"        return {' and '.join(tests) or True}", "    except KeyError:"]
+    exec("\n".join([*lines, "        return False"]), names)
+    return names["is_same"]
+
+
+def _tensor(module: torch.nn.Module, name: str) -> Any:
+    return module._parameters.get(name, module._buffers.get(name))
+
+
+def _difference(old: torch.nn.Module, new: torch.nn.Module) -> str | None:
+    """What ``new`` has that is not as in ``old``, but for its tensors and submodules; None where it does the same."""
+    if old is new:
+        return None
+    if type(old) is not type(new):
+        return f"is a {type(new).__name__} where it was a {type(old).__name__}"
+    before, now = vars(old), vars(new)
+    for name in dict.fromkeys([*before, *now]):
+        if name not in _STATE and not (name in before and name in now and _is_equal(before[name], now[name])):
+            return f"its {name!r} is not what it was"
+    for store in ("_parameters", "_buffers", "_modules"):
+        if names := before[store].keys() ^ now[store].keys():
+            return f"{', '.join(map(repr, sorted(names)))} is in one of the two only"
+    return None
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    """Whether two attributes are the same plain value, or the same object."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(_is_equal, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(_is_equal(a[key], b[key]) for key in a)
+    return isinstance(a, (bool, int, float, complex, str, bytes, set, frozenset)) and a == b
+
+
+def _complaint(old: Any, new: Any, training: bool) -> str | None:
+    """What is wrong with a tensor, or None, in the place of ``old``; None where the plan may run on it."""
+    if old is new:
+        return None
+    if old is None or new is None:
+        return f"is {_kind(new)} where it was {_kind(old)}"
+    if not isinstance(new, torch.Tensor) or type(new) not in PLAIN or new.layout is not torch.strided:
+        return f"is {_kind(new)}, no plain tensor"
+    facts = ["dtype", "device", "shape", *["requires_grad"] * training]
+    for fact in facts:
+        if getattr(old, fact) != getattr(new, fact):
+            return f"has {fact} {_text(getattr(new, fact))} where it had {_text(getattr(old, fact))}"
+    moves = [size > 1 and new.numel() > 0 for size in new.shape]
+    strides = [step for step, matters in zip(new.stride(), moves, strict=True) if matters]
+    if strides != [step for step, matters in zip(old.stride(), moves, strict=True) if matters]:
+        return f"has strides {new.stride()} where it had {old.stride()}"
+    return "is lazily negated or conjugated" if new.is_neg() or new.is_conj() else None
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _text(value: Any) -> str:
+    return str(tuple(value)) if isinstance(value, torch.Size) else str(value)

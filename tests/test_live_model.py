@@ -1,0 +1,217 @@
+"""Parameters, buffers and submodules that are replaced after a model was compiled: what is called is the model as it is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fxc
+from fxc.errors import InputError
+
+Change = Callable[[nn.Sequential], Any]
+
+
+def model() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.BatchNorm1d(3), nn.Linear(3, 3)).eval()
+
+
+def parameter(m: nn.Sequential) -> None:
+    m[0].weight = nn.Parameter(torch.randn(3, 3))
+
+
+def memory(m: nn.Sequential) -> None:
+    m[0].weight.data = torch.randn(3, 3)
+
+
+def dictionary(m: nn.Sequential) -> None:
+    m[0]._parameters["weight"] = nn.Parameter(torch.randn(3, 3))
+
+
+def buffer(m: nn.Sequential) -> None:
+    m[2].running_mean = torch.randn(3)
+
+
+def submodule(m: nn.Sequential) -> None:
+    m[0] = nn.Linear(3, 3)
+
+
+def stateless(m: nn.Sequential) -> None:
+    m[1] = nn.ReLU()
+
+
+def assigned(m: nn.Sequential) -> None:
+    new = {
+        name: torch.rand_like(value) if value.is_floating_point() else value.clone() for name, value in m.state_dict().items()
+    }
+    m.load_state_dict(new, assign=True)
+
+
+def there_and_back(m: nn.Sequential) -> None:
+    """Buffers are others afterwards."""
+    m.double().float()
+    m[2].running_mean.add_(1)
+
+
+FITTING = [parameter, memory, dictionary, buffer, submodule, stateless, assigned, there_and_back]
+
+
+def by_function(m: nn.Sequential, x: torch.Tensor, **options: Any) -> Callable[..., Any]:
+    return fxc.compile(lambda x: m(x), (x,), **options)
+
+
+def by_method(m: nn.Sequential, x: torch.Tensor, **options: Any) -> Callable[..., Any]:
+    return fxc.compile(m.forward, (x,), **options)
+
+
+def by_export(m: nn.Sequential, x: torch.Tensor, **options: Any) -> Callable[..., Any]:
+    compiled = fxc.compile(m, (), {"input": x}, **options)
+    return lambda x: compiled(input=x)
+
+
+def by_model(m: nn.Sequential, x: torch.Tensor, **options: Any) -> Callable[..., Any]:
+    return fxc.compile(m, (x,), **options)
+
+
+def by_backend(m: nn.Sequential, x: torch.Tensor, **options: Any) -> Callable[..., Any]:
+    return torch.compile(m, backend="fxc", **options)
+
+
+WAYS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+    (by_model, {}),
+    (by_model, {"options": {"target": None}}),
+    (by_model, {"options": {"recompile": True}}),
+    (by_model, {"training": True}),
+    (by_function, {}),
+    (by_function, {"training": True}),
+    (by_method, {}),
+    (by_export, {}),
+    (by_backend, {}),
+    (by_backend, {"options": {"freeze": True}}),
+]
+
+
+@pytest.mark.parametrize("change", FITTING)
+@pytest.mark.parametrize(("way", "options"), WAYS)
+def test_what_was_replaced_is_used(way: Callable[..., Any], options: dict[str, Any], change: Change) -> None:
+    torch._dynamo.reset()
+    m, x = model(), torch.randn(2, 3)
+    with torch.set_grad_enabled("training" in options):
+        compiled = way(m, x, **options)
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), m(x))
+            change(m)
+            torch.testing.assert_close(compiled(x), m(x))
+            torch.testing.assert_close(compiled(x), m(x))
+
+
+def test_gradients_reach_what_was_replaced() -> None:
+    m, x = model(), torch.randn(2, 3)
+    compiled = fxc.compile(m, (x,), training=True)
+    submodule(m)
+    compiled(x).sum().backward()
+    expected = torch.autograd.grad(m(x).sum(), m[0].weight)
+    torch.testing.assert_close((m[0].weight.grad,), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.__setitem__(1, nn.Tanh()), "submodule '1' was replaced, and is a Tanh where it was a ReLU"),
+        (lambda m: m.__setitem__(1, nn.ReLU(inplace=True)), "submodule '1' was replaced, and its 'inplace' is not what it was"),
+        (
+            lambda m: m.__setitem__(0, nn.Linear(3, 3, bias=False)),
+            "'0.bias' was replaced, and is None where it was a Parameter",
+        ),
+        (lambda m: m.__delitem__(3), "the model has no submodule '3' any more"),
+        (lambda m: m.double(), r"'2.running_mean' was replaced, and has dtype torch.float64 where it had torch.float32"),
+        (lambda m: setattr(m[0], "weight", nn.Parameter(torch.ones(3, 1))), r"'0.weight' .* has shape \(3, 1\)"),
+        (lambda m: setattr(m[0], "weight", nn.Parameter(torch.randn(3, 3).t())), r"'0.weight' .* has strides \(1, 3\)"),
+        (lambda m: setattr(m[0], "bias", None), "'0.bias' was replaced, and is None"),
+        (lambda m: setattr(m[3], "weight", m[0].weight), "shares memory with another tensor"),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"target": None}])
+def test_what_does_not_fit_is_an_error(change: Change, message: str, options: dict[str, Any]) -> None:
+    m, x = model(), torch.randn(2, 3)
+    compiled = fxc.compile(m, (x,), options=options)
+    change(m)
+    for _ in range(2):
+        with pytest.raises(InputError, match=f"(?s){message}.*compile the model again"):
+            compiled(x)
+
+
+def test_gradients_that_are_wanted_elsewhere_are_an_error() -> None:
+    m, x = model(), torch.randn(2, 3)
+    compiled = fxc.compile(m, (x,), training=True)
+    m[0].weight = nn.Parameter(torch.randn(3, 3), requires_grad=False)
+    with pytest.raises(InputError, match=r"'0.weight' was replaced, and has requires_grad False"):
+        compiled(x)
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.second.weight = self.first.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))
+
+
+def test_tied_parameters() -> None:
+    m, x = Tied(), torch.randn(2, 3)
+    compiled = fxc.compile(m, (x,))
+    m.first.weight = m.second.weight = nn.Parameter(torch.randn(3, 3))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), m(x))
+    m.second.weight = nn.Parameter(torch.randn(3, 3))
+    with pytest.raises(InputError, match=r"'second.weight' was one tensor with another of the model, and is no more"):
+        compiled(x)
+
+
+def test_plans_of_their_own_follow_no_model(tmp_path: Path) -> None:
+    m, x = model(), torch.randn(2, 3)
+    compiled: Any = fxc.compile(m, (x,))
+    expected = compiled(x)
+    compiled.plan.save(tmp_path / "plan")
+    others = [
+        deepcopy(compiled.plan),
+        fxc.ExecutionPlan.load(tmp_path / "plan"),
+        fxc.compile(m, (x,), options={"freeze": True}),
+    ]
+    parameter(m)
+    for other in others:
+        torch.testing.assert_close(other(x), expected)
+    torch.testing.assert_close(compiled(x), m(x).detach())
+    compiled.plan.save(tmp_path / "plan")
+    torch.testing.assert_close(fxc.ExecutionPlan.load(tmp_path / "plan")(x), m(x).detach())
+
+
+def test_a_call_while_the_model_is_captured_again() -> None:
+    """Tracers put fake tensors in the place of a model's own."""
+    m, x = model(), torch.randn(2, 3)
+    compiled, errors, done = fxc.compile(m, (x,)), list[BaseException](), threading.Event()
+    expected = compiled(x)
+
+    def call() -> None:
+        try:
+            while not done.is_set():
+                torch.testing.assert_close(compiled(x), expected)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    for _ in range(3):
+        fxc.capture(m, (x,))
+    done.set()
+    thread.join()
+    assert not errors
