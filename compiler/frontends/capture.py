@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 from fxc.dialects.values import str_attr
 from fxc.errors import CaptureError, FxcError
 from fxc.frontends.fx import import_fx, import_traced
+from fxc.frontends.kept_state import watched
 from fxc.frontends.resign import resign
 from fxc.program import Program, is_frozen
 from fxc.semantics import autograd_functions
@@ -186,7 +187,12 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
     kinds = [kind for kind in torch._C._autocast_supported_devices() if torch.is_autocast_enabled(kind)]
     if kinds:  # torch.export records the regions that a model enters, not those that it is called in
         module = _entering(module, {kind: torch.get_autocast_dtype(kind) for kind in kinds})
-    with compile_lock(dynamo=True), _autocast(dict.fromkeys(kinds), enabled=False), autograd_functions.kept():
+    with (
+        compile_lock(dynamo=True),
+        watched(module, args, kwargs),
+        _autocast(dict.fromkeys(kinds), enabled=False),
+        autograd_functions.kept(),
+    ):
         exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         if any(isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value) for value in exported.constants.values()):
             hint = "use torch.compile(model, backend='fxc')"

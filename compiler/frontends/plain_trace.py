@@ -43,6 +43,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_flatten_with_path, 
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxc.errors import FxcError
+from fxc.frontends.kept_state import KeptState
 from fxc.semantics import autograd_functions
 from fxc.semantics.fake_mode import StaticFakeMode, without_dynamo
 
@@ -68,7 +69,7 @@ class _NotPlain(FxcError):
 
 def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
     """The graph of ``module(*args)`` as torch.export has it; None where that has to say it."""
-    before = _Attributes(module)
+    before = KeptState(module, registered=True)
     had_dynamo = "torch._dynamo" in sys.modules
     try:
         _check(module, args)
@@ -103,38 +104,6 @@ def _check(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
     )
     if not is_plain:
         raise _NotPlain("not a plain model")
-
-
-class _Attributes:
-    """The attributes of all modules in ``module``, and what the lists and dictionaries among them hold."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        found = dict[int, Any]()
-        for inner in module.modules():
-            _add_containers(vars(inner), found)
-        self.saved = [(each, type(each)(each)) for each in found.values() if not isinstance(each, tuple)]
-
-    def put_back(self) -> bool:
-        """Whether anything is not what it was; then it is again."""
-        changed = [(each, was) for each, was in self.saved if not _is_same(each, was)]
-        for each, was in changed:
-            each.clear()
-            each.extend(was) if isinstance(each, list) else each.update(was)
-        return bool(changed)
-
-
-def _add_containers(value: Any, found: dict[int, Any]) -> None:
-    """Adds ``value`` and what it holds, where these are dictionaries, lists or tuples, by their addresses."""
-    if type(value) in (dict, list, tuple) and id(value) not in found:
-        found[id(value)] = value
-        for inner in value.values() if type(value) is dict else value:
-            _add_containers(inner, found)
-
-
-def _is_same(container: Any, saved: Any) -> bool:
-    if isinstance(container, list):
-        return len(container) == len(saved) and all(map(operator.is_, container, saved))
-    return container.keys() == saved.keys() and all(container[key] is value for key, value in saved.items())
 
 
 class _Trace:

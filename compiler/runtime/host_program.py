@@ -148,7 +148,7 @@ class HostProgram:
 def use_tensors(module: torch.nn.Module, tensors: Mapping[int, torch.Tensor]) -> None:
     """Puts others in the place of the tensors with these ids, in ``module`` and its submodules."""
     for owner in module.modules():
-        stores: tuple[dict[str, Any], ...] = (owner._parameters, owner._buffers, vars(owner))
+        stores: list[Any] = [owner._parameters, owner._buffers, vars(owner)]
         for store in stores:
             for name, value in list(store.items()):
                 if isinstance(value, torch.Tensor) and id(value) in tensors:

@@ -1,0 +1,258 @@
+"""What a model keeps in Python from one call to the next: a program has no such memory, so that it must not depend on it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.utils.stateless import _reparametrize_module
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from fxc.errors import CaptureError
+from fxc.semantics.trace import first_line
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_MOST = 256
+"""Entries of a global container that is looked at."""
+
+
+class KeptState:
+    """The attributes of all modules in ``module``, what the lists, dictionaries and sets among them hold, and so of the objects
+    and containers that their ``forward`` names as globals or in closures. ``registered``: their parameters, buffers and
+    submodules as well."""
+
+    def __init__(self, module: torch.nn.Module, *, registered: bool) -> None:
+        self._left_out = () if registered else ("_parameters", "_buffers", "_modules")
+        self._found = dict[int, tuple[str, Any]]()
+        functions = dict[int, Any]()
+        for path, inner in module.named_modules():
+            self._add(f"{path}." if path else "", vars(inner), nested=True)
+            function = getattr(inner.forward, "__func__", inner.forward)
+            functions[id(function)] = function
+        for function in functions.values():
+            self._add_named(function)
+        self._saved = {key: _contents(value) for key, (_, value) in self._found.items()}
+
+    def _add_named(self, function: Any) -> None:
+        """What ``function`` names outside of itself."""
+        function = getattr(function, "__wrapped__", function)
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return
+        named = {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                named[name] = cell.cell_contents
+            except ValueError:  # it is assigned later
+                continue
+        for name, value in named.items():
+            if type(value) in (dict, list, set):
+                if len(value) <= _MOST:
+                    self._add(name, value, nested=False)
+            elif _is_object(value) and not isinstance(value, torch.nn.Module):
+                self._add(f"{name}.", vars(value), nested=False)
+
+    def _add(self, path: str, value: Any, *, nested: bool) -> None:
+        if id(value) in self._found:
+            return
+        self._found[id(value)] = (path, value)
+        if nested and not isinstance(value, set):
+            for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+                if type(inner) in (dict, list, set, tuple) and key not in self._left_out:
+                    self._add(_place(path, value, key), inner, nested=True)
+
+    def changed(self) -> dict[str, tuple[Any, Any]]:
+        """What is there now and was not, by its path: (before, now)."""
+        found = dict[str, tuple[Any, Any]]()
+        for key, (path, value) in self._found.items():
+            was, now = self._saved[key], _contents(value)
+            for name in dict.fromkeys([*was, *now]):
+                if was.get(name, _ABSENT) is not now.get(name, _ABSENT):
+                    found[_place(path, value, name)] = was.get(name, _ABSENT), now.get(name, _ABSENT)
+        return found
+
+    def put_back(self) -> bool:
+        """Whether anything is not what it was; then it is again."""
+        changed = [key for key, (_, value) in self._found.items() if not _is_same(value, self._saved[key])]
+        for key in changed:
+            value, was = self._found[key][1], self._saved[key]
+            value.clear()
+            value.extend(was.values()) if isinstance(value, list) else value.update(was)
+        return bool(changed)
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_ABSENT = _Absent()
+
+
+def _is_object(value: Any) -> bool:
+    """Whether ``value`` is of a class of the user's, and no class itself."""
+    if isinstance(value, type) or not isinstance(getattr(value, "__dict__", None), dict):
+        return False
+    package = type(value).__module__.partition(".")[0]
+    return package == "__main__" or (package != "torch" and package not in sys.stdlib_module_names)
+
+
+def _is_same(container: Any, was: Mapping[Any, Any]) -> bool:
+    now = _contents(container)
+    return now.keys() == was.keys() and all(now[key] is value for key, value in was.items())
+
+
+def _contents(value: Any) -> dict[Any, Any]:
+    if isinstance(value, dict):
+        return dict(value)
+    return {each: each for each in value} if isinstance(value, set) else dict(enumerate(value))
+
+
+def _place(path: str, container: Any, key: Any) -> str:
+    return f"{path}{key}" if path.endswith(".") or not path else f"{path}[{key!r}]"
+
+
+@contextmanager
+def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[None]:
+    """Within, ``module`` is captured. CaptureError afterwards where a call changes what the next one computes."""
+    state, changed = KeptState(module, registered=False), dict[str, tuple[Any, Any]]()
+    handle = module.register_forward_hook(lambda *_: changed.update(state.changed()))
+    try:
+        yield
+    finally:
+        handle.remove()
+        state.put_back()
+    if changed:
+        _refuse_what_is_kept(module, args, kwargs, state)
+
+
+def _refuse_what_is_kept(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: KeptState) -> None:
+    """CaptureError where, of two calls in a row with fake tensors, what the first one leaves changes what the second one does.
+
+    Fine is what is the same after every call, and what is built once of other things than inputs.
+    """
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
+    known = dict[int, torch.Tensor]()
+
+    def fake(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in known:
+            known[id(tensor)] = mode.from_tensor(tensor)
+        return known[id(tensor)]
+
+    tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
+    fakes = {name: fake(tensor) for name, tensor in tensors.items()}
+    given = [tree_map_only(torch.Tensor, lambda t: mode.from_tensor(_alias(t)), (args, dict(kwargs))) for _ in range(2)]
+    calls, left = [_Calls(tree_leaves(inputs)) for inputs in given], list[dict[str, _Change]]()
+    generator = torch.get_rng_state()
+    try:
+        for call, (positional, keywords) in zip(calls, given, strict=True):
+            with _reparametrize_module(module, fakes), mode, call:
+                module(*positional, **keywords)
+            left.append({name: _Change.of(*values) for name, values in state.changed().items()})
+    except Exception as error:
+        names = ", ".join(map(repr, state.changed()))
+        raise CaptureError(
+            f"a call of the model changes {names}, and a second one fails: {first_line(error)}", hint=_HINT
+        ) from error
+    finally:
+        state.put_back()
+        torch.set_rng_state(generator)
+    first, second = left
+    for name, change in second.items():
+        then = first[name].now if name in first else change.before
+        if then != change.now:
+            raise _refusal(name)
+    kept = {id(tensor) for change in second.values() for tensor in change.tensors}
+    for name, change in first.items():
+        for tensor in change.tensors:
+            if id(tensor) in calls[1].read and (id(tensor) in calls[0].of_inputs or id(tensor) not in kept):
+                raise _refusal(name)
+    if calls[0].made != calls[1].made:
+        raise _refusal(min(first, key=lambda name: first[name].now[0] != _VALUE))
+
+
+def _alias(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().requires_grad_(tensor.requires_grad)
+
+
+_HINT = (
+    "register a buffer (self.register_buffer(name, tensor)) and write to it, give it to forward and return it, "
+    "or use torch.compile(model, backend='fxc')"
+)
+
+
+def _refusal(name: str) -> CaptureError:
+    return CaptureError(
+        f"a call of the model changes {name!r}, on which the next one depends, and what is captured is one call", hint=_HINT
+    )
+
+
+_VALUE = "value"
+_DEEPEST = 4
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What an attribute was, and is ``now``: all but the elements of the ``tensors`` in it."""
+
+    before: Any
+    now: Any
+    tensors: Sequence[torch.Tensor]
+
+    @classmethod
+    def of(cls, before: Any, now: Any) -> _Change:
+        return cls(_described(before), _described(now), list(_tensors(now)))
+
+
+def _described(value: Any, depth: int = 0) -> tuple[Any, ...]:
+    if isinstance(value, _PLAIN) or value is _ABSENT:
+        return _VALUE, type(value), repr(value)
+    if isinstance(value, torch.Tensor):
+        return "tensor", value.dtype, tuple(size if isinstance(size, int) else "?" for size in value.shape)
+    inner = _inside(value) if depth < _DEEPEST else {}
+    return type(value), tuple((str(key), _described(each, depth + 1)) for key, each in inner.items())
+
+
+def _tensors(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif not isinstance(value, _PLAIN) and depth < _DEEPEST:
+        for each in _inside(value).values():
+            yield from _tensors(each, depth + 1)
+
+
+def _inside(value: Any) -> dict[Any, Any]:
+    """The elements of a container, the attributes of an object."""
+    if isinstance(value, (dict, list, tuple, set)):
+        return _contents(value)
+    return dict(vars(value)) if _is_object(value) and not isinstance(value, torch.nn.Module) else {}
+
+
+class _Calls(TorchDispatchMode):
+    """What operators did with ``inputs`` and what they gave. ``read``: the tensors that they were given; ``of_inputs``: those
+    that depend on inputs, or on chance."""
+
+    def __init__(self, inputs: Sequence[Any]) -> None:
+        super().__init__()
+        self.of_inputs, self.read = {id(value) for value in inputs if isinstance(value, torch.Tensor)}, set[int]()
+        self.made = list[Any]()
+        self._held = list[Any]()  # so that no other tensor comes to have its id
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        self._held += (given, result)
+        self.read.update(map(id, given))
+        drawn = torch.Tag.nondeterministic_seeded in getattr(func, "tags", ())
+        if drawn or any(id(tensor) in self.of_inputs for tensor in given):
+            self.made.append((str(func), [_described(leaf) for leaf in tree_leaves((args, kwargs))]))
+            self.of_inputs.update(id(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
+        return result

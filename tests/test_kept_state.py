@@ -1,0 +1,204 @@
+"""Models that keep something in Python from one call to the next: a program would do the same in each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fxc
+from fxc.errors import CaptureError
+
+COUNTS = {"calls": 0}
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.calls = 0
+
+
+COUNTER = Counter()
+
+
+class Keeps(nn.Module):
+    """``step`` is its forward."""
+
+    def __init__(self, step: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.step, self.inner = step, nn.Identity()
+        self.number, self.flag, self.cache, self.last = 0, False, None, torch.zeros(2)
+        self.listed, self.named, self.nested = list[Any](), dict[str, Any](), {"a": [0]}
+        self.inner.number = 0
+        self.register_buffer("total", torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.step(self, x)
+
+
+def number(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.number += 1
+    return x * m.number
+
+
+def fraction(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.number += 0.5
+    return x * m.number
+
+
+def flag(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.flag = not m.flag
+    return x * 2 if m.flag else x
+
+
+def listed(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.listed.append(x)
+    return x * len(m.listed)
+
+
+def named(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.named["k"] = m.named.get("k", 0) + 1
+    return x * m.named["k"]
+
+
+def nested(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.nested["a"][0] += 1
+    return x * m.nested["a"][0]
+
+
+def submodule(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.inner.number += 1
+    return x * m.inner.number
+
+
+def tensor(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.last = m.last + x
+    return m.last * 1
+
+
+def first_input(m: Any, x: torch.Tensor) -> torch.Tensor:
+    if m.cache is None:
+        m.cache = x.mean()
+    return x - m.cache
+
+
+def first_call(m: Any, x: torch.Tensor) -> torch.Tensor:
+    if not m.flag:
+        m.flag = True
+        return x * 5
+    return x
+
+
+def unused_number(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.number += 1
+    return x * 2
+
+
+KEPT: list[tuple[Callable[[Any, torch.Tensor], torch.Tensor], str]] = [
+    (number, "'number'"),
+    (fraction, "'number'"),
+    (flag, "'flag'"),
+    (listed, r"'listed\[1\]'"),
+    (named, r"named\['k'\]"),
+    (nested, r"nested\['a'\]\[0\]"),
+    (submodule, "'inner.number'"),
+    (tensor, "'last'"),
+    (first_input, "'cache'"),
+    (first_call, "'flag'"),
+    (unused_number, "'number'"),
+]
+
+
+@pytest.mark.parametrize("keyword", [False, True])
+@pytest.mark.parametrize(("step", "name"), KEPT)
+def test_what_the_next_call_depends_on_is_refused(
+    step: Callable[[Any, torch.Tensor], torch.Tensor], name: str, keyword: bool
+) -> None:
+    model, x = Keeps(step), torch.ones(2)
+    before = {key: repr(value) for key, value in vars(model).items()}
+    args, kwargs = ((), {"x": x}) if keyword else ((x,), {})
+    with pytest.raises(CaptureError, match=f"(?s)a call of the model changes .*{name}.*register_buffer.*torch.compile"):
+        fxc.compile(model, args, kwargs)
+    assert {key: repr(value) for key, value in vars(model).items()} == before
+
+
+@pytest.mark.parametrize("step", [number, listed, tensor, first_call])
+def test_the_backend_of_torch_compile_follows(step: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
+    torch._dynamo.reset()
+    model, other = Keeps(step), Keeps(step)
+    compiled, x = torch.compile(model, backend="fxc"), torch.ones(2)
+    torch.testing.assert_close([compiled(x) for _ in range(4)], [other(x) for _ in range(4)])
+
+
+def by_global(x: torch.Tensor) -> torch.Tensor:
+    COUNTS["calls"] += 1
+    return x * COUNTS["calls"]
+
+
+def by_object(x: torch.Tensor) -> torch.Tensor:
+    COUNTER.calls += 1
+    return x * COUNTER.calls
+
+
+def closure() -> Callable[[torch.Tensor], torch.Tensor]:
+    counter, seen = Counter(), list[int]()
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        counter.calls += 1
+        seen.append(1)
+        return x * counter.calls
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(by_global, r"COUNTS\['calls'\]"), (by_object, "'COUNTER.calls'"), (closure(), r"'counter.calls'|seen\[1\]")],
+)
+def test_what_is_kept_outside_of_modules(function: Callable[[torch.Tensor], torch.Tensor], name: str) -> None:
+    with pytest.raises(CaptureError, match=name):
+        fxc.compile(function, (torch.ones(2),))
+    assert COUNTS == {"calls": 0} and COUNTER.calls == 0
+
+
+def built_once(m: Any, x: torch.Tensor) -> torch.Tensor:
+    if m.cache is None:
+        m.cache = torch.arange(2.0).cos()
+    return x + m.cache
+
+
+def built_for_a_size(m: Any, x: torch.Tensor) -> torch.Tensor:
+    if m.number < x.shape[0]:
+        m.number = x.shape[0]
+        m.cache = SimpleNamespace(table=torch.arange(float(m.number)).cos())
+    return x + m.cache.table[: x.shape[0]]
+
+
+def by_key(m: Any, x: torch.Tensor) -> torch.Tensor:
+    if x.shape not in m.named:
+        m.named[x.shape] = torch.ones(x.shape).tril() if x.dim() > 1 else torch.ones(x.shape)
+    return x * m.named[x.shape]
+
+
+def left_behind(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.last, m.cache, m.number, m.listed = x * 2, x, x.shape[0], [x, x + 1]
+    return m.last + m.listed[1]
+
+
+def buffers(m: Any, x: torch.Tensor) -> torch.Tensor:
+    m.total = m.total + x
+    m.number = 7
+    return m.total * 1
+
+
+@pytest.mark.parametrize("keyword", [False, True])
+@pytest.mark.parametrize("step", [built_once, built_for_a_size, by_key, left_behind, buffers])
+def test_what_changes_nothing_that_is_computed(step: Callable[[Any, torch.Tensor], torch.Tensor], keyword: bool) -> None:
+    model, other, x = Keeps(step), Keeps(step), torch.randn(2)
+    compiled = fxc.compile(model, (), {"x": x}) if keyword else fxc.compile(model, (x,))
+    for _ in range(3):
+        x = torch.randn(2)
+        torch.testing.assert_close(compiled(x=x) if keyword else compiled(x), other(x))
