@@ -23,7 +23,7 @@ from fxc.collector import collections_paused
 from fxc.dialects.target import GpuAttr, set_target
 from fxc.errors import InputError, PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan
-from fxc.frontends.capture import Model, capture, compile_lock, modules_of
+from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock, modules_of
 from fxc.frontends.fx import import_fx
 from fxc.instrumentation import Instrumentation
 from fxc.named_pipeline import Flow
@@ -128,7 +128,7 @@ class _PlanMaker:
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> ExecutionPlan:
         start = perf_counter()
         with _in_modes(self.model, self.modes), collections_paused():
-            program = capture(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes)
+            program = capture_somehow(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes, training=training)
         refuse_partial_sharing(program)
         signature = with_writes(with_constants(signature_of(program), args, kwargs), program)
         refuse_shared_inputs(program, signature.leaves(args, kwargs))

@@ -22,9 +22,9 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_on
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.dialects.values import str_attr
-from fxc.errors import CaptureError, FxcError
+from fxc.errors import CaptureError, FxcError, InputError
 from fxc.frontends.fx import import_fx, import_traced
-from fxc.frontends.kept_state import watched
+from fxc.frontends.kept_state import KeptState, watched
 from fxc.frontends.resign import resign
 from fxc.program import Program, is_frozen
 from fxc.semantics import autograd_functions
@@ -72,6 +72,46 @@ def capture(
         raise
     except Exception as error:
         raise CaptureError(f"{route} cannot capture {_name(model)}: {first_line(error)}", hint=_hint(route, error)) from error
+
+
+def capture_somehow(
+    model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], *, dynamic_shapes: Any, training: bool
+) -> Program:
+    """The program of ``model`` by ``export``, or else by the first route that gives one which is called as ``model`` is.
+
+    Of ``make_fx`` a derivative that the model has of its own (``training``) and sizes that are free are not asked. CaptureError
+    with what is in the way of each route.
+    """
+    try:
+        return capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+    except (CaptureError, InputError) as error:
+        if isinstance(error, CaptureError) and error.__cause__ is None:  # no route can do anything about it
+            raise
+        first = error
+    reasons = dict[str, str]()
+    refused = isinstance(first, InputError)  # an autograd.Function whose derivative is none of a program
+    for route in () if dynamic_shapes is not None or (training and refused) else ("dynamo", *["make_fx"] * (not training)):
+        state = KeptState(model if isinstance(model, torch.nn.Module) else _FunctionModule(model), registered=False)
+        try:
+            program = capture(model, args, kwargs, route=route)
+        except FxcError as error:
+            reasons[route] = error.message.removeprefix(f"{route} cannot capture {_name(model)}: ")
+            continue
+        finally:
+            changed = state.put_back()
+        if not changed and INPUTS in program.main.attributes:
+            return program
+        reasons[route] = "the model changes its attributes" if changed else "its graph is not called as the model is"
+    if not reasons and not refused:
+        raise first
+    message = "".join(f"\n  {route}: {reason}" for route, reason in reasons.items())
+    hint = f"{first.hint}; or {_PARTLY}" if "torch.cond" in (first.hint or "") else _PARTLY
+    raise CaptureError(first.message + message, op=first.op, place=first.place, hint=hint) from first
+
+
+_PARTLY = (
+    "use torch.compile(model, backend='fxc'), which leaves to Python what cannot be captured, or keep that out of the model"
+)
 
 
 def _told_apart(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:

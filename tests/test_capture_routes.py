@@ -1,0 +1,119 @@
+"""Models that ``torch.export`` cannot capture: the other routes that are tried, and the one error where all fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+import fxc
+from fxc.errors import CaptureError
+
+
+class Doubled(torch.autograd.Function):
+    """Writes to its argument."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return grad * 2
+
+
+class Doubles(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        return [Doubled.apply(self.layer(inputs["x"])) + 1, Doubled.apply(inputs["x"])]  # type: ignore[list-item]
+
+
+def test_functions_that_write_to_their_arguments() -> None:
+    model, x = Doubles(), torch.randn(2, 3)
+    compiled = fxc.compile(model, ({"x": x.clone()},))
+    ours, eagers = x.clone(), x.clone()
+    with torch.no_grad():
+        torch.testing.assert_close(compiled({"x": ours}), model({"x": eagers}))
+    torch.testing.assert_close(ours, eagers)
+    model.layer = nn.Linear(3, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled({"x": x.clone()}), model({"x": x.clone()}))
+
+
+def test_a_derivative_of_such_a_function_is_refused() -> None:
+    example = torch.randn(3, requires_grad=True)
+    with pytest.raises(CaptureError, match=r"(?s)writes to its arguments cannot be captured.*hint: .*torch.compile"):
+        fxc.compile(lambda x: Doubled.apply(x * 1), (example,), training=True)
+
+
+class Packs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(4, 5, batch_first=True)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        outputs, (hidden, _) = self.layer(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+        return pad_packed_sequence(outputs, batch_first=True)[0], hidden
+
+
+class Packed(Packs):
+    def forward(self, sequence: Any) -> Any:  # type: ignore[override]
+        return self.layer(sequence)[0].data
+
+
+SEQUENCES, LENGTHS = torch.randn(3, 6, 4), torch.tensor([6, 4, 2])
+
+
+@pytest.mark.parametrize(
+    ("make", "args"),
+    [(Packs, (SEQUENCES, LENGTHS)), (Packed, (pack_padded_sequence(SEQUENCES, LENGTHS, batch_first=True),))],
+)
+def test_what_no_route_captures_is_one_error(make: Callable[[], nn.Module], args: tuple[Any, ...]) -> None:
+    model = make()
+    with pytest.raises(CaptureError, match=r"(?s)export cannot capture.*  dynamo: .*  make_fx: .*hint: .*backend='fxc'"):
+        fxc.compile(model, args)
+    with torch.no_grad():
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(model, backend="fxc")(*args), model(*args))
+
+
+class Counted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> Any:
+        self.calls += 1
+        return Doubled.apply(x * self.calls)
+
+
+def test_what_is_kept_is_kept_by_no_route() -> None:
+    model = Counted()
+    with pytest.raises(CaptureError, match="make_fx: the model changes its attributes"):
+        fxc.compile(model, (torch.randn(3),))
+    assert model.calls == 0
+
+
+class Int8(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.randint(-100, 100, (32, 64), dtype=torch.int8))
+        self.register_buffer("scales", torch.rand(32, dtype=torch.bfloat16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch._weight_int8pack_mm(x.bfloat16(), self.weight, self.scales)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("options", [{}, {"freeze": True}, {"target": None}])
+def test_packed_int8_weights(options: dict[str, Any]) -> None:
+    model, x = Int8(), torch.randn(3, 64)
+    torch.testing.assert_close(fxc.compile(model, (x,), options=options)(x), model(x))
