@@ -22,6 +22,7 @@ class Counter:
 
 
 COUNTER = Counter()
+CALLS = 0
 
 
 class Keeps(nn.Module):
@@ -143,6 +144,23 @@ def by_object(x: torch.Tensor) -> torch.Tensor:
     return x * COUNTER.calls
 
 
+def by_variable(x: torch.Tensor) -> torch.Tensor:
+    global CALLS
+    CALLS += 1
+    return x * CALLS
+
+
+def outer_variable() -> Callable[[torch.Tensor], torch.Tensor]:
+    calls = 0
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return x * calls
+
+    return run
+
+
 def closure() -> Callable[[torch.Tensor], torch.Tensor]:
     counter, seen = Counter(), list[int]()
 
@@ -156,12 +174,18 @@ def closure() -> Callable[[torch.Tensor], torch.Tensor]:
 
 @pytest.mark.parametrize(
     ("function", "name"),
-    [(by_global, r"COUNTS\['calls'\]"), (by_object, "'COUNTER.calls'"), (closure(), r"'counter.calls'|seen\[1\]")],
+    [
+        (by_variable, "'CALLS'"),
+        (outer_variable(), "'calls'"),
+        (by_global, r"COUNTS\['calls'\]"),
+        (by_object, "'COUNTER.calls'"),
+        (closure(), r"'counter.calls'|seen\[1\]"),
+    ],
 )
 def test_what_is_kept_outside_of_modules(function: Callable[[torch.Tensor], torch.Tensor], name: str) -> None:
     with pytest.raises(CaptureError, match=name):
         fxc.compile(function, (torch.ones(2),))
-    assert COUNTS == {"calls": 0} and COUNTER.calls == 0
+    assert COUNTS == {"calls": 0} and COUNTER.calls == CALLS == 0
 
 
 def built_once(m: Any, x: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CellType
 from typing import Any
 
 import torch
@@ -42,16 +43,11 @@ class KeptState:
     def _add_named(self, function: Any) -> None:
         """What ``function`` names outside of itself."""
         function = getattr(function, "__wrapped__", function)
-        code = getattr(function, "__code__", None)
-        if code is None:
+        if getattr(function, "__code__", None) is None:
             return
-        named = {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
-        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            try:
-                named[name] = cell.cell_contents
-            except ValueError:  # it is assigned later
-                continue
-        for name, value in named.items():
+        variables = _Variables(function)
+        self._add("", variables, nested=False)
+        for name, value in variables.all().items():
             if type(value) in (dict, list, set):
                 if len(value) <= _MOST:
                     self._add(name, value, nested=False)
@@ -82,9 +78,37 @@ class KeptState:
         changed = [key for key, (_, value) in self._found.items() if not _is_same(value, self._saved[key])]
         for key in changed:
             value, was = self._found[key][1], self._saved[key]
+            if isinstance(value, _Variables):
+                value.put(was)
+                continue
             value.clear()
             value.extend(was.values()) if isinstance(value, list) else value.update(was)
         return bool(changed)
+
+
+class _Variables:
+    """Globals and variables of outer functions that ``function`` names."""
+
+    def __init__(self, function: Any) -> None:
+        code = function.__code__
+        self._globals, self._names = function.__globals__, [name for name in code.co_names if name in function.__globals__]
+        self._cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+
+    def all(self) -> dict[str, Any]:
+        """Their values by name, where they have one."""
+        found = {name: self._globals[name] for name in self._names if name in self._globals}
+        return found | {name: cell.cell_contents for name, cell in self._cells.items() if cell != CellType()}
+
+    def values(self) -> dict[str, Any]:
+        """Those that are numbers, texts or tensors."""
+        return {name: value for name, value in self.all().items() if isinstance(value, (*_PLAIN, torch.Tensor))}
+
+    def put(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if name in self._cells:
+                self._cells[name].cell_contents = value
+            else:
+                self._globals[name] = value
 
 
 class _Absent:
@@ -109,6 +133,8 @@ def _is_same(container: Any, was: Mapping[Any, Any]) -> bool:
 
 
 def _contents(value: Any) -> dict[Any, Any]:
+    if isinstance(value, _Variables):
+        return value.values()
     if isinstance(value, dict):
         return dict(value)
     return {each: each for each in value} if isinstance(value, set) else dict(enumerate(value))
