@@ -10,7 +10,8 @@
     ├── WeightsError         missing, damaged or mismatching weights
     ├── PlanFileError        a saved plan that is damaged, no plan, or of another version
     ├── InputError           run-time inputs that do not fit the compiled signature
-    ├── NumericsError        a pass changed the numbers
+    │   └── NoRuleError      an op that the reference interpreter has no rule for
+    ├── NumericsError        a pass, or the machine code of a kernel, changed the numbers
     ├── KernelError          a kernel that a backend cannot print, compile or run
     └── BoundsError          an index that lies outside of the tensor that a kernel reads with it
 
@@ -76,6 +77,10 @@ class PlanFileError(FxcError):
 
 
 class InputError(FxcError):
+    pass
+
+
+class NoRuleError(InputError):
     pass
 
 

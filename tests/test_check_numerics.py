@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -81,6 +81,8 @@ def nothing(module: ModuleOp) -> None:
 
 
 def rename_values(module: ModuleOp) -> None:
+    """A change that the module shows, and that no number does."""
+    module.attributes["renamed"] = UnitAttr()
     for op in module.walk():
         for result in op.results:
             result._name = None

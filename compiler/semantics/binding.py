@@ -41,7 +41,7 @@ class Binding:
         self.storages = dict[int, Any]()
         self.built = dict[str, torch.nn.Module]()
 
-    def interpreter(self, cls: type[Interpreter] = Interpreter, watch: Watch | None = None) -> Interpreter:
+    def interpreter(self, cls: Callable[..., Interpreter] = Interpreter, watch: Watch | None = None) -> Interpreter:
         return cls(self.functions, tensor=self.tensor, submodule=self.submodule, live=self.live, watch=watch)
 
     def tensor(self, name: str, type: Attribute | None = None) -> Any:

@@ -88,6 +88,16 @@ def _tensor_difference(before: torch.Tensor, after: torch.Tensor, strict: bool) 
     return Difference(text + _example(old, new, distance == worst), excess)
 
 
+def excess_over(exact: Any, value: Any) -> float:
+    """How far ``value`` is from its float64 result, in multiples of its dtype's tolerance; infinite for what is no float."""
+    if not (isinstance(exact, torch.Tensor) and isinstance(value, torch.Tensor) and exact.shape == value.shape):
+        return math.inf
+    if not (value.is_floating_point() or value.is_complex()):
+        return math.inf
+    found = difference(exact.to(value.dtype), value)
+    return 0.0 if found is None else found.excess
+
+
 def _parts(tensor: torch.Tensor) -> torch.Tensor:
     """A floating tensor as float64; a complex one as its real and imaginary parts."""
     if tensor.is_complex():

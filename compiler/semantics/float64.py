@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -43,8 +43,11 @@ class Float64Interpreter(Interpreter):
     def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
         return launch(op, operands, wide=True)
 
+    def linalg(self, op: Operation, env: MutableMapping[SSAValue, Any], *, wide: bool = True) -> Any:
+        return super().linalg(op, env, wide=wide)
+
     def plan(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
-        return plan_interpreter.run(op, operands, wide=True)
+        return self.planned(op, plan_interpreter.run(op, operands, wide=True))
 
     def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
         if isinstance(op, CallMethodOp) and (method := _METHODS.get(op.call_target() or "")) is not None:

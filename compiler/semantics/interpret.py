@@ -28,6 +28,7 @@ from fxc.dialects.autodiff import (
     YieldOp,
     ZeroOp,
 )
+from fxc.dialects.diagnostics import one_line, place_of
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.tile import LaunchOp
@@ -35,7 +36,7 @@ from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import ValueType
 from fxc.dialects.values import FunctionAttr, RegionAttr, Tree
-from fxc.errors import FxcError, InputError, TargetError
+from fxc.errors import FxcError, InputError, KernelError, NoRuleError, TargetError
 from fxc.semantics import autograd_functions, plan_interpreter
 from fxc.semantics.scalar_ops import scalar_op
 from fxc.semantics.targets import (
@@ -48,8 +49,11 @@ from fxc.semantics.targets import (
 from fxc.semantics.tile_interpreter import launch, result_layouts, symbol_values
 from fxc.semantics.values import constant_value, python_of, torch_dtype, value_of
 
-Watch = Callable[[Operation, Sequence[Any]], None]
-"""Called after each op with the op and its result values."""
+Watch = Callable[[Operation, Sequence[Any], Mapping[SSAValue, Any]], None]
+"""Called after each op with the op, its result values, and the values around it."""
+
+_RELEASED = object()
+"""What a name stands for that was released."""
 
 
 class Interpreter:
@@ -70,6 +74,7 @@ class Interpreter:
     ) -> None:
         self.functions, self.tensor, self.submodule = functions, tensor, submodule
         self.live, self.watch = live or {}, watch
+        self.arenas = list[torch.Tensor]()
 
     def call(self, function: func.FuncOp, args: Sequence[Any]) -> Any:
         """What ``function`` returns for one value an argument: a nesting for ``fx.output``, a list for ``func.return``."""
@@ -78,6 +83,7 @@ class Interpreter:
         block = function.body.block
         if len(args) != len(block.args):
             raise InputError(f"@{function.sym_name.data} takes {len(block.args)} arguments, but got {len(args)}")
+        plan_interpreter.check_streams(block)
         return self.block(block, args)
 
     def block(self, block: Block, args: Sequence[Any], outer: MutableMapping[SSAValue, Any] | None = None) -> Any:
@@ -91,15 +97,21 @@ class Interpreter:
                 return self.python(op.trees()[0], env)[0]
             if isinstance(op, (func.ReturnOp, scf.YieldOp, YieldOp, fusion.YieldOp)):
                 return [env[value] for value in op.operands]
+            reads = list(_reads(op))
             try:
+                if (gone := next((value for value in reads if env.get(value) is _RELEASED), None)) is not None:
+                    raise KernelError(f"%{gone._name or 'an operand'} is used after its release", op=op_text(op))
                 results = self.op(op, env)
+            except FxcError as error:
+                error.op, error.place = error.op or one_line(op), error.place or place_of(op)
+                raise
             except Exception as error:
                 error.add_note(f"while running: {op_text(op)}")
                 raise
             if self.watch is not None:
-                self.watch(op, results)
+                self.watch(op, results, env)
             env.update(zip(op.results, results, strict=True))
-            for value in _reads(op):
+            for value in reads:
                 uses[value] -= 1
                 if not uses[value]:
                     env.pop(value, None)
@@ -144,6 +156,8 @@ class Interpreter:
                 return self.block(op.body.block, (), _mutable(env))
             case LaunchOp():
                 return self.launch(op, [env[value] for value in op.operands])
+            case plan.FreeOp():
+                return self.free(op, env)
             case _ if isinstance(op, plan_interpreter.OPS):
                 return self.plan(op, [env[value] for value in op.operands])
             case AnyNonzeroOp() | AddOp() | SumToSizeOp() | MaterializeOp():
@@ -153,23 +167,41 @@ class Interpreter:
             case arith.ConstantOp() | arith.AddiOp() | arith.MuliOp():
                 return [scalar_op(op, [env[value] for value in op.operands])]
             case _:
-                from fxc.semantics import linalg_interpreter  # its dialects take long to import, and few programs have them
+                return [self.linalg(op, _mutable(env))]
 
-                if isinstance(op, linalg_interpreter.OPS):
-                    return [linalg_interpreter.run(op, _mutable(env))]
-                raise InputError(f"the interpreter cannot run {op.name}", hint="it runs the fx and torch levels")
+    def linalg(self, op: Operation, env: MutableMapping[SSAValue, Any], *, wide: bool = False) -> Any:
+        """What an op of a group's body computes. NoRuleError for an op of none of the levels."""
+        from fxc.semantics import linalg_interpreter  # its dialects take long to import, and few programs have them
+
+        if isinstance(op, linalg_interpreter.OPS):
+            return linalg_interpreter.run(op, env, wide=wide)
+        raise NoRuleError(f"the reference interpreter does not run {op.name}", op=op_text(op))
 
     def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
         """What a kernel computes; where the operands are not real tensors, new ones of the result types."""
-        if _is_concrete(list(operands)):
+        if is_concrete(list(operands)):
             return launch(op, operands)
         return [layout.at(symbol_values(op, operands)).new() for layout in result_layouts(op)]
 
     def plan(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
         """What an op of the ``plan`` level gives. Kernels run on real tensors only: others hold no numbers to write."""
-        if isinstance(op, plan.LaunchOp) and not _is_concrete(list(operands)):
+        if isinstance(op, plan.LaunchOp) and not is_concrete(list(operands)):
             return []
-        return plan_interpreter.run(op, operands)
+        return self.planned(op, plan_interpreter.run(op, operands))
+
+    def planned(self, op: Operation, results: Sequence[Any]) -> Sequence[Any]:
+        """``results`` of an op of the ``plan`` level, of which arenas are known from then on."""
+        if isinstance(op, plan.ArenaOp):
+            self.arenas += results
+        return results
+
+    def free(self, op: plan.FreeOp, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
+        """Release names: what lies in an arena and has no name any more holds nothing from then on."""
+        released, names = {value: env[value] for value in op.values}, _mutable(env)
+        names.update(dict.fromkeys(released, _RELEASED))
+        if is_concrete(list(released.values())):
+            plan_interpreter.release(list(released.values()), tree_leaves(list(names.values())), self.arenas)
+        return []
 
     def python(self, trees: Sequence[Tree], env: Mapping[SSAValue, Any]) -> list[Any]:
         def leaf(value: SSAValue | Attribute) -> Any:
@@ -233,9 +265,9 @@ class Interpreter:
 
         args = [python_of(tree, leaf) for tree in trees]
         kwargs = {key: python_of(tree, leaf) for key, tree in keywords.items()}
-        if name == "cond" and isinstance(args[0], (bool, torch.Tensor)) and _is_concrete(args[0]):
+        if name == "cond" and isinstance(args[0], (bool, torch.Tensor)) and is_concrete(args[0]):
             return self.region(args[1] if args[0] else args[2], args[3])
-        if name == "while_loop" and _is_concrete(args[2]):
+        if name == "while_loop" and is_concrete(args[2]):
             return self.while_loop(*args)
         callables = {id(region): self.graph_module(region) for region in regions.values()}
 
@@ -309,10 +341,10 @@ class _Callable(torch.nn.Module):
         return self.run(*args)
 
 
-def _is_concrete(value: Any) -> bool:
+def is_concrete(value: Any) -> bool:
     """Whether ``value`` holds numbers that Python control flow may read."""
     if isinstance(value, (tuple, list)):
-        return all(map(_is_concrete, value))
+        return all(map(is_concrete, value))
     if isinstance(value, torch.Tensor):
         return type(value) in (torch.Tensor, torch.nn.Parameter) and not is_functorch_wrapped_tensor(value)
     return not isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat))

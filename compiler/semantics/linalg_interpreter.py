@@ -1,11 +1,14 @@
-"""Runs ``linalg.generic``, ``linalg.fill`` and the ops of ``tensor`` on torch tensors: all elements at once, reductions step by
-step."""
+"""Runs ``linalg.generic``, ``linalg.fill`` and the ops of ``tensor`` on torch tensors: all elements at once.
+
+Reductions too, where one op of the body combines what it computes with what there is; others go step by step.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections import ChainMap
 from collections.abc import MutableMapping, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -26,10 +29,10 @@ from xdsl.ir.affine import (
 
 from fxc.dialects import tile, types
 from fxc.dialects.steps import contiguous_steps, names_of, strides_of, value_at
-from fxc.errors import BoundsError, InputError
-from fxc.semantics.scalar_ops import scalar_op
+from fxc.errors import BoundsError, InputError, NoRuleError
+from fxc.semantics.scalar_ops import element_dtype, scalar_op
+from fxc.semantics.tile_ops import BINARY, identity, reduction
 from fxc.semantics.updates import combine
-from fxc.semantics.values import torch_dtype
 
 OPS = (
     linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.DimOp, tensor.ConcatOp, UnrealizedConversionCastOp,
@@ -38,10 +41,10 @@ OPS = (
 """What ``run`` runs, besides ops on scalars."""
 
 
-def run(op: Operation, surroundings: MutableMapping[SSAValue, Any]) -> torch.Tensor:
-    """The result of ``op``, a new tensor as its type says, for the values around it.
+def run(op: Operation, surroundings: MutableMapping[SSAValue, Any], *, wide: bool = False) -> torch.Tensor:
+    """The result of ``op``, a new tensor as its type says, for the values around it; of floats in float64, if ``wide``.
 
-    InputError for other ops than ``OPS``, BoundsError for what is read outside of a tensor or asserted and not so.
+    NoRuleError for other ops than ``OPS``, BoundsError for what is read outside of a tensor or asserted and not so.
     """
     values = [surroundings[value] for value in op.operands]
     type = op.results[0].type
@@ -51,10 +54,10 @@ def run(op: Operation, surroundings: MutableMapping[SSAValue, Any]) -> torch.Ten
         return torch.tensor(int(values[0]))
     assert isinstance(type, TensorType)
     if isinstance(op, tensor.EmptyOp):
-        return _empty(type, values)
+        return _empty(type, values, wide)
     if isinstance(op, tensor.ConcatOp) and not type.has_static_shape():
         return torch.cat(list(values), op.dim.value.data)
-    result = torch.empty_like(values[-1]) if not type.has_static_shape() else _empty(type, [])
+    result = torch.empty_like(values[-1]) if not type.has_static_shape() else _empty(type, [], wide)
     match op:
         case linalg.FillOp():
             return result.fill_(values[0].item())
@@ -63,9 +66,9 @@ def run(op: Operation, surroundings: MutableMapping[SSAValue, Any]) -> torch.Ten
         case tile.AccumulateOp():
             return result.copy_(_accumulated(op, *values))
         case linalg.GenericOp():
-            return result.copy_(_generic(op, values, surroundings))
+            return result.copy_(_generic(op, values, surroundings, wide))
         case _:
-            raise InputError(f"the linalg level has no {op.name}")
+            raise NoRuleError(f"the linalg level has no {op.name}")
 
 
 def _accumulated(op: tile.AccumulateOp, updates: torch.Tensor, places: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
@@ -77,12 +80,12 @@ def _accumulated(op: tile.AccumulateOp, updates: torch.Tensor, places: torch.Ten
     return result
 
 
-def _empty(type: TensorType, sizes: Sequence[torch.Tensor]) -> torch.Tensor:
+def _empty(type: TensorType, sizes: Sequence[torch.Tensor], wide: bool) -> torch.Tensor:
     """A tensor of ``type``; ``sizes`` are those that it does not say."""
     given = iter(sizes)
     shape = [int(next(given)) if size < 0 else size for size in type.get_shape()]
     numbers = {name: size for name, size in zip(types.sizes(type), shape, strict=True) if isinstance(name, str)}
-    dtype, device = torch_dtype(type.element_type), types.device(type)
+    dtype, device = element_dtype(type.element_type, wide), types.device(type)
     wanted = strides_of(type)
     if any(name not in numbers for step in wanted for name in names_of(step)):
         wanted = contiguous_steps(shape)  # the sizes of others say how it lies: here, that is left open
@@ -91,7 +94,10 @@ def _empty(type: TensorType, sizes: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def _generic(
-    op: linalg.GenericOp, values: Sequence[torch.Tensor], surroundings: MutableMapping[SSAValue, torch.Tensor]
+    op: linalg.GenericOp,
+    values: Sequence[torch.Tensor],
+    surroundings: MutableMapping[SSAValue, torch.Tensor],
+    wide: bool,
 ) -> torch.Tensor:
     """What a generic with one output gives: one step for each point of the loops that are reduced."""
     *maps, out_map = [attribute.data for attribute in op.indexing_maps]
@@ -100,18 +106,48 @@ def _generic(
     sizes = op.get_static_loop_ranges() if known else _loop_sizes([*maps, out_map], values)
     if not result.numel():
         return result
+
+    def run_body(loops: Sequence[torch.Tensor], total: torch.Tensor) -> torch.Tensor:
+        elements = [_read(source, map, loops) for source, map in zip(inputs, maps, strict=True)]
+        own: dict[SSAValue, torch.Tensor] = dict(zip(op.body.block.args, [*elements, total], strict=True))
+        env = ChainMap(own, surroundings)
+        [element] = _Body(env, loops, wide).run(op.body.block, torch.tensor(0 not in result.shape))
+        return element
+
     reduced = [dim for dim, kind in enumerate(op.iterator_types) if kind.data != IteratorType.PARALLEL]
     kept = [expression.position for expression in out_map.results if isinstance(expression, AffineDimExpr)]
     if len(kept) != len(out_map.results):
         raise InputError("the output of a generic is indexed by its loops")
+    kind = _COMBINERS.get(_combiner(op.body.block))
+    if reduced and kind is not None and 0 < prod(sizes) <= _AT_ONCE:
+        loops = _loops(sizes, {}, [*kept, *reduced])
+        steps = run_body(loops, torch.full((), identity(kind, result.dtype), dtype=result.dtype))
+        steps = steps.expand([sizes[dim] for dim in (*kept, *reduced)]).flatten(len(kept))
+        return BINARY[_combiner(op.body.block)](result, reduction(kind, steps))
     for point in itertools.product(*(range(sizes[dim]) for dim in reduced)):
         loops = _loops(sizes, dict(zip(reduced, point, strict=True)), kept)
-        elements = [_read(source, map, loops) for source, map in zip(inputs, maps, strict=True)]
-        own: dict[SSAValue, torch.Tensor] = dict(zip(op.body.block.args, [*elements, result], strict=True))
-        env = ChainMap(own, surroundings)
-        [element] = _Body(env, loops).run(op.body.block, torch.tensor(0 not in result.shape))
-        result = element.expand(result.shape)
+        result = run_body(loops, result).expand(result.shape)
     return result
+
+
+_AT_ONCE = 1 << 22
+"""A reduction of more steps than these goes step by step, which takes less memory."""
+
+_COMBINERS = {
+    "arith.addf": "add", "arith.mulf": "mul", "arith.maximumf": "max", "arith.minimumf": "min",
+    "arith.addi": "add", "arith.muli": "mul", "arith.maxsi": "max", "arith.minsi": "min",
+    "arith.andi": "and", "arith.ori": "or", "arith.xori": "xor",
+}  # fmt: skip
+"""Ops that combine in any order -> how ``tile.reduce`` names it."""
+
+
+def _combiner(body: Block) -> str:
+    """The op by which ``body`` combines what it computes with what there is; "" where it does otherwise."""
+    last, total = body.last_op, body.args[-1]
+    value = None if last is None else last.operands[0]
+    if value is None or not isinstance(op := value.owner, Operation) or op.parent is not body:
+        return ""
+    return op.name if len(list(total.uses)) == 1 and total in op.operands and len(list(value.uses)) == 1 else ""
 
 
 def _loop_sizes(maps: Sequence[AffineMap], values: Sequence[torch.Tensor]) -> list[int]:
@@ -132,7 +168,11 @@ def _loops(sizes: Sequence[int], fixed: dict[int, int], kept: Sequence[int]) -> 
 
 
 def _read(source: torch.Tensor, map: AffineMap, loops: Sequence[torch.Tensor]) -> torch.Tensor:
-    return source[tuple(_evaluate(expression, loops) for expression in map.results)]
+    places = tuple(_evaluate(expression, loops) for expression in map.results)
+    for dim, (place, size) in enumerate(zip(places, source.shape, strict=True)):
+        if ((place < 0) | (place >= size)).any():
+            raise BoundsError(f"place {int(place.min())} to {int(place.max())} of dimension {dim} is read, of {size}")
+    return source[places]
 
 
 def _evaluate(expression: AffineExpr, loops: Sequence[torch.Tensor], symbols: Sequence[torch.Tensor] = ()) -> torch.Tensor:
@@ -162,8 +202,8 @@ def _evaluate(expression: AffineExpr, loops: Sequence[torch.Tensor], symbols: Se
 class _Body:
     """A body that runs on all elements at once. ``env``: its values, and those that it sees of the surroundings."""
 
-    def __init__(self, env: MutableMapping[SSAValue, torch.Tensor], loops: Sequence[torch.Tensor]) -> None:
-        self.env, self.loops = env, loops
+    def __init__(self, env: MutableMapping[SSAValue, torch.Tensor], loops: Sequence[torch.Tensor], wide: bool) -> None:
+        self.env, self.loops, self.wide = env, loops, wide
 
     def run(self, block: Block, taken: torch.Tensor) -> list[torch.Tensor]:
         """What ``block`` yields for the elements for which it is ``taken``, and anything for others."""
@@ -191,7 +231,7 @@ class _Body:
                 case arith.IndexCastOp():
                     self.env[op.result] = values[0].long()
                 case _:
-                    self.env[op.results[0]] = scalar_op(op, values)
+                    self.env[op.results[0]] = scalar_op(op, values, self.wide)
         raise InputError("the body of a linalg.generic must end in linalg.yield")
 
     def iterate(self, op: tile.IterateOp, values: Sequence[torch.Tensor], taken: torch.Tensor) -> list[torch.Tensor]:

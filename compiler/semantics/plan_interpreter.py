@@ -1,4 +1,8 @@
-"""The reference interpreter of the ``plan`` level: an arena is a tensor of bytes, and buffers are views of it."""
+"""The reference interpreter of the ``plan`` level: an arena is a tensor of bytes, and buffers are views of it.
+
+What nothing was written to holds ``NOTHING`` in each byte, a NaN or a number that is far off: bytes of an arena that a buffer
+begins at, or that were released. So two buffers that meet, and one that is released too early, give wrong numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,17 @@ from typing import Any, TypeAlias
 
 import torch
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from fxc.dialects import types
-from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, FreeOp, LaunchOp, RecordOp, ViewOp, WaitOp
+from fxc.dialects.diagnostics import OpVerifyException, one_line, place_of
+from fxc.dialects.marks import STREAM
+from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, LaunchOp, RecordOp, ViewOp, WaitOp
+from fxc.dialects.plan.races import check_order
 from fxc.dialects.steps import sizes_of, strides_of, value_at
+from fxc.errors import KernelError
 from fxc.semantics.tile_interpreter import launch_into
+from fxc.semantics.tile_memory import bytes_of
 from fxc.semantics.values import torch_dtype
 
 Rule: TypeAlias = Callable[[Any, Sequence[Any], bool], Sequence[Any]]
@@ -28,6 +37,10 @@ def run(op: Operation, operands: Sequence[Any], *, wide: bool = False) -> Sequen
     return RULES[type(op)](op, operands, wide)
 
 
+NOTHING = 0xFF
+"""Each byte of memory that nothing was written to: of floats a NaN, of integers -1."""
+
+
 def _arena(op: ArenaOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
     type = op.arena.type
     assert isinstance(type, ArenaType)
@@ -38,7 +51,7 @@ def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
     type = op.buffer.type
     if isinstance(type, ArenaType):
         start, end = (bytes * (_WIDER if wide else 1) for bytes in (op.start(), op.start() + op.needed()))
-        return [operands[0][start:end]]
+        return [operands[0][start:end].fill_(NOTHING)]
     known = {number.type.expression.data: value for number, value in zip(op.numbers, operands, strict=False)}  # type: ignore[attr-defined]
     dims = [value_at(size, known) for size in sizes_of(type)]
     steps = [value_at(step, known) for step in strides_of(type)]
@@ -47,7 +60,7 @@ def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
         return [torch.empty_strided(dims, steps, dtype=dtype, device=types.device(type))]
     start = op.start() * (_WIDER if wide else 1)
     end = start + op.needed() // torch_dtype(type.element_type).itemsize * dtype.itemsize
-    return [operands[0][start:end].view(dtype).as_strided(dims, steps)]
+    return [operands[0][start:end].fill_(NOTHING).view(dtype).as_strided(dims, steps)]
 
 
 def _view(op: ViewOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
@@ -65,10 +78,6 @@ def _dtype(type: TensorType, wide: bool) -> torch.dtype:
 def _launch(op: LaunchOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
     inputs = len(op.inputs)
     launch_into(op, operands[:inputs], operands[inputs:], wide=wide)
-    return []
-
-
-def _free(op: FreeOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
     return []
 
 
@@ -91,7 +100,6 @@ RULES: Mapping[type[Operation], Rule] = MappingProxyType(
         AllocOp: _alloc,
         ViewOp: _view,
         LaunchOp: _launch,
-        FreeOp: _free,
         BringOp: _bring,
         RecordOp: _record,
         WaitOp: _wait,
@@ -99,3 +107,29 @@ RULES: Mapping[type[Operation], Rule] = MappingProxyType(
 )
 
 OPS = tuple(RULES)
+
+
+def check_streams(block: Block) -> None:
+    """KernelError for ops of ``block`` that use the same memory on streams that no event orders.
+
+    Here ops run one after the other, so their numbers would not show it.
+    """
+    if any(STREAM in op.attributes for op in block.ops):
+        try:
+            check_order(block)
+        except OpVerifyException as error:
+            raise KernelError(str(error), op=one_line(error.op), place=place_of(error.op)) from error
+
+
+def release(tensors: Sequence[Any], others: Sequence[Any], arenas: Sequence[torch.Tensor]) -> None:
+    """Overwrite those of ``tensors`` that lie in one of ``arenas``, but for what one of ``others`` lies in, too."""
+    starts = {arena.untyped_storage().data_ptr() for arena in arenas}
+    used = [bytes_of(other) for other in others if isinstance(other, torch.Tensor) and other.layout is torch.strided]
+    for tensor in tensors:
+        if not (isinstance(tensor, torch.Tensor) and tensor.numel() and tensor.untyped_storage().data_ptr() in starts):
+            continue
+        first, end = bytes_of(tensor)
+        if not any(start < end and first < stop for start, stop in used):
+            memory = tensor.untyped_storage()
+            whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(memory)
+            whole[first - memory.data_ptr() : end - memory.data_ptr()].fill_(NOTHING)

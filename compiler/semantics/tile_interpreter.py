@@ -18,11 +18,13 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from fxc.dialects import plan, tile, types
+from fxc.dialects.diagnostics import place_of
 from fxc.dialects.steps import Steps, sizes_of, strides_of, value_at
+from fxc.dialects.syntax import op_text
 from fxc.dialects.tile.kernel import INIT, KernelOp, LaunchOp
 from fxc.dialects.tile.types import PtrType, element_of, shape_of
-from fxc.errors import FxcError
-from fxc.semantics.tile_memory import Buffer, kernel_error
+from fxc.errors import FxcError, NoRuleError
+from fxc.semantics.tile_memory import Buffer, bytes_of, kernel_error
 from fxc.semantics.tile_ops import BINARY, CASTS
 from fxc.semantics.tile_rules import RULES
 from fxc.semantics.values import torch_dtype
@@ -151,6 +153,29 @@ def _name(argument: BlockArgument) -> str:
     return argument._name or str(argument.index)
 
 
+def _are_the_same(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are one, or views that start and end at the same byte."""
+    return a is b or (a.numel() > 0 and a.device == b.device and bytes_of(a) == bytes_of(b))
+
+
+def _share_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether an element of ``a`` has a byte with one of ``b``."""
+    if a.device != b.device or a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr():
+        return False
+    (start, end), (first, stop) = bytes_of(a), bytes_of(b)
+    if start >= stop or first >= end:
+        return False
+    taken = torch.zeros(max(end, stop) - min(start, first), dtype=torch.bool)
+    for tensor, offset in ((a, start), (b, first)):
+        size = tensor.element_size()
+        steps = [step * size for step in tensor.stride()]
+        bytes = taken[offset - min(start, first) :].as_strided((*tensor.shape, size), (*steps, 1))
+        if tensor is b:
+            return bool(bytes.any())
+        bytes.fill_(True)
+    return False
+
+
 class Launch:
     """One run of a kernel: its buffers, and the numbers of its scalars."""
 
@@ -171,19 +196,31 @@ class Launch:
             if isinstance(parameter.type, PtrType):
                 self.buffers[parameter] = self.shared(parameter, value) or self.buffer(parameter, parameter.type, value)
                 self.given.append((value, parameter))
+        self.check_apart()
 
     def dtype(self, element: Attribute) -> torch.dtype:
         found = torch.int64 if isinstance(element, IndexType) else torch_dtype(element)
         return torch.float64 if self.wide and found.is_floating_point else found
 
     def shared(self, parameter: BlockArgument, tensor: Any) -> Buffer | None:
-        """The buffer of the pointer that got the same tensor, where this one is written: then one record sees both."""
+        """The buffer of the pointer that got the same memory, where this one is written: then one record sees both."""
         if self.kernel.access(parameter) == "read":
             return None
-        same = [self.buffers[other] for value, other in self.given if value is tensor]
+        same = [self.buffers[other] for value, other in self.given if _are_the_same(value, tensor)]
         for buffer in same:
             buffer.make_writable()
         return same[0] if same else None
+
+    def check_apart(self) -> None:
+        """KernelError where what is written shares memory with another tensor that the kernel is given, and is not the same."""
+        given = [(value, parameter) for value, parameter in self.given if value.numel()]
+        for out, written in given:
+            if self.kernel.access(written) == "read":
+                continue
+            for value, parameter in given:
+                if not _are_the_same(value, out) and _share_memory(value, out):
+                    what = f"%{_name(written)} is written, and shares memory with %{_name(parameter)}"
+                    raise kernel_error(what, self.kernel)
 
     def buffer(self, parameter: BlockArgument, type: PtrType, value: Any) -> Buffer:
         kernel = self.kernel
@@ -264,7 +301,7 @@ class Programs:
         if op.name.removeprefix("arith.") in CASTS:
             dtype = self.launch.dtype(element_of(op.results[0].type))
             return [CASTS[op.name.removeprefix("arith.")](self.env[op.operands[0]], dtype)]
-        raise kernel_error(f"the interpreter cannot run {op.name} in a kernel", op)
+        raise NoRuleError(f"the reference interpreter does not run {op.name} in a kernel", op=op_text(op), place=place_of(op))
 
     def expanded(self, value: Tensor) -> Tensor:
         """``value`` with a row for each program."""

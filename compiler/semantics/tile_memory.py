@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from fxc.dialects.diagnostics import place_of
 from fxc.dialects.syntax import op_text
+from fxc.dialects.tile.kernel import KernelOp
 from fxc.errors import KernelError
 from fxc.semantics.updates import combine
 
@@ -16,7 +17,27 @@ _NOBODY, _SEVERAL = -1, -2
 
 
 def kernel_error(message: str, op: Operation) -> KernelError:
-    return KernelError(message, op=op_text(op), place=place_of(op))
+    """An error at ``op``, which says in which kernel it is."""
+    place, around = place_of(op), op
+    while around is not None and not isinstance(around, KernelOp):
+        around = around.parent_op()
+    if around is not None and place != (kernel := f"in @{around.sym_name.data}"):
+        place = f"{place}, {kernel}"
+    return KernelError(message, op=op_text(op), place=place)
+
+
+def _anything(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
+    """What no program may rely on: NaN, true, or an integer that is no place."""
+    if dtype.is_floating_point:
+        return torch.full(shape, torch.nan, dtype=dtype)
+    return torch.full(shape, True if dtype is torch.bool else torch.iinfo(dtype).min, dtype=dtype)
+
+
+def bytes_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses of the first byte of ``tensor`` and of the end."""
+    start = tensor.data_ptr()
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * tensor.element_size() * bool(tensor.numel())
 
 
 class Buffer:
@@ -53,7 +74,7 @@ class Buffer:
             racy = ((writer != who) & (writer != _NOBODY)) if self._is_parallel else torch.zeros_like(who, dtype=torch.bool)
             self._check(racy, chosen, "one program reads element {}, another writes it", op)
             self._record(self.reader, chosen, who)
-        result = torch.zeros(offsets.shape, dtype=self.data.dtype)
+        result = _anything(offsets.shape, self.data.dtype)
         result[mask] = self.data[chosen]
         return result
 

@@ -298,6 +298,19 @@ _SCAN: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
 )
 
 
+def identity(kind: str, dtype: torch.dtype) -> float:
+    """What changes no number that it is combined with."""
+    if kind in ("max", "min"):
+        limits = None if dtype.is_floating_point or dtype is torch.bool else torch.iinfo(dtype)
+        lowest, highest = (-torch.inf, torch.inf) if limits is None else (limits.min, limits.max)
+        if dtype is torch.bool:  # of one bit with a sign true is the lower number
+            return kind == "max"
+        return lowest if kind == "max" else highest
+    if dtype is torch.bool and kind == "mul":
+        return True
+    return {"add": 0, "mul": 1, "and": -1, "or": 0, "xor": 0}[kind]
+
+
 def reduction(kind: str, x: Tensor) -> Tensor:
     """The numbers along the last axis, combined."""
     fast = _REDUCE.get(kind) if x.dtype != torch.bool else None
