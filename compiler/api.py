@@ -27,6 +27,7 @@ from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock,
 from fxc.frontends.fx import import_fx
 from fxc.instrumentation import Instrumentation
 from fxc.named_pipeline import Flow
+from fxc.numerics_watch import NumericsWatch
 from fxc.options import AUTO, Options
 from fxc.pass_registry import PassRegistry
 from fxc.pipeline import Step, parse_pipeline, pipeline_text, steps_from
@@ -206,6 +207,11 @@ def _plan_of(
         ready = program_cache.find_ready(key, program)
         if ready is not None:
             return _ready_plan(program, ready, options, known, training, times, start)
+    if options.check_numerics:
+        program.watch = NumericsWatch(options.check_numerics == "call", options.verify_each)
+        captured = program.copy()
+    else:
+        captured = None
     entry = None if key is None else program_cache.find(key, program)
     looked, kernels = perf_counter() - start, None if entry is None else entry.kernels
 
@@ -236,6 +242,8 @@ def _plan_of(
         plan.times = MappingProxyType({**plan.times, PLAN_CACHE: (looked + perf_counter() - start) * 1e3})
     if options.cuda_graphs:
         plan.use_cuda_graphs()
+    if program.watch is not None and captured is not None and (look := program.watch.look(captured, program)) is not None:
+        plan.watch_first_call(look)
     return plan
 
 

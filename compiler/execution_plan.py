@@ -14,6 +14,7 @@ from fxc import plan_file
 from fxc.collector import collections_paused
 from fxc.options import Options
 from fxc.runtime.entry import entry
+from fxc.runtime.first_call import FirstCall
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.plan import Plan
 from fxc.runtime.signature import Signature
@@ -107,8 +108,10 @@ class ExecutionPlan(Plan):
         Those with other strides than expected are copied, where kernels need them.
         """
         if self.host is None:
-            return self.module.forward
-        return entry(self.host, self.signature, lambda args, _: self.run_module(args), self)
+            run = self.module.forward
+        else:
+            run = entry(self.host, self.signature, lambda args, _: self.run_module(args), self)
+        return run if self._look is None else FirstCall(self._look, run)
 
     def save(self, path: str | Path) -> None:
         """Writes the IR, the weights as they are now, machine code of kernels, and a manifest: a folder, or one file where

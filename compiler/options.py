@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from fxc.errors import PipelineError
 
@@ -22,7 +22,8 @@ class Options:
       inference, training and torch.compile.
     - ``verify_each``: verify the IR after every pass.
     - ``check_numerics``: run the module before and after every pass on seeded inputs, and stop at the first pass that changes
-      the numbers.
+      the numbers. ``"call"``: compare the first call of what was compiled with the reference interpreter on the same inputs,
+      too, kernel by kernel.
     - ``print_ir``: write the IR to stderr after every pass that changed it.
     - ``timing``: write a table of pass times to stderr.
     - ``recompile``: what ``fxc.compile`` gives captures the model again for inputs that fit no plan, instead of refusing them,
@@ -48,7 +49,7 @@ class Options:
 
     pipeline: str | None = None
     verify_each: bool = True
-    check_numerics: bool = False
+    check_numerics: bool | Literal["call"] = False
     print_ir: bool = False
     timing: bool = False
     recompile: bool = False
@@ -94,7 +95,7 @@ class Options:
 
 def _value(kind: Any, text: str) -> Any:
     """What ``text`` stands for in the environment; ``text`` where it stands for nothing of that kind."""
-    if kind == "bool":
+    if kind.startswith("bool"):
         return _BOOLEANS.get(text.lower(), text)
     if kind == "int":
         return int(text) if text.isdecimal() else text
@@ -111,6 +112,8 @@ def _is_pass(value: Any) -> bool:
 
 _KINDS: Mapping[Any, tuple[Callable[[Any], bool], str]] = MappingProxyType({
     "bool": (lambda value: isinstance(value, bool), "True or False, in the environment 1 or 0"),
+    "bool | Literal['call']": (
+        lambda value: isinstance(value, bool) or value == "call", 'True, False or "call", in the environment 1, 0 or call'),
     "int": (lambda value: type(value) is int and value > 0, "a number from 1 on"),
     "str | None": (lambda value: value is None or isinstance(value, str), "a text or None"),
     "tuple[Any, ...]": (_are_passes, "a list of classes of passes and of Python files with one each"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
 
 from fxc.context import new_context
 from fxc.dialects.context import FxcContext
@@ -21,6 +22,21 @@ from fxc.weights_file import load_state, save_state
 if TYPE_CHECKING:
     import torch
 
+Look: TypeAlias = Callable[[Sequence[Any], Callable[[], Any]], tuple[Any, bool]]
+"""Runs a call that starts from these inputs: what it returns, and whether that was compared."""
+
+
+class Watch(Protocol):
+    """What looks at the passes and the calls of parts of a program that are compiled when they are first needed."""
+
+    def run(self, program: Program, passes: Sequence[ModulePass]) -> None:
+        """Run ``passes`` over ``program``, in place."""
+        ...
+
+    def look(self, captured: Program, program: Program, *, boxed: bool = False) -> Look | None:
+        """What compares the first call of ``program`` with what it was before the passes; None for no comparison."""
+        ...
+
 
 @dataclass
 class Program:
@@ -30,7 +46,8 @@ class Program:
     user's own tensors, of which only a frozen plan has copies. ``live``: modules by path and functions by name that came from
     the running process and that a file could not name; empty for a program read from a file. ``key``: that of its entry on
     disk, if it is as kept. ``group_limit``: seconds that a pass may take over one group, which runs as calls of ATen where
-    that fails; None where it is an error.
+    that fails; None where it is an error. ``watch`` looks at
+    parts that are compiled later.
     """
 
     module: ModuleOp
@@ -39,6 +56,7 @@ class Program:
     context: FxcContext = field(default_factory=new_context)
     key: str | None = None
     group_limit: int | None = None
+    watch: Watch | None = None
 
     def __str__(self) -> str:
         return print_module(self.module)

@@ -22,6 +22,7 @@ from fxc.passes import load
 from fxc.passes._sequences import LOWER_SUBGRAPH, PassList
 from fxc.pipeline_text import PassSpec
 from fxc.program import Program
+from fxc.runtime.first_call import FirstCallOf
 from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.signature import Signature, TensorInput
 from fxc.runtime.subgraph import HostSubgraph
@@ -52,7 +53,8 @@ def lowered(program: Program, passes: PassList, export: Export) -> torch.nn.Modu
     """
     key = None if program.key is None else program_cache.key_of_part(program.key, str(passes))
     entry = None if key is None else program_cache.find(key, program)
-    boxed = plan.BOXED in program.main.attributes
+    boxed, watch = plan.BOXED in program.main.attributes, program.watch
+    captured = None if watch is None else program.copy()
     if entry is None:
         host = _lowering(passes).run(program)
     else:
@@ -61,7 +63,10 @@ def lowered(program: Program, passes: PassList, export: Export) -> torch.nn.Modu
     if key is not None and entry is None and program.key is not None:
         program_cache.keep(key, program, None if host is None else host.code)
     graph = partial(_boxed if boxed else export, *([export] if boxed else []), program)
-    return graph() if host is None else _module(host, program, graph)
+    module = graph() if host is None else _module(host, program, graph)
+    if watch is None or captured is None or (look := watch.look(captured, program, boxed=boxed)) is None:
+        return module
+    return FirstCallOf(look, module, boxed=boxed)
 
 
 def _lowering(passes: PassList) -> Lowering[HostProgram | None]:
@@ -72,10 +77,14 @@ def _lowering(passes: PassList) -> Lowering[HostProgram | None]:
 
 
 def _apply(passes: PassList, program: Program, checkpoint: Checkpoint | None = None) -> None:
-    for name, options in passes:
-        if name == FIRST and checkpoint is not None:
-            checkpoint.take(program.module)
-        load(name)(**options).apply(program.context, program.module)
+    instances = [load(name)(**options) for name, options in passes]
+    if program.watch is not None:
+        program.watch.run(program, instances)
+    else:
+        for instance in instances:
+            if instance.name == FIRST and checkpoint is not None:
+                checkpoint.take(program.module)
+            instance.apply(program.context, program.module)
     program.module.verify()
 
 

@@ -21,6 +21,7 @@ from fxc.runtime.autograd import DifferentiableSubgraph
 from fxc.runtime.cuda_graphs import CudaGraphs, GraphDriver
 from fxc.runtime.direct_call import direct_call
 from fxc.runtime.entry import entry
+from fxc.runtime.first_call import Look
 from fxc.runtime.host_program import HostFacts, HostProgram, use_tensors
 from fxc.runtime.live_model import LiveModel
 from fxc.runtime.signature import Signature
@@ -83,6 +84,7 @@ class Plan:
 
     ir: Any = None
     _live: LiveModel | None = None
+    _look: Look | None = None
 
     def __init__(
         self,
@@ -99,7 +101,9 @@ class Plan:
         self._bind()
 
     def _bind(self) -> None:
-        """What stands for this plan and no copy of it."""
+        """What stands for this plan and no copy of it, and for no first call."""
+        self._look = None
+        self.__dict__.pop("run", None)
         self._direct: tuple[str, Callable[..., Any] | None] = ("", None)
         is_same = None if self._live is None else self._live.is_same
         self.call = self._checked if self.host is None else entry(self.host, self.signature, self._other, self, is_same)
@@ -107,7 +111,7 @@ class Plan:
     def follow(self, model: LiveModel) -> None:
         """From now on calls run on the tensors that ``model`` has then, as far as they are like those of now."""
         self._live = model
-        self._bind()
+        self._bind_again()
 
     def _take_over(self, model: LiveModel) -> None:
         """The tensors that ``model`` has now. InputError for what is not like what there was."""
@@ -122,7 +126,26 @@ class Plan:
             if isinstance(self._module, GraphModule):
                 use_tensors(self._module, changes)
             model.follow(changes)
-            self._bind()
+            self._bind_again()
+
+    def _bind_again(self) -> None:
+        """The same, where the first call may still be watched."""
+        look = self._look
+        self._bind()
+        if look is not None:
+            self.watch_first_call(look)
+
+    def watch_first_call(self, look: Look) -> None:
+        """Let ``look`` run the next call, and others until one can be compared."""
+
+        def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            leaves = self.signature.leaves(args, kwargs)
+            returned, compared = look(leaves or [], partial(Plan.run, self, args, kwargs))
+            if compared:
+                self._bind()
+            return returned
+
+        self._look, self.run, self.call = look, run, self._checked  # type: ignore[method-assign]
 
     def use_cuda_graphs(self, driver: GraphDriver | None = None) -> None:
         """From the next call on the host program runs as CUDA graphs; ``driver`` stands for the accelerator.

@@ -121,12 +121,17 @@ def check_streams(block: Block) -> None:
             raise KernelError(str(error), op=one_line(error.op), place=place_of(error.op)) from error
 
 
+def _is_strided(value: Any) -> bool:
+    """Whether ``value`` is a tensor that has addresses: packed weights have none."""
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
+
+
 def release(tensors: Sequence[Any], others: Sequence[Any], arenas: Sequence[torch.Tensor]) -> None:
     """Overwrite those of ``tensors`` that lie in one of ``arenas``, but for what one of ``others`` lies in, too."""
     starts = {arena.untyped_storage().data_ptr() for arena in arenas}
-    used = [bytes_of(other) for other in others if isinstance(other, torch.Tensor) and other.layout is torch.strided]
+    used = [bytes_of(other) for other in others if _is_strided(other)]
     for tensor in tensors:
-        if not (isinstance(tensor, torch.Tensor) and tensor.numel() and tensor.untyped_storage().data_ptr() in starts):
+        if not (_is_strided(tensor) and tensor.numel() and tensor.untyped_storage().data_ptr() in starts):
             continue
         first, end = bytes_of(tensor)
         if not any(start < end and first < stop for start, stop in used):

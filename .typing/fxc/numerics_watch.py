@@ -1,0 +1,1 @@
+../../compiler/numerics_watch.py
