@@ -18,11 +18,14 @@ def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
     import torch
     from safetensors.torch import save_file
 
+    from fxc.runtime.lazy import marks
+
     first, tensors, aliases, views = dict[Any, str](), dict[str, torch.Tensor](), dict[str, str](), dict[str, str]()
     for name, tensor in state.items():
         if tensor.is_sparse or tensor.is_quantized or tensor.layout is not torch.strided:
             raise WeightsError(f"{name} is a {tensor.layout} tensor, which a weights file cannot hold")
         key = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+        key = (*key, *marks(tensor))
         if tensor.numel() and key in first:
             aliases[name] = first[key]
             continue

@@ -16,6 +16,7 @@ from fxc.errors import InputError, WeightsError
 from fxc.passes._call_graph import functions_of
 from fxc.passes._written_arguments import is_view_of
 from fxc.program import Program
+from fxc.runtime.lazy import marked_like
 from fxc.semantics.interpret import Interpreter
 
 
@@ -60,7 +61,8 @@ def _copy(tensor: torch.Tensor, copies: dict[int, torch.UntypedStorage]) -> torc
     memory = tensor.untyped_storage()
     if (copy := copies.get(memory.data_ptr())) is None:
         copy = copies[memory.data_ptr()] = memory.clone()
-    return tensor.new_empty(0).set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride())
+    made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return marked_like(made.set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride()), tensor)
 
 
 def _is_read(value: SSAValue, functions: Mapping[str, FuncOp]) -> bool:

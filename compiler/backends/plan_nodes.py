@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial, reduce
+from operator import add, mul
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +15,9 @@ from fxc.backends.kernels import KernelWrite
 from fxc.backends.module_tree import set_module
 from fxc.dialects import types
 from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, FreeOp, LaunchOp, RecordOp, ViewOp, WaitOp
+from fxc.dialects.steps import Steps, sizes_of, strides_of
 from fxc.dialects.target import target_of
+from fxc.dialects.types import IntType
 from fxc.runtime.arena import Place
 from fxc.runtime.streams import Streams
 from fxc.semantics.values import torch_dtype
@@ -35,7 +39,7 @@ def _alloc(body: Any, op: AllocOp) -> None:
         given = (body.env[op.arena], 0, op.start(), op.needed())
         body.env[op.buffer] = body.create("call_function", torch.narrow, given, {}, op.buffer._name, op.location)
         return
-    sizes, strides, dtype = _layout(type)
+    sizes, strides, dtype = _layout(body, op, type)
     if op.arena is not None:
         arguments: Any = (body.env[op.arena], op.start(), dtype, sizes, strides)
         target, options = buffer_in, {}
@@ -45,16 +49,30 @@ def _alloc(body: Any, op: AllocOp) -> None:
     body.env[op.buffer] = body.create("call_function", target, arguments, options, op.buffer._name, op.location)
 
 
-def _layout(type: TensorType) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
-    """Sizes, strides and dtype of a static type."""
-    sizes = tuple(int(size) for size in types.sizes(type))
-    strides = tuple(int(step) for step in types.strides(type) or types.contiguous_strides(sizes))
+def _layout(body: Any, op: AllocOp | ViewOp, type: TensorType) -> tuple[tuple[Any, ...], tuple[Any, ...], torch.dtype]:
+    """Sizes, strides and dtype of ``type``; what it does not know is computed from the sizes that an allocation takes."""
+    numbers = {number.type.expression.data: body.env[number] for number in op.operands if isinstance(number.type, IntType)}
+    sizes, strides = (
+        tuple(_number(body, number, numbers) for number in numbers_of(type)) for numbers_of in (sizes_of, strides_of)
+    )
     return sizes, strides, torch_dtype(type.element_type)
+
+
+def _number(body: Any, number: Steps, numbers: Mapping[str, Any]) -> Any:
+    """``number`` as a node, where names in it are ``numbers``."""
+    if isinstance(number, int):
+        return number
+
+    def apply(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        return body.create("call_function", function, (a, b), {}, None, None)
+
+    products = [reduce(partial(apply, mul), [numbers[name] for name in names], factor) for names, factor in number.terms]
+    return reduce(partial(apply, add), products)
 
 
 def _view(body: Any, op: ViewOp) -> None:
     assert isinstance(op.result.type, TensorType)
-    sizes, strides, _ = _layout(op.result.type)
+    sizes, strides, _ = _layout(body, op, op.result.type)
     given = (body.env[op.source], sizes, strides)
     body.env[op.result] = body.create("call_function", torch.as_strided, given, {}, op.result._name, op.location)
 

@@ -15,6 +15,7 @@ from fxc.errors import CaptureError
 from fxc.passes._written_arguments import written_arguments
 from fxc.program import Program
 from fxc.runtime.host_program import PLAIN
+from fxc.runtime.lazy import marks
 from fxc.runtime.shared_memory import memory_range, share_bytes
 
 
@@ -73,5 +74,16 @@ def _near(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str, bool]
             a, b = tensors[first], tensors[second]
             (a_start, a_end), (b_start, b_end) = memory_range(a), memory_range(b)
             if a_start < b_end and b_start < a_end:
-                is_same = (a.data_ptr(), a.shape, a.stride(), a.dtype) == (b.data_ptr(), b.shape, b.stride(), b.dtype)
+                is_same = (a.data_ptr(), a.shape, a.stride(), a.dtype, marks(a)) == (
+                    b.data_ptr(),
+                    b.shape,
+                    b.stride(),
+                    b.dtype,
+                    marks(b),
+                )
                 yield first, second, is_same
+
+
+def _elements(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Where the elements of ``tensor`` lie, and how they are read."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, marks(tensor)

@@ -35,8 +35,6 @@ def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:
 
 
 def _accepted(spec: TensorSpec, value: Any) -> torch.Tensor:
-    if isinstance(value, torch.Tensor):
-        value = value.resolve_conj().resolve_neg()
     if complaint := spec.complaint(value):
         raise InputError(f"{spec.name} {complaint}", hint="PyTorch's operator returned another tensor than it had promised")
     return spec.laid_out(value)

@@ -18,6 +18,7 @@ from torch.nn import Parameter
 
 from fxc.runtime.arena import Arenas
 from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.lazy import is_lazy
 from fxc.runtime.native_kernel import TensorSpec
 
 PLAIN = (torch.Tensor, Parameter)
@@ -98,10 +99,10 @@ class HostProgram:
     def takes(self, leaves: Sequence[Any]) -> bool:
         """Whether ``main`` may be called, with inputs that fit the signature."""
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        if not all(type(tensor) in PLAIN and not tensor.is_neg() and not tensor.is_conj() for tensor in tensors):
+        if not all(type(tensor) in PLAIN and not is_lazy(tensor) for tensor in tensors):
             return False
         relied_on = ((weight.spec, weight.tensor) for weight in self.weights)
-        return all(not spec.complaint(tensor) and spec.lies_right(tensor) for spec, tensor in relied_on)
+        return all(not spec.complaint(tensor) and spec.lies_right(tensor) and not is_lazy(tensor) for spec, tensor in relied_on)
 
     @property
     def written_weights(self) -> list[torch.Tensor]:

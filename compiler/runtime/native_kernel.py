@@ -16,6 +16,7 @@ from torch.nn import Parameter
 
 from fxc.errors import BoundsError, InputError
 from fxc.runtime.kept_memory import KEPT, kept_memory
+from fxc.runtime.lazy import resolved
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
@@ -87,9 +88,7 @@ class TensorSpec:
             return f"has dtype {value.dtype}, but {self.dtype} is expected"
         if value.device != self.device or value.layout is not torch.strided:
             return f"is a {value.layout} tensor on {value.device}, but a strided one on {self._place} is expected"
-        if tuple(value.shape) != self.sizes:
-            return f"has sizes {tuple(value.shape)}, but {self.sizes} is expected"
-        return "is a lazy negation; take .resolve_neg() of it" if value.is_neg() else ""
+        return "" if tuple(value.shape) == self.sizes else f"has sizes {tuple(value.shape)}, but {self.sizes} is expected"
 
     @property
     def _place(self) -> str:
@@ -101,8 +100,8 @@ class TensorSpec:
         return not value.numel() or all(a == b for size, a, b in steps if size not in (0, 1))
 
     def laid_out(self, value: Tensor) -> Tensor:
-        """``value``, copied where its strides are others."""
-        return value if self.lies_right(value) else self.new().copy_(value)
+        """``value``, copied where its strides are others, or its memory holds other numbers."""
+        return resolved(value) if self.lies_right(value) else self.new().copy_(value)
 
     def new(self) -> Tensor:
         made = torch.empty_strided(self.known_sizes(), self.known_strides(), dtype=self.dtype, device=self.device)
@@ -172,15 +171,21 @@ class TensorKernel:
         """Run on ``arguments``, as a call takes them, and write into ``outputs``, which lie as new results would."""
         numbers = [self.number(i, value) for i, value in enumerate(arguments[len(self.inputs) :])]
         tensors = self.accepted(*arguments[: len(self.inputs)], sizes=self.sizes(*numbers))
-        for spec, value in zip(self.at(self.outputs, numbers), outputs, strict=True):
+        specs = self.at(self.outputs, numbers)
+        for spec, value in zip(specs, outputs, strict=True):
             if complaint := spec.complaint(value):
                 raise InputError(f"{self._named(spec)} {complaint}")
             if not spec.lies_right(value):
                 raise InputError(f"{self._named(spec)} has strides {value.stride()}, but {spec.strides} is expected")
+        written = [resolved(value) for value in outputs]
+        for spec, value in zip(specs, written, strict=True):
             if spec.fill is not None:
                 value.fill_(spec.fill)
         if not any(isinstance(value, FakeTensor) for value in (*tensors, *outputs)):
-            self._start(*tensors, *outputs, *numbers)
+            self._start(*tensors, *written, *numbers)
+        for value, new in zip(outputs, written, strict=True):
+            if new is not value:
+                value.copy_(new)
 
     def write(self, *values: Any) -> None:
         """``into`` with the arguments, and then the outputs, one by one."""
@@ -342,7 +347,7 @@ def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSp
         lies_right = f"{x}.is_contiguous()" if spec.contiguous else f"{x}.layout is strided and {x}.stride() == {steps}"
         here = f"{x}.is_cpu" if spec.device == CPU else f"{x}.get_device() == {spec.device.index}"
         tests += [f"type({x}) in plain", f"{x}.dtype is dtype_{x}", f"{x}.shape == {expected}", here]
-        tests += [lies_right, f"not {x}.is_neg()"]
+        tests += [lies_right, f"not {x}.is_neg()"] + [f"not {x}.is_conj()"] * spec.dtype.is_complex
     return tests, names
 
 

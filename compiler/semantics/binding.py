@@ -71,7 +71,9 @@ class Binding:
         if storage._cdata not in self.storages:
             self.storages[storage._cdata] = storage.clone()
         empty = torch.empty(0, dtype=plain.dtype, device=plain.device)
-        return empty.set_(self.storages[storage._cdata], plain.storage_offset(), plain.shape, plain.stride())
+        made = empty.set_(self.storages[storage._cdata], plain.storage_offset(), plain.shape, plain.stride())
+        made = made.conj() if plain.is_conj() else made
+        return torch.ops.aten._neg_view(made) if plain.is_neg() else made
 
     def submodule(self, path: str) -> torch.nn.Module:
         """The copy of the live module at ``path``, or one built of what the program says of it."""

@@ -5,7 +5,8 @@ Guarantees: no add, sub, mul or div takes a constant 0-d tensor on the right whe
             the same category of dtype as the left operand or a lower one; ``alpha`` and ``rounding_mode`` stay. ``chunk``
             and ``split`` with one result a piece, along a size that the type states, are ``split_with_sizes``, which says
             all the sizes, uneven ones too. ``contiguous`` of a tensor whose type says that it is not is ``clone``. Types of
-            results do not change. Running it again changes nothing.
+            results do not change. What is read as other numbers, by ``view_as_real`` and ``view.dtype``, is resolved first
+            where it may be a lazy conjugation or negation. Running it again changes nothing.
 Keeps:      numbers that decide the dtype: an int64 tensor plus a 0-d float64 is float64, plus a Python float it is float32.
             Complex numbers, bools, and constants that are written or on another device than the CPU. Lists as a whole.
 Cost:       two walks with a dictionary look-up an op.
@@ -47,12 +48,16 @@ from fxc.dialects.torch_ops.traits import SPLITS
 from fxc.dialects.types import contiguous_strides, device, sizes, strides
 from fxc.dialects.values import Tree, enum_attr, float_attr, int_attr
 from fxc.passes._constants import constant_of
-from fxc.passes._matching import dtype, integer, integers, rank, torch_op
+from fxc.passes._lazy import may_be_lazy
+from fxc.passes._matching import dtype, integer, integers, is_complex, rank, torch_op
 from fxc.passes._rewriting import Pattern, PatternRewriter, apply_patterns, dispatch_table
 from fxc.passes._statistics import count
 
 _RESPELLED = ("chunks", "split_size")
 """The arguments of those that become ``split_with_sizes``."""
+
+_READ_AS_OTHERS = frozenset({"aten.view_as_real.default", "aten.view.dtype"})
+"""Views that give the bytes of a tensor as other numbers."""
 
 _INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -137,6 +142,18 @@ def _with_sizes(op: TorchOp) -> None:
     count("splits")
 
 
+def _resolve(op: TorchOp) -> None:
+    """Let ``op``, which refuses lazy tensors, read a resolved one."""
+    [tensor] = op.operands
+    if not may_be_lazy(tensor):
+        return
+    operator = "aten.resolve_conj.default" if is_complex(tensor.type) else "aten.resolve_neg.default"
+    resolved = torch_op(operator).build_call([tensor], {}, [tensor.type], location=op.location)
+    Rewriter.insert_op(resolved, InsertPoint.before(op))
+    op.operands = resolved.results
+    count("lazy operands")
+
+
 def _piece_sizes(op: TorchOp, whole: int | str) -> Sequence[int] | None:
     """How large the pieces are; None where that is not constant."""
     if op.operator == "aten.split.sizes":
@@ -158,7 +175,9 @@ class CanonicalizeOpsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         apply_patterns(op, dispatch_table([NumberOperand(), Copy()]))
         for inner in list(op.walk()):
-            if (
+            if isinstance(inner, TorchOp) and inner.operator in _READ_AS_OTHERS:
+                _resolve(inner)
+            elif (
                 isinstance(inner, TorchOp)
                 and SPLITS.get(inner.operator) in _RESPELLED
                 and inner.operator not in UNDECLARED_VIEWS

@@ -16,6 +16,7 @@ from fxc.dialects.fx import GetAttrOp
 from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp, ViewOp
 from fxc.dialects.tile.kernel import INIT
 from fxc.dialects.torch_ops import TorchOp
+from fxc.passes._lazy import may_be_lazy
 from fxc.runtime.arena import Part, Place
 from fxc.runtime.native_kernel import TensorSpec
 from fxc.semantics.values import torch_dtype
@@ -93,7 +94,7 @@ def is_certain(value: SSAValue) -> bool:
         return is_certain(owner.source)
     if isinstance(owner, (Block, AllocOp, GetAttrOp)) or (isinstance(owner, CallOp) and is_once(owner)):
         return True
-    if not isinstance(owner, TorchOp) or not isinstance(value.type, TensorType):
+    if not isinstance(owner, TorchOp) or not isinstance(value.type, TensorType) or may_be_lazy(value):
         return False
     sources = [source for index, source in aliases(owner) if owner.results[index] is value]
     declared = [returned.alias for returned in owner.SCHEMA.returns]

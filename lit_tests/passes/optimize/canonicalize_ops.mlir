@@ -140,3 +140,25 @@ func.func @copies(%x: tensor<4x3xf32, #torch.meta<strides = [1, 4]>>, %y: tensor
   %d = torch.aten.contiguous.default(%z) : (tensor<4x1xf32, #torch.meta<strides = [1, 4]>>) -> tensor<4x1xf32, #torch.meta<strides = [1, 4]>>
   fx.output((%a, %b, %c, %d)) : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32, #torch.meta<strides = [1, 4]>>) -> ()
 }
+
+// -----
+
+/// What refuses a lazy conjugation reads a resolved tensor where there may be one, behind views too.
+// CHECK-LABEL: func.func @read_as_others
+// CHECK:         %c = torch.aten._conj.default(%x)
+// CHECK-NEXT:    %s = torch.aten.select.int(%c, 0, 0)
+// CHECK-NEXT:    [[R:%\S+]] = torch.aten.resolve_conj.default(%s)
+// CHECK-NEXT:    %r = torch.aten.view_as_real.default([[R]])
+// CHECK-NEXT:    %p = torch.aten.view_as_real.default(%x)
+// CHECK-NEXT:    %n = torch.aten._neg_view.default(%p)
+// CHECK-NEXT:    [[N:%\S+]] = torch.aten.resolve_neg.default(%n)
+// CHECK-NEXT:    %i = torch.aten.view.dtype([[N]], torch.int32)
+func.func @read_as_others(%x: tensor<2x3xcomplex<f32>>) {
+  %c = torch.aten._conj.default(%x) : (tensor<2x3xcomplex<f32>>) -> tensor<2x3xcomplex<f32>>
+  %s = torch.aten.select.int(%c, 0, 0) : (tensor<2x3xcomplex<f32>>) -> tensor<3xcomplex<f32>>
+  %r = torch.aten.view_as_real.default(%s) : (tensor<3xcomplex<f32>>) -> tensor<3x2xf32>
+  %p = torch.aten.view_as_real.default(%x) : (tensor<2x3xcomplex<f32>>) -> tensor<2x3x2xf32>
+  %n = torch.aten._neg_view.default(%p) : (tensor<2x3x2xf32>) -> tensor<2x3x2xf32>
+  %i = torch.aten.view.dtype(%n, torch.int32) : (tensor<2x3x2xf32>) -> tensor<2x3x2xi32>
+  fx.output((%r, %p, %i)) : (tensor<3x2xf32>, tensor<2x3x2xf32>, tensor<2x3x2xi32>) -> ()
+}

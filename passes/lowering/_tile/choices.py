@@ -164,7 +164,7 @@ def _side_by_side(stages: Sequence[Stage], target: CpuAttr, lanes: int) -> int:
     plan = Plan(stages, {})
     if any(stage.is_dynamic for stage in stages) or not plan.rows:
         return ACCUMULATORS
-    if any(abs(fixed(form.factor(plan.rows[-1]))) > 1 for form in plan.forms.values()):
+    if any(abs(typical(form.factor(plan.rows[-1]))) > 1 for form in plan.forms.values()):
         return 1  # of what lies across, each lane has a line of the cache
     vectors = math.ceil(fixed(plan.sizes[plan.rows[-1]]) / lanes)
     steps, cache = [fixed(plan.count(nest.loops)) for nest in plan.nests if nest.loops], target.l2.value.data

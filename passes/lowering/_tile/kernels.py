@@ -107,9 +107,9 @@ def make_kernel(name: str, steps: Sequence[Step], wanted: set[SSAValue], pieces:
         if stage.sink is not None and stage.result in places and (start := stage.start()) is not None:
             attributes[places[stage.result]] |= {ACCESS: StringAttr("readwrite"), INIT: start.value}
     attributes += [{SIZE: StringAttr(size)} for size in symbols]
-    known: dict[str, Attribute] = {"schedule": first.schedule}
-    known |= {"last": ArrayAttr([step.schedule for step in steps[1:]])} if len(steps) > 1 else {}
-    return Made(KernelOp.of(name, grid, Region(block), attributes, known), inputs, outputs, list(parts.values()))
+    facts: dict[str, Attribute] = {"schedule": first.schedule}
+    facts |= {"last": ArrayAttr([step.schedule for step in steps[1:]])} if len(steps) > 1 else {}
+    return Made(KernelOp.of(name, grid, Region(block), attributes, facts), inputs, outputs, list(parts.values()))
 
 
 def plans_of(step: Step, places: Mapping[SSAValue, tuple[TensorType, Steps]]) -> list[Plan]:

@@ -1,0 +1,29 @@
+"""Values that PyTorch may conjugate or negate only when they are read."""
+
+from __future__ import annotations
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, SSAValue
+
+from fxc.dialects.effects import aliases
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes._matching import is_complex
+
+LAZY = frozenset({"aten._conj.default", "aten._neg_view.default"})
+"""Operators that leave memory as it is, and mark what they return."""
+RESOLVING = frozenset({"aten.resolve_conj.default", "aten.resolve_neg.default"})
+
+
+def may_be_lazy(value: SSAValue) -> bool:
+    """Whether the memory of ``value`` may hold the conjugates or negatives of its numbers. Inputs of a program are resolved."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        function = owner.parent_op()
+        return isinstance(function, FuncOp) and function.sym_visibility is not None
+    if not isinstance(owner, TorchOp):
+        return is_complex(value.type)
+    if owner.operator in RESOLVING:
+        return False
+    if owner.operator in LAZY or ("c" in owner.FLAGS and any(is_complex(operand.type) for operand in owner.operands)):
+        return True
+    return any(may_be_lazy(source) for index, source in aliases(owner) if owner.results[index] is value)
