@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -11,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.autodiff import GradientAttr, gradient_type, is_differentiable
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.semantics import Semantics, Vjp
+from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes.autodiff._functions import unpack
 from fxc.passes.autodiff._reverse import TWICE
@@ -19,9 +21,10 @@ from fxc.passes.autodiff._reverse import TWICE
 def gives_second_derivatives(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> bool:
     """Whether ``df`` was made for it, or is the same as one that was.
 
-    It is not where PyTorch has another backward for an op of ``f`` that is to be differentiated again: that of ``linalg.solve``
-    reads the factors that the forward made, which carry no gradient. Nor is it where ``df`` reads a temporary of ``f`` whose
-    gradient it does not take, as there is none in the first backward: of ``svd``, the factors that are not used.
+    It is not where autograd cannot differentiate ``df``, as there are kernels in it, or operators without a derivative. Nor is
+    it where PyTorch has another backward for an op of ``f`` that is to be differentiated again: that of ``linalg.solve`` reads
+    the factors that the forward made, which carry no gradient. Nor is it where ``df`` reads a temporary of ``f`` whose gradient
+    it does not take, as there is none in the first backward: of ``svd``, the factors that are not used.
     """
     if TWICE in df.attributes:
         return True
@@ -31,7 +34,34 @@ def gives_second_derivatives(semantics: Semantics, f: FuncOp, df: FuncOp, gradie
     last = f.body.block.last_op
     assert last is not None
     taken = set(gradient.indices("input_vjps"))
+    carried = [True] * len(taken) + [i in gradient.indices("output_vjps") for i in gradient.indices("captured_inputs")]
+    carried += [i in taken for i in gradient.indices("captured_outputs")]
+    if not _is_differentiable(semantics, df, {value for value, is_ in zip(df.args, carried, strict=True) if is_}):
+        return False
     return all(i in taken or last.operands[i] not in active for i in gradient.indices("captured_outputs"))
+
+
+def _is_differentiable(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> bool:
+    """Whether each op of ``df`` through which gradients go back to ``reached``, which grows, has a derivative."""
+    for op in df.walk():
+        needs = [operand in reached for operand in op.operands]
+        cotangents = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+        if not any(needs) or not cotangents:
+            continue
+        if isinstance(op, LaunchOp):
+            return False
+        reached.update(op.results[i] for i in cotangents)
+        if isinstance(op, TorchOp) and not _has_derivative(semantics, op, needs, cotangents):
+            return False
+    return True
+
+
+def _has_derivative(semantics: Semantics, op: TorchOp, needs: list[bool], cotangents: dict[int, TensorType]) -> bool:
+    try:
+        semantics.vjp(op, needs, cotangents, twice=True)
+    except VerifyException:
+        return False
+    return True
 
 
 def _walk(around: Operation, active: set[SSAValue]) -> Iterator[Operation]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -51,6 +51,15 @@ def derivatives(around: Operation) -> set[str]:
     """The names of functions that are the derivative of an ``autodiff.subgraph`` in ``around``."""
     gradients = [op.gradient for op in around.walk() if isinstance(op, SubgraphOp)]
     return {gradient.df.root_reference.data for gradient in gradients if gradient is not None}
+
+
+def outside_derivatives(module: ModuleOp) -> Iterator[Operation]:
+    """All ops but those of derivatives. These are made ready when it is known which gradients there are, and whether they are
+    to be differentiated again: what autograd differentiates must be operators that have a derivative."""
+    apart = derivatives(module)
+    for op in module.ops:
+        if not isinstance(op, FuncOp) or op.sym_name.data not in apart:
+            yield from op.walk()
 
 
 def copy_op(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:

@@ -78,6 +78,7 @@ from fxc.dialects.types import contiguous_strides, device, dtype_name, layout, s
 from fxc.passes._fusion import needs_gradient
 from fxc.passes._matching import integer
 from fxc.passes._statistics import count as counted
+from fxc.passes.autodiff._functions import outside_derivatives
 from fxc.passes.lowering._linalg.scalars import DTYPES, FLOATS, HALVES, INTEGERS
 from fxc.passes.lowering._notes import notes
 from fxc.passes.lowering._scan_kernels import ADD, MAXIMUM, MINIMUM, MULTIPLY, Kind, Layout, ScanKernel
@@ -104,7 +105,7 @@ class LowerScansPass(ModulePass):
         target = target_of(op) or preset("cpu")
         taken = {name.data for each in op.ops if isinstance(name := each.get_attr_or_prop("sym_name"), StringAttr)}
         names = (name for number in count() if (name := f"scan_{number}") not in taken)
-        for inner in [inner for inner in op.walk() if isinstance(inner, TorchOp) and _is_covered(inner, target)]:
+        for inner in [inner for inner in outside_derivatives(op) if isinstance(inner, TorchOp) and _is_covered(inner, target)]:
             kernel = _kernel(inner, target, next(names))
             launch = LaunchOp.of(kernel.sym_name.data, inner.operands[:1], inner.result_types)
             launch.location = kernel.location = inner.location

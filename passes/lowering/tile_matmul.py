@@ -74,6 +74,7 @@ from fxc.dialects.target import GpuAttr, is_autotuned, target_of
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.types import device
 from fxc.passes._statistics import count
+from fxc.passes.autodiff._functions import outside_derivatives
 from fxc.passes.lowering._notes import SOURCE, notes
 from fxc.passes.lowering._one_group import one_group
 from fxc.passes.lowering._tile.product_kernels import Blocks, product_kernel
@@ -103,7 +104,7 @@ class TileMatmulPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         names = fresh_names(op)
-        for inner in list(op.walk()):
+        for inner in list(outside_derivatives(op)):
             product = None if LIBRARY in inner.attributes else product_of(inner)
             asked = _asked(inner) if product is not None else None
             if product is None or (asked is None and not self._considers(op, product)):

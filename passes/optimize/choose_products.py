@@ -45,6 +45,7 @@ from fxc.passes._matrix_products import is_transpose
 from fxc.passes._packings import is_product, plain_linear, weight_of
 from fxc.passes._statistics import count
 from fxc.passes._trials import Choices
+from fxc.passes.autodiff._functions import outside_derivatives
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class ChooseProductsPass(ModulePass):
         if isinstance(target_of(op), GpuAttr):
             return
         choices = Choices(ctx, self.gain)
-        for call in list(op.walk()):
+        for call in list(outside_derivatives(op)):
             if not isinstance(call, TorchOp) or needs_gradient(call) or _multiplications(call) < self.least:
                 continue
             operands = list(call.operands)

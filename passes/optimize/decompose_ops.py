@@ -13,8 +13,9 @@ Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they 
             matrices is ``bmm``, and copies where they do not lie at even steps; pooling of windows of up to 25
             elements, and the places of maxima in them, is slices and pointwise work; an image resized to the nearest
             elements is reads at computed places; the gradient of an embedding is added in place of the zeros around it to
-            what it is summed with; but what autograd looks into stays as it is. Types of
-            results do not change. Running it again changes nothing.
+            what it is summed with; but what autograd looks into stays as it is, and so do
+            derivatives, until it is known which gradients they have. Types of results do not
+            change. Running it again changes nothing.
 Keeps:      ``addmm`` with other factors, with factors that are values, in half precision, where ``mm`` would round once
             more, and with a bias whose strides the sum would take over. Norms that update their statistics in place. An
             operator whose parts would write or draw, give another type, strides included, or hand an operand back.
@@ -56,7 +57,7 @@ from fxc.passes._pooling import split_pool
 from fxc.passes._reductions import simplify_reduction
 from fxc.passes._row_products import split_row_product
 from fxc.passes._stacked_products import split_stacked_product
-from fxc.passes.autodiff._functions import differentiated_functions
+from fxc.passes.autodiff._functions import derivatives, differentiated_functions
 
 _PRODUCTS = frozenset(["aten.linear.default"])
 _RULES = (split_for_kernels, simplify_reduction, split_row_product, add_rows)
@@ -72,8 +73,10 @@ class DecomposeOpsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
-        hidden = differentiated_functions(op)
+        hidden, apart = differentiated_functions(op), derivatives(op)
         for function in op.body.block.ops:
+            if isinstance(function, FuncOp) and function.sym_name.data in apart:
+                continue
             seen = not isinstance(function, FuncOp) or function.sym_name.data not in hidden
             self._take_apart(ctx, [inner for inner in function.walk() if isinstance(inner, TorchOp)], seen)
             for inner in function.walk():
