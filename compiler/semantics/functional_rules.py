@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,9 +11,14 @@ Rules = dict[torch._ops.OpOverload, Callable[..., Any]]
 """Operator -> what make_fx traces in its place; where that gives NotImplemented, the operator itself."""
 
 
+def _memory_order(x: torch.Tensor) -> list[int]:
+    """The dimensions from the outermost in memory to the innermost."""
+    return sorted(range(x.dim()), key=lambda i: (-x.stride(i), -x.shape[i]))
+
+
 def _as_memory_lies(x: torch.Tensor, run: Callable[[list[int]], torch.Tensor]) -> torch.Tensor:
     """What ``run`` gives for the dimensions of ``x`` from the outermost in memory to the innermost, with these put back."""
-    order = sorted(range(x.dim()), key=lambda i: (-x.stride(i), -x.shape[i]))
+    order = _memory_order(x)
     return run(order).permute([order.index(i) for i in range(len(order))])
 
 
@@ -48,16 +53,33 @@ def _slice_scatter(x: torch.Tensor, source: torch.Tensor, dim: int = 0, *args: A
     return torch.view_as_complex(torch.ops.aten.slice_scatter.default(*parts, dim % x.dim(), *args, **kwargs))
 
 
+def _as_strided_scatter(
+    x: torch.Tensor, source: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Any:
+    """The derivative of ``as_strided_scatter`` is wrong, unlike that of the write to elements that it stands for."""
+    order = _memory_order(x)
+    in_memory = x.permute(order)
+    if not in_memory.is_contiguous():
+        return _scatter(torch.ops.aten.as_strided_scatter.default)(x, source, size, stride, storage_offset)
+    first = 0 if storage_offset is None else storage_offset - x.storage_offset()
+    places = torch.full([1] * len(size), first, dtype=torch.int64, device=x.device)
+    for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
+        line = torch.arange(count, device=x.device) * step
+        places = places + line.view([count if i == dim else 1 for i in range(len(size))])
+    written = in_memory.reshape(-1).index_put((places.reshape(-1),), source.to(x.dtype).reshape(-1))
+    return written.view(in_memory.shape).permute([order.index(i) for i in range(x.dim())])
+
+
 FUNCTIONAL: Rules = {
     torch.ops.aten.bernoulli.p: _bernoulli,
     torch.ops.aten.copy.default: _copy,
+    torch.ops.aten.as_strided_scatter.default: _as_strided_scatter,
     torch.ops.aten.slice_scatter.default: _slice_scatter,
     **{
         operator: _scatter(operator)
         for operator in (
             torch.ops.aten.select_scatter.default,
             torch.ops.aten.diagonal_scatter.default,
-            torch.ops.aten.as_strided_scatter.default,
         )
     },
 }

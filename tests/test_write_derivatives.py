@@ -1,0 +1,69 @@
+"""Gradients through writes to intermediates: zero where something was written, kept elsewhere."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import fxc
+
+MASK = torch.tensor([True, False, True, False])
+INDEX = torch.tensor([2, 0])
+
+
+def written(write: Callable[[Tensor], Any]) -> Callable[[Tensor], Tensor]:
+    def run(x: Tensor) -> Tensor:
+        y = x * 1.0
+        write(y)
+        return y * 3
+
+    return run
+
+
+def set_item(*index: Any) -> Callable[[Tensor], None]:
+    return lambda y: y.__setitem__(index if len(index) > 1 else index[0], 2.0)
+
+
+WRITES: dict[str, Callable[[Tensor], Any]] = {
+    "fill_diagonal": lambda y: y.fill_diagonal_(1.0),
+    "fill_diagonal, wrapped": lambda y: y.fill_diagonal_(1.0, wrap=True),
+    "diagonal": lambda y: y.diagonal(0, -2, -1).fill_(2.0),
+    "offset diagonal": lambda y: y.diagonal(1, -2, -1).zero_(),
+    "masked_fill": lambda y: y.masked_fill_(y > 0.3, 1.0),
+    "index_fill": lambda y: y.index_fill_(0, INDEX, 1.0),
+    "row": set_item(0),
+    "column": set_item(..., 1),
+    "block": set_item(slice(1, 3), slice(0, 2)),
+    "steps": set_item(slice(None, None, 2)),
+    "places": set_item(INDEX),
+    "as_strided": lambda y: y.as_strided((2, 2), (3, 1), 1).mul_(2.0),
+    "transposed": lambda y: y.mT[0].add_(2.0),
+    "copy": lambda y: y[1].copy_(torch.arange(float(y.shape[-1])).sin()),
+}
+SHAPES: dict[str, tuple[int, ...]] = {"square": (4, 4), "tall": (7, 3), "wide": (3, 5), "cube": (3, 3, 3)}
+
+
+@pytest.mark.parametrize("how", ["training", "training on the host", "torch.compile"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", WRITES)
+def test_gradients_through_writes(name: str, shape: str, how: str) -> None:
+    if name.startswith("fill_diagonal, wrapped") and shape == "cube":
+        pytest.skip("wrapping is for matrices")
+    f = written(WRITES[name])
+    turned = torch.randn(SHAPES[shape][::-1]).permute(*reversed(range(len(SHAPES[shape]))))
+    refused = how == "torch.compile" and ("fill_diagonal" in name or name == "as_strided")  # by AOTAutograd, of turned tensors
+    for x in (torch.randn(SHAPES[shape]), *([] if refused else [turned])):
+        x.requires_grad_()
+        if how == "torch.compile":
+            torch._dynamo.reset()
+            compiled = torch.compile(f, backend="fxc")
+        else:
+            options = {"target": "host"} if how == "training on the host" else {}
+            compiled = fxc.compile(f, (x,), training=True, options=options)
+        result, expected = compiled(x), f(x)
+        torch.testing.assert_close(result, expected)
+        weights = torch.randn(expected.shape)
+        [found], [right] = (torch.autograd.grad((y * weights).sum(), x) for y in (result, expected))
+        torch.testing.assert_close(found, right)
