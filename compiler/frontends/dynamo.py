@@ -7,10 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._guards import TracingContext
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
 
 
 def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
@@ -40,7 +43,29 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     # graphs write what they mutate themselves: a kernel may compute right into it
     backend = aot_autograd(fw_compiler=train, inference_compiler=inference, keep_inference_input_mutations=True)
     remove_idle_dropouts(graph)
-    return backend(graph, inputs)  # type: ignore[no-any-return]
+    with config.patch(guess_tangent_strides_as_outputs=not _has_overlapping_result(graph)):
+        return backend(graph, inputs)  # type: ignore[no-any-return]
+
+
+def _has_overlapping_result(graph: GraphModule) -> bool:
+    """Whether elements of a result share memory, as those of ``unfold``: AOTAutograd would copy gradients to such memory."""
+    returned = [
+        leaf.meta.get("example_value") for leaf in tree_leaves(graph.graph.output_node().args) if isinstance(leaf, Node)
+    ]
+    return any(_overlaps(value) for value in returned if isinstance(value, torch.Tensor) and value.layout is torch.strided)
+
+
+def _overlaps(value: torch.Tensor) -> bool:
+    """Whether elements may share memory. Of sizes that are not known AOTAutograd does not copy strides."""
+    if not all(isinstance(number, int) for number in (*value.shape, *value.stride())):
+        return False
+    reach = 0
+    for step, size in sorted(zip(value.stride(), value.shape, strict=True)):
+        if size > 1:
+            if step <= reach:
+                return True
+            reach += (size - 1) * step
+    return False
 
 
 def _weights() -> list[int]:
