@@ -181,3 +181,32 @@ def test_gradients() -> None:
     compiled = fxc.compile(function, (x,), training=True, options=HOST)
     [actual], [expected] = (torch.autograd.grad(f(x), x) for f in (compiled, function))
     torch.testing.assert_close(actual, expected)
+
+
+FREE: dict[str, Callable[[torch.Tensor], Any]] = {
+    "max": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "max and places": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True),
+    "max of one dimension": lambda x: F.max_pool1d(x.flatten(2), 3, 2, 1),
+    "mean": lambda x: F.avg_pool2d(x, 3, 1, 1),
+    "mean of all": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "padded": lambda x: F.pad(x, (1, 2, 0, 1)) + 1,
+}
+
+
+@pytest.mark.parametrize("name", FREE)
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("free", ["batch", "channels", "both", "height and width"])
+def test_pools_of_free_sizes(name: str, format: torch.memory_format, free: str) -> None:
+    dim = torch.export.Dim
+    batch, channels = dim("b", min=1, max=64), dim("c", min=1, max=64)
+    sizes, given = {
+        "batch": ({0: batch}, [(5, 3, 8, 8), (1, 3, 8, 8)]),
+        "channels": ({1: channels}, [(2, 7, 8, 8)]),
+        "both": ({0: batch, 1: channels}, [(5, 7, 8, 8)]),
+        "height and width": ({2: 2 * dim("h", min=2, max=32), 3: 2 * dim("w", min=2, max=32)}, [(2, 3, 12, 10)]),
+    }[free]
+    f, example = FREE[name], torch.randn(2, 3, 8, 8).to(memory_format=format)
+    compiled = fxc.compile(f, (example,), dynamic_shapes=(sizes,))
+    for shape in given:
+        x = torch.randn(shape).to(memory_format=format)
+        torch.testing.assert_close(compiled(x), f(x))

@@ -105,7 +105,7 @@ class TypeInference:
     def _types(self, op: Operation, world: FakeWorld) -> list[Attribute]:
         try:
             env = {operand: world.fake(operand.type) for operand in op.operands}
-            with quiet(), world.mode, torch.no_grad():
+            with quiet(), world.mode, torch.no_grad(), _symbolic_rules(world):
                 results = self._interpreter.op(op, env)
         except VerifyException:
             raise
@@ -118,6 +118,18 @@ class TypeInference:
                 raise untold(f"the result types of {op.name} cannot be told: {error}") from error
             raise VerifyException(f"{op.name} cannot take these operands: {error}") from error
         return [world.known_type_of(result) for result in results]
+
+
+@contextmanager
+def _symbolic_rules(world: FakeWorld) -> Iterator[None]:
+    """Where sizes are symbols, PyTorch's decompositions in place of code that takes them for numbers: that of ``pad``."""
+    if not world.is_symbolic:
+        yield
+        return
+    from torch._dispatch.python import enable_python_dispatcher
+
+    with enable_python_dispatcher():
+        yield
 
 
 @contextmanager
