@@ -78,6 +78,7 @@ from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes._statistics import count
 from fxc.passes.lowering._joined import SCHEDULE, TENSORS, join
+from fxc.passes.lowering._tile.choices import can_hold
 from fxc.passes.lowering._tile.stages import are_apart, stages_of
 
 SMALL: Mapping[type, int] = MappingProxyType({CpuAttr: 1 << 15, GpuAttr: 1 << 18})
@@ -115,7 +116,8 @@ class Batch:
         known = all(self._place(value) < before and value.owner not in self.groups for value in group.inputs())
         if not known or self.tensors + more > TENSORS:
             return False
-        return are_apart([stage for member in (*self.groups, group) for stage in stages_of(member)])
+        stages = [stage for member in (*self.groups, group) for stage in stages_of(member)]
+        return are_apart(stages) and can_hold(self.schedules[0], stages)
 
     def add(self, group: GroupOp, schedule: ScheduleAttr) -> None:
         self.groups.append(group)

@@ -106,6 +106,15 @@ def choose_last(stages: Sequence[Stage], before: ScheduleAttr, target: TargetAtt
     return ScheduleAttr.of(kind, chosen.numbers(), lanes, 1, 1 if kind == "inner" else lanes, form=form, program="last")
 
 
+def can_hold(schedule: ScheduleAttr, stages: Sequence[Stage]) -> bool:
+    """Whether a kernel of ``stages`` can have ``schedule``: a row is held where all passes have one loop that a vector has."""
+    if schedule.form.data != "held":
+        return True
+    plans = [Plan(run, {}) for run in runs_of(stages)]
+    rows = [plan.sizes[loop] if (loop := plan.row_loop()) is not None else LARGEST for plan in plans]
+    return all(isinstance(row, int) and row <= schedule.lanes.value.data for row in rows)
+
+
 def kind_of(stages: Sequence[Stage], target: TargetAttr) -> str:
     """The kind of a kernel of ``stages``."""
     if not any(stage.is_reduction for stage in stages):
