@@ -280,6 +280,26 @@ def strides(type: TensorType) -> tuple[Dim, ...] | None:
     return tuple(_dim(d) for d in meta.strides.data) if meta is not None and meta.strides.data else None
 
 
+def overlaps(type: TensorType) -> bool:
+    """Whether elements of such a tensor surely share memory, as those of ``expand`` and ``unfold``."""
+    given = strides(type)
+    if given is None:
+        return False
+    pairs = [(step, size) for step, size in zip(given, sizes(type), strict=True) if size != 1]
+    steps = [step for step, _ in pairs]
+    known = [(step, size) for step, size in pairs if isinstance(step, int) and isinstance(size, int)]
+    if any(size == 0 for _, size in pairs):
+        return False
+    if 0 in steps or len(set(steps)) < len(steps):
+        return True
+    reach = 0
+    for step, size in sorted(known):
+        if step <= reach:
+            return True
+        reach += (size - 1) * step
+    return False
+
+
 def device(type: TensorType) -> str:
     meta = _meta(type)
     return meta.device.data if meta is not None and meta.device.data else "cpu"

@@ -27,7 +27,7 @@ from fxc.dialects.torch_ops.traits import (
     operations,
     sorts_updates,
 )
-from fxc.dialects.types import IntType
+from fxc.dialects.types import IntType, overlaps
 from fxc.passes._broadcasting import broadcasts
 from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
 from fxc.passes._fusion_cost import LENGTH, MOST_COPIES, ROOM, WORK, CostModel, Extent, assumed
@@ -80,6 +80,9 @@ class Coverage:
 
 
 def _is_covered(op: TorchOp, least: Mapping[str, int]) -> bool:
+    is_new = not any(aliases(op))
+    if is_new and any(isinstance(result.type, TensorType) and overlaps(result.type) for result in op.results):
+        return False  # new memory that overlaps: which of the elements that share it counts, only PyTorch's own code says
     body, copies, names = Block(), dict[SSAValue, SSAValue](), list[str]()
     for value in dict.fromkeys(op.operands):
         if is_host_constant(value):

@@ -35,3 +35,24 @@ def test_gradients_of_overlapping_results(name: str, rows: int, how: str) -> Non
     weights = torch.randn(expected.shape)
     [found], [right] = (torch.autograd.grad(y, x, weights) for y in (result, expected))
     torch.testing.assert_close(found, right)
+
+
+SCATTERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "select": lambda t: torch.select_scatter(t, t.select(1, 0) + 1, 1, -1),
+    "slice": lambda t: torch.slice_scatter(t, t[:1] + 1, 0, 0, 1),
+    "diagonal": lambda t: torch.diagonal_scatter(t, t.diagonal() + 1),
+    "read on": lambda t: torch.select_scatter(t, t.select(1, 0) + 1, 1, -1).mul(2.0).sum(1),
+    "copies": lambda t: t.clone() + torch.zeros_like(t),
+}
+
+
+@pytest.mark.parametrize("how", ["compiled", "torch.compile", "dynamic"])
+@pytest.mark.parametrize("name", SCATTERS)
+def test_copies_of_overlapping_tensors(name: str, how: str) -> None:
+    """A copy with other elements keeps the strides, so that elements share memory as they do in eager."""
+    x = torch.arange(7.0)
+    for view in (lambda x: x.unfold(0, 3, 1), lambda x: x[:3, None].expand(3, 4)):
+        f = lambda x, view=view: SCATTERS[name](view(x))  # noqa: E731
+        torch._dynamo.reset()
+        run = fxc.compile(f, (x,)) if how == "compiled" else torch.compile(f, backend="fxc", dynamic=how == "dynamic")
+        torch.testing.assert_close(run(x), f(x), check_stride=True)
