@@ -62,7 +62,7 @@ def _as_strided_scatter(
     if not in_memory.is_contiguous():
         return _scatter(torch.ops.aten.as_strided_scatter.default)(x, source, size, stride, storage_offset)
     first = 0 if storage_offset is None else storage_offset - x.storage_offset()
-    places = torch.full([1] * len(size), first, dtype=torch.int64, device=x.device)
+    places = torch.zeros([1] * len(size), dtype=torch.int64, device=x.device).add(first)  # type: ignore[arg-type]
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
         line = torch.arange(count, device=x.device) * step
         places = places + line.view([count if i == dim else 1 for i in range(len(size))])
