@@ -111,7 +111,7 @@ def can_hold(schedule: ScheduleAttr, stages: Sequence[Stage]) -> bool:
     if schedule.form.data != "held":
         return True
     plans = [Plan(run, {}) for run in runs_of(stages)]
-    rows = [plan.sizes[loop] if (loop := plan.row_loop()) is not None else LARGEST for plan in plans]
+    rows = [plan.sizes[loop] if (loop := plan.row_loop()) is not None else _NO_LIMIT for plan in plans]
     return all(isinstance(row, int) and row <= schedule.lanes.value.data for row in rows)
 
 
