@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import torch
-from xdsl.ir.affine import AffineExpr
 
+from fxc.passes.lowering._index.forms import Form
 from fxc.passes.lowering._linalg import table
 from tests.fuzz import check as checks
 from tests.fuzz import operators_compute, operators_views, search, strategy
@@ -37,10 +37,10 @@ def test_random_programs(mode: str, request: pytest.FixtureRequest) -> None:
 # the search
 
 
-def rotated(op: Any, index: tuple[AffineExpr, ...], result: int) -> tuple[AffineExpr, ...]:
+def rotated(op: Any, index: tuple[Form, ...], result: int) -> tuple[Form, ...]:
     """The places of ``flip(0)``, too far by one."""
-    size = op.operands[0].type.get_shape()[0]
-    return ((index[0] * -1 + size) % size, *index[1:])
+    size = max(op.operands[0].type.get_shape()[0], 1)
+    return ((-index[0] + size) % size, *index[1:])
 
 
 @pytest.fixture

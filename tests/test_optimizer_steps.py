@@ -116,7 +116,7 @@ def test_tensors_are_known_only_by_all_that_matters() -> None:
     plan = fxc.compile(update, (x.clone(), y), options={"target": "host"}).plan
     for _ in range(2):
         plan(x, y)
-        for other in (y.double(), y[:, :31], torch.randn(32, 64).t(), y.to_sparse(), torch.ops.aten._neg_view.default(y), 1.0):
+        for other in (y.double(), y[:, :31], torch.randn(32, 64).t(), y.to_sparse(), 1.0):
             with pytest.raises(InputError):
                 plan(x, other)
     with torch.inference_mode():
