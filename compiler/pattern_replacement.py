@@ -23,10 +23,11 @@ from fxc.dialects.types import SYMBOLS, VALUE, ValueType
 from fxc.dialects.values import bool_attr
 from fxc.errors import CaptureError, FxcError
 from fxc.passes._memory import Memory, is_isolated
+from fxc.passes._stride_changes import only_strides_differ
 from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
 from fxc.program import Program
 from fxc.runner import verify_module
-from fxc.stride_changes import only_strides_differ, settle_strides
+from fxc.stride_changes import settle_strides
 from fxc.subgraph_matching import Binding, Pattern, bindings
 
 if TYPE_CHECKING:

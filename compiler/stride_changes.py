@@ -6,23 +6,16 @@ from collections import deque
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects import types
 from fxc.dialects.context import FxcContext
 from fxc.dialects.diagnostics import one_line, place_of
-from fxc.dialects.torch_ops import TorchOp, torch_op
-from fxc.dialects.values import enum_attr
+from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import CaptureError
-
-
-def only_strides_differ(a: Attribute, b: Attribute) -> bool:
-    """Whether two types are tensors of the same dtype, sizes, device and layout."""
-    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
-        return False
-    return a.element_type == b.element_type and all(f(a) == f(b) for f in (types.sizes, types.device, types.layout))
+from fxc.passes._stride_changes import contiguous_for, only_strides_differ
 
 
 def settle_strides(value: SSAValue, old: Attribute, context: FxcContext) -> None:
@@ -75,8 +68,4 @@ def _copy_for(op: Operation, value: SSAValue, old: Attribute) -> None:
             place=place_of(op),
             hint="end the replacement in what gives the strides of the pattern, such as .contiguous()",
         )
-    format = enum_attr("contiguous_format")
-    copy = torch_op("aten.clone.default").build_call([value], {"memory_format": format}, [old], location=op.location)
-    copy.results[0]._name = value._name
-    Rewriter.insert_op(copy, InsertPoint.before(op))
-    op.operands = [copy.results[0] if operand is value else operand for operand in op.operands]
+    contiguous_for(op, value, old)

@@ -28,6 +28,7 @@ from fxc.frontends.kept_state import KeptState, watched
 from fxc.frontends.resign import resign
 from fxc.program import Program, is_frozen
 from fxc.semantics import autograd_functions
+from fxc.semantics.eager_strides import in_all_fakes
 from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.semantics.static_world import IS_PLAIN
 from fxc.semantics.trace import first_line
@@ -62,7 +63,7 @@ def capture(
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
         raise CaptureError(f"route {route!r} takes no dynamic_shapes", hint="use route='export'")
     try:
-        with compile_lock(dynamo=route in ("dynamo", "make_fx")), _quiet():
+        with compile_lock(dynamo=route in ("dynamo", "make_fx")), _quiet(), in_all_fakes():
             if route == "export":
                 return _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":

@@ -34,6 +34,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from fxc.errors import FxcError
+from fxc.semantics.eager_strides import as_in_eager
 
 _CPU = torch.device("cpu")
 _SWITCH: Any = _disable_dynamo(lambda: None).__code__
@@ -124,7 +125,7 @@ class StaticFakeMode(FakeTensorMode):
         key = None if func.is_view or func._schema.is_mutable else (func, nesting, *map(self._key, leaves))
         if (known := self._known.get(key)) is not None:
             return tree_map_only(_Facts, self._made, known)
-        result = self._computed(func, args, kwargs)
+        result = as_in_eager(self, func, args, kwargs, self._computed(func, args, kwargs))
         results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         storages = [each.untyped_storage()._cdata for each in (*results, *leaves) if isinstance(each, torch.Tensor)]
         if key is not None and _are_new(storages[: len(results)], storages[len(results) :]):

@@ -7,8 +7,9 @@ Guarantees: each result has the type that PyTorch gives it at the types of the o
             bodies do, private ones take what their calls pass. Running it again changes nothing.
 Keeps:      types of public arguments. The type of a result where PyTorch cannot tell: untyped operands, an operator without
             a rule for fake tensors, an answer that hangs on the hint of a symbol. What PyTorch refuses at types that did not
-            change here (it will raise when it runs); where they did change, the pass fails and names the op. A tensor that is
-            resized, or passed as ``out``, and all that may share its memory, have no sizes, the arguments of functions apart.
+            change here (it will raise when it runs); where they did change, and no contiguous copy of what was contiguous
+            helps, the pass fails and names the op. A tensor that is resized, or passed as ``out``, and all that may share its
+            memory, have no sizes, the arguments of functions apart.
             What is in ``autodiff.grad_of``: autograd gave it its types, and the sums of gradients count on them.
 Cost:       one walk, a loop's body once or twice more; PyTorch runs each different call once: 0.3 ms, with symbols 1.2 ms.
 
@@ -44,13 +45,14 @@ from fxc.dialects.diagnostics import OpPassFailedException
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
-from fxc.dialects.types import ValueType, tuple_type
+from fxc.dialects.types import ValueType, strides, tuple_type
 from fxc.dialects.values import leaves
 from fxc.passes._branches import COND, WHILE_LOOP
 from fxc.passes._call_graph import callee_first, calls_in, functions_of
 from fxc.passes._region_calls import passed, region_argument, region_inputs, region_outputs
 from fxc.passes._reshaping import lost_shapes
 from fxc.passes._statistics import count
+from fxc.passes._stride_changes import contiguous_for, only_strides_differ
 from fxc.passes._type_joins import data_dependent, forget, join, leaf_type, named_as
 
 Inferred = Sequence[Attribute] | VerifyException
@@ -148,10 +150,22 @@ class _Propagation:
             count("types kept")
             answer = op.result_types
         elif isinstance(answer, VerifyException):
+            if self.restore(op):
+                return self.call(op)
             raise OpPassFailedException(f"the types of the operands changed, and the call is not possible: {answer}", op)
         elif not isinstance(op, TorchOp) or not set(op.FLAGS).isdisjoint("dy"):
             answer = [named_as(new, old) for new, old in zip(answer, op.result_types, strict=True)]
         self.set_types(op.results, answer)
+
+    def restore(self, op: TorchOp | CallFunctionOp) -> bool:
+        """Copies the operands of ``op`` that are not contiguous any more; whether there were any."""
+        found = False
+        for operand in dict.fromkeys(op.operands):
+            was = self.was.get(operand, operand.type)
+            if was != operand.type and only_strides_differ(was, operand.type) and strides(was) is None:  # type: ignore[arg-type]
+                contiguous_for(op, operand, was)
+                found = True
+        return found
 
     def infer(self, op: TorchOp | CallFunctionOp) -> Inferred:
         if any(isinstance(v.type, ValueType) or (v in self.lost and isinstance(v, BlockArgument)) for v in op.operands):

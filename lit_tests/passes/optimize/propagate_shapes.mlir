@@ -266,3 +266,18 @@ func.func @other(%x: tensor<4xf32>) {
   }) : (tensor<4xf32>) -> tensor<?xf32>
   fx.output(%r) : (tensor<?xf32>) -> ()
 }
+
+// -----
+
+/// A stale type hid that the view is none: it is one of a copy.
+// CHECK-LABEL: func.func @view
+// CHECK:         %r = torch.aten.roll.default(%x, [1], [1])
+// CHECK-SAME:      -> tensor<2x3x4x5xf32, #torch.meta<strides = [60, 1, 15, 3]>>
+// CHECK:         %[[COPY:.*]] = torch.aten.clone.default(%r, memory_format = torch.contiguous_format)
+// CHECK-SAME:      -> tensor<2x3x4x5xf32>
+// CHECK:         torch.aten.view.default(%[[COPY]], [2, 60]) : (tensor<2x3x4x5xf32>) -> tensor<2x60xf32>
+func.func @view(%x: tensor<2x3x4x5xf32, #torch.meta<strides = [60, 1, 15, 3]>>) {
+  %r = torch.aten.roll.default(%x, [1], [1]) : (tensor<2x3x4x5xf32, #torch.meta<strides = [60, 1, 15, 3]>>) -> tensor<2x3x4x5xf32>
+  %v = torch.aten.view.default(%r, [2, 60]) : (tensor<2x3x4x5xf32>) -> tensor<2x60xf32>
+  fx.output(%v) : (tensor<2x60xf32>) -> ()
+}

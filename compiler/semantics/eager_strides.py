@@ -1,0 +1,142 @@
+"""The strides of what some operators give on the CPU, where PyTorch's fake tensors have others than its kernels.
+
+They are those of what other operators give, whose fakes are right. Strides of dimensions of one element, and of tensors without
+elements, stay as PyTorch's fakes have them: they lead to no element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._prims_common import suggest_memory_format
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+_aten: Any = torch.ops.aten
+
+
+@contextmanager
+def in_all_fakes() -> Iterator[None]:
+    """While PyTorch's own fake tensors have these strides too: what it captures hangs on them, as ``reshape`` does."""
+    plain = FakeTensorMode.dispatch
+
+    def dispatch(mode: FakeTensorMode, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        return as_in_eager(mode, func, args, kwargs or {}, plain(mode, func, types, args, kwargs))
+
+    FakeTensorMode.dispatch = dispatch  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        FakeTensorMode.dispatch = plain  # type: ignore[method-assign]
+
+
+def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """``result`` of fakes, which ``func`` gave in ``mode``, with the strides that its kernel gives."""
+    rule = _RULES.get(func)
+    if rule is None or all(_lies_plainly(leaf) for leaf in tree_leaves((args, kwargs))):
+        return result
+    with mode:
+        like = rule(next(leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)), *args, **kwargs)
+        return tree_map_only(Tensor, lambda given: _laid_out(given, like), result)
+
+
+def _lies_plainly(value: Any) -> bool:
+    """Whether no rule is needed for ``value``. One channel is contiguous, and may be channels_last as well."""
+    if not isinstance(value, Tensor) or value.device.type != "cpu":
+        return True
+    return value.is_contiguous() and suggest_memory_format(value) is torch.contiguous_format
+
+
+def _laid_out(given: Tensor, like: Tensor) -> Tensor:
+    """``given`` with the strides of ``like``; a result of other sizes, such as statistics, as it is."""
+    if given.shape != like.shape or given.numel() == 0 or _same(given, like):
+        return given
+    return given.new_empty_strided(given.shape, like.stride())
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Whether the strides surely are the same where they matter; of sizes that are not known, without a guess."""
+    return all(_is(size, 1) or _is(x, y) for size, x, y in zip(a.shape, a.stride(), b.stride(), strict=True))
+
+
+def _is(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return statically_known_true(a == b)
+
+
+def _joined(_: Tensor, *args: Any, **__: Any) -> Tensor:
+    """As a loop over all tensor operands lays out what it makes."""
+    first, *others = [arg for arg in args if isinstance(arg, Tensor)]
+    for other in others:
+        first = first + other
+    return first if others else first.clone()
+
+
+def _like_first(_: Tensor, x: Tensor, y: Tensor, *__: Any, **___: Any) -> Tensor:
+    return torch.empty_like(torch.broadcast_tensors(x, y)[0])
+
+
+def _contiguous(given: Tensor, *_: Any, **__: Any) -> Tensor:
+    return torch.empty_like(given, memory_format=torch.contiguous_format)
+
+
+def _in_format(given: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor:
+    """Contiguous, or channels_last as ``x`` is."""
+    return torch.empty_like(given, memory_format=suggest_memory_format(x))
+
+
+def _rolled(_: Tensor, x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
+    """Two parts side by side, for one dimension after the other; of no dimension, those of all elements in a line."""
+    if not dims or x.numel() == 0:
+        return torch.empty_like(x, memory_format=torch.contiguous_format if x.numel() else torch.preserve_format)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        start = (size - shift) % size
+        x = torch.cat([x.narrow(dim, start, size - start), x.narrow(dim, 0, start)], dim)
+    return x
+
+
+_RULES: Mapping[Any, Callable[..., Tensor]] = {
+    **dict.fromkeys(
+        [
+            _aten.copysign.Tensor,
+            _aten.div.Tensor_mode,
+            _aten.floor_divide.default,
+            _aten.heaviside.default,
+            _aten.logaddexp.default,
+            _aten.logaddexp2.default,
+            _aten.logical_and.default,
+            _aten.logical_or.default,
+            _aten.logical_xor.default,
+            _aten.logit_backward.default,
+            _aten.native_dropout_backward.default,
+            _aten.special_xlog1py.default,
+            _aten.xlogy.Tensor,
+        ],
+        _joined,
+    ),
+    **dict.fromkeys([_aten.binary_cross_entropy.default, _aten.huber_loss.default], _like_first),
+    _aten.ldexp.Tensor: lambda _, x, y: x * torch.pow(2.0, y),
+    **dict.fromkeys([_aten.log_sigmoid_forward.default, _aten.normal.Tensor_Tensor, _aten.pow.Scalar], _contiguous),
+    **dict.fromkeys(
+        [
+            _aten._native_batch_norm_legit.default,
+            _aten._native_batch_norm_legit.no_stats,
+            _aten.channel_shuffle.default,
+            _aten.max_unpool2d.default,
+            _aten.native_batch_norm.default,
+            _aten.reflection_pad3d.default,
+            _aten.replication_pad3d.default,
+        ],
+        _in_format,
+    ),
+    _aten.roll.default: _rolled,
+}
+"""Operator -> a fake that is laid out as its result, of the first result that PyTorch's fakes give and of the arguments."""

@@ -1,0 +1,136 @@
+"""Results have the strides that eager gives them, and what reads memory finds eager's elements there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+import fxc
+
+IMAGES = torch.linspace(-2, 3, 120).view(2, 3, 4, 5)
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": lambda x: x,
+    "channels_last": lambda x: x.contiguous(memory_format=torch.channels_last),
+    "transposed": lambda x: x.mT.contiguous().mT,
+    "reversed": lambda x: x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0),
+    "with gaps": lambda x: torch.stack([x, x + 1], -1)[..., 0],
+    "one channel": lambda x: x[:, :1].contiguous(memory_format=torch.channels_last),
+    "one image": lambda x: x[:1].contiguous(memory_format=torch.channels_last),
+}
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "roll": lambda x: x.roll(1, 1),
+    "roll twice": lambda x: x.roll((1, 2), (1, 3)),
+    "roll flat": lambda x: x.roll(1),
+    "floor_divide": lambda x: torch.floor_divide(x, x.contiguous().abs() + 1),
+    "divide, rounded": lambda x: torch.div(x, torch.tensor(0.5), rounding_mode="trunc"),
+    "copysign": lambda x: torch.copysign(x, torch.tensor(-1.0)),
+    "heaviside": lambda x: torch.heaviside(x, x.contiguous()),
+    "logaddexp": lambda x: torch.logaddexp(x.contiguous(), x),
+    "logical_and": lambda x: torch.logical_and(x, x.contiguous()),
+    "xlogy": lambda x: torch.xlogy(x, x[0].abs() + 1),
+    "ldexp": lambda x: torch.ldexp(x, x[:, :1].contiguous()),
+    "logsigmoid": F.logsigmoid,
+    "binary_cross_entropy": lambda x: F.binary_cross_entropy(x.sigmoid(), x.contiguous().sigmoid(), reduction="none"),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "pad": lambda x: F.pad(x, (1, 1, 1, 1, 1, 1), mode="replicate"),
+    "channel_shuffle": lambda x: F.channel_shuffle(x, x.shape[1]),
+    "times two": lambda x: F.conv2d(x * 2, torch.ones(2, x.shape[1], 1, 1)),
+}
+AFTER: dict[str, Callable[[Tensor], Tensor]] = {
+    "as it is": lambda x: x,
+    "in memory": lambda x: x.as_strided((17,), (1,), 2) * 2,
+    "contiguous": lambda x: x.contiguous(),
+    "flat": lambda x: x.flatten(1) + 1,
+    "added": lambda x: x + x.transpose(2, 3).transpose(2, 3),
+}
+ROUTES: dict[str, Callable[..., Any]] = {
+    "compile": lambda f, x: fxc.compile(f, (x,)),
+    "torch.compile": lambda f, x: torch.compile(f, backend="fxc"),
+    "torch.compile, dynamic": lambda f, x: torch.compile(f, backend="fxc", dynamic=True),
+}
+
+
+def steps(x: Tensor) -> list[int]:
+    """The strides that lead to elements."""
+    return [step for size, step in zip(x.shape, x.stride(), strict=True) if size > 1]
+
+
+@pytest.fixture(autouse=True)
+def _reset() -> None:
+    torch._dynamo.reset()
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("after", AFTER)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("route", ["compile"])
+def test_results_lie_as_in_eager(route: str, name: str, layout: str, after: str) -> None:
+    check(route, name, layout, after)
+
+
+@pytest.mark.share(12)
+@pytest.mark.parametrize("after", AFTER)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("route", ["torch.compile", "torch.compile, dynamic"])
+def test_results_of_torch_compile_lie_as_in_eager(route: str, name: str, layout: str, after: str) -> None:
+    check(route, name, layout, after)
+
+
+def check(route: str, name: str, layout: str, after: str) -> None:
+    x = LAYOUTS[layout](IMAGES)
+
+    def f(x: Tensor) -> Tensor:
+        return AFTER[after](FUNCTIONS[name](x))
+
+    expected, found = f(x), ROUTES[route](f, x)(x)
+    torch.testing.assert_close(found, expected)
+    assert steps(found) == steps(expected)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_memory_of_a_result_is_read_as_it_lies(route: str) -> None:
+    x = torch.arange(4.0).view(1, 2, 1, 2).contiguous(memory_format=torch.channels_last)
+
+    def f(x: Tensor) -> Tensor:
+        return x.roll(1, 1).as_strided((4,), (1,), 0)
+
+    assert torch.equal(ROUTES[route](f, x)(x), f(x))
+
+
+def test_a_graph_whose_types_are_wrong_is_put_right() -> None:
+    """torch.export recorded a view where eager's strides allow none: it is of a copy."""
+
+    class Model(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.roll(1, 1).reshape(2, 60) + 1
+
+    x = LAYOUTS["channels_last"](IMAGES)
+    exported = torch.export.export(Model(), (x,))
+    for node in list(exported.graph.nodes):
+        if "reshape" in str(node.target):
+            node.target = torch.ops.aten.view.default
+    program = fxc.run_passes(fxc.import_fx(exported), "lower-to-torch,propagate-shapes")
+    assert "aten.clone" in program.text()
+    assert torch.equal(tree_leaves(fxc.to_fx(program)(x))[0], Model()(x))
+
+
+def test_a_view_that_eager_refuses_is_refused() -> None:
+    x = LAYOUTS["channels_last"](IMAGES)
+    with pytest.raises(fxc.errors.CaptureError, match="view"):
+        fxc.compile(lambda x: x.roll(1, 1).view(2, 60), (x,))
+
+
+def test_capture_leaves_fake_tensors_as_they_are() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    before = FakeTensorMode.dispatch
+    fxc.capture(nn.Linear(2, 2), (torch.ones(1, 2),), route="make_fx")
+    assert FakeTensorMode.dispatch is before
