@@ -77,8 +77,8 @@ NO_SECOND = {
 }
 
 
-REFUSED = {"pointwise": "of silu", "norms": "of group norm", "linear algebra": "of solve and slogdet"}
-"""Families with an operator of which PyTorch has another backward where it is differentiated again."""
+REFUSED = {"linear algebra": "of solve and slogdet"}
+"""Families with an operator of which only PyTorch has another backward where it is differentiated again."""
 
 
 @cache

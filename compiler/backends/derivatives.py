@@ -15,6 +15,7 @@ from fxc.dialects.plan import BOXED
 from fxc.dialects.target import target_of
 from fxc.passes._sequences import LOWER_KERNELS, LOWER_SUBGRAPH, PassList, derivative
 from fxc.program import Program
+from fxc.runtime.second_backward import differentiable, is_batched
 
 _specializing = RLock()
 """Held while a module is made: the passes ask PyTorch, whose tracing changes classes of the whole process."""
@@ -39,7 +40,7 @@ class Derivative(torch.nn.Module):
     def forward(self, args: list[Any]) -> Any:
         given = args[: self.gradients]
         there = tuple([gradient is not None for gradient in given])
-        kernels = not (torch.is_grad_enabled() or any(map(_is_batched, given)))
+        kernels = not (torch.is_grad_enabled() or any(map(is_batched, given)))
         del given
         return self.graph_for(there, kernels)(args)
 
@@ -64,10 +65,7 @@ class Derivative(torch.nn.Module):
         main.properties["arg_attrs"] = ArrayAttr(known)
         main.attributes[BOXED] = UnitAttr()
         in_kernels: PassList = (*LOWER_KERNELS, *(LOWER_SUBGRAPH if is_static(main) else ())) if kernels else ()
-        return lowered(program, (*derivative(reductions=kernels), *in_kernels), self.export)
-
-
-def _is_batched(gradient: Any) -> bool:
-    """Whether ``gradient`` is many at once, as for a Jacobian: it has no memory that kernels could read."""
-    tests = torch._C._functorch.is_legacy_batchedtensor, torch._C._functorch.is_functorch_wrapped_tensor  # type: ignore[attr-defined]
-    return isinstance(gradient, torch.Tensor) and any(test(gradient) for test in tests)
+        module = lowered(program, (*derivative(reductions=kernels), *in_kernels), self.export)
+        if not kernels:
+            differentiable(module)
+        return module

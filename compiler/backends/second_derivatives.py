@@ -16,15 +16,17 @@ from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes.autodiff._functions import unpack
 from fxc.passes.autodiff._reverse import TWICE
+from fxc.runtime.second_backward import NAMES
 
 
 def gives_second_derivatives(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> bool:
     """Whether ``df`` was made for it, or is the same as one that was.
 
     It is not where autograd cannot differentiate ``df``, as there are kernels in it, or operators without a derivative. Nor is
-    it where PyTorch has another backward for an op of ``f`` that is to be differentiated again: that of ``linalg.solve`` reads
-    the factors that the forward made, which carry no gradient. Nor is it where ``df`` reads a temporary of ``f`` whose gradient
-    it does not take, as there is none in the first backward: of ``svd``, the factors that are not used.
+    it where PyTorch has another backward for an op of ``f`` that is to be differentiated again, and ``second_backward`` has
+    none: that of ``linalg.solve`` reads the factors that the forward made, which carry no gradient. Nor is it where ``df``
+    reads a temporary of ``f`` whose gradient it does not take, as there is none in the first backward: of ``svd``, the factors
+    that are not used.
     """
     if TWICE in df.attributes:
         return True
@@ -38,7 +40,12 @@ def gives_second_derivatives(semantics: Semantics, f: FuncOp, df: FuncOp, gradie
     carried += [i in taken for i in gradient.indices("captured_outputs")]
     if not _is_differentiable(semantics, df, {value for value, is_ in zip(df.args, carried, strict=True) if is_}):
         return False
-    return all(i in taken or last.operands[i] not in active for i in gradient.indices("captured_outputs"))
+    captured = gradient.indices("captured_outputs")
+    read = df.args[len(df.args) - len(captured) :]
+    return all(
+        i in taken or last.operands[i] not in active or all(_computes_again(use.operation) for use in value.uses)
+        for i, value in zip(captured, read, strict=True)
+    )
 
 
 def _is_differentiable(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> bool:
@@ -51,7 +58,7 @@ def _is_differentiable(semantics: Semantics, df: FuncOp, reached: set[SSAValue])
         if isinstance(op, LaunchOp):
             return False
         reached.update(op.results[i] for i in cotangents)
-        if isinstance(op, TorchOp) and not _has_derivative(semantics, op, needs, cotangents):
+        if isinstance(op, TorchOp) and not _computes_again(op) and not _has_derivative(semantics, op, needs, cotangents):
             return False
     return True
 
@@ -88,8 +95,24 @@ def _has_one_backward(semantics: Semantics, op: Operation, active: set[SSAValue]
         twice = semantics.vjp(op, needs, cotangents, twice=True)
     except VerifyException:
         return False
+    if _has_another(once):
+        active.update(op.results[i] for i in once.cotangents if i not in once.results)
+        return True
     active.update(op.results[i] for i in (cotangents if once.forward is not None else once.cotangents))
     return _facts(once) == _facts(twice) and _equal(once.backward, twice.backward) and _equal(once.forward, twice.forward)
+
+
+def _has_another(vjp: Vjp) -> bool:
+    """Whether there is another backward for an operator of this one, and nothing else reads what the forward made."""
+    if vjp.backward is None or not any(map(_computes_again, vjp.backward.walk())):
+        return False
+    saved = vjp.backward.args[len(vjp.backward.args) - len(vjp.results) :]
+    return all(_computes_again(use.operation) for value in saved for use in value.uses)
+
+
+def _computes_again(op: Operation) -> bool:
+    """Whether ``second_backward`` has another for ``op``, which computes again what that reads of the forward."""
+    return isinstance(op, TorchOp) and op.operator in NAMES
 
 
 def _facts(vjp: Vjp) -> tuple[object, ...]:
