@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,15 +24,23 @@ _aten: Any = torch.ops.aten
 def in_all_fakes() -> Iterator[None]:
     """While PyTorch's own fake tensors have these strides too: what it captures hangs on them, as ``reshape`` does."""
     plain = FakeTensorMode.dispatch
-
-    def dispatch(mode: FakeTensorMode, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        return as_in_eager(mode, func, args, kwargs or {}, plain(mode, func, types, args, kwargs))
-
-    FakeTensorMode.dispatch = dispatch  # type: ignore[method-assign]
+    FakeTensorMode.dispatch = _corrected(plain)  # type: ignore[method-assign]
     try:
         yield
     finally:
         FakeTensorMode.dispatch = plain  # type: ignore[method-assign]
+
+
+def lay_out_as_eager(mode: FakeTensorMode) -> None:
+    """Gives fakes of ``mode`` these strides. It stays of PyTorch's class, for which higher-order operators have rules."""
+    mode.dispatch = partial(_corrected(FakeTensorMode.dispatch), mode)  # type: ignore[method-assign]
+
+
+def _corrected(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def dispatch(mode: FakeTensorMode, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        return as_in_eager(mode, func, args, kwargs or {}, plain(mode, func, types, args, kwargs))
+
+    return dispatch
 
 
 def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:

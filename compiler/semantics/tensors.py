@@ -19,7 +19,7 @@ from fxc.dialects import types
 from fxc.dialects.types import NONE_TYPE, VALUE, BoolType, FloatType, IntType, tensor_type, tuple_type
 from fxc.dialects.values import int_attr, str_attr
 from fxc.errors import FxcError
-from fxc.semantics.eager_strides import as_in_eager
+from fxc.semantics.eager_strides import lay_out_as_eager
 from fxc.semantics.values import torch_dtype
 
 if TYPE_CHECKING:  # known sizes need none of these, which take as long to import as some models to compile
@@ -136,8 +136,9 @@ class FakeWorld:
 
     @cached_property
     def mode(self) -> FakeTensorMode:
-        mode = _FakeMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
+        mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
         mode.cache_enabled = False  # a hit gives two tensors where the operator itself returns one twice
+        lay_out_as_eager(mode)
         return mode
 
     @cached_property
@@ -310,14 +311,6 @@ class FakeWorld:
             self._names[value.node.expr] = sympy_symbol(name)
             self._symbols[name] = value
         return self._symbols[name]
-
-
-class _FakeMode(FakeTensorMode):
-    """PyTorch's, with the strides of its kernels."""
-
-    def dispatch(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        result = super().dispatch(func, types, args, kwargs)
-        return as_in_eager(self, func, args, kwargs or {}, result)
 
 
 @dataclass(frozen=True)
