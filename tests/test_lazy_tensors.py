@@ -1,4 +1,4 @@
-"""Lazy conjugations and negations: as inputs, weights, intermediates and results, they are the numbers that eager has."""
+"""Lazy conjugates, negatives and zeros: as inputs, weights, gradients, intermediates and results, they are eager's numbers."""
 
 import tempfile
 from collections.abc import Callable
@@ -46,11 +46,14 @@ COMPLEX: dict[str, Callable[[], Tensor]] = {
     "conjugate": lambda: complex_numbers().conj(),
     "conjugate in steps": lambda: torch.cat([complex_numbers()] * 2)[::2].conj(),
     "conjugate of a transpose": lambda: complex_numbers().mT.contiguous().mT.conj(),
+    "zeros without memory": lambda: torch._efficientzerotensor((3, 4), dtype=torch.complex64),
 }
 REAL: dict[str, Callable[[], Tensor]] = {
     "negative": lambda: torch._neg_view(complex_numbers().real.clone()),
     "imaginary part": lambda: complex_numbers().conj().imag,
     "expanded": lambda: complex_numbers().conj().imag[:1].expand(3, 4),
+    "zeros without memory": lambda: torch._efficientzerotensor((3, 4)),
+    "expanded zeros without memory": lambda: torch._efficientzerotensor((1, 4)).expand(3, 4),
 }
 
 
@@ -118,6 +121,52 @@ def test_gradients_of_lazy_inputs() -> None:
         expected = gradients(f, x)
         for run in (fxc.compile(f, (x,), training=True), torch.compile(f, backend="fxc")):
             torch.testing.assert_close(plain(gradients(run, x)), plain(expected))
+
+
+GRADIENT_IS_ZERO: dict[str, Callable[[Tensor], Tensor]] = {
+    "sgn": Tensor.sgn,
+    "sgn of a transpose": lambda y: y.mT.sgn(),
+    "sgn, expanded": lambda y: y.sgn().expand(2, *y.shape),
+    "sgn, scaled": lambda y: (y * 2).sgn() * 3,
+    "one of two": lambda y: torch.stack([y.sgn(), y[0] * y]),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENT_IS_ZERO)
+@pytest.mark.parametrize("how", ["host", "training", "torch.compile"])
+def test_gradients_that_are_zeros_without_memory(how: str, name: str) -> None:
+    after = GRADIENT_IS_ZERO[name]
+
+    def f(x: Tensor) -> Tensor:
+        return torch.log1p(x[:, [0, 2, 2]].abs()) * 2
+
+    x = complex_numbers().real.clone().requires_grad_()
+    options = {"target": "host"} if how == "host" else None
+    run = torch.compile(f, backend="fxc") if how == "torch.compile" else fxc.compile(f, (x,), training=True, options=options)
+    for _ in range(2):
+        expected, found = (torch.autograd.grad(after(each(x)).sum(), x) for each in (f, run))
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("target", [None, "host"])
+def test_second_derivatives_of_absolute_values(target: str | None) -> None:
+    """The derivative of abs is made of a sgn, whose own derivative has no memory."""
+
+    def functions() -> list[Callable[[Tensor], Tensor]]:
+        return [
+            lambda x: torch.log1p(x.gather(1, torch.zeros(3, 2, dtype=torch.int64)).abs()),
+            lambda x: nn.functional.lp_pool1d(x.abs() + 0.5, 2, 1),
+            lambda x: (v := torch.sqrt((x + x).abs() + 0.25).view(-1)) * v,
+        ]
+
+    x = complex_numbers().real.clone().requires_grad_()
+    for f in functions():
+        run = fxc.compile(f, (x,), training=True, options={"target": target} if target else None)
+        second = []
+        for each in (f, run):
+            [first] = torch.autograd.grad(each(x).sum(), x, create_graph=True)
+            second += [first, *torch.autograd.grad((first * first).sum(), x)]
+        torch.testing.assert_close(second[2:], second[:2])
 
 
 def double_and_add(x: Tensor) -> Tensor:

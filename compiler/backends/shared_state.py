@@ -67,7 +67,8 @@ def _near(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str, bool]
     elements."""
     stored = defaultdict[int, list[str]](list)
     for name, tensor in tensors.items():
-        if tensor.layout == torch.strided and tensor.numel() and (start := tensor.untyped_storage().data_ptr()):
+        has_memory = tensor.layout == torch.strided and tensor.numel() and not tensor._is_zerotensor()
+        if has_memory and (start := tensor.untyped_storage().data_ptr()):
             stored[start].append(name)
     for names in stored.values():
         for first, second in combinations(names, 2):

@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 
 from fxc.errors import InputError
 from fxc.runtime import autocast
+from fxc.runtime.lazy import resolved
 
 Order = tuple[int, ...] | None
 
@@ -165,9 +166,9 @@ def _in_order(grad: torch.Tensor | None, order: Order) -> torch.Tensor | None:
     if grad is None or grad.layout is not torch.strided:
         return grad
     if order is None:
-        return grad.contiguous()
+        return resolved(grad.contiguous())
     inverse = [order.index(i) for i in range(len(order))]
-    return grad.permute(order).contiguous().permute(inverse)
+    return resolved(grad.permute(order).contiguous()).permute(inverse)
 
 
 class _Once(torch.autograd.Function):

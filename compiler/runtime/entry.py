@@ -16,6 +16,7 @@ import torch
 from fxc.runtime import autocast
 from fxc.runtime.host_program import PLAIN, HostProgram, Weight
 from fxc.runtime.known_tensors import KnownTensors
+from fxc.runtime.lazy import laziness_tests
 from fxc.runtime.native_kernel import TensorSpec
 from fxc.runtime.signature import Signature, TensorInput
 
@@ -119,7 +120,7 @@ class _Writer:
             if self.is_simple and spec is not None:
                 found += self.as_specified(name, spec)
             elif isinstance(described, TensorInput):
-                found += [f"type({name}) in plain", f"not {name}.is_neg()", f"not {name}.is_conj()"]
+                found += [f"type({name}) in plain", *laziness_tests(name, getattr(torch, described.dtype))]
         return [*found, *self.tests_of_weights()]
 
     def tests_of_weights(self) -> Iterator[str]:
@@ -142,9 +143,8 @@ class _Writer:
         self.values[f"device{i}"] = spec.device
         here = f"{name}.is_cpu" if spec.device.type == "cpu" else f"{name}.device == device{i}"
         lies_right = f"{name}.is_contiguous()" if spec.contiguous else f"{name}.stride() == strides{i}"
-        lazy = [f"not {name}.is_neg()"] + [f"not {name}.is_conj()"] * spec.dtype.is_complex
         tests = [f"type({name}) in plain", f"{name}.shape == sizes{i}", f"{name}.dtype is dtype{i}", here]
-        return [*tests, f"{name}.layout is strided", lies_right, *lazy]
+        return [*tests, f"{name}.layout is strided", lies_right, *laziness_tests(name, spec.dtype)]
 
     def run(self, call: str) -> list[str]:
         """Statements that return what ``main`` does, with grad mode off where that matters."""

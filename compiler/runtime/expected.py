@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from fxc.errors import BoundsError, InputError
+from fxc.runtime.lazy import is_lazy
 from fxc.runtime.native_kernel import TensorSpec
 from fxc.runtime.origins import made_by
 
@@ -25,8 +26,7 @@ def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:
             and value.is_cpu
             and value.layout is strided
             and value.stride() == strides
-            and not value.is_neg()
-            and not value.is_conj()
+            and not is_lazy(value)
         ):
             return value
         return _accepted(spec, value)

@@ -1,4 +1,5 @@
-"""Tensors that PyTorch conjugates or negates only when they are read: code that takes addresses sees other numbers."""
+"""Tensors that PyTorch makes only when they are read: conjugates and negatives, whose memory holds other numbers, and zeros
+that have no memory. Code that takes addresses must not see them."""
 
 from __future__ import annotations
 
@@ -8,8 +9,13 @@ import torch
 
 
 def is_lazy(value: torch.Tensor) -> bool:
-    """Whether the memory of ``value`` holds the conjugates or negatives of its numbers."""
-    return value.is_neg() or value.is_conj()
+    """Whether the memory of ``value`` does not hold its numbers."""
+    return value.is_neg() or value.is_conj() or value._is_zerotensor()
+
+
+def laziness_tests(name: str, dtype: torch.dtype) -> list[str]:
+    """Expressions that are true where the tensor called ``name``, of this dtype, is not lazy."""
+    return [f"not {name}.is_neg()", f"not {name}._is_zerotensor()"] + [f"not {name}.is_conj()"] * dtype.is_complex
 
 
 def marks(value: torch.Tensor) -> tuple[bool, bool]:
@@ -28,6 +34,9 @@ def resolved(value: Any) -> Any:
     """``value``; a lazy tensor as a copy whose memory holds its numbers, with the same strides."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or not is_lazy(value):
         return value
+    if value._is_zerotensor():  # such as the derivative of sgn; what is done to it gives such zeros again, clone does not
+        made = value.clone()
+        return made if made.stride() == value.stride() else made.new_empty_strided(value.shape, value.stride()).zero_()
     made = value.resolve_conj().resolve_neg()
     if made.stride() == value.stride():
         return made

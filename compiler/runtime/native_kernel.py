@@ -16,7 +16,7 @@ from torch.nn import Parameter
 
 from fxc.errors import BoundsError, InputError
 from fxc.runtime.kept_memory import KEPT, kept_memory
-from fxc.runtime.lazy import resolved
+from fxc.runtime.lazy import laziness_tests, resolved
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
@@ -347,7 +347,7 @@ def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSp
         lies_right = f"{x}.is_contiguous()" if spec.contiguous else f"{x}.layout is strided and {x}.stride() == {steps}"
         here = f"{x}.is_cpu" if spec.device == CPU else f"{x}.get_device() == {spec.device.index}"
         tests += [f"type({x}) in plain", f"{x}.dtype is dtype_{x}", f"{x}.shape == {expected}", here]
-        tests += [lies_right, f"not {x}.is_neg()"] + [f"not {x}.is_conj()"] * spec.dtype.is_complex
+        tests += [lies_right, *laziness_tests(x, spec.dtype)]
     return tests, names
 
 
