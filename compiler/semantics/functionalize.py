@@ -29,6 +29,7 @@ from fxc.semantics.nesting import OUTPUTS, nesting_attr
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
 from fxc.semantics.values import constant_value
+from fxc.semantics.windows import windows
 
 
 def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
@@ -57,6 +58,7 @@ class _Interpreter(Interpreter):
     """Constants are tensors of the graph, which it may write to, not of the process; made before anything is traced.
 
     Dropouts that drop nothing are what they are given: PyTorch's functionalization keeps ``dropout``, and loses writes to it.
+    Windows are views whose writes it undoes right.
     """
 
     def __init__(self, functions: Mapping[str, func.FuncOp]) -> None:
@@ -69,6 +71,9 @@ class _Interpreter(Interpreter):
             return [torch.ops.aten.lift_fresh_copy.default(self.constants[op])]
         if isinstance(op, TorchOp) and op.operator in DROPOUTS and not is_random(op):
             return [env[op.operands[0]]]
+        if isinstance(op, TorchOp) and op.operator == "aten.unfold.default":
+            args, kwargs = op.trees()
+            return [windows(*self.python(args, env), **self.keywords(kwargs, env))]
         return super().op(op, env)
 
 
