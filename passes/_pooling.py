@@ -109,7 +109,14 @@ def _largest(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_
         return None
     if any(result.uses for result in op.results[1:]):
         return _largest_and_places(ctx, op, source, windows)
-    return [_folded(ctx, op, _padded(ctx, op, source, windows, -math.inf), windows, "aten.maximum.default")]
+    value = _folded(ctx, op, _padded(ctx, op, source, windows, -math.inf), windows, "aten.maximum.default")
+    return [_of_its_own(ctx, op, value, windows)]
+
+
+def _of_its_own(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Windows]) -> SSAValue:
+    """``value``, the largest element of each window; where a window is one element it may be a view of the source."""
+    is_moved = all(window.size == 1 for window in windows)
+    return insert_call(ctx, "aten.clone.default", [value], op) if is_moved else value
 
 
 def _largest_and_places(
@@ -137,8 +144,11 @@ def _largest_and_places(
             takes = insert_call(ctx, "aten.logical_or.default", [is_above, is_nan], op)
             value = insert_call(ctx, "aten.where.self", [takes, other, value], op)
             place = insert_call(ctx, "aten.where.self", [takes, its_place, place], op)
+        if window.size == 1:  # one line for all rows so far
+            assert isinstance(value.type, TensorType)
+            place = insert_call(ctx, "aten.expand.default", [place, [int_attr(n) for n in value.type.get_shape()]], op)
         below *= window.length
-    return None if place is None else [value, place]
+    return None if place is None else [_of_its_own(ctx, op, value, windows), place]
 
 
 def _places(ctx: FxcContext, op: TorchOp, dim: int, window: _Windows, start: int, below: int) -> SSAValue:

@@ -210,3 +210,30 @@ def test_pools_of_free_sizes(name: str, format: torch.memory_format, free: str) 
     for shape in given:
         x = torch.randn(shape).to(memory_format=format)
         torch.testing.assert_close(compiled(x), f(x))
+
+
+ONE_ELEMENT: Mapping[str, tuple[Callable[..., torch.Tensor], tuple[int, ...]]] = {
+    "line": (lambda x: F.max_pool1d(x, 1), (1, 1)),
+    "in steps": (lambda x: F.max_pool1d(x, 1, stride=2), (3, 1, 2)),
+    "rows": (lambda x: F.max_pool1d(x, 1), (4, 5)),
+    "images": (lambda x: F.max_pool2d(x, 1), (2, 3, 4, 5)),
+    "no batch": (lambda x: F.max_pool2d(x, 1), (3, 4, 5)),
+    "one in a row": (lambda x: F.max_pool2d(x, (2, 1)), (3, 4, 5)),
+    "one in a column": (lambda x: F.max_pool2d(x, (1, 2), stride=1), (3, 4, 5)),
+    "volumes": (lambda x: F.max_pool3d(x, (2, 1, 1), stride=1), (2, 3, 4, 5)),
+    "means": (lambda x: F.avg_pool2d(x, 1), (3, 4, 5)),
+}
+
+
+@pytest.mark.parametrize("name", ONE_ELEMENT)
+def test_windows_of_one_element(name: str) -> None:
+    function, shape = ONE_ELEMENT[name]
+    x = torch.randn(shape)
+    result = fxc.compile(function, (x,))(x)
+    torch.testing.assert_close(result, function(x))
+    assert result.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+    torch._dynamo.reset()
+    leaf = x.requires_grad_()
+    for run in (fxc.compile(function, (leaf,), training=True), torch.compile(function, backend="fxc")):
+        found, expected = (torch.autograd.grad(each(leaf).square().sum(), leaf) for each in (run, function))
+        torch.testing.assert_close(found, expected)

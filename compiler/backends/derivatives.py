@@ -60,7 +60,8 @@ class Derivative(torch.nn.Module):
         program = extracted(self.program, self.df, str(there))
         main = program.main
         known = list(main.arg_attrs or [DictionaryAttr({})] * len(main.args))
-        for i, given in enumerate(there):
+        values = [True] * (len(known) - len(there))  # a gradient may be one of them: that of a scan over nothing is its operand
+        for i, given in enumerate([*there, *values]):
             known[i] = DictionaryAttr({**known[i].data, DEFINED if given else UNDEFINED: UnitAttr()})
         main.properties["arg_attrs"] = ArrayAttr(known)
         main.attributes[BOXED] = UnitAttr()
