@@ -11,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 import fxc
+from fxc.errors import CaptureError
 
 Function = Callable[..., Any]
 
@@ -174,3 +175,14 @@ def test_views_of_buffers(options: dict[str, Any]) -> None:
     _, total = compiled(torch.ones(3))
     assert row.data_ptr() == model.seen.data_ptr()
     assert row.tolist() == total.tolist() == [2.0] * 3
+
+
+def test_as_strided_of_a_written_tensor_that_is_not_dense_is_refused() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        return x.as_strided((2,), (3,)) + 1
+
+    with pytest.raises(CaptureError, match="as_strided of a tensor that was written"):
+        fxc.compile(f, (torch.randn(6, 8)[::2, ::2],))
+    x, y = torch.ones(6, 8), torch.ones(6, 8)
+    torch.testing.assert_close(fxc.compile(f, (x.clone(),))(x), f(y))

@@ -14,6 +14,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from fxc.dialects.diagnostics import place_of
 from fxc.dialects.effects import DROPOUTS, is_random, writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.syntax import op_text
@@ -71,6 +72,13 @@ class _Interpreter(Interpreter):
             return [torch.ops.aten.lift_fresh_copy.default(self.constants[op])]
         if isinstance(op, TorchOp) and op.operator in DROPOUTS and not is_random(op):
             return [env[op.operands[0]]]
+        if isinstance(op, TorchOp) and op.operator == "aten.as_strided.default" and _has_moved(env[op.operands[0]]):
+            raise CaptureError(
+                "as_strided of a tensor that was written, and whose elements do not lie side by side in memory",
+                op=op_text(op),
+                place=place_of(op),
+                hint="take as_strided before the write, or of a copy: x.contiguous()",
+            )
         if isinstance(op, TorchOp) and op.operator == "aten.unfold.default":
             args, kwargs = op.trees()
             return [windows(*self.python(args, env), **self.keywords(kwargs, env))]
@@ -158,6 +166,15 @@ def _with_views(args: Sequence[Any], results: Sequence[Any], new: Mapping[int, A
         for place, view in views.items()
     }
     return [made.get(place, result) for place, result in enumerate(results)]
+
+
+def _has_moved(value: Any) -> bool:
+    """Whether the new value of a tensor that was written has other strides than the tensor."""
+    if not isinstance(value, FunctionalTensor):
+        return False
+    torch._sync(value)  # type: ignore[attr-defined]
+    new = torch._from_functional_tensor(value.elem)  # type: ignore[attr-defined]
+    return any(size > 1 and a != b for size, a, b in zip(value.shape, value.stride(), new.stride(), strict=True))
 
 
 def _is_written(arg: Any) -> bool:

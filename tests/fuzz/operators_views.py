@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.builder import Builder, Skip, Value
+from tests.fuzz.outcome import is_dense
 
 # views
 
@@ -51,7 +52,9 @@ def as_strided(b: Builder) -> None:
         strides.append(b.of([1, 2, 3, 0, 5]))
         last += (sizes[-1] - 1) * strides[-1]
     offset = b.of([0, 1, 2, 4])
-    if last + offset >= room or b.generic:
+    # a written input that is not dense has a dense new value in a program (docs/status.md)
+    is_moved = any(v.tensor._version and not is_dense(v.tensor) for v in b.values if v.name in b.input_names)
+    if last + offset >= room or b.generic or is_moved:
         raise Skip
     b.emit("as_strided", f"{x}.as_strided({tuple(sizes)}, {tuple(strides)}, {offset})", moves=True)
 
