@@ -1,0 +1,88 @@
+"""Conditions on polynomials of unknown integers, in negation normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import gcd
+from typing import TypeAlias
+
+from fxc.dialects.steps import Polynomial, Steps
+
+
+@dataclass(frozen=True)
+class AtLeast0:
+    """``number`` is 0 or more."""
+
+    number: Polynomial
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A condition of which nothing is known, or its opposite."""
+
+    name: str
+    holds: bool = True
+
+
+@dataclass(frozen=True)
+class All:
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Some:
+    parts: tuple[Condition, ...]
+
+
+Condition: TypeAlias = "bool | AtLeast0 | Unknown | All | Some"
+
+
+def at_least(number: Steps, other: Steps = 0) -> Condition:
+    """``number >= other``, which are integers: ``2 * x >= 3`` is ``x >= 2``."""
+    difference = number - other
+    if not isinstance(difference, Polynomial):
+        return difference >= 0
+    by = gcd(*(factor for names, factor in difference.terms if names))
+    return AtLeast0(Polynomial(tuple((names, factor // by) for names, factor in difference.terms if factor // by)))
+
+
+def equal(number: Steps, other: Steps) -> Condition:
+    return both(at_least(number, other), at_least(other, number))
+
+
+def both(*parts: Condition) -> Condition:
+    found = [part for part in parts if part is not True]
+    if any(part is False for part in found):
+        return False
+    return True if not found else found[0] if len(found) == 1 else All(tuple(found))
+
+
+def either(*parts: Condition) -> Condition:
+    return opposite(both(*map(opposite, parts)))
+
+
+def opposite(condition: Condition) -> Condition:
+    match condition:
+        case AtLeast0(number):
+            return at_least(-number - 1)
+        case Unknown(name, holds):
+            return Unknown(name, not holds)
+        case All(parts):
+            return Some(tuple(map(opposite, parts)))
+        case Some(parts):
+            return All(tuple(map(opposite, parts)))
+    return not condition
+
+
+def implies(condition: Condition, then: Condition) -> Condition:
+    return either(opposite(condition), then)
+
+
+def numbers_in(condition: Condition) -> Iterable[Polynomial]:
+    match condition:
+        case AtLeast0(number):
+            yield number
+        case All(parts) | Some(parts):
+            for part in parts:
+                yield from numbers_in(part)

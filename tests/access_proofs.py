@@ -1,0 +1,428 @@
+"""Proofs that kernels stay inside of their buffers: every access, for all sizes that the guards of a program allow.
+
+``unproved`` asks for each load, store, gather, scatter and atomic whether a lane that is not masked can lie outside. z3 answers
+for integers of any size; it gets products as unknowns, and what follows for these from bounds of their factors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from unittest.mock import patch
+
+import z3
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from fxc.dialects import plan, tile
+from fxc.dialects.steps import Monomial, Polynomial, Steps, sizes_of, strides_of
+from fxc.dialects.syntax import op_text
+from fxc.dialects.tile.types import shape_of
+from fxc.dialects.types import IntType
+from fxc.passes.lowering._tile.numbers import facts_of
+from fxc.passes.lowering.tile import TilePass
+from tests.access_conditions import All, AtLeast0, Condition, Some, Unknown, at_least, both, either, numbers_in, opposite
+from tests.access_terms import Lanes, Terms
+
+Launch = tile.LaunchOp | plan.LaunchOp
+Access = tile.LoadOp | tile.StoreOp | tile.GatherOp | tile.ScatterOp | tile.AtomicOp
+
+TIMEOUT = 2_000
+"""Milliseconds for a question to z3. What it can't answer is not proved."""
+
+ROUNDS, PRODUCTS = 3, 400
+"""How often products of bounds are made, and of how many."""
+
+
+@dataclass(frozen=True)
+class Unproved:
+    """An access that may lie outside of its buffer: where, and what z3 found, or why it didn't."""
+
+    access: str
+    claim: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.access}\n  {self.claim}: {self.found}"
+
+
+def launches_of(module: ModuleOp) -> Iterator[Launch]:
+    """The launches of kernels in ``module``."""
+    yield from (op for op in module.walk() if isinstance(op, Launch) and op.kernel() is not None)
+
+
+def unproved_in(module: ModuleOp) -> list[Unproved]:
+    """What is not proved of the kernels that ``module`` launches."""
+    least = facts_of(module, "min")
+    return [found for op in launches_of(module) if (kernel := op.kernel()) is not None for found in unproved(kernel, op, least)]
+
+
+def accesses_of(kernel: tile.KernelOp) -> list[Access]:
+    return [op for op in kernel.walk() if isinstance(op, Access)]
+
+
+def unproved(kernel: tile.KernelOp, launch: Launch, least: Mapping[str, int]) -> list[Unproved]:
+    """The accesses of ``kernel`` not proved to lie in the buffers of ``launch``. ``least``: what sizes are at least."""
+    proofs = Proofs(kernel, launch, least)
+    return [found for op in accesses_of(kernel) for found in proofs.unproved(op)]
+
+
+class Watch:
+    """Proves the kernels of all modules that the pass ``tile`` leaves behind, each that is different once."""
+
+    def __init__(self) -> None:
+        self.seen = set[object]()
+        self.kernels = self.accesses = 0
+        self.unproved = list[Unproved]()
+        self.seconds = 0.0
+
+    @contextmanager
+    def on(self) -> Iterator[list[Unproved]]:
+        """What is not proved of the kernels that are made in the meantime."""
+        apply, found = TilePass.apply, list[Unproved]()
+
+        def applied(instance: TilePass, ctx: Context, op: ModuleOp) -> None:
+            apply(instance, ctx, op)
+            found.extend(self.prove(op))
+
+        with patch.object(TilePass, "apply", applied):
+            yield found
+
+    def prove(self, module: ModuleOp) -> list[Unproved]:
+        least, found, start = facts_of(module, "min"), list[Unproved](), time.process_time()
+        for launch in launches_of(module):
+            kernel = launch.kernel()
+            assert kernel is not None
+            key = (_form(kernel), tuple(launch.operand_types), tuple(launch.result_types), tuple(least.items()))
+            if key not in self.seen:
+                self.seen.add(key)
+                self.kernels += 1
+                self.accesses += len(accesses_of(kernel))
+                found += unproved(kernel, launch, least)
+        self.unproved += found
+        self.seconds += time.process_time() - start
+        return found
+
+
+def _form(kernel: tile.KernelOp) -> object:
+    """Equal for kernels that differ in names and in numbers that they compute with only."""
+    numbers, found = dict[SSAValue, int](), list[object]([kernel.grid, kernel.arg_attrs])
+    for op in kernel.walk():
+        arguments = [argument for region in op.regions for block in region.blocks for argument in block.args]
+        for value in (*op.results, *arguments):
+            numbers[value] = len(numbers)
+        shown = [(name, value) for name, value in op.properties.items() if op is not kernel]
+        found.append((op.name, tuple(shown), tuple(op.result_types), tuple(numbers[value] for value in op.operands)))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How many elements there are: ``elements`` where none of ``sizes`` is 0, else none."""
+
+    elements: Steps
+    sizes: tuple[Steps, ...]
+
+
+class Proofs:
+    """What is known of one launch of a kernel."""
+
+    def __init__(self, kernel: tile.KernelOp, launch: Launch, least: Mapping[str, int]) -> None:
+        inputs = launch.inputs if isinstance(launch, plan.LaunchOp) else launch.operands
+        outputs = launch.outs if isinstance(launch, plan.LaunchOp) else launch.results
+        pointers = kernel.inputs()
+        given = zip(kernel.scalars(), inputs[len(pointers) :], strict=True)
+        names = {scalar: value.type.expression.data for scalar, value in given if isinstance(value.type, IntType)}
+        self.kernel = kernel
+        self.terms = Terms(kernel, least, {scalar: name for scalar, name in names.items() if name})
+        tensors = [*inputs[: len(pointers)], *outputs]
+        types = [value.type for value in tensors if isinstance(value.type, TensorType)]
+        self.extents: dict[SSAValue, Extent] = dict(zip([*pointers, *kernel.outputs()], map(self._extent, types), strict=True))
+        numbers = [number for type in types for number in (*sizes_of(type), *strides_of(type))]
+        self.facts = [at_least(self.terms.of_sizes(number)) for number in dict.fromkeys(numbers)]
+        self.facts += [at_least(count, 1) for count in self.terms.programs()]
+        self.facts += [at_least(count - 1, self.terms.program(axis)) for axis, count in enumerate(self.terms.programs())]
+        self.sizes = list(dict.fromkeys(size for extent in self.extents.values() for size in _runs(extent.sizes)))
+        self.asked = dict[object, str | None]()
+
+    def _extent(self, type: TensorType) -> Extent:
+        sizes, strides = ([self.terms.of_sizes(number) for number in each] for each in (sizes_of(type), strides_of(type)))
+        total: Steps = 1
+        for size, stride in zip(sizes, strides, strict=True):
+            total = total + (size - 1) * stride
+        return Extent(total, tuple(sizes))
+
+    def unproved(self, op: Access) -> Iterator[Unproved]:
+        pointer, extent = self._buffer(op.pointer)
+        block = op.result.type if isinstance(op, tile.LoadOp | tile.GatherOp) else op.value.type
+        shape = shape_of(block)
+        lanes: Lanes = tuple(
+            0 if size == 1 else self.terms.unknown(("lane", dim), natural=True) for dim, size in enumerate(shape)
+        )
+        offset = self._offset(op, lanes)
+        limit = self.kernel.elements(pointer)
+        context = [*self._around(op), *(at_least(size - 1, lane) for lane, size in zip(lanes, shape, strict=True))]
+        if op.mask is not None:
+            context.append(self.terms.condition(op.mask, lanes))
+        elements = extent.elements if limit is None or not isinstance(extent.elements, int) else min(extent.elements, limit)
+        claims = {f"{size} may be 0": at_least(size, 1) for size in extent.sizes}
+        claims |= {
+            "it may lie before the buffer": at_least(offset),
+            "it may lie behind the buffer": at_least(elements - 1, offset),
+        }
+        key = (tuple(context), tuple(claims.items()))
+        if key in self.asked:
+            return
+        self.asked[key] = None
+        for claim, reason in disproved(self.terms, [*self.facts, *context], claims, self.sizes):
+            yield Unproved(op_text(op), claim, reason)
+
+    def _buffer(self, pointer: SSAValue) -> tuple[BlockArgument, Extent]:
+        """The pointer of the kernel that this is, and how much there is."""
+        assert isinstance(pointer, BlockArgument)
+        owner = pointer.owner.parent_op()
+        if isinstance(owner, tile.LastProgramOp):
+            return self._buffer(owner.pointers[pointer.index])
+        return pointer, self.extents[pointer]
+
+    def _offset(self, op: Access, lanes: Lanes) -> Steps:
+        if not isinstance(op, tile.LoadOp | tile.StoreOp):
+            return self.terms.number(op.offsets, lanes)
+        total = self.terms.number(op.base, ())
+        for lane, stride in zip(lanes, op.strides(), strict=True):
+            total = total + lane * (stride if isinstance(stride, int) else self.terms.number(stride, ()))
+        return total
+
+    def _around(self, op: Operation) -> Iterator[Condition]:
+        """What holds where ``op`` runs: of the loops and the branches around it."""
+        block = op.parent
+        while block is not None and (around := block.parent_op()) is not None and around is not self.kernel:
+            if isinstance(around, scf.ForOp):
+                yield at_least(self.terms.number(around.ub, ()) - 1, self.terms.step_of(around))
+            elif isinstance(around, scf.IfOp):
+                holds = self.terms.condition(around.cond, ())
+                yield holds if _is_in(block, around.true_region.blocks) else opposite(holds)
+            block = around.parent
+
+
+def _runs(sizes: Sequence[Steps]) -> Iterator[Steps]:
+    """The products of neighbours among ``sizes`` that are not known."""
+    for start in range(len(sizes)):
+        for stop in range(start + 1, len(sizes) + 1):
+            if not isinstance(product := prod(sizes[start:stop]), int):  # type: ignore[arg-type]
+                yield product
+
+
+def _is_in(block: Block, blocks: Iterable[Block]) -> bool:
+    return any(each is block for each in blocks)
+
+
+def disproved(
+    terms: Terms, facts: Sequence[Condition], claims: Mapping[str, Condition], sizes: Sequence[Steps]
+) -> Iterator[tuple[str, str]]:
+    """Which of ``claims`` do not follow from ``facts``, and why."""
+    if any(fact is False for fact in facts):
+        return
+    left = {name: claim for name, claim in claims.items() if claim is not True and claim not in facts}
+    if not left:
+        return
+    question = Question(terms, facts, left.values(), sizes)
+    for name, claim in left.items():
+        if (reason := question.counterexample(claim)) is not None:
+            yield name, reason
+
+
+class Question:
+    """What is known, as z3 understands it. Products of unknowns are unknowns of their own."""
+
+    def __init__(self, terms: Terms, facts: Sequence[Condition], claims: Iterable[Condition], sizes: Sequence[Steps]) -> None:
+        self.terms, self.sizes, self.names = terms, sizes, dict[Monomial, z3.ArithRef]()
+        self.solver = z3.Solver()
+        self.solver.set("timeout", TIMEOUT)
+        self.bounds, self.others = dict[Polynomial, None](), list[Some]()
+        self.rounds = 0
+        asked = [opposite(claim) for claim in claims]
+        self.products = {names for each in (*facts, *asked) for names in _products(each)}
+        self.seen = seen = set[str]()
+        pending = [name for each in (*facts, *asked) for name in _names(each)]
+        for fact in facts:
+            self._add(fact)
+        while pending:
+            if (name := pending.pop()) not in seen:
+                seen.add(name)
+                for fact in terms.about.get(name, ()):
+                    self._add(fact)
+                    self.products |= set(_products(fact))
+                    pending += _names(fact)
+        self.bounds |= dict.fromkeys(Polynomial.name(name) for name in sorted(seen & terms.natural))
+
+    def _add(self, fact: Condition) -> None:
+        match fact:
+            case All(parts):
+                for part in parts:
+                    self._add(part)
+                return
+            case AtLeast0(number):
+                self.bounds[number] = None
+            case Some():
+                self.others.append(fact)
+        self.solver.add(self.formula(fact))
+
+    def formula(self, condition: Condition) -> z3.BoolRef:
+        match condition:
+            case AtLeast0(number):
+                return self._linear(number) >= 0
+            case Unknown(name, holds):
+                return z3.Bool(name) if holds else z3.Not(z3.Bool(name))
+            case All(parts):
+                return z3.And(*map(self.formula, parts))
+            case Some(parts):
+                return z3.Or(*map(self.formula, parts))
+        return z3.BoolVal(condition)
+
+    def _linear(self, number: Polynomial) -> z3.ArithRef:
+        return z3.Sum(*(self._unknown(names) * factor if names else z3.IntVal(factor) for names, factor in number.terms))
+
+    def _unknown(self, names: Monomial) -> z3.ArithRef:
+        if names not in self.names:
+            self.names[names] = z3.Int("*".join(names))
+        return self.names[names]
+
+    def counterexample(self, claim: Condition) -> str | None:
+        """Why ``claim`` does not follow; None where it does."""
+        wrong = opposite(claim)
+        while True:
+            self.solver.push()
+            self._assume(wrong)
+            answer = self.solver.check()
+            found = None if answer == z3.unsat else self._model() if answer == z3.sat else str(self.solver.reason_unknown())
+            self.solver.pop()
+            if found is None or self.rounds == ROUNDS:
+                return found
+            self._more()
+            self.rounds += 1
+
+    def _assume(self, wrong: Condition) -> None:
+        """Let ``wrong`` hold, and what follows for products."""
+        self.solver.add(self.formula(wrong))
+        if self.rounds and isinstance(wrong, AtLeast0):
+            for factor in self._factors():
+                if self._is_wanted(wrong.number, factor) and isinstance(product := wrong.number * factor, Polynomial):
+                    self.solver.add(self._linear(product) >= 0)
+
+    def _model(self) -> str:
+        model = self.solver.model()
+        meaning = dict[Polynomial, object]()
+        for key, value in self.terms.known.items():
+            if isinstance(value, Polynomial):
+                meaning.setdefault(value, key)
+        found = list[str]()
+        for declared in model.decls():
+            key = meaning.get(Polynomial.name(declared.name()))
+            if key is not None and isinstance(key, tuple) and key[0] in ("size", "program", "lane", "step"):
+                what = "of a loop" if isinstance(key[1], scf.ForOp) else key[1]
+                found.append(f"{key[0]} {what} = {model[declared]}")
+        return ", ".join(sorted(found))
+
+    def _more(self) -> None:
+        """Tell z3 what it doesn't know of products."""
+        self._settle()
+        self._bound_quotients()
+        natural = self.terms.natural
+        for names in sorted(self.products):
+            if natural.issuperset(names):
+                whole = Polynomial(((names, 1),))
+                self.bounds.setdefault(whole)
+                self.solver.add(self._linear(whole) >= 0)
+                for place, name in enumerate(names):
+                    rest = Polynomial(((names[:place] + names[place + 1 :], 1),))
+                    some = at_least(Polynomial.name(name), 1)
+                    self.solver.add(self.formula(either(some, at_least(0, whole))))
+                    self.solver.add(self.formula(either(opposite(some), at_least(whole, rest))))
+        made = {
+            product: sum(len(names) > 1 and names not in self.products for names, _ in product.terms)
+            for factor in self._factors()
+            for bound in self.bounds
+            if self._is_wanted(bound, factor)
+            and isinstance(product := bound * factor, Polynomial)
+            and product not in self.bounds
+        }
+        for product in sorted(made, key=lambda product: made[product])[:PRODUCTS]:
+            self.bounds[product] = None
+            self.products |= {names for names, _ in product.terms if len(names) > 1}
+            self.solver.add(self._linear(product) >= 0)
+
+    def _bound_quotients(self) -> None:
+        """Look for the sizes below which quotients lie: ``q < c`` where ``q >= c``, and so ``q * d >= c * d``, can't be."""
+        multiplied = {name for names in self.products for name in names}
+        for name, (_, divisor) in self.terms.divided.items():
+            if name in self.seen and (name in multiplied or isinstance(divisor, Polynomial)):
+                quotient = Polynomial.name(name)
+                for size in self.sizes:
+                    self._bound(quotient, size, divisor)
+                for size in (1 << place for place in range(12)):
+                    if name not in multiplied or self._bound(quotient, size, divisor):
+                        break
+
+    def _bound(self, quotient: Polynomial, size: Steps, divisor: Steps) -> bool:
+        """Whether ``quotient`` is less than ``size``."""
+        bound, above = at_least(size - 1, quotient), quotient - size
+        if not isinstance(bound, AtLeast0) or bound.number in self.bounds:
+            return isinstance(bound, AtLeast0)
+        if self._may_hold(both(at_least(above), at_least(above * divisor))):
+            return False
+        self._add(bound)
+        return True
+
+    def _factors(self) -> list[Polynomial]:
+        """What bounds may be multiplied by: parts of products that are not negative."""
+        found = dict[Polynomial, None]()
+        for names in sorted(self.products):
+            for place in range(len(names)):
+                rest = names[:place] + names[place + 1 :]
+                if self.terms.natural.issuperset(rest):
+                    found[Polynomial(((rest, 1),))] = None
+        return list(found)
+
+    def _is_wanted(self, bound: Polynomial, factor: Polynomial) -> bool:
+        """Whether the product of the two says something of a product that there is."""
+        [(by, _)] = factor.terms
+        return any(tuple(sorted((*names, *by))) in self.products for names, _ in bound.terms if names)
+
+    def _settle(self) -> None:
+        """Leave out of alternatives what can't be."""
+        left = list[Some]()
+        for fact in self.others:
+            parts = [part for part in fact.parts if self._may_hold(part)]
+            if len(parts) == len(fact.parts):
+                left.append(fact)
+            else:
+                self.others = []
+                self._add(either(*parts))
+                left += self.others
+        self.others = left
+
+    def _may_hold(self, condition: Condition) -> bool:
+        self.solver.push()
+        self.solver.add(self.formula(condition))
+        answer = self.solver.check()
+        self.solver.pop()
+        return answer != z3.unsat
+
+
+def _names(condition: Condition) -> Iterator[str]:
+    if isinstance(condition, All | Some):
+        for part in condition.parts:
+            yield from _names(part)
+    elif isinstance(condition, AtLeast0):
+        yield from condition.number.names()
+
+
+def _products(condition: Condition) -> Iterator[Monomial]:
+    for number in numbers_in(condition):
+        yield from (names for names, _ in number.terms if len(names) > 1)
