@@ -39,8 +39,8 @@ class Border:
     """Its loops, where kernels are asked for."""
     gathered: frozenset[SSAValue] = frozenset()
     """What it reads at places that others say."""
-    stages: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """What computes those of its ops of which that was found out when it was made."""
+    places: Mapping[int, frozenset[tuple[int, int]]] = field(default_factory=dict)
+    """Where those of its ops are computed of which that was found out when it was made."""
 
     @classmethod
     def of(cls, op: Operation) -> Border:

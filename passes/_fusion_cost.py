@@ -26,13 +26,17 @@ MOST_VALUES = 128
 """How many inputs and outputs a group may have together."""
 
 MOST_COPIES = 256
-"""How many operations a kernel may have more than its group, as several stages compute them."""
+"""How many operations a kernel may have more than its group, as several stages compute them, or one at several places."""
+
+MOST_OPERATIONS = 2048
+"""How many additions the operations of a group may take as long as: LLVM takes more than twice the time for twice the code."""
 
 ROWS = "rows: two reductions that keep other dimensions"
 DOMAIN = "domain: one reduces, and the other has other loops than what is reduced"
 PARALLELISM = "parallelism: too few rows for what each of them would do"
 WORK = "work: what is computed again takes longer than memory does"
-LENGTH = "length: what several stages compute again makes a kernel long, and slow to compile"
+LENGTH = "length: what stages compute again makes a kernel long, and slow to compile"
+CODE = "code: a kernel of so many operations is slow to compile"
 ROOM = "room: a kernel has no registers for so many tensors"
 SHAPE = "shape: a result and what reads it have other loops"
 ATOMICS = "updates: programs of a CPU would wait for each other, and PyTorch's call does not"
@@ -60,7 +64,10 @@ class Extent:
     repeated: float = 0.0
     """Work that is done more than once, in elements times operations."""
     copies: int = 0
-    """How many operations a kernel has more than the slice, as several stages compute them."""
+    """How many operations a kernel has more than the slice, as several stages compute them, or one at several places."""
+
+    operations: int = 0
+    """How many additions its operations take as long as, for one element."""
 
     @property
     def elements(self) -> int:
@@ -78,7 +85,14 @@ class Extent:
         """That of both, of which neither computes more than before."""
         large = self if self.elements > other.elements else other
         row = self if self.reduced is not None else other
-        return Extent(large.shape, row.reduced, row.kept, self.repeated + other.repeated, self.copies + other.copies)
+        return Extent(
+            shape=large.shape,
+            reduced=row.reduced,
+            kept=row.kept,
+            repeated=self.repeated + other.repeated,
+            copies=self.copies + other.copies,
+            operations=self.operations + other.operations,
+        )
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
@@ -30,10 +30,11 @@ from fxc.dialects.torch_ops.traits import (
 from fxc.dialects.types import IntType, overlaps
 from fxc.passes._broadcasting import broadcasts
 from fxc.passes._fusion import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
-from fxc.passes._fusion_cost import LENGTH, MOST_COPIES, ROOM, WORK, CostModel, Extent, assumed
+from fxc.passes._fusion_cost import CODE, LENGTH, MOST_COPIES, MOST_OPERATIONS, ROOM, WORK, CostModel, Extent, assumed
 from fxc.passes._fusion_updates import updates_of, updates_shape
 from fxc.passes._layouts import is_turned
 from fxc.passes._plan_write_backs import new_values
+from fxc.passes._structure import Structures
 from fxc.passes.autodiff._functions import copy_op
 from fxc.passes.lowering._linalg.assembling import MOST_PARTS
 from fxc.passes.lowering._linalg.generics import NOTHING, Generics, has_rule
@@ -116,6 +117,10 @@ def is_view(op: Operation) -> bool:
     return any(aliases(op))
 
 
+Place: TypeAlias = tuple[int, int]
+"""A stage, and a number for the way from its elements to those of a value: 0 where they are at the same place."""
+
+
 class KernelGroups(Groups):
     """Groups that kernels compute without going through memory for what only they read.
 
@@ -124,8 +129,11 @@ class KernelGroups(Groups):
 
     def __init__(self, ops: Sequence[Operation], model: CostModel, coverage: Coverage) -> None:
         self.model, self.coverage = model, coverage
-        self.stages = dict[int, frozenset[int]]()
-        """Op of a slice -> what computes it there: reductions, and ops whose results others read. Itself where it is none."""
+        self.places = dict[int, frozenset[Place]]()
+        """Op of a slice -> where those stages ask for it that compute it: reductions, and ops whose results others read. Of a
+        stage itself its own place."""
+        self._ways = dict[Hashable, int]()
+        self._structures = Structures()
         self.updates = _updates(ops)
         self._views = dict[Operation, bool]()
         super().__init__(ops)
@@ -202,7 +210,8 @@ class KernelGroups(Groups):
 
     def new_border(self, i: int) -> Border:
         border, op = super().new_border(i), self.ops[i]
-        border.extent, border.concatenations, border.gathered = _extent_of(op), 0, frozenset(_gathered(op))
+        border.extent = replace(_extent_of(op), operations=operations(op))
+        border.concatenations, border.gathered = 0, frozenset(_gathered(op))
         return border
 
     def joined_border(self, producer: int, consumer: int) -> Border:
@@ -212,14 +221,15 @@ class KernelGroups(Groups):
         if self._is_lone_view(producer):
             through = [op.operands[0]] if joined.gathered.intersection(op.results) else []
             joined.extent, joined.gathered = after, joined.gathered.union(through)
-            joined.stages = {producer: stages} if (stages := self._stages_of_readers(producer, consumer)) else {}
+            joined.places = {producer: places} if (places := self._places_of_readers(producer, consumer)) else {}
             return joined
         joined.extent = before.joined(after)
         if self._reads_again(producer, consumer, joined):
-            joined.stages = self._stages([*self.graph.members(producer), *self.graph.members(consumer)], joined)
-            joined.extent = replace(joined.extent, **self._repeated(joined.stages))
-        elif (stages := self._stages_of_readers(producer, consumer)) and not is_reduction(op) and not self._stores(joined, op):
-            joined.stages, more = {producer: stages}, self._repeated({producer: stages})
+            joined.places = self._places([*self.graph.members(producer), *self.graph.members(consumer)], joined)
+            joined.extent = replace(joined.extent, **self._repeated(joined.places))
+        elif (places := self._places_of_readers(producer, consumer)) and not is_reduction(op):
+            joined.places = {producer: self._computed_at(producer, places, joined)}
+            more = self._repeated(joined.places)
             repeated, copies = joined.extent.repeated + more["repeated"], joined.extent.copies + more["copies"]
             joined.extent = replace(joined.extent, repeated=repeated, copies=copies)
         return joined
@@ -231,30 +241,52 @@ class KernelGroups(Groups):
         makers = [value.owner for value in stored if value not in joined.outputs]
         return any(isinstance(op, Operation) and not is_reduction(op) for op in makers)
 
-    def _stages(self, members: Sequence[int], border: Border) -> dict[int, frozenset[int]]:
-        """What computes each of ``members`` that is neither a stage nor a view, in a slice with this border; as many of them as
-        show that the slice is too long."""
-        inside, found, copies = set(members), dict[int, frozenset[int]](), 0
+    def _places(self, members: Sequence[int], border: Border) -> dict[int, frozenset[Place]]:
+        """Where each of ``members`` but reductions is computed, in a slice with this border; as many of them as show that the
+        slice is too long."""
+        inside, found, copies = set(members), dict[int, frozenset[Place]](), 0
         for i in sorted(members, reverse=True):
-            op = self.ops[i]
-            if is_reduction(op) or self._stores(border, op):
+            if is_reduction(self.ops[i]):
                 continue
-            readers = (self.index.get(use.operation) for result in op.results for use in result.uses)
-            stages = [found.get(j, frozenset([j])) for j in readers if j in inside]
-            if stages:
-                found[i] = frozenset[int]().union(*stages)
-                copies += 0 if self.is_view(op) else len(found[i]) - 1
+            if asked := self._asked(i, inside.__contains__, found):
+                found[i] = self._computed_at(i, asked, border)
+                copies += 0 if self.is_view(self.ops[i]) else len(found[i]) - 1
             if copies > MOST_COPIES:
                 break
         return found
 
-    def _repeated(self, stages: Mapping[int, frozenset[int]]) -> dict[str, Any]:
+    def _asked(self, i: int, is_inside: Callable[[int], bool], known: Mapping[int, frozenset[Place]]) -> frozenset[Place]:
+        """Where readers of the op ``i`` ask for its results."""
+        found = set[Place]()
+        for result in self.ops[i].results:
+            for use in result.uses:
+                j = self.index.get(use.operation)
+                if j is not None and is_inside(j):
+                    found.update(self._read_at(j, use.index, known.get(j, frozenset([(j, 0)]))))
+        return frozenset(found)
+
+    def _read_at(self, reader: int, operand: int, places: frozenset[Place]) -> Iterable[Place]:
+        """Where an operand is read for the elements of ``reader`` at ``places``."""
+        op = self.ops[reader]
+        if is_reduction(op) or broadcasts(op):
+            return places
+        key, ways, results = self._structures.key(op), self._ways, range(len(op.results))
+        return [
+            (stage, ways.setdefault((key, operand, number, way), len(ways) + 1)) for stage, way in places for number in results
+        ]
+
+    def _computed_at(self, i: int, asked: frozenset[Place], border: Border) -> frozenset[Place]:
+        """Where the op ``i`` is computed: what a slice stores is there for those who read the same place, and no other."""
+        return frozenset([(i, 0), *(place for place in asked if place[1])]) if self._stores(border, self.ops[i]) else asked
+
+    def _repeated(self, places: Mapping[int, frozenset[Place]]) -> dict[str, Any]:
         """The work that is done more than once, and how many operations there are for it."""
         repeated, copies = 0, 0
-        for i, several in stages.items():
+        for i, several in places.items():
             op = self.ops[i]
             if not self.is_view(op):
-                repeated += operations(op) * max(sum(_loops(self.ops[j]) for j in several) - _loops(op), 0)
+                stages = {stage for stage, _ in several}
+                repeated += operations(op) * max(sum(_loops(self.ops[j]) for j in stages) - _loops(op), 0)
                 copies += len(several) - 1
         return {"repeated": repeated, "copies": copies}
 
@@ -267,10 +299,12 @@ class KernelGroups(Groups):
             return ROOM
         if both.copies > MOST_COPIES:
             return LENGTH
+        if both.operations > MOST_OPERATIONS:
+            return CODE
         stored = self._stores(joined, self.ops[producer])
         if self._is_lone_view(producer):
             return VIEW if stored else None
-        if not self._stages_of_readers(producer, consumer):
+        if not self._places_of_readers(producer, consumer):
             return self.model.objection_of_siblings(before, after)
         if (rule := self.model.objection(before, after, stored=stored)) is not None:
             return rule
@@ -287,20 +321,18 @@ class KernelGroups(Groups):
             if any(value in read.inputs and updates_shape(value.owner) is not None for value in made.outputs):
                 return UPDATES
         op = self.ops[producer]
-        is_chosen = is_concatenation(op) and len(op.operands) > MOST_PARTS and self._stages_of_readers(producer, consumer)
+        is_chosen = is_concatenation(op) and len(op.operands) > MOST_PARTS and self._places_of_readers(producer, consumer)
         return PARTS if is_chosen else None
 
     def _merge(self, producer: int, consumer: int) -> bool:
         if not super()._merge(producer, consumer):
             return False
-        self.stages |= self.border(consumer).stages
+        self.places |= self.border(consumer).places
         return True
 
-    def _stages_of_readers(self, producer: int, consumer: int) -> frozenset[int]:
-        """The stages, in the slice of ``consumer``, of what reads the op ``producer`` there; none where nothing does."""
-        readers = (self.index.get(use.operation) for result in self.ops[producer].results for use in result.uses)
-        inside = {i for i in readers if i is not None and self._are_one(i, consumer)}
-        return frozenset[int]().union(*(self.stages.get(i, frozenset([i])) for i in inside))
+    def _places_of_readers(self, producer: int, consumer: int) -> frozenset[Place]:
+        """Where what reads the op ``producer`` in the slice of ``consumer`` asks for it; none where nothing does."""
+        return self._asked(producer, lambda reader: self._are_one(reader, consumer), self.places)
 
     def _are_one(self, i: int, j: int) -> bool:
         return self.graph.find(i) == self.graph.find(j)

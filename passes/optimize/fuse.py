@@ -19,7 +19,8 @@ Guarantees: a ``fusion.group`` holds at least two ops of one block and one devic
             op reads at places that indices say, as ``embedding`` does, is made before its group. A group with a
             reduction goes on where that saves memory traffic on the machine in ``fxc.target`` (``_fusion_cost.py``): with
             the rows that were reduced, over no more than that, where there are enough rows to go round and what several
-            stages compute again is less than what memory takes, and no more than 256 operations. On a CPU some reductions and
+            stages compute again, or one at several places, is less than what memory takes, and no more than 256 operations, and
+            where all together take no longer than 2048 additions. On a CPU some reductions and
             gathers, and ops whose tensors lie across each other, are groups alone. Slices that read the same tensor, which is
             not broadcast for them, become one where they fit. A scatter of many updates is the last of its group, on a GPU,
             where adding in memory is no slower than PyTorch's call, and, with ``fxc.deterministic``, sums no floats.

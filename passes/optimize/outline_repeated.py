@@ -5,7 +5,8 @@ Guarantees: where ``least`` runs and more, of ``shortest`` ops and more one behi
             same of other values, they are calls of one ``no_inline`` function, which has the ops of the first. What is not
             the same in all runs is an argument: weights, and what comes from other ops. Runs that save most are taken first.
             They start at an op that fusion leaves alone, where that costs less than a seventh of what is saved: what could
-            be fused stays in one function. One such op at least is in each.
+            be fused stays in one function. One such op at least is in each. Where a tensor has 64 different views and more,
+            they stand right behind it: a run is given its piece, whichever that is.
 Keeps:      random ops, ops with effects, and the order of ops around them; ops that read what the function writes back
             (``fx.mutates``). Functions of ``autodiff.subgraph``. Runs that differ in an attribute, a type, in which of their
             ops read which, or in which results others read. Host constants: each function has its own.
@@ -50,6 +51,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from fxc.passes._outlining import outlined, put_call
+from fxc.passes._pieces import gather_pieces
 from fxc.passes._repeated_ops import Runs, Sequence
 from fxc.passes._statistics import count
 from fxc.passes.autodiff._functions import Symbols, differentiated_functions
@@ -70,6 +72,7 @@ class OutlineRepeatedPass(ModulePass):
             for function in [inner for inner in module.ops if isinstance(inner, FuncOp)]:
                 marked = NO_INLINE in function.attributes or function.sym_name.data in kept
                 if len(function.body.blocks) == 1 and not marked:
+                    gather_pieces(function)
                     sequence = Sequence(function)
                     while (runs := sequence.most_repeated(self.shortest, self.least)) is not None:
                         module.body.block.add_op(_outline(symbols.fresh("repeated"), runs))
