@@ -39,7 +39,7 @@ from fxc.passes.autodiff._functions import copy_op
 from fxc.passes.lowering._linalg.assembling import MOST_PARTS
 from fxc.passes.lowering._linalg.generics import NOTHING, Generics, has_rule
 from fxc.passes.lowering._linalg.reductions import dimensions
-from fxc.passes.lowering._linalg.rules import Conversion, Reduction
+from fxc.passes.lowering._linalg.rules import Conversion, Pointwise, Reduction
 from fxc.passes.lowering._linalg.scalars import Uncovered
 from fxc.passes.lowering._linalg.table import RULES
 
@@ -268,7 +268,7 @@ class KernelGroups(Groups):
     def _read_at(self, reader: int, operand: int, places: frozenset[Place]) -> Iterable[Place]:
         """Where an operand is read for the elements of ``reader`` at ``places``."""
         op = self.ops[reader]
-        if is_reduction(op) or broadcasts(op):
+        if isinstance(RULES.get(op.name.removeprefix("torch.")), (Pointwise, Conversion, Reduction)):
             return places
         key, ways, results = self._structures.key(op), self._ways, range(len(op.results))
         return [
