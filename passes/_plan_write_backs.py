@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.fx import OutputOp
+from fxc.dialects.plan.types import is_dense
 from fxc.dialects.torch_ops import TorchOp, torch_op
-from fxc.dialects.values import Tree, leaves
+from fxc.dialects.types import sizes, strides
+from fxc.dialects.values import Tree, int_attr, leaves
 from fxc.passes._statistics import count
 from fxc.passes._written_arguments import is_view_of
 
@@ -78,10 +80,19 @@ def _returned(function: FuncOp) -> list[SSAValue]:
 
 
 def _copied(value: SSAValue, before: Operation) -> SSAValue:
-    clone: TorchOp = torch_op("aten.clone.default").build_call([value], {}, [value.type])
-    Rewriter.insert_op(clone, InsertPoint.before(before))
-    clone.results[0]._name = value._name
-    return clone.results[0]
+    """A copy of ``value`` with the same strides: ``clone`` keeps those of a dense tensor only."""
+    type = value.type
+    assert isinstance(type, TensorType)
+    lies = [*sizes(type), *(strides(type) or ())]
+    if strides(type) is None or is_dense(type) or not all(isinstance(number, int) for number in lies):
+        ops: list[TorchOp] = [torch_op("aten.clone.default").build_call([value], {}, [type])]
+    else:
+        numbers, rank = [int_attr(int(number)) for number in lies], len(sizes(type))
+        empty = torch_op("aten.new_empty_strided.default").build_call([value, numbers[:rank], numbers[rank:]], {}, [type])
+        ops = [empty, torch_op("aten.copy_.default").build_call([empty.results[0], value], {}, [type])]
+    Rewriter.insert_op(ops, InsertPoint.before(before))
+    ops[-1].results[0]._name = value._name
+    return ops[-1].results[0]
 
 
 def _drop(function: FuncOp, last: Operation, marks: list[int | None], values: Mapping[SSAValue, SSAValue]) -> None:

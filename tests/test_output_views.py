@@ -186,3 +186,16 @@ def test_as_strided_of_a_written_tensor_that_is_not_dense_is_refused() -> None:
         fxc.compile(f, (torch.randn(6, 8)[::2, ::2],))
     x, y = torch.ones(6, 8), torch.ones(6, 8)
     torch.testing.assert_close(fxc.compile(f, (x.clone(),))(x), f(y))
+
+
+def test_a_copy_before_a_write_has_the_strides_of_what_it_copies() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x.repeat_interleave(2, 0)
+        x.sub_(2)
+        return y[2:10, 1::2]
+
+    for shape in ((2, 2), (3, 5)):
+        x = torch.randn(shape)
+        ours, eager = fxc.compile(f, (x.clone(),))(x.clone()), f(x.clone())
+        torch.testing.assert_close(ours, eager)
+        assert ours.stride() == eager.stride()

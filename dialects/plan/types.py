@@ -97,7 +97,7 @@ def fill_the_same(first: Attribute, second: Attribute) -> bool:
     if not isinstance(first, TensorType) or not isinstance(second, TensorType) or device(first) != device(second):
         return False
     alike = first.element_type == second.element_type and _elements(first) == _elements(second)
-    return alike and _is_dense(first) and _is_dense(second)
+    return alike and is_dense(first) and is_dense(second)
 
 
 def _elements(type: TensorType) -> int | None:
@@ -105,7 +105,7 @@ def _elements(type: TensorType) -> int | None:
     return prod(int(size) for size in dims) if all(isinstance(size, int) for size in dims) else None
 
 
-def _is_dense(type: TensorType) -> bool:
+def is_dense(type: TensorType) -> bool:
     """Whether the bytes of a tensor of ``type`` are those of its elements, each once."""
     width, bytes, elements = _element_bytes(type.element_type), storage_bytes(type), _elements(type)
     if width is None or bytes is None or elements is None or bytes != width * elements:
