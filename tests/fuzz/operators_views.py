@@ -238,8 +238,9 @@ def pad(b: Builder) -> None:
 
 def pad_mode(b: Builder) -> None:
     x = b.pick(floats=True, least=2)
-    amounts = [str(b.of([1, 0, 2, -1])) for _ in range(2 * b.int(1, min(x.ndim - 1, 3)))]
     mode = b.of(["reflect", "replicate", "circular"])
+    least = 0 if mode == "circular" else -1  # eager leaves elements unset where a circular pad takes some away and adds others
+    amounts = [str(max(b.of([1, 0, 2, -1]), least)) for _ in range(2 * b.int(1, min(x.ndim - 1, 3)))]
     b.emit(f"pad_{mode}", f'F.pad({x}, ({", ".join(amounts)}), mode="{mode}")', moves=True)
 
 
