@@ -205,6 +205,34 @@ def test_two_symbols_in_one_program() -> None:
         torch.testing.assert_close(run(x, y), model(x, y))
 
 
+EMPTY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "roll, pad": lambda x: torch.nn.functional.pad(x.roll(1, 0), (0, 1)) * 2,
+    "repeat, pad": lambda x: torch.nn.functional.pad(x.repeat(2), (2, 2)) * 2,
+    "roll, cat": lambda x: torch.cat([x.roll(1, 0), torch.ones(3)]) * 2,
+    "roll, roll, pad": lambda x: torch.nn.functional.pad(x.roll(1, 0).roll(-2, 0), (1, 0)) + 1,
+}
+"""There are elements of the result that are none of ``x``, as where ``x`` has none."""
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_what_has_no_elements_is_not_read(name: str) -> None:
+    function = EMPTY[name]
+    run = compiled(function, ())
+    assert run.plan.stats.launches > 0
+    for size in SIZES:
+        x = sample(size, ())
+        torch.testing.assert_close(run(x), function(x))
+
+
+def test_an_index_into_nothing_is_an_error() -> None:
+    function = lambda x: x.index_select(0, torch.tensor([0, 1])) * 2  # noqa: E731
+    run = compiled(function, ())
+    torch.testing.assert_close(run(sample(5, ())), function(sample(5, ())))
+    for size in (0, 1):
+        with pytest.raises(IndexError):
+            run(sample(size, ()))
+
+
 KERNEL = """
 tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}, %n: index)
 attributes {grid = affine_map<(d0) -> (d0 * 3 ceildiv 8)>} {

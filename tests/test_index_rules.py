@@ -10,10 +10,12 @@ import pytest
 import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Block
 from xdsl.ir.affine import AffineExpr
 
 from fxc.dialects.steps import Polynomial, Steps, value_at
-from fxc.passes.lowering._index.forms import Form, Quotient
+from fxc.passes.lowering._index.forms import Form, Quotient, Symbol
 from fxc.passes.lowering._index.maps import affine_of, form_of
 from fxc.passes.lowering._index.ranges import Ranges, remainders_of
 
@@ -218,3 +220,11 @@ def test_bounds_of_sizes_that_are_not_known() -> None:
     assert ranges.is_within((Form.atom(0) - 7) % s, s)
     assert not ranges.is_within(Form.atom(0) + 1, s)
     assert Ranges({0: 3}, {"s": 3}).is_within(Form.atom(0), s) and not Ranges({0: 3}, {"s": 2}).is_within(Form.atom(0), s)
+
+
+def test_of_what_is_divided_by_a_size_that_may_be_0_no_end_is_known() -> None:
+    s, x = Polynomial.name("s"), Form.atom(0)
+    for form in (x % s, Form.atom(Symbol(Block(arg_types=[i64]).args[0], s))):
+        assert not Ranges({0: s + 1}).is_within(form, s)
+        assert Ranges({0: s + 1}, {"s": 1}).is_within(form, s) and Ranges({0: s}).is_within(form, s)
+        assert Ranges({0: s * 2 + 2}).is_within(x % (s + 1), s + 1)

@@ -41,7 +41,9 @@ class Remainder:
 class Ranges:
     """``loops``: how many steps each loop has. ``least``: names of sizes -> the least that each may be, else 0.
 
-    Expressions are asked about where each of the loops has a step: a size that a loop runs over is 1 or more there.
+    Expressions are asked about where each of the loops has a step: a size that a loop runs over is 1 or more there. Of what is
+    divided by a size that may be 0, or a place in a dimension of that size, no end is known: a pad of ``x mod s`` has elements
+    where ``x`` has none.
     """
 
     loops: Mapping[int, Steps]
@@ -61,6 +63,13 @@ class Ranges:
         if not isinstance(number, Polynomial):
             return number is not None and number >= 0
         return is_natural(number) or is_natural(shifted(number, self._least))
+
+    def _is_positive(self, size: Steps) -> bool:
+        """Whether ``size`` is known to be 1 or more: by what its names are at least, or as part of a loop, which has a step."""
+        if isinstance(size, int) or self.is_natural(size - 1):
+            return self.is_natural(size - 1)
+        parts = (divided(steps, size) for steps in self.loops.values() if isinstance(steps, Polynomial))
+        return any(whole != 0 and rest == 0 for whole, rest in parts)
 
     def is_within(self, form: Form, size: Steps) -> bool:
         """Whether ``form`` is known to lie from 0 to below ``size``."""
@@ -127,13 +136,13 @@ class Ranges:
             steps = self.loops[atom]
             return 0, max(steps - 1, 0) if isinstance(steps, int) else steps - 1
         if isinstance(atom, Symbol):
-            return 0, None if atom.size is None else atom.size - 1
+            return 0, None if atom.size is None or not self._is_positive(atom.size) else atom.size - 1
         low, high = self.bounds(atom.form)
         return self._quotient(low, atom.divisor)[0], self._quotient(high, atom.divisor)[1]
 
     def _quotient(self, number: Steps | None, divisor: Steps) -> Bounds:
         """Between what the floor of ``number // divisor`` lies."""
-        if number is None:
+        if number is None or not self._is_positive(divisor):
             return None, None
         whole, rest = divided(number, divisor)
         if isinstance(number, int) and isinstance(divisor, int):
@@ -145,6 +154,8 @@ class Ranges:
         return None, None
 
     def _remainder(self, quotient: Quotient) -> Bounds:
+        if not self._is_positive(quotient.divisor):
+            return None, None
         low, high = self.bounds(quotient.form)
         most = quotient.divisor - 1
         is_small = self.is_natural(low) and high is not None and self.is_natural(most - high)
