@@ -26,17 +26,32 @@ from fxc.dialects.tile.types import shape_of
 from fxc.dialects.types import IntType
 from fxc.passes.lowering._tile.numbers import facts_of
 from fxc.passes.lowering.tile import TilePass
-from tests.access_conditions import All, AtLeast0, Condition, Some, Unknown, at_least, both, either, numbers_in, opposite
-from tests.access_terms import Lanes, Terms
+from tests.access_conditions import (
+    All,
+    AtLeast0,
+    Condition,
+    Some,
+    Unknown,
+    at_least,
+    both,
+    either,
+    implies,
+    numbers_in,
+    opposite,
+)
+from tests.access_terms import Lanes, Terms, divided
 
 Launch = tile.LaunchOp | plan.LaunchOp
 Access = tile.LoadOp | tile.StoreOp | tile.GatherOp | tile.ScatterOp | tile.AtomicOp
 
-TIMEOUT = 2_000
-"""Milliseconds for a question to z3. What it can't answer is not proved."""
+EFFORT = 10_000_000
+"""Steps of z3 for a question, as many on every machine. What it can't answer is not proved."""
 
 ROUNDS, PRODUCTS = 3, 400
 """How often products of bounds are made, and of how many."""
+
+LARGEST = 1 << 62
+"""No tensor has more elements: memory has no more bytes."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +162,10 @@ class Proofs:
         self.facts = [at_least(self.terms.of_sizes(number)) for number in dict.fromkeys(numbers)]
         self.facts += [at_least(count, 1) for count in self.terms.programs()]
         self.facts += [at_least(count - 1, self.terms.program(axis)) for axis, count in enumerate(self.terms.programs())]
+        self.facts += [
+            implies(both(*(at_least(size, 1) for size in extent.sizes)), at_least(LARGEST, extent.elements))
+            for extent in self.extents.values()
+        ]
         self.sizes = list(dict.fromkeys(size for extent in self.extents.values() for size in _runs(extent.sizes)))
         self.asked = dict[object, str | None]()
 
@@ -218,6 +237,16 @@ def _runs(sizes: Sequence[Steps]) -> Iterator[Steps]:
                 yield product
 
 
+def _share(count: Steps, divisor: Steps) -> Steps:
+    """A count divided by ``divisor``; 0 where that leaves a rest."""
+    whole, rest = divided(count, divisor)
+    if isinstance(count, int) and isinstance(divisor, int):
+        return 0 if rest else whole
+    if isinstance(divisor, int) and isinstance(count, Polynomial) and all(factor % divisor == 0 for _, factor in count.terms):
+        return Polynomial(tuple((names, factor // divisor) for names, factor in count.terms))
+    return whole if rest == 0 and isinstance(count, Polynomial) and isinstance(divisor, Polynomial) else 0
+
+
 def _is_in(block: Block, blocks: Iterable[Block]) -> bool:
     return any(each is block for each in blocks)
 
@@ -243,7 +272,7 @@ class Question:
     def __init__(self, terms: Terms, facts: Sequence[Condition], claims: Iterable[Condition], sizes: Sequence[Steps]) -> None:
         self.terms, self.sizes, self.names = terms, sizes, dict[Monomial, z3.ArithRef]()
         self.solver = z3.Solver()
-        self.solver.set("timeout", TIMEOUT)
+        self.solver.set("rlimit", EFFORT)
         self.bounds, self.others = dict[Polynomial, None](), list[Some]()
         self.rounds = 0
         asked = [opposite(claim) for claim in claims]
@@ -259,7 +288,8 @@ class Question:
                     self._add(fact)
                     self.products |= set(_products(fact))
                     pending += _names(fact)
-        self.bounds |= dict.fromkeys(Polynomial.name(name) for name in sorted(seen & terms.natural))
+        self.natural = set(terms.natural)
+        self.bounds |= dict.fromkeys(Polynomial.name(name) for name in sorted(seen & self.natural))
 
     def _add(self, fact: Condition) -> None:
         match fact:
@@ -332,10 +362,10 @@ class Question:
     def _more(self) -> None:
         """Tell z3 what it doesn't know of products."""
         self._settle()
+        self._bound_selected()
         self._bound_quotients()
-        natural = self.terms.natural
         for names in sorted(self.products):
-            if natural.issuperset(names):
+            if self.natural.issuperset(names):
                 whole = Polynomial(((names, 1),))
                 self.bounds.setdefault(whole)
                 self.solver.add(self._linear(whole) >= 0)
@@ -357,20 +387,36 @@ class Question:
             self.products |= {names for names, _ in product.terms if len(names) > 1}
             self.solver.add(self._linear(product) >= 0)
 
-    def _bound_quotients(self) -> None:
-        """Look for the sizes below which quotients lie: ``q < c`` where ``q >= c``, and so ``q * d >= c * d``, can't be."""
+    def _bound_selected(self) -> None:
+        """Look for bounds of numbers that are selected, such as places that data says: 0, and sizes."""
         multiplied = {name for names in self.products for name in names}
+        for name in sorted(self.terms.selected & self.seen & multiplied):
+            number = Polynomial.name(name)
+            if name not in self.natural and not self._may_hold(at_least(-1, number)):
+                self.natural.add(name)
+                self._add(at_least(number))
+            for size in self.sizes:
+                self._bound(number, size, 1)
+
+    def _bound_quotients(self) -> None:
+        """Look for counts below which quotients lie: ``q < c`` where ``q >= c``, and so ``q * d >= c * d``, can't be.
+
+        They are sizes, and shares of the grid.
+        """
+        multiplied = {name for names in self.products for name in names}
+        counts = dict.fromkeys((*self.sizes, *self.terms.programs()))
         for name, (_, divisor) in self.terms.divided.items():
             if name in self.seen and (name in multiplied or isinstance(divisor, Polynomial)):
                 quotient = Polynomial.name(name)
-                for size in self.sizes:
-                    self._bound(quotient, size, divisor)
-                for size in (1 << place for place in range(12)):
-                    if name not in multiplied or self._bound(quotient, size, divisor):
+                counts |= dict.fromkeys(share for count in counts if (share := _share(count, divisor)))
+                for count in counts:
+                    self._bound(quotient, count, divisor)
+                for count in (1 << place for place in range(12)):
+                    if name not in multiplied or self._bound(quotient, count, divisor):
                         break
 
     def _bound(self, quotient: Polynomial, size: Steps, divisor: Steps) -> bool:
-        """Whether ``quotient`` is less than ``size``."""
+        """Whether ``quotient``, by ``divisor``, is less than ``size``."""
         bound, above = at_least(size - 1, quotient), quotient - size
         if not isinstance(bound, AtLeast0) or bound.number in self.bounds:
             return isinstance(bound, AtLeast0)
@@ -385,7 +431,7 @@ class Question:
         for names in sorted(self.products):
             for place in range(len(names)):
                 rest = names[:place] + names[place + 1 :]
-                if self.terms.natural.issuperset(rest):
+                if self.natural.issuperset(rest):
                     found[Polynomial(((rest, 1),))] = None
         return list(found)
 

@@ -59,6 +59,8 @@ class Terms:
     about: dict[str, list[Condition]] = field(default_factory=dict)
     divided: dict[str, tuple[Steps, Steps]] = field(default_factory=dict)
     """Quotients: of what, and by what."""
+    selected: set[str] = field(default_factory=set)
+    """Unknowns that are one of two numbers."""
     known: dict[Any, Any] = field(default_factory=dict)
 
     # unknowns
@@ -149,6 +151,7 @@ class Terms:
         else:
             made = self.unknown(key, natural=natural)
         if not self.about_is_done(made, "chosen"):
+            self.selected |= {*made.names()}
             self.say(made, implies(condition, equal(made, a)), either(condition, equal(made, b)))
         return made
 

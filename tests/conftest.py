@@ -1,7 +1,8 @@
 """How much is tested: profiles of hypothesis, and shares of long lists of cases.
 
 ``--hypothesis-profile=long`` looks for new examples, ``default`` has the same ones every time. ``@pytest.mark.share(n)`` stands
-at tests of which one case of ``n`` runs, always the same; all of them with ``--all-cases``.
+at tests of which one case of ``n`` runs, always the same; all of them with ``--all-cases``. There the kernels that tests make
+are proved to stay inside of their buffers; ``@pytest.mark.not_proved`` stands at tests of whose kernels z3 cannot prove all.
 """
 
 from __future__ import annotations
@@ -42,6 +43,24 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["FXC_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
     os.environ["FXC_CACHE_PLANS"] = "0"
     os.environ["FXC_FALLBACK"] = "0"
+
+
+@pytest.fixture(scope="session")
+def _watch() -> Any:
+    """One for all tests: a kernel is proved once."""
+    from tests.access_proofs import Watch
+
+    return Watch()
+
+
+@pytest.fixture(autouse=True)
+def _kernels_stay_inside(request: pytest.FixtureRequest) -> Iterator[None]:
+    if not request.config.getoption("--all-cases") or request.node.get_closest_marker("not_proved"):
+        yield
+        return
+    with request.getfixturevalue("_watch").on() as found:
+        yield
+    assert not found, "\n".join(map(str, found))
 
 
 @pytest.fixture(autouse=True, scope="session")

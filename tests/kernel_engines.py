@@ -24,7 +24,7 @@ from fxc.dialects.verification import verify
 from fxc.passes._sequences import LOWER_KERNELS
 from fxc.passes.autodiff._functions import copy_op
 from fxc.semantics.interpret import Interpreter
-from fxc.semantics.tile_interpreter import kernel_of, launch, operand_layouts, result_layouts
+from fxc.semantics.tile_interpreter import kernel_of, launch, operand_layouts, result_layouts, symbol_values
 from tests.kernel_groups import run_passes
 
 Engine = Callable[[LaunchOp, Sequence[Any]], Sequence[torch.Tensor]]
@@ -51,10 +51,11 @@ ENGINES: Mapping[str, Engine] = MappingProxyType({"interpreter": launch, "simula
 
 def launch_arguments(op: LaunchOp, operands: Sequence[Any]) -> tuple[list[Any], list[torch.Tensor]]:
     """What the kernel takes, in its order, and the results among it. What is to be written holds NaN, or 85 in each byte."""
-    inputs = len(kernel_of(op).inputs())
-    tensors = [layout.laid_out(x) for layout, x in zip(operand_layouts(op), operands[:inputs], strict=True)]
-    results = [layout.new() for layout in result_layouts(op)]
-    for layout, result in zip(result_layouts(op), results, strict=True):
+    inputs, numbers = len(kernel_of(op).inputs()), symbol_values(op, operands)
+    tensors = [layout.at(numbers).laid_out(x) for layout, x in zip(operand_layouts(op), operands[:inputs], strict=True)]
+    layouts = [layout.at(numbers) for layout in result_layouts(op)]
+    results = [layout.new() for layout in layouts]
+    for layout, result in zip(layouts, results, strict=True):
         if layout.init is None:
             _poison(result)
     return [*tensors, *results, *operands[inputs:]], results

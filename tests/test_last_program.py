@@ -22,7 +22,7 @@ from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, set_target
 from fxc.dialects.tile import KernelOp, LastProgramOp, LaunchOp
 from fxc.errors import KernelError
 from fxc.semantics.tile_interpreter import run_kernel
-from tests.kernel_engines import ENGINES, EngineInterpreter, functions_of
+from tests.kernel_engines import ENGINES, EngineInterpreter, functions_of, kernels_for
 from tests.kernel_groups import LINALG, group_of, run_passes
 from tests.tile_programs import parse_kernel
 from tests.triton_kernels import CASES
@@ -120,6 +120,19 @@ def test_only_the_last_program_may_read_what_others_wrote() -> None:
         run_anyhow(each)
     with pytest.raises(KernelError):
         simulate(print_kernel(parse_kernel(each)), [x, *CASES["last_program"].outputs()])
+
+
+def test_the_last_program_reads_what_it_added_itself() -> None:
+    def added(x: torch.Tensor) -> torch.Tensor:
+        y, places = x.softmax(0).flip(1), torch.zeros(x.shape, dtype=torch.int64)
+        return y.scatter_reduce(0, places, y * 0.5, "sum") * 1.5
+
+    module, inputs, [expected] = group_of(added, [tensor(1, 2, 33)])
+    made = kernels_for(module, "cpu:avx512")
+    assert made is not None and any(isinstance(op, LastProgramOp) for op in made.module.walk())
+    for engine in ENGINES:
+        [result] = made.run(ENGINES[engine], inputs)
+        torch.testing.assert_close(result, expected)
 
 
 def test_what_nothing_wrote_is_not_there_for_the_last_program() -> None:

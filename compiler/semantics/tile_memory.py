@@ -61,7 +61,8 @@ class Buffer:
         self.reader = torch.full((self.data.numel(),), _NOBODY)
 
     def settle(self) -> None:
-        """From here on nobody knows who read and wrote: what comes now comes after all programs so far."""
+        """From here on one program runs, after all others: what it meets is its own, or done."""
+        self._is_parallel = False
         self.writer.fill_(_NOBODY)
         self.reader.fill_(_NOBODY)
 
