@@ -35,13 +35,19 @@ def of_a_view(x: Tensor) -> Tensor:
     return y
 
 
+def by_an_argument(x: Tensor) -> Tensor:
+    y = x.clone()
+    torch.nn.functional.relu(y.unfold(0, 2, 3), inplace=True)
+    return y
+
+
 def only_read(x: Tensor) -> Tensor:
     y = x.clone()
     y[0] = 1
     return y.unfold(0, 3, 1).sum(-1) + y.unfold(0, 2, 3).amax(-1).sum()
 
 
-FUNCTIONS = [first, last_is_cut, turned, of_a_view, only_read]
+FUNCTIONS = [first, last_is_cut, turned, of_a_view, by_an_argument, only_read]
 SIZES = [(3,), (4,), (5, 2), (8, 3), (7, 5)]
 
 

@@ -39,6 +39,8 @@ def replace_windows(module: GraphModule) -> None:
 
 
 def _may_write(node: Node) -> bool:
+    if node.op not in ("call_function", "call_method"):
+        return False
     target: Any = node.target
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    return name.endswith("_") or name == "setitem" or "out" in node.kwargs
+    return name.endswith("_") or name == "setitem" or "out" in node.kwargs or bool(node.kwargs.get("inplace"))
