@@ -207,11 +207,10 @@ def _plan_of(
         ready = program_cache.find_ready(key, program)
         if ready is not None:
             return _ready_plan(program, ready, options, known, training, times, start)
+    captured = None
     if options.check_numerics:
         program.watch = NumericsWatch(options.check_numerics == "call", options.verify_each)
         captured = program.copy()
-    else:
-        captured = None
     entry = None if key is None else program_cache.find(key, program)
     looked, kernels = perf_counter() - start, None if entry is None else entry.kernels
 

@@ -7,11 +7,8 @@ from xdsl.ir import Block, SSAValue
 
 from fxc.dialects.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import LAZY, RESOLVING
 from fxc.passes._matching import is_complex
-
-LAZY = frozenset({"aten._conj.default", "aten._neg_view.default"})
-"""Operators that leave memory as it is, and mark what they return."""
-RESOLVING = frozenset({"aten.resolve_conj.default", "aten.resolve_neg.default"})
 
 
 def may_be_lazy(value: SSAValue) -> bool:

@@ -110,10 +110,10 @@ def _largest(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_
     if any(result.uses for result in op.results[1:]):
         return _largest_and_places(ctx, op, source, windows)
     value = _folded(ctx, op, _padded(ctx, op, source, windows, -math.inf), windows, "aten.maximum.default")
-    return [_of_its_own(ctx, op, value, windows)]
+    return [_in_new_memory(ctx, op, value, windows)]
 
 
-def _of_its_own(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Windows]) -> SSAValue:
+def _in_new_memory(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Windows]) -> SSAValue:
     """``value``, the largest element of each window; where a window is one element it may be a view of the source."""
     is_moved = all(window.size == 1 for window in windows)
     return insert_call(ctx, "aten.clone.default", [value], op) if is_moved else value
@@ -148,7 +148,7 @@ def _largest_and_places(
             assert isinstance(value.type, TensorType)
             place = insert_call(ctx, "aten.expand.default", [place, [int_attr(n) for n in value.type.get_shape()]], op)
         below *= window.length
-    return None if place is None else [_of_its_own(ctx, op, value, windows), place]
+    return None if place is None else [_in_new_memory(ctx, op, value, windows), place]
 
 
 def _places(ctx: FxcContext, op: TorchOp, dim: int, window: _Windows, start: int, below: int) -> SSAValue:

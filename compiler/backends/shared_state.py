@@ -75,14 +75,7 @@ def _near(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str, bool]
             a, b = tensors[first], tensors[second]
             (a_start, a_end), (b_start, b_end) = memory_range(a), memory_range(b)
             if a_start < b_end and b_start < a_end:
-                is_same = (a.data_ptr(), a.shape, a.stride(), a.dtype, marks(a)) == (
-                    b.data_ptr(),
-                    b.shape,
-                    b.stride(),
-                    b.dtype,
-                    marks(b),
-                )
-                yield first, second, is_same
+                yield first, second, _elements(a) == _elements(b)
 
 
 def _elements(tensor: torch.Tensor) -> tuple[object, ...]:

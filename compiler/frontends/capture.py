@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import RLock
-from types import CellType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 from fxc.dialects.values import str_attr
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.frontends.fx import import_fx, import_traced
-from fxc.frontends.kept_state import KeptState, watched
+from fxc.frontends.kept_state import KeptState, Variables, watched
 from fxc.frontends.resign import resign
 from fxc.program import Program, is_frozen
 from fxc.semantics import autograd_functions
@@ -196,9 +196,7 @@ def modules_of(model: Model) -> dict[str, torch.nn.Module]:
     owner = getattr(model, "__self__", None)
     named: dict[str, Any] = {"self": owner}
     if isinstance(function := getattr(model, "__func__", model), FunctionType):
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        named |= {name: function.__globals__.get(name) for name in function.__code__.co_names}
-        named |= {name: cell.cell_contents for name, cell in cells if cell != CellType()}
+        named |= Variables(function).all()
     return {name: module for name, module in named.items() if isinstance(module, torch.nn.Module)}
 
 

@@ -14,6 +14,10 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
+from xdsl.dialects.builtin import TensorType
+
+from fxc.dialects.types import overlaps
+from fxc.semantics.tensors import type_of
 
 
 def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
@@ -55,20 +59,8 @@ def _has_overlapping_result(graph: GraphModule) -> bool:
     returned = [
         leaf.meta.get("example_value") for leaf in tree_leaves(graph.graph.output_node().args) if isinstance(leaf, Node)
     ]
-    return any(_overlaps(value) for value in returned if isinstance(value, torch.Tensor) and value.layout is torch.strided)
-
-
-def _overlaps(value: torch.Tensor) -> bool:
-    """Whether elements may share memory. Of sizes that are not known AOTAutograd does not copy strides."""
-    if not all(isinstance(number, int) for number in (*value.shape, *value.stride())):
-        return False
-    reach = 0
-    for step, size in sorted(zip(value.stride(), value.shape, strict=True)):
-        if size > 1:
-            if step <= reach:
-                return True
-            reach += (size - 1) * step
-    return False
+    types = [type_of(value) for value in returned if isinstance(value, torch.Tensor) and value.layout is torch.strided]
+    return any(isinstance(type, TensorType) and overlaps(type) for type in types)
 
 
 def _weights() -> list[int]:

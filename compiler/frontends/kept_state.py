@@ -45,7 +45,7 @@ class KeptState:
         function = getattr(function, "__wrapped__", function)
         if getattr(function, "__code__", None) is None:
             return
-        variables = _Variables(function)
+        variables = Variables(function)
         self._add("", variables, nested=False)
         for name, value in variables.all().items():
             if type(value) in (dict, list, set):
@@ -78,7 +78,7 @@ class KeptState:
         changed = [key for key, (_, value) in self._found.items() if not _is_same(value, self._saved[key])]
         for key in changed:
             value, was = self._found[key][1], self._saved[key]
-            if isinstance(value, _Variables):
+            if isinstance(value, Variables):
                 value.put(was)
                 continue
             value.clear()
@@ -86,7 +86,7 @@ class KeptState:
         return bool(changed)
 
 
-class _Variables:
+class Variables:
     """Globals and variables of outer functions that ``function`` names."""
 
     def __init__(self, function: Any) -> None:
@@ -133,7 +133,7 @@ def _is_same(container: Any, was: Mapping[Any, Any]) -> bool:
 
 
 def _contents(value: Any) -> dict[Any, Any]:
-    if isinstance(value, _Variables):
+    if isinstance(value, Variables):
         return value.values()
     if isinstance(value, dict):
         return dict(value)

@@ -10,6 +10,15 @@ from xdsl.ir import Operation
 CONCATENATIONS = frozenset({"aten.cat.default", "aten.concat.default", "aten.concatenate.default"})
 """Operators that put tensors behind each other."""
 
+LAZY = frozenset({"aten._conj.default", "aten._neg_view.default"})
+"""Operators that leave memory as it is, and mark that it holds the conjugates or negatives of what they return."""
+
+RESOLVING = frozenset({"aten.resolve_conj.default", "aten.resolve_neg.default"})
+"""Operators that return a tensor whose memory holds its numbers."""
+
+REINTERPRETING = frozenset({"aten.view_as_real.default", "aten.view.dtype"})
+"""Views that give the bytes of a tensor as other numbers."""
+
 SPLITS: Mapping[str, str] = MappingProxyType({
     "aten.chunk.default": "chunks", "aten.unsafe_chunk.default": "chunks", "aten.tensor_split.sections": "sections",
     "aten.split.Tensor": "split_size", "aten.unsafe_split.Tensor": "split_size",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
-from typing import TypeAlias
+from collections.abc import Hashable
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, TensorType, UnknownLoc
@@ -13,8 +12,6 @@ from xdsl.ir.core import SSAValues
 
 from fxc.dialects.attribute_numbers import AttributeNumbers
 from fxc.dialects.fusion import GroupOp
-
-Free: TypeAlias = Callable[[Operation], Mapping[str, Attribute]]
 
 WRITTEN = frozenset(["mask", "program"])
 """Names that kernels give to values of their own."""
@@ -27,11 +24,10 @@ class Outline:
     once, in order: where two are equal in one group, they are in the other. ``locations`` are those of its ops, where known.
     """
 
-    def __init__(self, group: GroupOp, attributes: AttributeNumbers, free: Free | None = None) -> None:
-        """``free`` says which properties of an op are numbers that may differ; None: those of ``arith.constant``."""
+    def __init__(self, group: GroupOp, attributes: AttributeNumbers) -> None:
         self.tensors, self.names, self.numbers = list[SSAValue](), list[str](), list[Attribute]()
         self.locations = list[int]()
-        self._attributes, self._places, self._free = attributes, dict[Hashable, int](), free
+        self._attributes, self._places = attributes, dict[Hashable, int]()
         """``_places``: values by identity, as hashing one is a Python call."""
         sizes = [size for op in group.body.block.ops for value in op._operands for size in _sizes(value)]
         self._steps, self._longest = math.prod(sizes), max(sizes, default=0)
@@ -80,11 +76,7 @@ class Outline:
         return self._places[name]
 
     def _given(self, op: Operation) -> Hashable:
-        if self._free is not None and (free := self._free(op)):
-            fixed = {name: value for name, value in op.properties.items() if name not in free}
-            numbers = [(name, self._number(value)) for name, value in sorted(free.items())]
-            return self._attributes.of_all(fixed), tuple(numbers)
-        if self._free is not None or not isinstance(op, arith.ConstantOp) or not isinstance(number := op.value, FloatAttr):
+        if not isinstance(op, arith.ConstantOp) or not isinstance(number := op.value, FloatAttr):
             return self._attributes.of_all(op.properties)
         if not self._is_free(number.value.data):
             return repr(number.value.data), self._attributes.of(number.type)

@@ -44,7 +44,7 @@ from fxc.dialects.effects import UNDECLARED_VIEWS
 from fxc.dialects.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
-from fxc.dialects.torch_ops.traits import SPLITS
+from fxc.dialects.torch_ops.traits import REINTERPRETING, SPLITS
 from fxc.dialects.types import contiguous_strides, device, sizes, strides
 from fxc.dialects.values import Tree, enum_attr, float_attr, int_attr
 from fxc.passes._constants import constant_of
@@ -56,8 +56,6 @@ from fxc.passes._statistics import count
 _RESPELLED = ("chunks", "split_size")
 """The arguments of those that become ``split_with_sizes``."""
 
-_READ_AS_OTHERS = frozenset({"aten.view_as_real.default", "aten.view.dtype"})
-"""Views that give the bytes of a tensor as other numbers."""
 
 _INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -175,7 +173,7 @@ class CanonicalizeOpsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         apply_patterns(op, dispatch_table([NumberOperand(), Copy()]))
         for inner in list(op.walk()):
-            if isinstance(inner, TorchOp) and inner.operator in _READ_AS_OTHERS:
+            if isinstance(inner, TorchOp) and inner.operator in REINTERPRETING:
                 _resolve(inner)
             elif (
                 isinstance(inner, TorchOp)
