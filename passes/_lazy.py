@@ -11,16 +11,17 @@ from fxc.dialects.torch_ops.traits import LAZY, RESOLVING
 from fxc.passes._matching import is_complex
 
 
-def may_be_lazy(value: SSAValue) -> bool:
-    """Whether the memory of ``value`` may hold the conjugates or negatives of its numbers. Inputs of a program are resolved."""
+def may_be_lazy(value: SSAValue, *, given: bool) -> bool:
+    """Whether the memory of ``value`` may hold the conjugates or negatives of its numbers. ``given``: whether that of what a
+    caller gives to the program may; a host program is called with other tensors only."""
     owner = value.owner
     if isinstance(owner, Block):
         function = owner.parent_op()
-        return isinstance(function, FuncOp) and function.sym_visibility is not None
+        return given or (isinstance(function, FuncOp) and function.sym_visibility is not None)
     if not isinstance(owner, TorchOp):
         return is_complex(value.type)
     if owner.operator in RESOLVING:
         return False
     if owner.operator in LAZY or ("c" in owner.FLAGS and any(is_complex(operand.type) for operand in owner.operands)):
         return True
-    return any(may_be_lazy(source) for index, source in aliases(owner) if owner.results[index] is value)
+    return any(may_be_lazy(source, given=given) for index, source in aliases(owner) if owner.results[index] is value)

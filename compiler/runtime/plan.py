@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_map
 
 from fxc.errors import PipelineError
 from fxc.runtime import autocast
@@ -24,9 +23,8 @@ from fxc.runtime.direct_call import direct_call
 from fxc.runtime.entry import entry
 from fxc.runtime.first_call import Look
 from fxc.runtime.host_program import HostFacts, HostProgram, use_tensors
-from fxc.runtime.lazy import is_lazy, resolved
 from fxc.runtime.live_model import LiveModel
-from fxc.runtime.signature import Signature, TensorInput
+from fxc.runtime.signature import Signature
 from fxc.runtime.subgraph import HostSubgraph
 
 FROM_DISK = "cached plan"
@@ -180,7 +178,7 @@ class Plan:
                 return self.run(args, kwargs)
         if self._live is not None and not self._live.is_same():
             self._take_over(self._live)
-        forward = self._forward(*self._resolved(args, kwargs))
+        forward = self._forward(args, kwargs)
         if self.training or not torch.is_grad_enabled():
             return forward()
         torch._C._set_grad_enabled(False)  # torch.no_grad() costs more than a small kernel
@@ -199,15 +197,6 @@ class Plan:
             return partial(_within, fake.fake_mode, partial(self.module.forward, *args, **kwargs))
         # forward, not __call__: a plan has no hooks, and GraphModule's wrappers cost more than the whole check
         return partial(self.module.forward if kwargs else self._direct_forward(), *args, **kwargs)
-
-    def _resolved(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The inputs, lazy negations and conjugations resolved; those that a call writes stay as they are."""
-        leaves = self.signature.leaves(args, kwargs) or ()
-        if not any(isinstance(leaf, torch.Tensor) and is_lazy(leaf) for leaf in leaves):
-            return args, kwargs
-        inputs = zip(self.signature.inputs, leaves, strict=True)
-        written = {id(leaf) for spec, leaf in inputs if isinstance(spec, TensorInput) and spec.written}
-        return tree_map(lambda leaf: leaf if id(leaf) in written else resolved(leaf), (args, kwargs))
 
     def run_module(self, args: tuple[Any, ...]) -> Any:
         """The results of ``module``, whose kernels check what they are given and copy what lies otherwise."""

@@ -143,7 +143,7 @@ def _with_sizes(op: TorchOp) -> None:
 def _resolve(op: TorchOp) -> None:
     """Let ``op``, which refuses lazy tensors, read a resolved one."""
     [tensor] = op.operands
-    if not may_be_lazy(tensor):
+    if not may_be_lazy(tensor, given=True):
         return
     operator = "aten.resolve_conj.default" if is_complex(tensor.type) else "aten.resolve_neg.default"
     resolved = torch_op(operator).build_call([tensor], {}, [tensor.type], location=op.location)

@@ -94,7 +94,7 @@ def is_certain(value: SSAValue) -> bool:
         return is_certain(owner.source)
     if isinstance(owner, (Block, AllocOp, GetAttrOp)) or (isinstance(owner, CallOp) and is_once(owner)):
         return True
-    if not isinstance(owner, TorchOp) or not isinstance(value.type, TensorType) or may_be_lazy(value):
+    if not isinstance(owner, TorchOp) or not isinstance(value.type, TensorType) or may_be_lazy(value, given=False):
         return False
     sources = [source for index, source in aliases(owner) if owner.results[index] is value]
     declared = [returned.alias for returned in owner.SCHEMA.returns]

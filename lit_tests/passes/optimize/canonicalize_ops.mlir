@@ -143,13 +143,14 @@ func.func @copies(%x: tensor<4x3xf32, #torch.meta<strides = [1, 4]>>, %y: tensor
 
 // -----
 
-/// What refuses a lazy conjugation reads a resolved tensor where there may be one, behind views too.
+/// What refuses a lazy conjugation reads a resolved tensor where there may be one: behind views too, and what a caller gives.
 // CHECK-LABEL: func.func @read_as_others
 // CHECK:         %c = torch.aten._conj.default(%x)
 // CHECK-NEXT:    %s = torch.aten.select.int(%c, 0, 0)
 // CHECK-NEXT:    [[R:%\S+]] = torch.aten.resolve_conj.default(%s)
 // CHECK-NEXT:    %r = torch.aten.view_as_real.default([[R]])
-// CHECK-NEXT:    %p = torch.aten.view_as_real.default(%x)
+// CHECK-NEXT:    [[X:%\S+]] = torch.aten.resolve_conj.default(%x)
+// CHECK-NEXT:    %p = torch.aten.view_as_real.default([[X]])
 // CHECK-NEXT:    %n = torch.aten._neg_view.default(%p)
 // CHECK-NEXT:    [[N:%\S+]] = torch.aten.resolve_neg.default(%n)
 // CHECK-NEXT:    %i = torch.aten.view.dtype([[N]], torch.int32)
