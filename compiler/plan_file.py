@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fxc.runtime.host_program import HostProgram, KernelCode
     from fxc.runtime.program_text import HostText
 
-FORMAT, VERSION = "fxc-plan", 5
+FORMAT, VERSION = "fxc-plan", 6
 _MANIFEST, _PROGRAM, _WEIGHTS = "manifest.json", "program.mlir", "weights.safetensors"
 _KERNELS, _HOST = "kernels.o", "program.py"
 _MAX_MANIFEST = 64 << 20

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 
 from fxc.dialects import types
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
-from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, dtype_name
+from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, conditions_of, dtype_name
 from fxc.passes._written_arguments import written_arguments
 from fxc.passes.plan.bring_inputs import MOVES
 from fxc.program import Program
@@ -43,7 +43,9 @@ def signature_of(program: Program) -> Signature:
         else:
             inputs.append(_other(label, type))
     nesting = function.attributes.get(INPUTS)
-    return Signature(tuple(inputs), None if nesting is None else spec_of(nesting), _bounds(program))
+    return Signature(
+        tuple(inputs), None if nesting is None else spec_of(nesting), _bounds(program), conditions=conditions_of(program.module)
+    )
 
 
 def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:

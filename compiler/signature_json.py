@@ -18,6 +18,7 @@ def signature_json(signature: Signature) -> dict[str, Any]:
         "inputs": [_input_json(spec) for spec in signature.inputs],
         "bounds": {name: list(bounds) for name, bounds in signature.bounds.items()},
         "autocast": [list(entry) for entry in signature.autocast],
+        "conditions": list(signature.conditions),
     }
 
 
@@ -28,7 +29,8 @@ def signature_from(facts: Mapping[str, Any], nesting: TreeSpec | None) -> Signat
         raise ValueError("its inputs are no list")
     bounds = {name: (int(low), None if high is None else int(high)) for name, (low, high) in facts["bounds"].items()}
     autocast = tuple((str(kind), str(dtype)) for kind, dtype in facts["autocast"])
-    return Signature(tuple(_input(entry) for entry in inputs), nesting, bounds, autocast)
+    conditions = tuple(map(str, facts["conditions"]))
+    return Signature(tuple(_input(entry) for entry in inputs), nesting, bounds, autocast, conditions)
 
 
 def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    ModuleOp,
     Signedness,
     StringAttr,
     TensorType,
@@ -330,6 +331,15 @@ def _is_immutable(cls: type[Attribute]) -> bool:
 
 SYMBOLS = "torch.symbols"
 """The module attribute that gives hint and range of each symbol: ``{s0 = {hint = 4, min = 2, max = 100}}``."""
+
+CONDITIONS = "torch.conditions"
+"""The module attribute of what else was assumed of symbols: ``["s0 % 4 == 0", "s0 < s1"]``."""
+
+
+def conditions_of(module: ModuleOp) -> tuple[str, ...]:
+    found = module.attributes.get(CONDITIONS)
+    return tuple(part.data for part in found if isinstance(part, StringAttr)) if isinstance(found, ArrayAttr) else ()
+
 
 VALUE = ValueType()
 NONE_TYPE = NoneValueType()

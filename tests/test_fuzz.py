@@ -23,7 +23,7 @@ from tests.fuzz.programs import Input, Program, Step
 from tests.fuzz.reduction import reductions
 from tests.fuzz.search import Search
 
-EXAMPLES = {"static": 40, "training": 15, "compile": 15, "dynamic": 6, "frozen": 20, "saved": 20}
+EXAMPLES = {"static": 40, "training": 15, "compile": 15, "dynamic": 6, "dynamic_shapes": 6, "frozen": 20, "saved": 20}
 
 
 @pytest.mark.timeout(36_000)
@@ -118,9 +118,9 @@ DIFFERENT: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("reason", DIFFERENT)
 def test_each_difference_is_noticed(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs: plain)
+    monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs, free: plain)
     check("static", plain, two)
-    monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs: DIFFERENT[reason])
+    monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs, free: DIFFERENT[reason])
     with pytest.raises(Difference) as found:
         check("static", plain, two)
     assert reason in str(found.value)
@@ -142,7 +142,7 @@ def test_gradients_of_both_orders_are_compared(monkeypatch: pytest.MonkeyPatch) 
         return [torch.ones(3).requires_grad_()]
 
     for wrong, reason in ((lambda x: (x.detach() ** 2 * x,), "gradient1 0"), (lambda x: (Twice.apply(x),), "gradient2 0")):
-        monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs, wrong=wrong: wrong)
+        monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs, free, wrong=wrong: wrong)
         with pytest.raises(Difference, match=reason):
             check("training", lambda x: (x**3,), leaf)
 
@@ -153,7 +153,7 @@ def test_rounding_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     def half() -> list[torch.Tensor]:
         return [torch.linspace(1, 2, 50).bfloat16()]
 
-    monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs: lambda x: (x.double().cumsum(0).bfloat16(),))
+    monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs, free: lambda x: (x.double().cumsum(0).bfloat16(),))
     check("static", lambda x: (x.cumsum(0),), half)
 
 

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
 from fxc.dialects.values import str_attr
 from fxc.errors import CaptureError, FxcError, InputError
+from fxc.frontends.free_sizes import export_free
 from fxc.frontends.fx import import_fx, import_traced
 from fxc.frontends.kept_state import KeptState, Variables, watched
 from fxc.frontends.resign import resign
@@ -156,6 +157,8 @@ def _hint(route: str, error: Exception) -> str:
             "the Python control flow depends on tensor values: write it with torch.cond or torch.where"
             + (", or capture with route='export'" if route == "symbolic_trace" else "")
         )  # fmt: skip
+    if "suggested fixes" in text:
+        return " ".join(str(error)[text.index("suggested fixes") - len(type(error).__name__) - 1 :].split("\n\n")[0].split())
     other = [r for r in ROUTES if r != route]
     return f"try another route ({', '.join(other)}), or keep the part that fails outside of the captured model"
 
@@ -232,7 +235,10 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.kept(),
     ):
-        exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        if dynamic_shapes is None:
+            exported = torch.export.export(module, args, kwargs, strict=False)
+        else:
+            exported = export_free(module, args, kwargs, dynamic_shapes)
         if any(isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value) for value in exported.constants.values()):
             hint = "use torch.compile(model, backend='fxc')"
             raise CaptureError(f"torch.export cannot capture the torch.func.grad in {_name(model)}", hint=hint)

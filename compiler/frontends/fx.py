@@ -18,13 +18,13 @@ from xdsl.ir import Attribute, Region
 
 from fxc.context import new_context
 from fxc.dialects.torch_ops import make_op_class
-from fxc.dialects.types import SYMBOLS
+from fxc.dialects.types import CONDITIONS, SYMBOLS
 from fxc.dialects.values import encode, int_attr, str_attr
 from fxc.errors import CaptureError
 from fxc.program import Program, is_frozen
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
-from fxc.semantics.tensors import symbols_of
+from fxc.semantics.tensors import conditions_on, symbols_of
 from fxc.semantics.values import attribute_of, tree_of
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ class _ModuleImporter(GraphImporter):
                 limits = {"min": bounds.lower, "max": bounds.upper}
                 known = {key: int_attr(int(b)) for key, b in limits.items() if b.is_Integer and abs(int(b)) < 2**31}
                 symbols[str(symbol)] = DictionaryAttr({**facts.data, **known})
+        if ranges is not None and (conditions := conditions_on(self.symbolic, ranges)):
+            module.attributes[CONDITIONS] = ArrayAttr(list(map(str_attr, conditions)))
         if symbols:
             module.attributes[SYMBOLS] = DictionaryAttr(symbols)
         context = new_context(self.live)

@@ -69,7 +69,7 @@ class KeptState:
         for key, (path, value) in self._found.items():
             was, now = self._saved[key], _contents(value)
             for name in dict.fromkeys([*was, *now]):
-                if was.get(name, _ABSENT) is not now.get(name, _ABSENT):
+                if not _is_kept(was.get(name, _ABSENT), now.get(name, _ABSENT)):
                     found[_place(path, value, name)] = was.get(name, _ABSENT), now.get(name, _ABSENT)
         return found
 
@@ -125,6 +125,13 @@ def _is_object(value: Any) -> bool:
         return False
     package = type(value).__module__.partition(".")[0]
     return package == "__main__" or (package != "torch" and package not in sys.stdlib_module_names)
+
+
+def _is_kept(was: Any, now: Any) -> bool:
+    """Whether ``now`` is what it was, or a tuple of what it was, as Dynamo leaves those of a model."""
+    if type(was) is tuple and type(now) is tuple:
+        return len(was) == len(now) and all(map(_is_kept, was, now))
+    return was is now
 
 
 def _is_same(container: Any, was: Mapping[Any, Any]) -> bool:

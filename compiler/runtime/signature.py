@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
@@ -19,10 +18,9 @@ from fxc.errors import InputError
 from fxc.runtime import autocast
 from fxc.runtime.host_program import PLAIN
 from fxc.runtime.shared_memory import memory_range, share_bytes
+from fxc.runtime.size_expressions import Dim, value_of
 
 _TENSOR, _STRIDED = torch.Tensor, torch.strided
-Dim = int | str
-"""A number, or an expression in symbols: equal symbols must get equal values within their bounds."""
 
 
 class _Any:
@@ -61,12 +59,16 @@ class OtherInput:
 
 @dataclass(frozen=True)
 class Signature:
-    """The inputs in order, the nesting (None where they come flat), the bounds of each symbol, and where autocast is on."""
+    """The inputs in order, the nesting (None where they come flat), the bounds of each symbol, and where autocast is on.
+
+    ``conditions``: what else the sizes must satisfy, as text over the symbols.
+    """
 
     inputs: tuple[TensorInput | OtherInput, ...]
     nesting: TreeSpec | None
     bounds: Mapping[str, tuple[int, int | None]]
     autocast: autocast.Autocast = ()
+    conditions: tuple[str, ...] = ()
     _tests: tuple[Any, ...] = field(init=False, repr=False, compare=False)
     _plain: tuple[Any, ...] | None = field(init=False, repr=False, compare=False)
     _nest: Any = field(init=False, repr=False, compare=False)
@@ -155,7 +157,7 @@ class Signature:
         return self._fits_any(leaves)
 
     def _fits_any(self, leaves: Sequence[Any]) -> bool:
-        values, explain = None, False
+        values, explain = None, bool(self.conditions)
         for value, test in zip(leaves, self._tests, strict=True):
             if test is None:
                 explain = True
@@ -216,9 +218,14 @@ class Signature:
                 self._check_tensor(spec, value, values)
             else:
                 self._check_other(spec, value, values)
+        sizes = {name: size for name, (size, _) in values.items()}
         for spec, value in zip(self.inputs, leaves, strict=True):
             if isinstance(spec, TensorInput):
-                _check_expressions(spec, value, {name: known for name, (known, _) in values.items()})
+                _check_expressions(spec, value, sizes)
+        for condition in self.conditions:
+            if not value_of(condition, sizes):
+                made = ", ".join(f"{where} is {size}" for size, where in values.values())
+                raise InputError(f"it was compiled for sizes with {condition}, but {made}", hint=_RECOMPILE)
         if (shared := self._shared(leaves)) is not None:
             first, second = (self.inputs[i].name for i in shared)
             hint = f"pass a copy, {second}.clone(), or use torch.compile(model, backend='fxc')"
@@ -304,7 +311,7 @@ _RECOMPILE = "compile again with an example of this kind"
 
 def _check_expressions(spec: TensorInput, value: torch.Tensor, known: Mapping[str, int]) -> None:
     """Sizes and strides that are more than one symbol."""
-    sizes = [_evaluate(size, known) for size in spec.sizes]
+    sizes = [value_of(size, known) for size in spec.sizes]
     if any(expected is not None and expected != size for expected, size in zip(sizes, value.shape, strict=True)):
         raise InputError(f"input {spec.name} has shape {tuple(value.shape)}, but {_shape(spec)} is expected")
     if spec.layout != "strided":
@@ -316,7 +323,7 @@ def _check_expressions(spec: TensorInput, value: torch.Tensor, known: Mapping[st
                 hint="pass it through .contiguous(), or compile with an example of these strides",
             )
         return
-    strides = [_evaluate(stride, known) for stride in spec.strides]
+    strides = [value_of(stride, known) for stride in spec.strides]
     moves = [size > 1 and value.numel() > 0 for size in value.shape]  # the stride of one element says nothing
     for expected, stride, matters in zip(strides, value.stride(), moves, strict=True):
         if matters and expected is not None and expected != stride:
@@ -420,38 +427,6 @@ def _collect(value: Any, template: Any, found: list[Any]) -> bool:
         found.extend(value)
         return True
     return all([_collect(child, inner, found) for child, inner in zip(value, children, strict=True)])
-
-
-_OPERATORS: Mapping[type, Callable[[int, int], int]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
-}
-
-
-def _evaluate(dim: Dim, known: Mapping[str, int]) -> int | None:
-    """The value of an expression, or None where it has an unknown symbol or is more than arithmetic."""
-    if isinstance(dim, int):
-        return dim
-    try:
-        return _value(ast.parse(dim, mode="eval").body, known)
-    except (SyntaxError, ValueError, LookupError, ZeroDivisionError):
-        return None
-
-
-def _value(node: ast.expr, known: Mapping[str, int]) -> int:
-    match node:
-        case ast.Constant(value=int(number)):
-            return number
-        case ast.Name(id=name):
-            return known[name]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, known)
-        case ast.BinOp(left=left, op=op, right=right):
-            return _OPERATORS[type(op)](_value(left, known), _value(right, known))
-    raise ValueError("more than arithmetic")
 
 
 def _shape(spec: TensorInput) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -97,16 +97,20 @@ def _written(expression: sympy.Expr, names: Names) -> str:
 def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:
     """Name -> ``{hint, min, max}`` for every symbol in the sizes of fake tensors and in symbolic numbers."""
     found: dict[str, Attribute] = {}
-    for value in values:
-        parts = (
-            [*value.shape, *value.stride()] if isinstance(value, torch.Tensor) and value.layout is torch.strided else [value]
-        )
-        for part in parts:
-            if isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                for symbol in part.node.expr.free_symbols:
-                    if str(symbol) not in found:
-                        found[str(symbol)] = _symbol_facts(part.node.shape_env, symbol)
+    for part in _symbolic_parts(values):
+        for symbol in part.node.expr.free_symbols:
+            if str(symbol) not in found:
+                found[str(symbol)] = _symbol_facts(part.node.shape_env, symbol)
     return dict(sorted(found.items()))
+
+
+def _symbolic_parts(values: Sequence[Any]) -> Iterator[torch.SymInt | torch.SymFloat | torch.SymBool]:
+    """Sizes and strides of tensors among ``values``, and the other symbolic numbers."""
+    for value in values:
+        is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
+        for part in [*value.shape, *value.stride()] if is_strided else [value]:
+            if isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                yield part
 
 
 def _symbol_facts(env: ShapeEnv, symbol: sympy.Symbol) -> Attribute:
@@ -120,6 +124,24 @@ def _symbol_facts(env: ShapeEnv, symbol: sympy.Symbol) -> Attribute:
             if bound.is_Integer and abs(int(bound)) < 2**31:
                 facts[key] = int_attr(int(bound))
     return DictionaryAttr(facts)
+
+
+def conditions_on(values: Sequence[Any], ranges: Mapping[sympy.Symbol, Any]) -> list[str]:
+    """What a capture assumed of the symbols in ``values`` beside their ``ranges``, as Python writes it."""
+    from torch.utils._sympy.printers import PythonPrinter
+    from torch.utils._sympy.value_ranges import bound_sympy
+
+    env = next((value.node.shape_env for value in _symbolic_parts(values)), None)
+    found = dict[str, None]()
+    if env is None:
+        return []
+    for guard in env.guards:
+        condition = env.simplify(guard.expr)
+        known = {symbol: ranges.get(symbol, env.var_to_range[symbol]) for symbol in condition.free_symbols}
+        bounds = bound_sympy(condition, known)
+        if not (bounds.is_singleton() and bounds.lower):
+            found[PythonPrinter().doprint(condition)] = None
+    return list(found)
 
 
 class FakeWorld:

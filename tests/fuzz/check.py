@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import fxc
+from fxc.errors import CaptureError, InputError
 from tests.fuzz.outcome import Run, layout_difference, number_difference, run
 
 MODES: dict[str, list[str]] = {
@@ -18,6 +19,7 @@ MODES: dict[str, list[str]] = {
     "training": ["training", "training_host"],
     "compile": ["compile"],
     "dynamic": ["dynamic"],
+    "dynamic_shapes": ["dynamic_shapes"],
     "frozen": ["frozen"],
     "saved": ["saved", "saved_trusted"],
 }
@@ -55,9 +57,13 @@ def check(route: str, f: Function, inputs: Function, sizes: Sequence[tuple[int, 
             raise NotCounted(str(error)) from None
         try:
             if compiled is None:
-                compiled = compile_on(route, f, inputs(*size))
+                compiled = compile_on(route, f, inputs(*size), free_sizes(inputs) if route == "dynamic_shapes" else None)
             actual = _run(compiled, inputs, size, orders)
         except Exception as error:
+            if route == "dynamic_shapes" and isinstance(error, CaptureError):
+                raise NotCounted(str(error)) from None  # torch.export finds that the sizes are not free
+            if call and isinstance(error, InputError):
+                continue  # nor are they all that were named
             inner = getattr(error, "inner_exception", error)  # of Dynamo's BackendCompilerFailed
             lines = str(inner).strip().splitlines() or [""]
             reason = f"{type(inner).__name__}: {lines[0]}"
@@ -65,6 +71,12 @@ def check(route: str, f: Function, inputs: Function, sizes: Sequence[tuple[int, 
         difference = _difference(route, f, inputs, size, orders, expected, actual, numbers)
         if difference is not None:
             raise Difference("wrong", difference + _mark(route, f, inputs, size, orders, expected, numbers))
+
+
+def free_sizes(inputs: Function) -> tuple[dict[int, Any], ...]:
+    """Of each input, its dimensions of ``n`` and ``m`` as torch.export takes them."""
+    names = {5: torch.export.Dim("n"), 7: torch.export.Dim("m")}  # others are at most 3
+    return tuple({axis: names[size] for axis, size in enumerate(value.shape) if size in names} for value in inputs(5, 7))
 
 
 def _eager(f: Function, inputs: Function, size: Any, route: str, gradients: bool) -> tuple[Run, int]:
@@ -145,10 +157,11 @@ class Frozen(torch.nn.Module):
         return self.f(first, *[getattr(self, name) for name in self.names])
 
 
-def compile_on(route: str, f: Function, inputs: list[torch.Tensor]) -> Function:
-    """A function that takes inputs like ``inputs``, which it may write to."""
-    if route == "static":
-        return fxc.compile(f, inputs)
+def compile_on(route: str, f: Function, inputs: list[torch.Tensor], free: Any = None) -> Function:
+    """A function that takes inputs like ``inputs``, which it may write to; their sizes may be others where ``free`` says so."""
+    if route in ("static", "dynamic_shapes"):
+        training = any(value.requires_grad for value in inputs)
+        return fxc.compile(f, inputs, training=training, dynamic_shapes=free)
     if route.startswith("training"):
         return fxc.compile(f, inputs, training=True, options={"target": "host"} if route == "training_host" else None)
     if route in ("compile", "dynamic"):

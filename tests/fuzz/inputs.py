@@ -47,5 +47,8 @@ def draw_inputs(b: Builder, gradients: bool) -> None:
         pairs = st.tuples(st.sampled_from([3, 5, 4, 2, 7, 8, 16]), st.sampled_from([4, 3, 6, 2, 9, 17]))
         more = st.tuples(st.sampled_from([5, 2, 8, 3, 9, 1, 17]), st.sampled_from([7, 2, 4, 5, 12, 1]))
         b.sizes = (b.draw(pairs), b.draw(more))
+        if b.route == "dynamic_shapes":
+            few = st.sampled_from([0, 1, 2])
+            b.sizes = (*b.sizes, b.draw(st.tuples(few, few)))
     for seed in range(b.of([1, 2, 2, 3])):
         draw_input(b, seed, gradients)

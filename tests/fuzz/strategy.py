@@ -36,8 +36,8 @@ def step(draw: st.DrawFn, b: Builder) -> bool:
 @st.composite
 def programs(draw: st.DrawFn, mode: str) -> Program:
     route = draw(st.sampled_from(MODES[mode]))
-    b = Builder(draw, route, generic=mode == "dynamic")
-    gradients = mode == "training" or (mode in ("compile", "dynamic") and draw(st.booleans()))
+    b = Builder(draw, route, generic=mode.startswith("dynamic"))
+    gradients = mode == "training" or (mode in ("compile", "dynamic", "dynamic_shapes") and draw(st.booleans()))
     with ExitStack() as stack:
         stack.enter_context(torch.set_grad_enabled(gradients))
         draw_inputs(b, gradients)

@@ -1,0 +1,125 @@
+"""torch.export with free sizes, right for sizes 0 and 1, too.
+
+torch.export takes each free size for at least 2 (its 0/1 specialization) and states no guard: of a function that is
+``x * 2 if x.shape[0] != 1 else x * 3`` there is ``x * 2`` only. Here it is asked in the way in which it takes sizes for at
+least 1. Where something depends on whether a size is 1, the model is captured at 1 as well; at 0 always, where the caller
+leaves that free. Where that gives another graph, the sizes begin above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram, export
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental import _config
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+from fxc.semantics.tensors import conditions_on
+
+
+def export_free(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
+    """What ``torch.export.export`` gives, with a range of each size for which it is right."""
+    try:
+        with _config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+            found = export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    except Exception:  # a condition on a size that the caller left free without one, or what the second way says better
+        found = None
+    small = (0,)
+    if found is None or _is_doubtful(found):
+        found, small = export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False), (1, 0)
+    ranges: dict[Any, Any] = found.range_constraints
+    for symbol, range in ranges.items():
+        for size in small:
+            if range.lower <= size and not _is_right_at(found, module, args, kwargs, {symbol: size}):
+                ranges[symbol] = type(range)(size + 1, range.upper)
+                break
+    return found
+
+
+def _is_doubtful(program: ExportedProgram) -> bool:
+    """Whether sizes of 1 may mean another graph."""
+    nodes = program.graph.nodes
+    for node in nodes:
+        if node.target in _SQUEEZES and any(isinstance(size, torch.SymInt) for size in node.args[0].meta["val"].shape):
+            return True
+    conditions = conditions_on(tree_leaves([node.meta.get("val") for node in nodes]), program.range_constraints)
+    symbols = [str(symbol) for symbol, range in program.range_constraints.items() if range.lower < 2]
+    return any(symbol in condition for condition in conditions for symbol in symbols)
+
+
+_SQUEEZES = [getattr(torch.ops.aten.squeeze, name) for name in torch.ops.aten.squeeze.overloads()]
+_SQUEEZES += [getattr(torch.ops.aten.squeeze_, name) for name in torch.ops.aten.squeeze_.overloads()]
+"""The operators whose results have as many dimensions as their operands have sizes that are not 1."""
+
+
+def _is_right_at(
+    program: ExportedProgram, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], sizes: Mapping[Any, int]
+) -> bool:
+    """Whether a capture at ``sizes`` gives the graph of ``program``."""
+    leaves, nesting = tree_flatten((args, kwargs))
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"][-len(leaves) :]
+    known = dict(sizes)
+    for node, leaf in zip(nodes, leaves, strict=True):
+        if isinstance(leaf, torch.Tensor):
+            for size, number in zip(node.meta["val"].shape, leaf.shape, strict=True):
+                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                    known.setdefault(size.node.expr, number)
+    given = [_resized(leaf, _known(node.meta["val"], known)) for node, leaf in zip(nodes, leaves, strict=True)]
+    small_args, small_kwargs = tree_unflatten(given, nesting)
+    try:
+        small = export(module, small_args, small_kwargs, strict=False)
+    except Exception:  # no such call can be captured: these sizes are left out
+        return False
+    constants = [(program.constants.get(name), value) for name, value in small.constants.items()]
+    are_equal = all(
+        torch.equal(a, b) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else a is b for a, b in constants
+    )
+    return are_equal and _written(program.graph, known) == _written(small.graph, {})
+
+
+def _resized(leaf: Any, shape: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor) or list(leaf.shape) == shape:
+        return leaf
+    with torch.no_grad():
+        for axis, size in enumerate(shape):
+            leaf = leaf.narrow(axis, 0, size)
+        return leaf.clone().requires_grad_(leaf.requires_grad)
+
+
+def _known(value: Any, sizes: Mapping[Any, int]) -> Any:
+    """The shape of a tensor, or a number, where the symbols have ``sizes``; other values as they are."""
+    if isinstance(value, torch.Tensor):
+        return [_known(size, sizes) for size in value.shape]
+    if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)):
+        number = value.node.expr.subs(sizes)
+        return bool(number) if number.is_Boolean else int(number) if number.is_Integer else float(number)
+    return value
+
+
+def _written(graph: Graph, sizes: Mapping[Any, int]) -> list[Any]:
+    """The operators in order, with their arguments and shapes; numbers made of sizes as what they are there."""
+    places, rows = dict[Node, int](), list[Any]()
+
+    def argument(value: Any) -> Any:
+        if not isinstance(value, Node):
+            return _known(value, sizes)
+        inner = getattr(graph.owning_module, str(value.target), None) if value.op == "get_attr" else None
+        if isinstance(inner, GraphModule):
+            return _written(inner.graph, sizes)
+        return ("node", places[value]) if value in places else _known(value.meta.get("val"), sizes)
+
+    for node in graph.nodes:
+        shapes = tree_map(lambda value: _known(value, sizes), node.meta.get("val"))
+        is_tensor = any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(node.meta.get("val")))
+        if node.op == "output":
+            rows.append([argument(part) for part in tree_leaves(node.args)])
+        elif node.target is torch.ops.aten.slice.Tensor and shapes == _known(node.args[0].meta["val"], sizes):
+            places[node] = places[node.args[0]]  # all of the dimension: of known size it is not in the graph
+        elif is_tensor and node.op != "get_attr":
+            places[node] = len(rows)
+            target = None if node.op == "placeholder" else node.target
+            rows.append((target, [argument(part) for part in tree_leaves((node.args, node.kwargs))], tree_leaves(shapes)))
+    return rows

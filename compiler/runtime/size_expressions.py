@@ -1,0 +1,59 @@
+"""Values of expressions and conditions over sizes, which are read as arithmetic: nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Dim = int | str
+"""A number, or an expression in symbols: equal symbols must get equal values within their bounds."""
+
+_OPERATORS: Mapping[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_CALLS: Mapping[str, Callable[..., Any]] = {"max": max, "min": min, "abs": abs}
+
+
+def value_of(expression: Dim, known: Mapping[str, int]) -> int | None:
+    """The value of an expression, or of a condition; None where it has an unknown symbol or is more than arithmetic."""
+    if isinstance(expression, int):
+        return expression
+    try:
+        return _value(ast.parse(expression, mode="eval").body, known)
+    except (SyntaxError, ValueError, LookupError, ZeroDivisionError):
+        return None
+
+
+def _value(node: ast.expr, known: Mapping[str, int]) -> int:
+    def of(part: ast.expr) -> int:
+        return _value(part, known)
+
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name):
+            return known[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -of(operand)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not of(operand)
+        case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _OPERATORS[type(op)](of(left), of(right))
+        case ast.BoolOp(op=op, values=values):
+            parts: list[Any] = [of(part) for part in values]
+            return all(parts) if isinstance(op, ast.And) else any(parts)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            return _CALLS[name](*map(of, args))
+    raise ValueError("more than arithmetic")

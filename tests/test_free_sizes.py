@@ -1,0 +1,110 @@
+"""Programs of free sizes do what the model does at each size that they take; what was assumed of sizes is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.export import Dim
+
+import fxc
+from fxc.errors import CaptureError, InputError
+from tests.models.zoo import ZOO, load
+
+Function = Callable[..., torch.Tensor]
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> torch.Tensor:
+        return self.function(*args)
+
+
+def attended(x: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm((x[:, None] * torch.tensor([[1.0], [2.0], [4.0]])).permute(0, 2, 1), (3,)).permute(0, 2, 1).softmax(-1)
+
+
+FUNCTIONS: dict[str, tuple[Function, set[int]]] = {
+    "not one": (lambda x: x * 2 if x.shape[0] != 1 else x * 3, {2, 3}),
+    "more than one": (lambda x: x * 2 if x.shape[0] > 1 else x * 3, {2, 3}),
+    "not empty": (lambda x: x * 2 if x.numel() else x.reshape(-1), {1, 2, 3}),
+    "squeeze": (lambda x: x.squeeze(0) * 2, {2, 3}),
+    "squeeze all": (lambda x: x.squeeze(), {2, 3}),
+    "slice, squeeze": (lambda x: (x * 2)[:1].squeeze(0), {1, 2, 3}),
+    "statistics": (lambda x: F.batch_norm(x, None, None, training=True), {2, 3}),
+    "a constant": (lambda x: x + torch.tensor([1.0, 2.0]) if x.shape[0] != 1 else x + torch.tensor([2.0, 1.0]), {2, 3}),
+    "an argument": (lambda x: x.sum(int(x.shape[0] == 1)), {2, 3}),
+    "everywhere": (lambda x: torch.tanh(x)[:, :1] * 2 + x.flatten().view(-1, 2), {0, 1, 2, 3}),
+    "rows": (attended, {0, 1, 2, 3}),
+    "a branch": (lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)), {0, 1, 2, 3}),
+}
+
+
+@pytest.mark.parametrize("free", [Dim("n"), Dim.AUTO])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_small_sizes_are_right_or_refused(name: str, free: Dim) -> None:
+    function, taken = FUNCTIONS[name]
+    run = fxc.compile(Model(function), [torch.randn(4, 2)], dynamic_shapes={"args": ({0: free},)})
+    for size in range(4):
+        x = torch.randn(size, 2)
+        if size in taken:
+            torch.testing.assert_close(run(x), function(x))
+        else:
+            with pytest.raises(InputError, match=f"dimension 0 of input args_0 is {size}, but s"):
+                run(x)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in ZOO.items() if entry.dynamic_batch])
+def test_models_take_one_row(name: str) -> None:
+    model, inputs = load(name)
+
+    def free(dims: object) -> object:
+        if isinstance(dims, tuple):
+            return tuple(map(free, dims))
+        return None if dims is None else {0: Dim("batch")}
+
+    specs = {key: free(dims) for key, dims in (ZOO[name].dynamic_batch or {}).items()}
+    (bounds,) = fxc.capture(model, inputs, dynamic_shapes=specs).module.attributes["torch.symbols"].data.values()
+    assert bounds.data["min"].value.data <= 1
+
+
+CONDITIONS: dict[str, tuple[Function, list[tuple[int, ...]], list[tuple[int, ...]]]] = {
+    "remainder": (lambda x: x * 2 if x.shape[0] % 4 != 3 else x * 3, [(4,), (5,), (14,)], [(3,), (7,), (11,)]),
+    "order": (lambda x, y: x * 2 if x.shape[0] < y.shape[0] else x * 3, [(2, 6), (5, 9)], [(6, 6), (7, 6)]),
+    "both": (lambda x: x * 2 if x.shape[0] > 3 and x.shape[0] * 2 != 12 else x * 3, [(4,), (5,), (7,)], [(2,), (3,), (6,)]),
+    "quotient": (lambda x: x * 2 if x.shape[0] // 3 == 1 else x * 3, [(4,), (5,)], [(2,), (6,), (9,)]),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_what_a_program_assumes_of_sizes_is_checked(name: str, tmp_path: Path) -> None:
+    function, taken, refused = CONDITIONS[name]
+    example = [torch.randn(size) for size in (4, 6)[: len(taken[0])]]
+    run = fxc.compile(Model(function), example, dynamic_shapes={"args": tuple({0: Dim.AUTO} for _ in example)})
+    run.plan.save(tmp_path / "plan.zip")
+    for plan in (run, fxc.ExecutionPlan.load(tmp_path / "plan.zip")):
+        for sizes in taken:
+            inputs = [torch.randn(size) for size in sizes]
+            torch.testing.assert_close(plan(*inputs), function(*inputs))
+        for sizes in refused:
+            with pytest.raises(InputError, match=r"it was compiled for sizes with|lies in"):
+                plan(*[torch.randn(size) for size in sizes])
+
+
+def test_conditions_are_text() -> None:
+    model = Model(CONDITIONS["remainder"][0])
+    program = fxc.capture(model, [torch.randn(4)], dynamic_shapes={"args": ({0: Dim.AUTO},)})
+    assert 'torch.conditions = ["(s' in program.text() and '% 4) != 3"]' in program.text()
+
+
+def test_a_size_that_is_not_free_is_said_with_the_way_out() -> None:
+    with pytest.raises(CaptureError, match="max=9"):
+        fxc.compile(
+            Model(lambda x: x * 2 if x.shape[0] < 10 else x), [torch.randn(4)], dynamic_shapes={"args": ({0: Dim("n")},)}
+        )
