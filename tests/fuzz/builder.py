@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from hypothesis import reject
 from hypothesis import strategies as st
 
+from tests.fuzz.outcome import overlap
 from tests.fuzz.programs import Input, Program, Step
 
 T = TypeVar("T")
@@ -161,8 +162,8 @@ class Builder:
         self.scope[name] = result
         self.values.append(Value(name, result, exact))
 
-    def write(self, operator: str, code: str, target: Value, *, moves: bool = False) -> None:
-        """A step that writes to ``target``, or to a view of it."""
+    def write(self, operator: str, code: str, target: Value, *, moves: bool = False, view: str = "", reads: str = "") -> None:
+        """A step that writes to ``target``, or to ``view`` of it, while it reads ``reads``."""
         memory = target.tensor.untyped_storage().data_ptr()
         sharing = [value for value in self.values if value.tensor.untyped_storage().data_ptr() == memory]
         # PyTorch refuses most writes to elements that lie on each other; what it forgets to refuse, fxc may
@@ -171,6 +172,7 @@ class Builder:
         # an integer view of a leaf is written behind autograd's back
         if not target.tensor.requires_grad and any(value.tensor.requires_grad for value in sharing):
             raise Skip
+        self._refuse_both(view or str(target), reads)
         version = target.tensor._version
         try:
             exec(code, self.scope)
@@ -185,6 +187,17 @@ class Builder:
             for value in sharing:
                 value.exact = False
         self.steps.append(Step(operator, code))
+
+    def _refuse_both(self, written: str, read: str) -> None:
+        """Where an element is read after it was written at another place, eager gives what its order of loops gives."""
+        try:
+            a, b = eval(written, self.scope), eval(read or "None", self.scope)
+        except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+            raise Skip from None
+        if isinstance(b, torch.Tensor) and overlap(a, b):
+            where = [(value.data_ptr(), value.shape, value.stride()) for value in (a, b)]
+            if where[0] != where[1]:
+                raise Skip
 
     def _used(self, written: Value | None = None) -> None:
         self.used |= {value.name for value in self.taken if value is not written}

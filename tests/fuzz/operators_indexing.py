@@ -231,6 +231,7 @@ def view_to_write(b: Builder) -> tuple[Value, str]:
 def write(b: Builder) -> None:
     x, view = view_to_write(b)
     name = b.of(["add_", "mul_", "copy_", "fill_", "zero_", "neg_", "masked_fill_", "sub_", "abs_", "clamp_", "relu_"])
+    reads = ""
     if name in ("zero_", "neg_", "abs_", "relu_"):
         text = ""
     elif name == "fill_":
@@ -241,10 +242,11 @@ def write(b: Builder) -> None:
         text = f"{mask(b, x)}, {b.of([0, 2])}"
     else:
         other = b.pick(complex=True)
-        text = b.of([str(other), "2"]) if name != "copy_" else str(other)
+        reads = text = b.of([str(other), "2"]) if name != "copy_" else str(other)
         if name in ("add_", "sub_") and b.int(0, 3) == 3:
             text += ", alpha=2"
-    b.write(name, f"{view}.{name}({text})", x, moves=name in ("copy_", "fill_", "zero_", "masked_fill_"))
+    moves = name in ("copy_", "fill_", "zero_", "masked_fill_")
+    b.write(name, f"{view}.{name}({text})", x, moves=moves, view=view, reads=reads)
 
 
 def assign(b: Builder) -> None:
@@ -255,9 +257,9 @@ def assign(b: Builder) -> None:
         place = index(b, size, [1])
     value = b.of([str(b.pick(complex=True)), "2", "0"])
     if b.int(0, 3) == 3:
-        b.write("iadd_item", f"{x}[{place}] += {value}", x)
+        b.write("iadd_item", f"{x}[{place}] += {value}", x, view=f"{x}[{place}]", reads=value)
     else:
-        b.write("setitem", f"{x}[{place}] = {value}", x, moves=True)
+        b.write("setitem", f"{x}[{place}] = {value}", x, moves=True, view=f"{x}[{place}]", reads=value)
 
 
 def other_write(b: Builder) -> None:
@@ -267,7 +269,7 @@ def other_write(b: Builder) -> None:
     kind = b.of(["fill_diagonal_", "index_put_", "index_fill_", "scatter_", "index_add_", "augmented"])
     if kind == "augmented":
         y = b.pick()
-        b.write("iadd", f"{x} {b.of(['+=', '*=', '-='])} {y}", x)
+        b.write("iadd", f"{x} {b.of(['+=', '*=', '-='])} {y}", x, reads=str(y))
         return
     text = {
         "fill_diagonal_": f"fill_diagonal_({b.of([2, 0])})",
@@ -276,7 +278,7 @@ def other_write(b: Builder) -> None:
         "scatter_": f"scatter_({dim}, {index(b, size, [1] * x.ndim)}, {b.of([2, -1])})",
         "index_add_": f"index_add_({dim}, {index(b, size, [1])}, {x}.narrow({dim}, 0, 1).clone())",
     }[kind]
-    b.write(kind, f"{x}.{text}", x, moves=kind not in ("index_add_",))
+    b.write(kind, f"{x}.{text}", x, moves=kind not in ("index_add_",), reads=f"{x}[0]" if kind == "index_put_" else "")
 
 
 FACTORIES = [factory, factory, alike, new]
