@@ -8,7 +8,10 @@ leaves that free. Where that gives another graph, the sizes begin above.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import io
+import logging
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -23,7 +26,7 @@ from fxc.semantics.tensors import conditions_on
 def export_free(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
     """What ``torch.export.export`` gives, with a range of each size for which it is right."""
     try:
-        with _config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+        with _silent(), _config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
             found = export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception:  # a condition on a size that the caller left free without one, or what the second way says better
         found = None
@@ -37,6 +40,18 @@ def export_free(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
                 ranges[symbol] = type(range)(size + 1, range.upper)
                 break
     return found
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """What PyTorch says of a capture that may fail is for nobody."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(disabled)
 
 
 def _is_doubtful(program: ExportedProgram) -> bool:
@@ -70,7 +85,8 @@ def _is_right_at(
     given = [_resized(leaf, _known(node.meta["val"], known)) for node, leaf in zip(nodes, leaves, strict=True)]
     small_args, small_kwargs = tree_unflatten(given, nesting)
     try:
-        small = export(module, small_args, small_kwargs, strict=False)
+        with _silent():
+            small = export(module, small_args, small_kwargs, strict=False)
     except Exception:  # no such call can be captured: these sizes are left out
         return False
     constants = [(program.constants.get(name), value) for name, value in small.constants.items()]
