@@ -6,8 +6,9 @@ a schema does not state. A call whose callee is unknown is assumed to do anythin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import func
@@ -46,13 +47,16 @@ EFFECTFUL_NAMESPACES = frozenset(
 )
 """Namespaces of collectives and of the interpreter: every rank must run them, in order."""
 
-UNDECLARED_VIEWS = frozenset(
+UNDECLARED_VIEWS: Mapping[str, str] = MappingProxyType(
     {
-        "aten._unsafe_view.default", "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default",
-        "aten.unsafe_chunk.default", "aten.lift.default", "_c10d_functional.wait_tensor.default",
+        "aten._unsafe_view.default": "aten.view.default", "aten.unsafe_split.Tensor": "aten.split.Tensor",
+        "aten.unsafe_split_with_sizes.default": "aten.split_with_sizes.default",
+        "aten.unsafe_chunk.default": "aten.chunk.default", "aten.lift.default": "aten.alias.default",
+        "_c10d_functional.wait_tensor.default": "_c10d_functional.wait_tensor.default",
     }
 )  # fmt: skip
-"""Operators whose results share memory with their first argument though their schema does not say so."""
+"""Operators whose results share memory with their first argument though their schema does not say so -> those that do the same
+and say so, if there are any."""
 
 DROPOUTS = frozenset(
     {

@@ -20,7 +20,7 @@ def _dropout(input: Any, p: float, train: bool) -> None:
 
 _SIGNATURES: Mapping[Callable[..., Any], inspect.Signature] = MappingProxyType({
     torch.nn.functional.dropout: inspect.signature(torch.nn.functional.dropout),
-    torch.dropout: inspect.signature(_dropout),
+    **dict.fromkeys((torch.dropout, torch.ops.aten.dropout, torch.ops.aten.dropout.default), inspect.signature(_dropout)),
 })  # fmt: skip
 
 

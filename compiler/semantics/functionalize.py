@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch._C import _functionalization  # type: ignore[attr-defined]
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode, dispatch_functionalize
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from fxc.dialects.diagnostics import place_of
-from fxc.dialects.effects import DROPOUTS, is_random, writes
+from fxc.dialects.effects import DROPOUTS, UNDECLARED_VIEWS, is_random, writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
@@ -27,6 +27,7 @@ from fxc.semantics.functional_rules import FUNCTIONAL
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.nesting import OUTPUTS, nesting_attr
+from fxc.semantics.targets import resolve_operator
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
 from fxc.semantics.values import constant_value
@@ -59,7 +60,7 @@ class _Interpreter(Interpreter):
     """Constants are tensors of the graph, which it may write to, not of the process; made before anything is traced.
 
     Dropouts that drop nothing are what they are given: PyTorch's functionalization keeps ``dropout``, and loses writes to it.
-    Windows are views whose writes it undoes right.
+    Windows are views whose writes it undoes right. Operators that return views and do not say so give way to some that do.
     """
 
     def __init__(self, functions: Mapping[str, func.FuncOp]) -> None:
@@ -82,7 +83,17 @@ class _Interpreter(Interpreter):
         if isinstance(op, TorchOp) and op.operator == "aten.unfold.default":
             args, kwargs = op.trees()
             return [windows(*self.python(args, env), **self.keywords(kwargs, env))]
-        return super().op(op, env)
+        if isinstance(op, TorchOp) and (told := UNDECLARED_VIEWS.get(op.operator, op.operator)) != op.operator:
+            return self.call_instead(op, resolve_operator(told), env)
+        results = super().op(op, env)
+        if isinstance(op, TorchOp) and "c" in op.FLAGS and _shares_unnoticed([env[value] for value in op.operands], results):
+            return self.call_instead(op, resolve_operator(op.operator).decompose, env)
+        return results
+
+    def call_instead(self, op: TorchOp, target: Callable[..., Any], env: Mapping[SSAValue, Any]) -> Sequence[Any]:
+        args, kwargs = op.trees()
+        with torch._C.DisableTorchFunction():  # a mode of functions would be given a composite operator as a whole
+            return self.results(op, target(*self.python(args, env), **self.keywords(kwargs, env)))
 
 
 class _Tracer:
@@ -175,6 +186,19 @@ def _has_moved(value: Any) -> bool:
     torch._sync(value)  # type: ignore[attr-defined]
     new = torch._from_functional_tensor(value.elem)  # type: ignore[attr-defined]
     return any(size > 1 and a != b for size, a, b in zip(value.shape, value.stride(), new.stride(), strict=True))
+
+
+def _shares_unnoticed(operands: Sequence[Any], results: Sequence[Any]) -> bool:
+    """Whether a result lies in memory that PyTorch's functionalization takes for another than that of the operands, or of
+    another result: it goes by what schemas say, and that of ``meshgrid`` says nothing."""
+    known = dict[int, int]()
+    for value in tree_leaves([operands, results]):
+        if isinstance(value, FunctionalTensor) and value.layout is torch.strided:
+            memory = torch._from_functional_tensor(value.elem).untyped_storage()._cdata  # type: ignore[attr-defined]
+            believed = value.untyped_storage()._cdata
+            if known.setdefault(memory, believed) != believed:
+                return True
+    return False
 
 
 def _is_written(arg: Any) -> bool:

@@ -64,8 +64,9 @@ def _written_by(op: Operation, modules: Modules) -> str | None:
         case CallFunctionOp():
             target = op.call_target() or ""
             module, _, name = target.rpartition(".")
-            in_place = module in ("operator", "_operator") and name in IN_PLACE_OPERATORS
-            return target if in_place or _is_named_so(name) or _is_told(op) else None
+            is_python = module in ("operator", "_operator")  # whose ``and_`` is no ``add_``
+            in_place = name in IN_PLACE_OPERATORS if is_python else _is_named_so(name)
+            return target if in_place or _is_told(op) else None
         case CallMethodOp():
             target = op.call_target() or ""
             return target if _is_named_so(target) or _is_told(op) else None

@@ -67,5 +67,5 @@ def test_no_operator_returns_a_view_that_is_not_told(dtype: torch.dtype) -> None
                 outputs = [each for each in tree_leaves(made) if isinstance(each, torch.Tensor) and each.requires_grad]
                 torch.autograd.backward(outputs, [torch.ones_like(each) for each in outputs])
     assert seen.calls > 1000
-    assert seen.operators <= UNDECLARED_VIEWS
+    assert seen.operators <= UNDECLARED_VIEWS.keys()
     assert not composites

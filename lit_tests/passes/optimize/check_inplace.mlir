@@ -17,3 +17,15 @@ func.func @known(%x: tensor<4xf32>) {
   %e = fx.call_module @act(%d) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%e) : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// Python's `and_`, `or_` and `not_` write nothing, though their names end as those of operators in place do.
+// CHECK-LABEL: func.func @python
+// CHECK-NEXT:    %a = fx.call_function @operator.and_(%n, 3)
+// CHECK-NEXT:    %b = fx.call_function @operator.not_(%a)
+func.func @python(%n: !torch.int) {
+  %a = fx.call_function @operator.and_(%n, 3) : (!torch.int) -> !torch.int
+  %b = fx.call_function @operator.not_(%a) : (!torch.int) -> !torch.bool
+  fx.output(%b) : (!torch.bool) -> ()
+}
