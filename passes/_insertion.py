@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.context import FxcContext
+from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops import torch_op
 from fxc.dialects.types import VALUE
 from fxc.dialects.values import Tree
+
+Built = TypeVar("Built")
+
+
+def built_before(op: Operation, build: Callable[[], Built | None]) -> Built | None:
+    """The result of ``build``, which inserts calls in front of ``op``. Where it is None, or the types of a call cannot be
+    inferred, the calls are erased again."""
+    before = op.prev_op
+    try:
+        built = build()
+    except CannotInfer:
+        built = None
+    while built is None and (last := op.prev_op) is not before and last is not None:
+        Rewriter.erase_op(last)
+    return built
 
 
 def insert_call(

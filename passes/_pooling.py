@@ -16,7 +16,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.types import sizes
 from fxc.dialects.values import Tree, bool_attr, dtype_attr, float_attr, int_attr
-from fxc.passes._insertion import insert_call
+from fxc.passes._insertion import built_before, insert_call
 from fxc.passes._matching import dtype, integer, integers, is_floating, is_left_out
 
 _MOST = 25
@@ -59,17 +59,20 @@ def split_pool(ctx: FxcContext, op: TorchOp) -> bool:
     windows = windows_of(op, dims) if len(op.operands) == 1 and is_floating(source.type) else None
     if windows is None or any(window.count < 1 or window.length < 1 for window in windows):
         return False
-    before = op.prev_op
-    values = parts(ctx, op, source, windows)
-    if values is not None and all(value.type == result.type for value, result in zip(values, op.results, strict=False)):
-        for value, result in zip(values, op.results, strict=False):
-            value._name = result._name
-            result.replace_all_uses_with(value)
+
+    def build() -> Sequence[SSAValue] | None:
+        values = parts(ctx, op, source, windows)
+        if values is None or any(value.type != result.type for value, result in zip(values, op.results, strict=False)):
+            return None
+        return values
+
+    values = built_before(op, build)
+    for value, result in zip(values or (), op.results, strict=False):
+        value._name = result._name
+        result.replace_all_uses_with(value)
+    if values is not None:
         Rewriter.erase_op(op)
-        return True
-    while (last := op.prev_op) is not before and last is not None:
-        Rewriter.erase_op(last)
-    return False
+    return values is not None
 
 
 def _given(op: TorchOp, dims: int) -> list[_Windows] | None:
@@ -145,10 +148,18 @@ def _largest_and_places(
             value = insert_call(ctx, "aten.where.self", [takes, other, value], op)
             place = insert_call(ctx, "aten.where.self", [takes, its_place, place], op)
         if window.size == 1:  # one line for all rows so far
-            assert isinstance(value.type, TensorType)
-            place = insert_call(ctx, "aten.expand.default", [place, [int_attr(n) for n in value.type.get_shape()]], op)
+            place = insert_call(ctx, "aten.expand.default", [place, _sizes(ctx, op, value)], op)
         below *= window.length
     return None if place is None else [_in_new_memory(ctx, op, value, windows), place]
+
+
+def _sizes(ctx: FxcContext, op: TorchOp, value: SSAValue) -> list[Tree]:
+    """The sizes of ``value``, those that are not known as queries."""
+    assert isinstance(value.type, TensorType)
+    return [
+        int_attr(size) if isinstance(size, int) else insert_call(ctx, "aten.sym_size.int", [value, int_attr(dim)], op)
+        for dim, size in enumerate(sizes(value.type))
+    ]
 
 
 def _places(ctx: FxcContext, op: TorchOp, dim: int, window: _Windows, start: int, below: int) -> SSAValue:

@@ -159,6 +159,32 @@ def test_integers_and_unknown_sizes_stay() -> None:
         torch.testing.assert_close(compiled(x), F.max_pool2d(x.relu(), 2))
 
 
+UNKNOWN: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "channels": lambda x: F.max_pool1d(x[:, ::2], 2, stride=3),
+    "one row after another": lambda x: F.max_pool1d(x, 2, stride=3),
+    "windows of one": lambda x: F.max_pool1d(x[:, 1:], 1, stride=2),
+    "turned": lambda x: F.max_pool1d(x.transpose(0, 1), 2),
+    "strides": lambda x: F.max_pool1d(x.unfold(-1, 4, 1)[:, 1, ::2], 2, stride=3),
+    "places": lambda x: F.max_pool1d(x[:, ::2], 2, stride=3, return_indices=True)[1] * x.sum(),
+    "means": lambda x: F.avg_pool1d(x.unfold(-1, 4, 1)[:, 1, ::2], 2, stride=3),
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 17), (2, 4, 6), (2, 1, 6), (1, 2, 5)])
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_sizes_and_strides_around_windows(name: str, shape: tuple[int, ...]) -> None:
+    function, x = UNKNOWN[name], torch.randn(shape, requires_grad=True)
+    try:
+        expected = function(x)
+    except (IndexError, RuntimeError):
+        return  # eager takes no such sizes
+    torch._dynamo.reset()
+    result = torch.compile(function, backend="fxc", dynamic=True)(x)
+    torch.testing.assert_close(result, expected)
+    weights = torch.randn_like(expected)
+    torch.testing.assert_close(torch.autograd.grad(result, x, weights), torch.autograd.grad(expected, x, weights))
+
+
 def test_gradients_of_maxima() -> None:
     x = torch.randint(-2, 3, (2, 3, 9, 9), dtype=torch.float64, requires_grad=True)
 

@@ -41,7 +41,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import is_pure
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes._fusion import is_pointwise
-from fxc.passes._insertion import insert_call
+from fxc.passes._insertion import built_before, insert_call
 from fxc.passes._matching import integer
 from fxc.passes._statistics import count
 
@@ -80,12 +80,16 @@ def _hoisted(ctx: FxcContext, gather: TorchOp, few: float) -> list[TorchOp]:
     if not all(_shape(value) == shape or _stands_for_itself(value, shape, dim) for value in tensors):
         return []
     large = [value for value in tensors if _shape(value) == shape]
-    new = {value: insert_call(ctx, GATHER, [value, gather.argument("dim"), index], gather) for value in large}
-    bound = {name: new.get(given, given) if isinstance(given, SSAValue) else given for name, given in made.bound().items()}
-    args, kwargs = type(made).divide(bound)
-    result = insert_call(ctx, made.operator, args, gather, kwargs)
-    if result.type != gather.results[0].type:
-        _erase([*new.values(), result])
+    new = dict[SSAValue, SSAValue]()
+
+    def build() -> SSAValue | None:
+        new.update((value, insert_call(ctx, GATHER, [value, gather.argument("dim"), index], gather)) for value in large)
+        bound = {name: new.get(given, given) if isinstance(given, SSAValue) else given for name, given in made.bound().items()}
+        args, kwargs = type(made).divide(bound)
+        result = insert_call(ctx, made.operator, args, gather, kwargs)
+        return result if result.type == gather.results[0].type else None
+
+    if (result := built_before(gather, build)) is None:
         return []
     result._name = gather.results[0]._name
     gather.results[0].replace_all_uses_with(result)
@@ -123,9 +127,3 @@ def _is_quiet(first: Operation, last: Operation) -> bool:
             return False
         op = op.next_op
     return op is last
-
-
-def _erase(values: Sequence[SSAValue]) -> None:
-    for value in reversed(values):
-        assert isinstance(value.owner, Operation)
-        Rewriter.erase_op(value.owner)
