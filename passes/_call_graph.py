@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
+Call = TypeVar("Call", bound=Operation)
+
 
 def calls_in(op: Operation) -> Iterator[CallOp]:
     """The calls in the regions of ``op`` at any depth, modules inside it apart: those have symbols of their own."""
+    return symbol_users_in(op, CallOp)
+
+
+def symbol_users_in(op: Operation, kind: type[Call]) -> Iterator[Call]:
+    """The ops of ``kind`` there."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
-                if isinstance(inner, CallOp):
+                if isinstance(inner, kind):
                     yield inner
                 elif inner.regions and not isinstance(inner, ModuleOp):
-                    yield from calls_in(inner)
+                    yield from symbol_users_in(inner, kind)
 
 
 def functions_of(module: ModuleOp) -> dict[str, FuncOp]:

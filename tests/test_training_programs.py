@@ -232,3 +232,72 @@ def test_recurrent_layers_keep_what_backward_needs() -> None:
     twin, compiled = copy.deepcopy(model), compiled_of(model, x)
     both(compiled, twin, lambda call: weigh(call(x)).backward())
     assert_same(model, twin)
+
+
+OF_ONE_ELEMENT: dict[str, Callable[[Tensor], Tensor]] = {
+    "attention": lambda x: nn.functional.scaled_dot_product_attention(x, x.sin(), x * 2),
+    "attention to what was before": lambda x: nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True),
+    "product": lambda x: x.mT.exp() @ x.sin(),
+    "reshaped": lambda x: x.mT.exp().reshape(x.mT.shape).sin() * x.mT,
+    "einsum": lambda x: torch.einsum("...ij,...ik->...jk", x.sin(), x),
+    "windows": lambda x: x.unfold(-1, 2, 1).exp().mT.reshape(-1, 2).sin(),
+}
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 2), (1, 1, 2, 2), (2, 1, 3), (1, 3, 1, 2), (1, 2, 0)])
+@pytest.mark.parametrize("name", OF_ONE_ELEMENT)
+def test_strides_of_dimensions_of_one_element_lead_nowhere(name: str, shape: tuple[int, ...]) -> None:
+    if takes(OF_ONE_ELEMENT[name], x := torch.randn(shape, dtype=torch.float64)):
+        same_gradients(OF_ONE_ELEMENT[name], x)
+
+
+def takes(function: Callable[[Tensor], Tensor], x: Tensor) -> bool:
+    """Whether eager takes such sizes."""
+    try:
+        function(x)
+    except (IndexError, RuntimeError):
+        return False
+    return True
+
+
+def same_gradients(function: Callable[[Tensor], Tensor], *inputs: Tensor, **options: Any) -> None:
+    """At each of ``inputs``; it is compiled at the first."""
+    compiled = fxc.compile(function, (leaf(inputs[0]),), training=True, options=HOST, **options)
+    for x in map(leaf, inputs):
+        result, expected = compiled(x), function(x)
+        assert_close(result, expected, equal_nan=True)
+        weights = torch.randn_like(expected)
+        found, wanted = (torch.autograd.grad(value, x, weights) for value in (result, expected))
+        assert_close(found, wanted, equal_nan=True)
+
+
+OF_NOTHING: dict[str, Callable[[Tensor], Tensor]] = {
+    "cummax": lambda x: x.cummax(-1)[0] * 2,
+    "cummin": lambda x: x.cummin(-1)[0] * 2,
+    "cumsum": lambda x: x.cumsum(-1) * 2,
+    "cumprod": lambda x: x.cumprod(-1) * 2,
+    "logcumsumexp": lambda x: x.logcumsumexp(-1) * 2,
+    "sort": lambda x: x.sort(-1)[0] * 2,
+    "of sums": lambda x: (x.sin().cumsum(-1).cummax(-1)[0] * x).cumprod(-1),
+    "in float64": lambda x: x.cumsum(-1, dtype=torch.float64).cummin(-1)[0],
+    "from the end": lambda x: x.flip(-1).cumsum(-1).flip(-1).exp(),
+    "median": lambda x: x.median(0)[0] * 2,
+    "nanmedian": lambda x: x.nanmedian(0)[0] * 2,
+    "k-th": lambda x: x.kthvalue(1, 0)[0] * 2,
+    "mode": lambda x: x.mode(0)[0] * 2,
+    "largest": lambda x: x.topk(0, -1)[0] * 2,
+}
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 3), (0, 0)])
+@pytest.mark.parametrize("name", OF_NOTHING)
+def test_derivatives_of_nothing(name: str, shape: tuple[int, ...]) -> None:
+    if takes(OF_NOTHING[name], x := torch.zeros(shape)):
+        same_gradients(OF_NOTHING[name], x)
+
+
+@pytest.mark.parametrize("name", OF_NOTHING)
+def test_derivatives_of_any_number_of_rows(name: str) -> None:
+    """``cumprod`` has a derivative whose parts depend on the size: autograd takes it where that is not known."""
+    columns = {1: torch.export.Dim("columns", min=0, max=64)}
+    same_gradients(OF_NOTHING[name], torch.randn(4, 3), torch.zeros(4, 0), torch.randn(4, 7), dynamic_shapes=(columns,))

@@ -16,11 +16,13 @@ from xdsl.ir import Region, SSAValue
 
 from fxc.dialects.effects import is_pure
 from fxc.dialects.fx import OutputOp
+from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.torch_ops.traits import FOREACH
 from fxc.dialects.values import NoneValueAttr
 from fxc.errors import FxcError
+from fxc.semantics.any_sizes import traced_for_any_sizes
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.record import record
@@ -33,13 +35,13 @@ def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: Interpre
     """A detached function that computes what ``op`` does: an argument for each different operand, a value for each result.
 
     By PyTorch's decomposition table, or by what a composite operator calls. None where it is made of nothing else, where it
-    returns a tuple, or where some part of it is not pure.
+    returns a tuple, where some part of it is not pure, or where it is made of other parts at other sizes.
     """
     if len(op.results) == 1 and isinstance(op.results[0].type, TupleType):
         return None
     try:
-        return asked(lambda world: _traced(op, world, interpreter), symbols)
-    except (FxcError, RuntimeError, NotImplementedError):
+        return asked(lambda world: traced_for_any_sizes(lambda each: _traced(op, each, interpreter), world, symbols), symbols)
+    except (CannotInfer, FxcError, RuntimeError, NotImplementedError):
         return None  # sizes that the rule cannot do without, or a layout that cannot be faked
 
 

@@ -20,12 +20,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.fx import OutputOp
-from fxc.dialects.semantics import Jvp, Vjp
+from fxc.dialects.semantics import CannotInfer, Jvp, Vjp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.types import BoolType, FloatType
 from fxc.errors import FxcError
 from fxc.semantics import autograd_functions
+from fxc.semantics.any_sizes import traced_for_any_sizes
 from fxc.semantics.call_key import call_key
 from fxc.semantics.functional_rules import FUNCTIONAL
 from fxc.semantics.graphs import GraphImporter
@@ -59,13 +60,13 @@ class Differentiator:
     ) -> Vjp:
         key = (call_key(op, symbols), tuple(needs), tuple(cotangents.items()), twice)
         if key not in self._vjps:
-            self._vjps[key] = _explained(op, lambda: self._trace_vjp(op, needs, cotangents, FakeWorld(symbols), twice))
+            self._vjps[key] = _explained(op, lambda world: self._trace_vjp(op, needs, cotangents, world, twice), symbols)
         return self._vjps[key]
 
     def jvp(self, op: Operation, needs: Sequence[bool], symbols: DictionaryAttr | None) -> Jvp:
         key = (call_key(op, symbols), tuple(needs))
         if key not in self._jvps:
-            self._jvps[key] = _explained(op, lambda: self._trace_jvp(op, needs, FakeWorld(symbols)))
+            self._jvps[key] = _explained(op, lambda world: self._trace_jvp(op, needs, world), symbols)
         return self._jvps[key]
 
     def _trace_vjp(
@@ -217,15 +218,17 @@ def _needed(op: Operation, needs: Sequence[bool], value: SSAValue) -> bool:
     return needed and is_differentiable(value.type)
 
 
-def _explained(op: Operation, trace: Callable[[], Any]) -> Any:
-    """What ``trace`` gives; VerifyException where PyTorch cannot differentiate the op."""
+def _explained(op: Operation, trace: Callable[[FakeWorld], Any], symbols: DictionaryAttr | None) -> Any:
+    """What ``trace`` gives; VerifyException where PyTorch cannot differentiate the op, or not for any sizes."""
     if op.name in _WRONG:
         raise VerifyException(f"{op.name} cannot be differentiated: its derivative reads noise that was not drawn yet")
     for value in op.operands:
         if isinstance(value.type, (FloatType, BoolType)) and not value.type.expression.data:
             raise VerifyException(f"{op.name} cannot be differentiated at a number that is not known before it runs")
     try:
-        return trace()
+        return traced_for_any_sizes(trace, FakeWorld(symbols), symbols)
+    except CannotInfer as error:
+        raise VerifyException(f"{op.name} cannot be differentiated: {error}") from error
     except VerifyException:
         raise
     except FxcError as error:

@@ -4,7 +4,8 @@ Assumes:    verified IR. Best after ``constant-propagation``, which gives shape 
 Guarantees: each result has the type that PyTorch gives it at the types of the operands, sizes in the module's symbols
             included; what only data tells is a size without a name, or with the one it had. A ``cond`` returns what both of
             its regions agree on. A ``while_loop`` carries what holds before each of its runs. Functions return what their
-            bodies do, private ones take what their calls pass. Running it again changes nothing.
+            bodies do, private ones take what their calls pass, the derivative of a subgraph included. Running it again
+            changes nothing.
 Keeps:      types of public arguments. The type of a result where PyTorch cannot tell: untyped operands, an operator without
             a rule for fake tensors, an answer that hangs on the hint of a symbol. What PyTorch refuses at types that did not
             change here (it will raise when it runs); where they did change, and no contiguous copy of what was contiguous
@@ -39,7 +40,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.autodiff import GradOfOp
+from fxc.dialects.autodiff import GradOfOp, SubgraphOp
 from fxc.dialects.context import FxcContext
 from fxc.dialects.diagnostics import OpPassFailedException
 from fxc.dialects.fx import CallFunctionOp, OutputOp
@@ -48,7 +49,7 @@ from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.types import ValueType, strides, tuple_type
 from fxc.dialects.values import leaves
 from fxc.passes._branches import COND, WHILE_LOOP
-from fxc.passes._call_graph import callee_first, calls_in, functions_of
+from fxc.passes._call_graph import callee_first, calls_in, functions_of, symbol_users_in
 from fxc.passes._region_calls import passed, region_argument, region_inputs, region_outputs
 from fxc.passes._reshaping import lost_shapes
 from fxc.passes._statistics import count
@@ -76,9 +77,14 @@ class _Propagation:
         self.was = dict[SSAValue, Attribute]()
         self.inferred = dict[tuple[object, ...], Inferred]()
         self.lost = dict[SSAValue, Attribute]()
-        self.calls: dict[str, list[CallOp]] = {name: [] for name in self.functions}
+        self.calls: dict[str, list[CallOp | SubgraphOp]] = {name: [] for name in self.functions}
+        self.subgraph_of = dict[str, SubgraphOp]()
         for call in calls_in(module):
             self.calls.setdefault(call.callee.string_value(), []).append(call)
+        for subgraph in symbol_users_in(module, SubgraphOp):
+            self.calls.setdefault(subgraph.callee.string_value(), []).append(subgraph)
+            if subgraph.gradient is not None:
+                self.subgraph_of[subgraph.gradient.df.string_value()] = subgraph
 
     def run(self) -> None:
         for function in self.functions.values():
@@ -102,6 +108,9 @@ class _Propagation:
         """Walk ``function``; whether its type changed, which concerns its callers or its callees."""
         before, block = function.function_type, function.body.first_block
         passed_types = {call.operand_types for call in self.calls[function.sym_name.data]}
+        if (subgraph := self.subgraph_of.get(function.sym_name.data)) is not None and subgraph.gradient is not None:
+            callee = self.functions[subgraph.callee.string_value()]
+            passed_types.add(subgraph.gradient.signature(callee.function_type).inputs.data)
         if block is None or recursive:
             if block is not None:
                 self.region(function.body)
@@ -125,10 +134,13 @@ class _Propagation:
                         self.higher_order(op)
                     case TorchOp() | CallFunctionOp():
                         self.call(op)
-                    case CallOp():
+                    case CallOp() | SubgraphOp():
                         callee = self.functions.get(op.callee.string_value())
-                        if callee is not None and len(callee.function_type.outputs) == len(op.results):
-                            self.set_types(op.results, callee.function_type.outputs.data)
+                        returned = callee.function_type.outputs.data if callee is not None else ()
+                        if isinstance(op, SubgraphOp) and op.gradient is not None:
+                            returned = returned[: op.gradient.real_outputs.value.data]
+                        if len(returned) == len(op.results):
+                            self.set_types(op.results, returned)
                     case GradOfOp():
                         pass
                     case _:

@@ -254,6 +254,30 @@ func.func @main(%x: tensor<4xf32>) -> tensor<?xf32> {
 
 // -----
 
+/// Subgraphs: so do what they call, and their derivatives what these return to them.
+// CHECK-LABEL: func.func @subgraph(
+// CHECK:         autodiff.subgraph @square(%x)
+// CHECK-SAME:      : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK-LABEL: func.func private @square(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+// CHECK-LABEL: func.func private @square_df
+// CHECK-SAME:      (%g: tensor<4xf32>, %h: tensor<4xf32>, %t: tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NEXT:    torch.aten.mul.Tensor(%g, %t) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+func.func @subgraph(%x: tensor<4xf32>) -> tensor<?xf32> {
+  %y = autodiff.subgraph @square(%x) {gradient = #autodiff.gradient<@square_df, real_outputs = 1, input_vjps = [0, 1], captured_inputs = [], captured_outputs = [1], output_vjps = [0]>} : (tensor<4xf32>) -> tensor<?xf32>
+  func.return %y : tensor<?xf32>
+}
+func.func private @square(%x: tensor<4xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
+  %t = torch.aten.mul.Scalar(%x, 2) : (tensor<4xf32>) -> tensor<?xf32>
+  %y = torch.aten.mul.Tensor(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>
+  func.return %y, %t : tensor<?xf32>, tensor<?xf32>
+}
+func.func private @square_df(%g: tensor<?xf32>, %h: tensor<?xf32>, %t: tensor<?xf32>) -> tensor<4xf32> {
+  %d = torch.aten.mul.Tensor(%g, %t) : (tensor<?xf32>, tensor<?xf32>) -> tensor<4xf32>
+  func.return %d : tensor<4xf32>
+}
+
+// -----
+
 /// Regions of other operators are brought up to date from their own arguments; what the operator returns stays.
 // CHECK-LABEL: func.func @other
 // CHECK:         torch.aten.relu.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
