@@ -332,3 +332,18 @@ def test_the_gradient_of_an_embedding_is_computed_where_it_is_added() -> None:
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     [adds] = [kernel for kernel in kernels if any(op.name == "tile.atomic_add" for op in kernel.walk())]
     assert any(op.name == "tile.reduce" for op in adds.walk())
+
+
+@pytest.mark.parametrize("how", ["flip", "roll", "values"])
+def test_places_that_the_group_has_made_itself(how: str) -> None:
+    class Rows(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            n = torch.arange(x.shape[0])
+            moved = {"flip": n.flip(0), "roll": n.roll(3, 0), "values": n.gather(0, torch.where(x > 0, n, n.flip(0)))}[how]
+            return torch.zeros_like(x).scatter_add(0, moved, x.sin()) + n
+
+    program, model = fxc.capture(Rows(), (tensor(10),), dynamic_shapes=({0: Dim("size")},)), Rows()
+    for pipeline in (GPU, f'set-target{{to="cpu:avx512"}},{LOWER}'):
+        made = fxc.run_passes(program, pipeline)
+        for count in (10, 1, 0, 33):
+            torch.testing.assert_close(execute(made, [tensor(count)]).value, model(tensor(count)))

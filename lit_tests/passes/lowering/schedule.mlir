@@ -451,3 +451,22 @@ builtin.module attributes {fxc.target = #target.gpu} {
     fx.output(%s) : (tensor<1xf32>) -> ()
   }
 }
+
+// -----
+
+/// What says where updates go reads any element of the first stage: it is in another kernel, and so are the updates.
+// CHECK-LABEL: func.func @places_on_gpu
+// CHECK:         tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 1024, unroll = 1, block = 1024>,
+// CHECK-SAME:    #tile.schedule<"elementwise", stages = [1, 2], lanes = 1024, unroll = 1, block = 1024>]
+builtin.module attributes {fxc.target = #target.gpu} {
+  func.func @places_on_gpu(%x: tensor<4096xf32>, %k: tensor<4096xi64>, %i: tensor<4096xi64>) {
+    %n, %s = fusion.group ({
+      %a = torch.aten.gather.default(%k, 0, %i) : (tensor<4096xi64>, tensor<4096xi64>) -> tensor<4096xi64>
+      %g = torch.aten.flip.default(%a, [0]) : (tensor<4096xi64>) -> tensor<4096xi64>
+      %z = torch.aten.zeros_like.default(%x) : (tensor<4096xf32>) -> tensor<4096xf32>
+      %r = torch.aten.scatter_add.default(%z, 0, %g, %x) : (tensor<4096xf32>, tensor<4096xi64>, tensor<4096xf32>) -> tensor<4096xf32>
+      fusion.yield %a, %r : tensor<4096xi64>, tensor<4096xf32>
+    }) -> (tensor<4096xi64>, tensor<4096xf32>)
+    fx.output((%n, %s)) : (tensor<4096xi64>, tensor<4096xf32>) -> ()
+  }
+}

@@ -9,7 +9,8 @@ what an earlier one of the kernel made, at the same row.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -191,9 +192,10 @@ class Rows:
             return False
         if stage.sink is not None and self.loops:
             updates = next((other for other in self.loops if other.result is stage.sink.updates), None)
-            if updates is not None:
-                self.loops[stage] = self.loops[updates]
-            return updates is not None
+            if updates is None or any(rows != self.loops[updates] for rows in self._rows_of_reads(stage)):
+                return False
+            self.loops[stage] = self.loops[updates]
+            return True
         if (rows := self._rows(stage)) is None or not self._is_worth_it(stage, rows):
             return False
         self.sizes = [stage.sizes[loop] for loop in rows]
@@ -219,14 +221,12 @@ class Rows:
 
     def _rows(self, stage: Stage) -> list[int] | None:
         """The loops of ``stage`` that are rows."""
-        made = {other.result: other for other in self.loops}
-        reads = [(made[source], map) for _, source, map in stage.reads() if source in made]
         kept = _real(stage, stage.kept)
         if self.sizes is None:
             return kept
         if not any(other.is_reduction for other in self.loops) and stage.is_reduction:
             self._follow(stage, kept)
-        found = [self._rows_of_read(stage, source, map) for source, map in reads]
+        found = self._rows_of_reads(stage)
         if not found:
             return _subsequence(stage, kept, self.sizes)
         [rows, *others] = found
@@ -241,6 +241,11 @@ class Rows:
         if all(other.sizes == stage.sizes and rows == _real(other, other.kept) for other, rows in self.loops.items()):
             self.loops = dict.fromkeys(self.loops, kept)
             self.sizes = [stage.sizes[loop] for loop in kept]
+
+    def _rows_of_reads(self, stage: Stage) -> list[list[int] | None]:
+        """``_rows_of_read`` of each stage here that ``stage`` reads."""
+        made = {other.result: other for other in self.loops}
+        return [self._rows_of_read(stage, made[source], map) for _, source, map in stage.reads() if source in made]
 
     def _rows_of_read(self, stage: Stage, source: Stage, map: AffineMap) -> list[int] | None:
         """The loops of ``stage`` that stand where ``source`` has its rows; None where it reads another place than its own."""
@@ -286,15 +291,26 @@ def kernels_of(group: GroupOp, stages: Sequence[Stage]) -> list[list[Stage]]:
 
 
 def runs_of(stages: Sequence[Stage]) -> list[list[Stage]]:
-    """``stages`` in runs of the same rows."""
+    """``stages`` in runs of the same rows, updates and their places in one."""
     runs, rows = list[list[Stage]](), Rows()
-    for stage in stages:
-        if not runs or not rows.add(stage):
+    for together in _with_places(stages):
+        if not runs or not all(map(rows.add, together)):
             runs.append([])
             rows = Rows()
-            rows.add(stage)
-        runs[-1].append(stage)
+            for stage in together:
+                rows.add(stage)
+        runs[-1] += together
     return runs
+
+
+def _with_places(stages: Sequence[Stage]) -> Iterator[list[Stage]]:
+    """Each of ``stages``, with the one behind it where that has its places."""
+    left = deque(stages)
+    while left:
+        together = [left.popleft()]
+        if left and (sink := left[0].sink) is not None and sink.updates is together[0].result:
+            together.append(left.popleft())
+        yield together
 
 
 def are_apart(stages: Sequence[Stage]) -> bool:
