@@ -210,6 +210,12 @@ EMPTY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "repeat, pad": lambda x: torch.nn.functional.pad(x.repeat(2), (2, 2)) * 2,
     "roll, cat": lambda x: torch.cat([x.roll(1, 0), torch.ones(3)]) * 2,
     "roll, roll, pad": lambda x: torch.nn.functional.pad(x.roll(1, 0).roll(-2, 0), (1, 0)) + 1,
+    "select, pad": lambda x: torch.nn.functional.pad(x.index_select(0, torch.arange(x.shape[0])), (0, 1)) * 2,
+    "gather, pad": lambda x: torch.nn.functional.pad(x.gather(0, torch.arange(x.shape[0])), (1, 1)) * 2,
+    "take, pad": lambda x: torch.nn.functional.pad(x.take(torch.arange(x.shape[0])), (1, 1)) * 2,
+    "from the end, pad": lambda x: torch.nn.functional.pad(x[torch.arange(x.shape[0]) - x.shape[0]], (1, 1)) * 2,
+    "embedding, pad": lambda x: torch.nn.functional.pad(x[:, None][torch.arange(x.shape[0])], (0, 0, 1, 0)).exp(),
+    "index, cat": lambda x: torch.cat([x[torch.arange(x.shape[0]).flip(0)], torch.ones(2)]) * 2,
 }
 """There are elements of the result that are none of ``x``, as where ``x`` has none."""
 

@@ -64,7 +64,7 @@ class Ranges:
             return number is not None and number >= 0
         return is_natural(number) or is_natural(shifted(number, self._least))
 
-    def _is_positive(self, size: Steps) -> bool:
+    def is_positive(self, size: Steps) -> bool:
         """Whether ``size`` is known to be 1 or more: by what its names are at least, or as part of a loop, which has a step."""
         if isinstance(size, int) or self.is_natural(size - 1):
             return self.is_natural(size - 1)
@@ -136,13 +136,13 @@ class Ranges:
             steps = self.loops[atom]
             return 0, max(steps - 1, 0) if isinstance(steps, int) else steps - 1
         if isinstance(atom, Symbol):
-            return 0, None if atom.size is None or not self._is_positive(atom.size) else atom.size - 1
+            return 0, None if atom.size is None or not self.is_positive(atom.size) else atom.size - 1
         low, high = self.bounds(atom.form)
         return self._quotient(low, atom.divisor)[0], self._quotient(high, atom.divisor)[1]
 
     def _quotient(self, number: Steps | None, divisor: Steps) -> Bounds:
         """Between what the floor of ``number // divisor`` lies."""
-        if number is None or not self._is_positive(divisor):
+        if number is None or not self.is_positive(divisor):
             return None, None
         whole, rest = divided(number, divisor)
         if isinstance(number, int) and isinstance(divisor, int):
@@ -154,7 +154,7 @@ class Ranges:
         return None, None
 
     def _remainder(self, quotient: Quotient) -> Bounds:
-        if not self._is_positive(quotient.divisor):
+        if not self.is_positive(quotient.divisor):
             return None, None
         low, high = self.bounds(quotient.form)
         most = quotient.divisor - 1

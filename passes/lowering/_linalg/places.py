@@ -63,7 +63,10 @@ class Places:
             if wraps:
                 place = where(place < 0, place + self.size(size), place)
             inside = self._is_below(place, size)
-            self.block.add_op(cf.AssertOp(inside.value, OUTSIDE.format(operator, size)))
+            is_right = inside
+            if real is not None and not self.ranges.is_positive(size):  # there may be no place 0
+                is_right = inside | ~real
+            self.block.add_op(cf.AssertOp(is_right.value, OUTSIDE.format(operator, size)))
             self._known[key] = self.symbol(where(inside, place, 0), size)
         return self._known[key]
 
