@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, TensorType
 from xdsl.ir import Attribute
 
 from fxc.dialects import types
-from fxc.dialects.entry import ArgumentFacts, argument_attributes
+from fxc.dialects.entry import VALUES, ArgumentFacts, argument_attributes
 from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, conditions_of, dtype_name
 from fxc.passes._written_arguments import written_arguments
 from fxc.passes.plan.bring_inputs import MOVES
@@ -38,6 +38,7 @@ def signature_of(program: Program) -> Signature:
                     types.device(type),
                     types.strides(type),
                     types.layout(type),
+                    values=_values(attributes),
                 )
             )
         else:
@@ -81,6 +82,11 @@ def with_moves(signature: Signature, program: Program) -> Signature:
         if isinstance(spec, TensorInput) and spec.name in names:
             inputs[i] = replace(spec, moves=True)
     return replace(signature, inputs=tuple(inputs))
+
+
+def _values(attributes: DictionaryAttr) -> tuple[int, ...] | None:
+    found = attributes.data.get(VALUES)
+    return tuple(map(int, found.get_values())) if isinstance(found, DenseArrayBase) else None
 
 
 _CONSTANT = ("a constant",)

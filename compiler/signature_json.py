@@ -44,6 +44,7 @@ def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:
             "layout": spec.layout,
             "moves": spec.moves,
             "written": spec.written,
+            "values": None if spec.values is None else list(spec.values),
         }
     entry: dict[str, Any] = {"other": spec.name, "types": list(spec.types), "symbol": spec.symbol}
     if spec.constant is not ANY:
@@ -63,6 +64,7 @@ def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
             entry["layout"],
             bool(entry["moves"]),
             bool(entry["written"]),
+            None if entry["values"] is None else tuple(map(int, entry["values"])),
         )
     constant = _constant(entry["constant"]) if "constant" in entry else ANY
     return OtherInput(entry["other"], tuple(entry["types"]), constant, entry["symbol"])

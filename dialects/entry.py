@@ -12,6 +12,10 @@ STATE_KINDS = frozenset({"parameter", "buffer", "constant"})
 """The ``fx.kind`` of function arguments whose values are the model's own."""
 
 
+VALUES = "fx.values"
+"""The attribute of a tensor argument that has the elements which a program is for: the program is wrong for any others."""
+
+
 class ArgumentFacts(NamedTuple):
     """What the attributes of an argument say: its ``fx.kind``, ``input`` where there is none, and its ``fx.name``."""
 

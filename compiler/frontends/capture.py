@@ -26,6 +26,7 @@ from fxc.errors import CaptureError, FxcError, InputError
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.fx import import_fx, import_traced
 from fxc.frontends.kept_state import KeptState, Variables, watched
+from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence
 from fxc.frontends.resign import resign
 from fxc.program import Program, is_frozen
 from fxc.semantics import autograd_functions
@@ -50,13 +51,15 @@ def capture(
     *,
     route: str = "export",
     dynamic_shapes: Any = None,
+    packed: bool = False,
 ) -> Program:
     """The program of ``model`` called with ``args`` and ``kwargs``; the model itself is not changed.
 
     ``route``: ``export`` (as torch.export, non-strict: ATen operators, nestings and mutations of the model kept),
     ``symbolic_trace`` (the fx level: calls as the code has them), ``dynamo`` (Dynamo's graph, inputs and outputs flat),
     ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as torch.export takes it; for ``make_fx`` a true value makes all
-    sizes symbolic. Raises CaptureError with PyTorch's reason and the way out.
+    sizes symbolic. ``packed``: by ``export``, for packed sequences of these lengths only. Raises CaptureError with PyTorch's
+    reason and the way out.
     """
     args, kwargs = _told_apart((tuple(args), dict(kwargs or {})))
     if route not in ROUTES:
@@ -66,7 +69,7 @@ def capture(
     try:
         with compile_lock(dynamo=route in ("dynamo", "make_fx")), _quiet(), in_all_fakes():
             if route == "export":
-                return _export(model, args, kwargs, dynamic_shapes)
+                return _export_packed(model, args, kwargs) if packed else _export(model, args, kwargs, dynamic_shapes)
             if route == "symbolic_trace":
                 return _symbolic_trace(model, args, kwargs)
             return _dynamo(model, args, kwargs) if route == "dynamo" else _make_fx(model, args, kwargs, bool(dynamic_shapes))
@@ -92,10 +95,14 @@ def capture_somehow(
         first = error
     reasons = dict[str, str]()
     refused = isinstance(first, InputError)  # an autograd.Function whose derivative is none of a program
-    for route in () if dynamic_shapes is not None or (training and refused) else ("dynamo", *["make_fx"] * (not training)):
+    routes = ("packed sequences", "dynamo", *["make_fx"] * (not training))
+    for route in () if dynamic_shapes is not None or (training and refused) else routes:
         state = KeptState(model if isinstance(model, torch.nn.Module) else _FunctionModule(model), registered=False)
         try:
-            program = capture(model, args, kwargs, route=route)
+            packed = route == "packed sequences"
+            program = capture(model, args, kwargs, route="export" if packed else route, packed=packed)
+        except NoPackedSequence:
+            continue
         except FxcError as error:
             reasons[route] = error.message.removeprefix(f"{route} cannot capture {_name(model)}: ")
             continue
@@ -245,6 +252,32 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         if any(getattr(node.target, "__module__", "") == _FUNCTORCH for node in exported.graph.nodes):
             exported = exported.run_decompositions({})
     return import_fx(exported)
+
+
+def _export_packed(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    """NoPackedSequence where there is none."""
+    module = copy.copy(model) if isinstance(model, torch.nn.Module) else _FunctionModule(model)
+    lengths, forward = KnownLengths(args, kwargs), module.forward
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        lengths.begin(args, kwargs)
+        with lengths:
+            return forward(*args, **kwargs)
+
+    module.forward, gradients = run, torch.is_grad_enabled()
+    try:
+        with torch.inference_mode(False), torch.set_grad_enabled(gradients):  # as versions of tensors are compared
+            args, kwargs = tree_map_only(torch.Tensor, lambda t: t.clone() if t.is_inference() else t, (args, kwargs))
+            program = _export(module, args, kwargs, None)
+    except Exception:
+        if not lengths.is_used:
+            raise NoPackedSequence(f"{_name(model)} packs no sequence") from None
+        raise
+    if not lengths.is_used:
+        raise NoPackedSequence(f"{_name(model)} packs no sequence")
+    lengths.mark(program, args, kwargs)
+    return program
 
 
 _FUNCTORCH = "torch._functorch.predispatch"

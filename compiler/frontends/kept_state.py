@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,7 +43,7 @@ class KeptState:
 
     def _add_named(self, function: Any) -> None:
         """What ``function`` names outside of itself."""
-        function = getattr(function, "__wrapped__", function)
+        function = inspect.unwrap(function)
         if getattr(function, "__code__", None) is None:
             return
         variables = Variables(function)

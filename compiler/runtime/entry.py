@@ -163,7 +163,12 @@ class _Writer:
 
 def _spec(described: Any) -> TensorSpec | None:
     """A tensor input of known sizes and strides; None for another input."""
-    if not isinstance(described, TensorInput) or described.layout != "strided" or described.moves:
+    if (
+        not isinstance(described, TensorInput)
+        or described.layout != "strided"
+        or described.moves
+        or described.values is not None
+    ):
         return None
     dims, steps = described.sizes, described.strides
     if not all(isinstance(dim, int) for dim in (*dims, *(steps or ()))) or (steps is not None and {0, 1} & set(dims)):

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Any, Final
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import TreeSpec, tree_flatten
 
 from fxc.errors import InputError
@@ -35,7 +36,7 @@ ANY: Final = _Any()
 @dataclass(frozen=True)
 class TensorInput:
     """A tensor input. ``strides`` is None for a contiguous one. ``moves``: it may come on any device. ``written``: what runs
-    may write to it, so that no other input may share its memory."""
+    may write to it, so that no other input may share its memory. ``values``: its elements, where it may have no others."""
 
     name: str
     dtype: str
@@ -45,6 +46,7 @@ class TensorInput:
     layout: str = "strided"
     moves: bool = False
     written: bool = False
+    values: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,7 @@ class Signature:
         for spec, value in zip(self.inputs, leaves, strict=True):
             if isinstance(spec, TensorInput):
                 _check_expressions(spec, value, sizes)
+                _check_values(spec, value)
         for condition in self.conditions:
             if not value_of(condition, sizes):
                 made = ", ".join(f"{where} is {size}" for size, where in values.values())
@@ -333,6 +336,26 @@ def _check_expressions(spec: TensorInput, value: torch.Tensor, known: Mapping[st
             )
 
 
+def _check_values(spec: TensorInput, value: torch.Tensor) -> None:
+    if spec.values is None:
+        return
+    if isinstance(value, FakeTensor):
+        raise InputError(f"input {spec.name} is fake, but its values matter", hint="pass a tensor that has some")
+    if (found := tuple(value.flatten().tolist())) != spec.values:
+        raise InputError(
+            f"input {spec.name} has the values {_listed(found)}, but {_listed(spec.values)} were baked in",
+            hint="compile again for these values, or with the option recompile",
+        )
+
+
+def _listed(values: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, values[:_MOST]))}{', ...' * (len(values) > _MOST)}]"
+
+
+_MOST = 16
+"""Values that a message has."""
+
+
 def same_constant(a: Any, b: Any) -> bool:
     """Whether two Python values are one constant: 1, 1.0 and True differ, so do 0.0 and -0.0, and nan is itself."""
     if type(a) is not type(b):
@@ -359,7 +382,7 @@ def _test_of(spec: TensorInput | OtherInput, bounds: Mapping[str, tuple[int, int
         raise InputError(f"input {spec.name}: PyTorch has no dtype {spec.dtype}")
     static = all(isinstance(size, int) for size in spec.sizes)
     idle = any(size in (0, 1) for size in spec.sizes)  # the stride of such a dimension may be any
-    if spec.moves or spec.layout != "strided" or (spec.strides is not None and (idle or not static)):
+    if spec.moves or spec.layout != "strided" or spec.values is not None or (spec.strides is not None and (idle or not static)):
         return None
     place = None if device == torch.device("cpu") else device
     if static:

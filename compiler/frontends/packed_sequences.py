@@ -1,0 +1,218 @@
+"""Recurrent layers over packed sequences, traced for the lengths that the sequences have in one call.
+
+How large tensors are there, and which elements belong together, hangs on the lengths: a program is for some of them only. While
+``KnownLengths`` is entered, integer tensors of the host that are inputs or are made of Python numbers have known values, and so
+has what is computed of these alone. Sequences are packed and padded by ``index_select`` at known places, and recurrent layers
+give way to their steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map_only
+from torch.utils.weak import WeakTensorKeyDictionary
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, i64
+
+from fxc.dialects.entry import VALUES, ArgumentFacts, argument_attributes
+from fxc.errors import CaptureError
+from fxc.program import Program
+from fxc.semantics.nesting import INPUTS, spec_of
+
+
+class NoPackedSequence(CaptureError):
+    """There is nothing that ``KnownLengths`` are for."""
+
+
+_COMPUTED = frozenset(
+    {
+        "tensor", "as_tensor", "to", "cpu", "long", "int", "clone", "detach", "contiguous", "sort", "flip", "index_select",
+        "__getitem__", "max", "min", "sum",
+    }
+)  # fmt: skip
+"""Functions of which values are known where those of all tensors are that they are given."""
+
+_ASKED = frozenset({"__int__", "__index__", "__bool__", "item", "tolist"})
+"""Methods that give the values of a tensor to Python."""
+
+_SIZED = frozenset({"zeros", "ones", "empty", "full"})
+"""Functions that take sizes, which may be tensors."""
+
+_LAYERS: Mapping[str, Callable[..., Any]] = MappingProxyType({
+    name: decomposition_table[getattr(torch.ops.aten, name).data] for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+})  # fmt: skip
+"""Recurrent layers by their functions -> what they do to a packed sequence, of which they take the batch sizes as numbers."""
+
+_HINT = (
+    "give forward the lengths as a tensor of integers on the CPU, or as a list of numbers; or use "
+    "torch.compile(model, backend='fxc')"
+)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The values of a tensor, the inputs that they are computed of, and the tensor's version that has them."""
+
+    value: Tensor
+    inputs: frozenset[Any]
+    version: int
+
+
+class KnownLengths(TorchFunctionMode):
+    """``read``: by their paths in (args, kwargs), the inputs whose values the trace hangs on. ``is_used``: whether a sequence
+    was packed at all."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        super().__init__()
+        leaves = tree_flatten_with_path((args, dict(kwargs)))[0]
+        self._given = {path: leaf.detach().clone() for path, leaf in leaves if isinstance(leaf, Tensor) and _is_countable(leaf)}
+        self._known = WeakTensorKeyDictionary()
+        self.read = set[Any]()
+        self.is_used = False
+
+    def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """The call that is traced has these inputs in the place of those that were given."""
+        for path, traced in tree_flatten_with_path((args, dict(kwargs)))[0]:
+            if path in self._given and isinstance(traced, Tensor):
+                self._learn(traced, self._given[path], frozenset({path}))
+
+    def mark(self, program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Records which values the inputs of ``program`` must have."""
+        attributes = argument_attributes(program.main)
+        places = [i for i, known in enumerate(attributes) if not ArgumentFacts.of(known).is_state]
+        nesting = program.main.attributes[INPUTS]
+        keys = spec_of(nesting).children()[1].context
+        leaves = tree_flatten_with_path((args, {key: kwargs[key] for key in keys}))[0]
+        for i, (path, leaf) in zip(places, leaves, strict=True):
+            if path in self.read:
+                attributes[i] = DictionaryAttr(
+                    {**attributes[i].data, VALUES: DenseArrayBase.from_list(i64, list(map(int, leaf.flatten().tolist())))}
+                )
+        program.main.properties["arg_attrs"] = ArrayAttr(attributes)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        if name == "_pack_padded_sequence":
+            return self._pack(*args, **kwargs)
+        if name == "_pad_packed_sequence":
+            return self._pad(*args, **kwargs)
+        if name in _LAYERS and isinstance(args[1], Tensor) and args[1].dim() == 1:  # else hidden states come second
+            return self._layers(_LAYERS[name], *args, **kwargs)
+        if name in _ASKED and args[0] in self._known:
+            with _disable_current_modes():
+                return getattr(self._value(args[0], "values"), name)(*args[1:], **kwargs)
+        if name in _SIZED:
+            args, kwargs = tree_map_only(Tensor, self._size, (args, kwargs))
+        result = func(*args, **kwargs)
+        if name in _COMPUTED and "out" not in kwargs:
+            self._compute(func, args, kwargs, result)
+        return result
+
+    def _compute(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        known = [self._known.get(tensor) for tensor in given]
+        if not all(entry is not None and entry.version == t._version for entry, t in zip(known, given, strict=True)):
+            return
+        with _disable_current_modes():
+            args, kwargs = tree_map_only(Tensor, lambda tensor: self._known[tensor].value, (args, kwargs))
+            values = func(*args, **kwargs)
+        inputs = frozenset[Any]().union(*(entry.inputs for entry in known if entry is not None))
+        for traced, value in zip(tree_leaves(result), tree_leaves(values), strict=True):
+            if isinstance(value, Tensor) and _is_countable(value):
+                self._learn(traced, value, inputs)
+
+    def _learn(self, traced: Tensor, value: Tensor, inputs: frozenset[Any]) -> None:
+        self._known[traced] = _Known(value, inputs, traced._version)
+
+    def _value(self, tensor: Tensor, what: str) -> Tensor:
+        entry = self._known.get(tensor)
+        if entry is None:
+            raise CaptureError(
+                f"the {what} of a packed sequence are computed of tensors whose values are not known", hint=_HINT
+            )
+        if entry.version != tensor._version:
+            raise CaptureError(f"the {what} of a packed sequence are written in place", hint="compute a new tensor")
+        self.read |= entry.inputs
+        return entry.value
+
+    def _size(self, tensor: Tensor) -> Any:
+        return _numbers(self._value(tensor, "sizes")) if tensor in self._known and not tensor.dim() else tensor
+
+    def _constant(self, value: Tensor, device: torch.device | None = None) -> Tensor:
+        return torch.tensor(_numbers(value), dtype=value.dtype, device=device)
+
+    def _known_constant(self, value: Tensor, source: Tensor) -> Tensor:
+        """A tensor of the values that are computed of those of ``source``."""
+        made = self._constant(value)
+        self._learn(made, value, self._known[source].inputs)
+        return made
+
+    def _pack(self, input: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
+        self.is_used = True
+        value = self._value(lengths, "lengths")
+        first, second = input.shape[:2]
+        with _disable_current_modes():
+            rows = torch.arange(first * second).view(first, second, 1)
+            packed, batch_sizes = torch._VF._pack_padded_sequence(rows, value, batch_first)
+            places = packed.flatten()
+        data = input.flatten(0, 1).index_select(0, self._constant(places, input.device))
+        return data, self._known_constant(batch_sizes, lengths)
+
+    def _pad(
+        self, data: Tensor, batch_sizes: Tensor, batch_first: bool, padding_value: float, total_length: int = -1
+    ) -> tuple[Tensor, Tensor]:
+        self.is_used = True
+        value = self._value(batch_sizes, "batch sizes")
+        with _disable_current_modes():
+            rows = torch.arange(1, data.shape[0] + 1).unsqueeze(1)  # what is padded is row 0
+            padded, lengths = torch._VF._pad_packed_sequence(rows, value, False, 0, total_length)
+            places, sizes = padded.flatten(), padded.shape[:2]
+        rows = torch.constant_pad_nd(data, [0, 0] * (data.dim() - 1) + [1, 0], padding_value)
+        result = rows.index_select(0, self._constant(places, data.device)).unflatten(0, sizes)
+        return result.transpose(0, 1) if batch_first else result, self._known_constant(lengths, batch_sizes)
+
+    def _layers(
+        self,
+        rule: Callable[..., Any],
+        data: Tensor,
+        batch_sizes: Tensor,
+        state: Any,
+        weights: Sequence[Tensor],
+        has_biases: bool,
+        count: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+    ) -> tuple[Tensor, ...]:
+        """One layer after the other: PyTorch's decompositions of several leave out the dropouts between them."""
+        self.is_used = True
+        if any(torch.is_autocast_enabled(kind) for kind in torch._C._autocast_supported_devices()):
+            raise CaptureError("a recurrent layer over a packed sequence under autocast", hint=_HINT.partition("; or ")[2])
+        sizes = _numbers(self._value(batch_sizes, "batch sizes"))
+        directions, each = 1 + bidirectional, len(weights) // count
+        last = list[Sequence[Tensor]]()
+        for i in range(count):
+            if i and dropout and train:
+                data = torch.dropout(data, dropout, True)
+            here: Any = tree_map_only(Tensor, lambda states, i=i: states.narrow(0, i * directions, directions), state)
+            own = weights[i * each : (i + 1) * each]
+            data, *states = rule(data, sizes, here, own, has_biases, 1, 0.0, train, bidirectional)
+            last.append(states)
+        return data, *(torch.cat(states) for states in zip(*last, strict=True))
+
+
+def _numbers(value: Tensor) -> Any:
+    with _disable_current_modes():
+        return value.tolist()
+
+
+def _is_countable(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and not tensor.is_floating_point() and not tensor.is_complex()
