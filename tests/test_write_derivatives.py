@@ -1,5 +1,6 @@
 """Gradients through writes to intermediates: zero where something was written, kept elsewhere."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 import fxc
+from tests.fuzz.check import Function, check
 
 MASK = torch.tensor([True, False, True, False])
 INDEX = torch.tensor([2, 0])
@@ -67,3 +69,43 @@ def test_gradients_through_writes(name: str, shape: str, how: str) -> None:
         weights = torch.randn(expected.shape)
         [found], [right] = (torch.autograd.grad((y * weights).sum(), x) for y in (result, expected))
         torch.testing.assert_close(found, right)
+
+
+def copied(x: Tensor) -> Tensor:
+    y = 0.5 * x
+    y.copy_(x)
+    return y
+
+
+def filled(x: Tensor) -> Tensor:
+    y = torch.where(x > 0, x, -x)
+    y[...] = y
+    return y
+
+
+def spread(x: Tensor) -> Tensor:
+    y = x.new_zeros(2, *x.shape)
+    y.copy_(x)
+    return y
+
+
+def cast(x: Tensor) -> Tensor:
+    y = x.double() * 2
+    y.copy_(x)
+    return y
+
+
+def turned_over(x: Tensor) -> Tensor:
+    y = torch.empty_like(x, memory_format=torch.contiguous_format).permute(tuple(range(x.dim()))[::-1])
+    y.copy_(x.permute(tuple(range(x.dim()))[::-1]))
+    return y
+
+
+@pytest.mark.parametrize("route", ["training", "training_host"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 2)])
+@pytest.mark.parametrize("f", [copied, filled, spread, cast, turned_over])
+def test_gradients_through_copies_of_whole_tensors(f: Function, shape: tuple[int, ...], route: str) -> None:
+    def inputs() -> list[Tensor]:
+        return [torch.linspace(-1, 2, math.prod(shape)).reshape(shape).requires_grad_()]
+
+    check(route, lambda x: [f(x)], inputs)

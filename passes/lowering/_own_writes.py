@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import aliases, is_random, leaves_memory_alone, may_keep, reshapes, writes
 from fxc.dialects.torch_ops import TorchOp, torch_op
+from fxc.dialects.torch_ops.traits import WITHOUT_DERIVATIVE
 
 
 def replace_own_writes(ctx: FxcContext, function: FuncOp) -> None:
@@ -37,8 +38,11 @@ def _functional(ctx: FxcContext, op: TorchOp) -> TorchOp | None:
         return None
     if is_random(op) or reshapes(op) or writes(op) != [op.operands[0]] or not _is_own(op.operands[0], op):
         return None
+    functional = f"{namespace}.{name.removesuffix('_')}.{overload}"
+    if functional in WITHOUT_DERIVATIVE:
+        return None
     try:
-        twin = torch_op(f"{namespace}.{name.removesuffix('_')}.{overload}")
+        twin = torch_op(functional)
         if not leaves_memory_alone(twin) or twin.SCHEMA.positional != op.SCHEMA.positional:
             return None
         new = twin.build_call(*twin.divide(op.bound()), op.result_types, location=op.location)

@@ -134,6 +134,20 @@ func.func @own(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32
 
 // -----
 
+/// aten.copy has no derivative: a copy of a whole tensor becomes operators that have one.
+// CHECK-LABEL: func.func @own_copy
+// CHECK-NOT: torch.aten.copy
+// CHECK: torch.aten.clone.default
+// CHECK-NOT: torch.aten.copy
+// CHECK: func.return
+func.func @own_copy(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %y = torch.aten.neg.default(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %z = torch.aten.copy_.default(%y, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  func.return %y : tensor<3xf32>
+}
+
+// -----
+
 /// A sum in place is cast back to what it is written to.
 // CHECK-LABEL: func.func @cast_back
 // CHECK: torch.aten.add.Tensor{{.*}} -> tensor<3xf32>
