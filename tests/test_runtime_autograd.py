@@ -171,6 +171,20 @@ def test_nothing_requires_a_gradient() -> None:
     assert not result.requires_grad and result.grad_fn is None
 
 
+def test_kernels_get_tensors_that_require_no_gradient() -> None:
+    """Also where no gradient reaches an input that requires one."""
+    seen = list[bool]()
+
+    def f(x: Tensor) -> Tensor:
+        seen.append(x.requires_grad)
+        return torch.argmax(x, 0, out=torch.empty(3, dtype=torch.int64)) if not x.requires_grad else x
+
+    unreached = Gradient(f, lambda: (), 1, (), (), (), (), differentiable=False, unreached=(0,))
+    x = tensor(4, 3)
+    [found] = DifferentiableSubgraph(unreached)(x)
+    assert seen == [False] and torch.equal(found, x.argmax(0))
+
+
 def test_no_grad() -> None:
     with torch.no_grad():
         result = chain(tensor(4), tensor(4))[0]

@@ -61,6 +61,8 @@ class DifferentiableSubgraph(torch.nn.Module):
             outputs = self._by_autograd(inputs)
         elif not wants.isdisjoint(gradient.output_vjps):
             outputs = _Subgraph.apply(gradient, *inputs)  # type: ignore[assignment]
+        elif wants and not gradient.differentiable:  # what autograd would watch, kernels and operators with out= do not take
+            outputs = _sequence(gradient.f(*map(_detached, inputs)))
         else:
             outputs = _sequence(gradient.f(*inputs))
         return outputs[: gradient.real_outputs]
