@@ -31,17 +31,18 @@ def _group_norm_backward(
     weight: Tensor | None,
     n: int,
     channels: int,
-    _: int,
+    places: int,
     groups: int,
     mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
     """The statistics depend on ``x``, so they are computed again; ``rstd`` says what was added to the variance."""
+    normed = (n, groups, channels // groups * places)
     with torch.no_grad():
-        added = rstd.view(n, groups, 1).pow(-2) - x.reshape(n, groups, -1).var(-1, unbiased=False, keepdim=True)
+        added = rstd.view(n, groups, 1).pow(-2) - x.reshape(normed).var(-1, unbiased=False, keepdim=True)
     shape = [1, channels, *[1] * (x.dim() - 2)]
 
     def forward(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        rows = x.reshape(n, groups, -1)
+        rows = x.reshape(normed)
         variance = rows.var(-1, unbiased=False, keepdim=True) + added
         normal = (rows - rows.mean(-1, keepdim=True)) * variance.rsqrt()
         return (normal.reshape(x.shape) * scale.view(shape) + shift.view(shape)).to(x.dtype)

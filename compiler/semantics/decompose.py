@@ -41,8 +41,8 @@ def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: Interpre
         return None
     try:
         return asked(lambda world: traced_for_any_sizes(lambda each: _traced(op, each, interpreter), world, symbols), symbols)
-    except (CannotInfer, FxcError, RuntimeError, NotImplementedError):
-        return None  # sizes that the rule cannot do without, or a layout that cannot be faked
+    except (CannotInfer, FxcError, RuntimeError, NotImplementedError, TypeError):
+        return None  # sizes that the rule cannot do without, among them zero; or a layout that cannot be faked
 
 
 def _traced(op: TorchOp, world: FakeWorld, interpreter: Interpreter) -> FuncOp | None:

@@ -1,7 +1,7 @@
-"""The strides of what some operators give on the CPU, where PyTorch's fake tensors have others than its kernels.
+"""The strides of what some operators give on the CPU, and dtypes, where PyTorch's fake tensors have others than its kernels.
 
-They are those of what other operators give, whose fakes are right. Strides of dimensions of one element, and of tensors without
-elements, stay as PyTorch's fakes have them: they lead to no element.
+The strides are those of what other operators give, whose fakes are right. Strides of dimensions of one element, and of tensors
+without elements, stay as PyTorch's fakes have them: they lead to no element.
 """
 
 from __future__ import annotations
@@ -44,7 +44,12 @@ def _corrected(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
-    """``result`` of fakes, which ``func`` gave in ``mode``, with the strides that its kernel gives."""
+    """``result`` of fakes, which ``func`` gave in ``mode``, with the dtype and strides that its kernel gives."""
+    if (place := _DTYPES.get(func)) is not None:
+        dtype = (args[place] if place < len(args) else kwargs[func._schema.arguments[place].name]).dtype
+        if result.dtype != dtype:
+            with mode:
+                result = torch.empty_like(result, dtype=dtype)
     rule = _RULES.get(func)
     if rule is None or all(_lies_plainly(leaf) for leaf in tree_leaves((args, kwargs))):
         return result
@@ -136,8 +141,12 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
     **dict.fromkeys([_aten.log_sigmoid_forward.default, _aten.normal.Tensor_Tensor, _aten.pow.Scalar], _contiguous),
     **dict.fromkeys(
         [
+            _aten._batch_norm_no_update.default,
+            _aten._batch_norm_with_update.default,
+            _aten._batch_norm_with_update_functional.default,
             _aten._native_batch_norm_legit.default,
             _aten._native_batch_norm_legit.no_stats,
+            _aten._native_batch_norm_legit_functional.default,
             _aten.channel_shuffle.default,
             _aten.max_unpool2d.default,
             _aten.native_batch_norm.default,
@@ -146,6 +155,19 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
         ],
         _in_format,
     ),
+    **dict.fromkeys(
+        [_aten.batch_norm_backward.default, _aten.native_batch_norm_backward.default],
+        lambda given, _, x, *__, **___: _in_format(given, x),
+    ),
     _aten.roll.default: _rolled,
 }
 """Operator -> a fake that is laid out as its result, of the first result that PyTorch's fakes give and of the arguments."""
+
+_DTYPES: Mapping[Any, int] = {
+    _aten.huber_loss.default: 0,
+    _aten.mse_loss_backward.default: 1,
+    _aten.smooth_l1_loss_backward.default: 1,
+    _aten.soft_margin_loss.default: 0,
+    _aten.soft_margin_loss_backward.default: 1,
+}
+"""Operator -> the place of the argument whose dtype its result has, whatever the others have."""

@@ -16,18 +16,27 @@ def sympy_symbol(name: str) -> sympy.Symbol:
     return sympy.Symbol(name, integer=True, positive=not name.startswith("u") or None)
 
 
+def _floor_div(a: Any, b: Any) -> Any:
+    """``a // b``; no division where the product ``b`` divides each term of ``a``, which PyTorch does not see of powers."""
+    if not b.is_Add and b != 0 and all(symbol.is_positive for symbol in b.free_symbols):
+        quotient = sympy.expand(a / b)
+        if quotient.is_polynomial() and all(term.as_coeff_Mul()[0].is_Integer for term in quotient.as_ordered_terms()):
+            return quotient
+    return torch_sympy.FloorDiv(a, b)
+
+
 _BINARY: dict[type[ast.AST], Any] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: torch_sympy.FloorDiv,
+    ast.FloorDiv: _floor_div,
     ast.Mod: torch_sympy.Mod,
     ast.Pow: lambda a, b: a**b,
     ast.Div: lambda a, b: a / b,
 }
 _CALLS = frozenset(
     {
-        "FloorDiv", "Mod", "PythonMod", "CleanDiv", "CeilDiv", "ModularIndexing", "Max", "Min", "Where", "Identity", "ToFloat",
+        "Mod", "PythonMod", "CleanDiv", "CeilDiv", "ModularIndexing", "Max", "Min", "Where", "Identity", "ToFloat",
         "TruncToInt", "FloorToInt", "CeilToInt", "RoundToInt", "RoundDecimal", "TruncToFloat", "IntTrueDiv", "FloatTrueDiv",
         "FloatPow", "PowByNatural", "LShift", "RShift",
     }
@@ -38,7 +47,7 @@ def parse_expression(text: str) -> sympy.Expr:
     """The sympy expression of ``text``, read as arithmetic over symbols: nothing is evaluated. FxcError where it is not."""
     try:
         return _expression_of(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (SyntaxError, ValueError, KeyError, TypeError, RecursionError, ZeroDivisionError) as error:
         raise FxcError(f"not an expression in the module's symbols: {text!r}") from error
 
 
@@ -73,6 +82,8 @@ def _expression_of(node: ast.AST) -> sympy.Expr:
             return -_expression_of(operand)
         case ast.BinOp(left=left, op=op, right=right):
             return _BINARY[type(op)](_expression_of(left), _expression_of(right))
+        case ast.Call(func=ast.Name(id="FloorDiv"), args=[a, b], keywords=[]):
+            return _floor_div(_expression_of(a), _expression_of(b))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
             return getattr(torch_sympy, name)(*map(_expression_of, args))
     raise ValueError(ast.dump(node))
