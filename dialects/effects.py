@@ -346,7 +346,7 @@ def may_keep(op: Operation) -> bool:
 
     if isinstance(op, TorchOp):
         namespace, name, *_ = op.operator.split(".")
-        is_plain = namespace in FORGETFUL_NAMESPACES and name not in RESHAPED_IN_PLACE and not _counts_in_storage(op)
+        is_plain = namespace in FORGETFUL_NAMESPACES and name not in RESHAPED_IN_PLACE and not counts_in_storage(op)
         return not is_plain or any(map(_has_parts, op.result_types))
     if op.name.startswith(("plan.", "tile.", "torch.constant")) or BORROWS in op.attributes:
         return False
@@ -354,7 +354,7 @@ def may_keep(op: Operation) -> bool:
     return op.name != "fusion.group" or any(may_keep(each) for each in inner if not each.has_trait(IsTerminator))
 
 
-def _counts_in_storage(op: TorchOp) -> bool:
+def counts_in_storage(op: TorchOp) -> bool:
     """Whether ``op`` counts from where the storage of an operand starts: ``as_strided`` with an offset does."""
     return op.argument("storage_offset") is not None or op.operator == "aten.sym_storage_offset.default"
 

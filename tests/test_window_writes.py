@@ -67,3 +67,17 @@ def test_writes_to_windows(function: Callable[[Tensor], Tensor], how: str) -> No
             )
             assert_close(run(ours), function(eager))
             assert_close(ours, eager)
+
+
+@pytest.mark.parametrize("how", ["ahead", "host"])
+def test_windows_of_an_input_that_starts_within_its_storage(how: str) -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x * 2
+        y[0] = 1
+        return x.unfold(0, 1, 3), y
+
+    def input() -> Tensor:
+        return torch.arange(48.0).view(4, 4, 3)[..., 1:2]
+
+    options: Any = {"target": "host"} if how == "host" else {}
+    assert_close(fxc.compile(function, (input(),), options=options)(input()), function(input()))

@@ -109,3 +109,28 @@ def test_gradients_through_copies_of_whole_tensors(f: Function, shape: tuple[int
         return [torch.linspace(-1, 2, math.prod(shape)).reshape(shape).requires_grad_()]
 
     check(route, lambda x: [f(x)], inputs)
+
+
+READS: dict[str, Callable[[Tensor], Tensor]] = {
+    "of an input": lambda x: x.as_strided((3,), (2,), 4) * 2,
+    "of a copy": lambda x: (x * 2).as_strided((3,), (2,), 4).sin(),
+    "of a slice": lambda x: (x * 2)[1:].as_strided((3,), (2,), 4).sin(),
+    "of a row": lambda x: (x * 2)[2].as_strided((2, 2), (2, 1), 1) * x[0, :1],
+    "without an offset": lambda x: (x * 2)[1:].as_strided((3,), (2,)).sin(),
+}
+
+
+@pytest.mark.parametrize("target", [None, "host"])
+@pytest.mark.parametrize("name", READS)
+def test_gradients_of_as_strided(name: str, target: str | None) -> None:
+    """An offset counts from where the storage starts, not the tensor."""
+    f = READS[name]
+    storage = torch.randn(60)
+    for x in (storage.view(5, 12)[:, :4], storage.view(5, 4, 3)[..., 1], storage[7:27].view(5, 4)):
+        x = x.detach().requires_grad_()
+        compiled = fxc.compile(f, (x,), training=True, options={"target": target})
+        result, expected = compiled(x), f(x)
+        torch.testing.assert_close(result, expected)
+        weights = torch.randn(expected.shape)
+        [found], [right] = (torch.autograd.grad((y * weights).sum(), x) for y in (result, expected))
+        torch.testing.assert_close(found, right)

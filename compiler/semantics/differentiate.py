@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.autodiff import is_differentiable
+from fxc.dialects.effects import counts_in_storage
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.semantics import CannotInfer, Jvp, Vjp
 from fxc.dialects.syntax import op_text
@@ -222,6 +223,8 @@ def _explained(op: Operation, trace: Callable[[FakeWorld], Any], symbols: Dictio
     """What ``trace`` gives; VerifyException where PyTorch cannot differentiate the op, or not for any sizes."""
     if op.name in _WRONG:
         raise VerifyException(f"{op.name} cannot be differentiated: its derivative reads noise that was not drawn yet")
+    if isinstance(op, TorchOp) and counts_in_storage(op):  # the types of tensors do not state it
+        raise VerifyException(f"{op.name} cannot be differentiated: it is unknown where its operand starts in its storage")
     for value in op.operands:
         if isinstance(value.type, (FloatType, BoolType)) and not value.type.expression.data:
             raise VerifyException(f"{op.name} cannot be differentiated at a number that is not known before it runs")

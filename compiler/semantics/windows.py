@@ -24,7 +24,7 @@ def windows(self: torch.Tensor, dimension: int, size: int, step: int) -> torch.T
     if count * step <= self.shape[dim]:
         return self.narrow(dim, 0, count * step).unflatten(dim, (count, step)).narrow(dim + 1, 0, size).movedim(dim + 1, -1)
     found = self.unfold(dim, size, step)
-    return self.as_strided(found.shape, found.stride(), found.storage_offset())
+    return self.as_strided(found.shape, found.stride())  # from where ``self`` starts in its storage
 
 
 def replace_windows(module: GraphModule) -> None:
