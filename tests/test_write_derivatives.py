@@ -134,3 +134,29 @@ def test_gradients_of_as_strided(name: str, target: str | None) -> None:
         weights = torch.randn(expected.shape)
         [found], [right] = (torch.autograd.grad((y * weights).sum(), x) for y in (result, expected))
         torch.testing.assert_close(found, right)
+
+
+COMPLEX_WRITES: dict[str, Callable[[Tensor], Any]] = {
+    **{name: WRITES[name] for name in ("row", "column", "block", "steps", "transposed", "fill_diagonal", "as_strided")},
+    "slice of zeros": lambda y: y[2:].zero_(),
+    "no row": lambda y: y[4:].zero_(),
+    "row of zeros": lambda y: y[1].zero_(),
+    "scaled column": lambda y: y[:, -1].mul_(2j),
+}
+
+
+@pytest.mark.parametrize("target", [None, "host"])
+@pytest.mark.parametrize("name", COMPLEX_WRITES)
+def test_gradients_through_writes_to_complex_tensors(name: str, target: str | None) -> None:
+    def f(x: Tensor) -> Tensor:
+        y = x.to(torch.complex64) * (1 + 2j)
+        COMPLEX_WRITES[name](y)
+        return torch.view_as_real(y * y)
+
+    x = torch.randn(4, 4).requires_grad_()
+    compiled = fxc.compile(f, (x,), training=True, options={"target": target})
+    result, expected = compiled(x), f(x)
+    torch.testing.assert_close(result, expected)
+    weights = torch.randn(expected.shape)
+    [found], [right] = (torch.autograd.grad((y * weights).sum(), x) for y in (result, expected))
+    torch.testing.assert_close(found, right)

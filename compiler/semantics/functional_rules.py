@@ -45,12 +45,22 @@ def _scatter(operator: torch._ops.OpOverload) -> Callable[..., Any]:
     return scatter
 
 
-def _slice_scatter(x: torch.Tensor, source: torch.Tensor, dim: int = 0, *args: Any, **kwargs: Any) -> Any:
-    """``slice_scatter`` of complex tensors has no derivative, unlike the write to a slice that it stands for."""
-    if not x.is_complex():
-        return _scatter(torch.ops.aten.slice_scatter.default)(x, source, dim, *args, **kwargs)
-    parts = (torch.view_as_real(value.to(x.dtype).resolve_conj()) for value in (x, source))
-    return torch.view_as_complex(torch.ops.aten.slice_scatter.default(*parts, dim % x.dim(), *args, **kwargs))
+def _scatter_parts(operator: torch._ops.OpOverload) -> Callable[..., Any]:
+    """As ``_scatter``; for complex tensors ``operator`` has no derivative, unlike that for their parts."""
+    scatter = _scatter(operator)
+
+    def run(x: torch.Tensor, source: torch.Tensor, dim: int = 0, *args: Any, **kwargs: Any) -> Any:
+        if not x.is_complex():
+            return scatter(x, source, dim, *args, **kwargs)
+        parts = (torch.view_as_real(value.to(x.dtype).resolve_conj()) for value in (x, source))
+        return torch.view_as_complex(operator(*parts, dim % x.dim(), *args, **kwargs))
+
+    return run
+
+
+def _zero(x: torch.Tensor) -> Any:
+    """``zero`` of complex tensors has no derivative, unlike ``fill``."""
+    return torch.ops.aten.fill.Scalar(x, 0) if x.is_complex() else NotImplemented
 
 
 def _as_strided_scatter(
@@ -74,13 +84,9 @@ FUNCTIONAL: Rules = {
     torch.ops.aten.bernoulli.p: _bernoulli,
     torch.ops.aten.copy.default: _copy,
     torch.ops.aten.as_strided_scatter.default: _as_strided_scatter,
-    torch.ops.aten.slice_scatter.default: _slice_scatter,
-    **{
-        operator: _scatter(operator)
-        for operator in (
-            torch.ops.aten.select_scatter.default,
-            torch.ops.aten.diagonal_scatter.default,
-        )
-    },
+    torch.ops.aten.diagonal_scatter.default: _scatter(torch.ops.aten.diagonal_scatter.default),
+    torch.ops.aten.select_scatter.default: _scatter_parts(torch.ops.aten.select_scatter.default),
+    torch.ops.aten.slice_scatter.default: _scatter_parts(torch.ops.aten.slice_scatter.default),
+    torch.ops.aten.zero.default: _zero,
 }
 """What must stand for operators that functionalization has put in place of mutation."""
