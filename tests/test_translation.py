@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, reject, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 from torch.export import Dim
 
@@ -135,6 +135,8 @@ def of_sizes(shape: Sequence[int | str], s: int, b: int) -> torch.Tensor:
 def test_groups_of_any_sizes(times: Callable[[str], Any]) -> None:
     @times("any")
     @given(steps(ANY_SIZES, 5), st.sampled_from(SHAPES))
+    @example([("flatten", 0, 0), ("pad", 0, 1)], ("b", "s"))  # places are divided by a size that is 0
+    @example([("scatter_add", 0, 0), ("places", 0, 0)], ("s",))
     def check(made: Sequence[Step], shape: Sequence[int | str]) -> None:
         function = program(made)
         if (group := captured(function, shape)) is None:

@@ -175,6 +175,11 @@ def _read(source: torch.Tensor, map: AffineMap, loops: Sequence[torch.Tensor]) -
     return source[places]
 
 
+def _quotient(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """The integer below ``left`` / ``right``; 0 where a size that is 0 divides, as in kernels: nothing is read there."""
+    return torch.where(right == 0, 0, left // torch.where(right == 0, 1, right))
+
+
 def _evaluate(expression: AffineExpr, loops: Sequence[torch.Tensor], symbols: Sequence[torch.Tensor] = ()) -> torch.Tensor:
     match expression:
         case AffineSymExpr():
@@ -191,11 +196,11 @@ def _evaluate(expression: AffineExpr, loops: Sequence[torch.Tensor], symbols: Se
                 case AffineBinaryOpKind.Mul:
                     return left * right
                 case AffineBinaryOpKind.Mod:
-                    return left % right
+                    return left - _quotient(left, right) * right
                 case AffineBinaryOpKind.FloorDiv:
-                    return left // right
+                    return _quotient(left, right)
                 case AffineBinaryOpKind.CeilDiv:
-                    return -(-left // right)
+                    return -_quotient(-left, right)
     raise InputError(f"no index expression: {expression}")
 
 
