@@ -15,8 +15,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
-from fxc.dialects.effects import aliases, is_view, leaves_memory_alone, writes
+from fxc.dialects.effects import aliases, counts_in_storage, is_view, leaves_memory_alone, writes
 from fxc.dialects.fx import GetAttrOp
+from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import is_mutable
 from fxc.passes._tuples import selected_index
@@ -65,7 +66,7 @@ class Memory:
         self._parent = dict[Set, Set]()
         self._writes = dict[Operation, set[Set]]()
         self._written, self._output, self._lasting = set[Set](), set[Set](), set[Set]([_OUTSIDE])
-        self._returned = set[SSAValue]()
+        self._returned, self._placed = set[SSAValue](), set[Set]()
         unknown = list[Operation]()
         for block in _blocks(scope):
             self._parent.update(dict.fromkeys(block.args, _OUTSIDE))
@@ -112,12 +113,14 @@ class Memory:
         """Whether users of ``old`` may use ``new``, which holds the same elements in the same layout, before they are written.
 
         ``same_memory``: ``old`` is a view of ``new``, or ``new`` itself. Else it may be a copy: then the caller could tell
-        them apart where both are visible to it.
+        them apart where both are visible to it, and so could an op that asks where ``old`` lies in its storage.
         """
         if self.is_written(old) or self.is_written(new):
             return False
         if same_memory:
             return not (self.is_returned(old) and (self.is_returned(new) or _is_source(new)))
+        if self.set_of(old) in self._placed:
+            return False
         return not (self.reaches_output(old) and (self.reaches_output(new) or self.outlives(new)))
 
     def replaced(self, old: SSAValue, new: SSAValue) -> None:
@@ -146,6 +149,8 @@ class Memory:
                 if top:
                     self._returned.update(op.operands)
                 continue
+            if isinstance(op, TorchOp) and counts_in_storage(op):
+                self._placed.update(op.operands)
             written_here = writes(op)
             if written_here is None:
                 self._writes[op] = set()
@@ -201,6 +206,7 @@ class Memory:
         for op in unknown:
             self._writes[op].add(_OUTSIDE)
         self._written = {self.set_of(s) for written in self._writes.values() for s in written}
+        self._placed = {self.set_of(value) for value in self._placed}
         self._output = {self.set_of(value) for value in self._returned if is_mutable(value.type)}
 
     def _union(self, a: Set, b: Set) -> None:
@@ -208,7 +214,7 @@ class Memory:
         if a == b:
             return
         self._parent[a] = b
-        for members in (self._written, self._output, self._lasting):
+        for members in (self._written, self._output, self._lasting, self._placed):
             if a in members:
                 members.add(b)
 

@@ -135,3 +135,23 @@ def test_capture_leaves_fake_tensors_as_they_are() -> None:
     before = FakeTensorMode.dispatch
     fxc.capture(nn.Linear(2, 2), (torch.ones(1, 2),), route="make_fx")
     assert FakeTensorMode.dispatch is before
+
+
+PLACED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "times one": lambda x: (x * 1).as_strided((3,), (2,), 4) + 1,
+    "a copy": lambda x: x.clone().as_strided((3,), (2,), 4) + 1,
+    "a cast back": lambda x: x.double().float().as_strided((3,), (2,), 4) + 1,
+    "a view of a copy": lambda x: x.clone().view(3, 4)[1:].as_strided((3,), (2,), 4) + 1,
+    "two copies": lambda x: x.clone().as_strided((3,), (2,), 4) + x.clone().as_strided((3,), (2,), 5),
+    "the input": lambda x: x.as_strided((3,), (2,), 4) + 1,
+    "no offset": lambda x: x.clone().as_strided((3,), (2,)) + 1,
+}
+
+
+@pytest.mark.parametrize("target", [None, "host"])
+@pytest.mark.parametrize("name", PLACED)
+def test_what_starts_at_another_place_is_not_read_instead(name: str, target: str | None) -> None:
+    """``as_strided`` with an offset counts from where a storage starts: a copy starts there, the input does not."""
+    x = torch.arange(20.0)[3:15]
+    torch.testing.assert_close(fxc.compile(PLACED[name], [x], options={"target": target})(x), PLACED[name](x))
+    torch.testing.assert_close(torch.compile(PLACED[name], backend="fxc")(x), PLACED[name](x))
