@@ -356,7 +356,14 @@ def may_keep(op: Operation) -> bool:
 
 def counts_in_storage(op: TorchOp) -> bool:
     """Whether ``op`` counts from where the storage of an operand starts: ``as_strided`` with an offset does."""
-    return op.argument("storage_offset") is not None or op.operator == "aten.sym_storage_offset.default"
+    asks, takes_offset = _asks_of_storage(type(op))
+    return asks or (takes_offset and op.argument("storage_offset") is not None)
+
+
+@cache
+def _asks_of_storage(cls: type[TorchOp]) -> tuple[bool, bool]:
+    """Whether an operator gives a place in the storage, and whether it takes one."""
+    return cls.name == "torch.aten.sym_storage_offset.default", "storage_offset" in cls.SCHEMA.by_name
 
 
 def _has_parts(type: Attribute) -> bool:
