@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz.builder import Builder, Skip, Value
+from tests.fuzz.builder import Builder, Skip, Value, overlaps_itself
 
 SMOOTH = [
     "torch.sin({})",
@@ -246,6 +246,8 @@ def reduce_one(b: Builder) -> None:
         if not dims:
             b.emit(name, f"{x}.{name.partition('_')[0]}()", moves=True)
             return
+        if name == "median" and overlaps_itself(x.tensor):  # eager reads what it has not written
+            raise Skip
         element = ".indices" if name == "max_index" else ".values"
         b.emit(name, f"{x}.{name.partition('_')[0]}({dims}){element}", moves=True)
     else:
