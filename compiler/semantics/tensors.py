@@ -128,6 +128,7 @@ def _symbol_facts(env: ShapeEnv, symbol: sympy.Symbol) -> Attribute:
 
 def conditions_on(values: Sequence[Any], ranges: Mapping[sympy.Symbol, Any]) -> list[str]:
     """What a capture assumed of the symbols in ``values`` beside their ``ranges``, as Python writes it."""
+    import sympy
     from torch.utils._sympy.printers import PythonPrinter
     from torch.utils._sympy.value_ranges import bound_sympy
 
@@ -137,6 +138,8 @@ def conditions_on(values: Sequence[Any], ranges: Mapping[sympy.Symbol, Any]) -> 
         return []
     for guard in env.guards:
         condition = env.simplify(guard.expr)
+        if len(condition.free_symbols) > 1 and condition.func in (sympy.Eq, sympy.Ne):
+            continue  # what PyTorch asks of strides; programs do not depend on it
         known = {symbol: ranges.get(symbol, env.var_to_range[symbol]) for symbol in condition.free_symbols}
         bounds = bound_sympy(condition, known)
         if not (bounds.is_singleton() and bounds.lower):
