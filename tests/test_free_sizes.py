@@ -77,6 +77,8 @@ def test_models_take_one_row(name: str) -> None:
 CONDITIONS: dict[str, tuple[Function, list[tuple[int, ...]], list[tuple[int, ...]]]] = {
     "remainder": (lambda x: x * 2 if x.shape[0] % 4 != 3 else x * 3, [(4,), (5,), (14,)], [(3,), (7,), (11,)]),
     "order": (lambda x, y: x * 2 if x.shape[0] < y.shape[0] else x * 3, [(2, 6), (5, 9)], [(6, 6), (7, 6)]),
+    "not equal": (lambda x, y: x * 2 if x.shape[0] != y.shape[0] else x * 3, [(4, 6), (5, 9)], [(6, 6), (7, 7)]),
+    "not twice": (lambda x, y: x * 2 if x.shape[0] * 2 != y.shape[0] else x * 3, [(4, 6), (5, 9)], [(3, 6), (4, 8)]),
     "both": (lambda x: x * 2 if x.shape[0] > 3 and x.shape[0] * 2 != 12 else x * 3, [(4,), (5,), (7,)], [(2,), (3,), (6,)]),
     "quotient": (lambda x: x * 2 if x.shape[0] // 3 == 1 else x * 3, [(4,), (5,)], [(2,), (6,), (9,)]),
 }

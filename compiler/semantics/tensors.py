@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -138,13 +139,21 @@ def conditions_on(values: Sequence[Any], ranges: Mapping[sympy.Symbol, Any]) -> 
         return []
     for guard in env.guards:
         condition = env.simplify(guard.expr)
-        if len(condition.free_symbols) > 1 and condition.func in (sympy.Eq, sympy.Ne):
-            continue  # what PyTorch asks of strides; programs do not depend on it
+        if len(condition.free_symbols) > 1 and condition.func in (sympy.Eq, sympy.Ne) and _is_of_torch(guard):
+            continue  # what PyTorch asks of strides
         known = {symbol: ranges.get(symbol, env.var_to_range[symbol]) for symbol in condition.free_symbols}
         bounds = bound_sympy(condition, known)
         if not (bounds.is_singleton() and bounds.lower):
             found[PythonPrinter().doprint(condition)] = None
     return list(found)
+
+
+def _is_of_torch(guard: Any) -> bool:
+    """Whether code of PyTorch asked, not the model."""
+    return str(getattr(guard.sloc.framework_loc, "filename", "")).startswith(_TORCH)
+
+
+_TORCH = str(Path(torch.__file__).parent)
 
 
 class FakeWorld:
