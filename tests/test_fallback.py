@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -283,3 +286,15 @@ def test_a_plan_with_calls_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(messages) == 1
     result, messages = compiled(model, *args, cache_plans=True)
     assert not messages and "aten.sin" in kernels(result.plan.ir.module)
+
+
+def test_a_compilation_ends_under_a_profiler() -> None:
+    """In a process of its own, which can be stopped."""
+    code = (
+        "import cProfile, fxc, torch\n"
+        "with cProfile.Profile():\n"
+        "    print(fxc.compile(lambda x: (x * 2 + 1).relu(), [torch.ones(3)])(torch.ones(3)).tolist())"
+    )
+    environment = {**os.environ, "FXC_CACHE_PLANS": "0"}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment)
+    assert run.stdout.strip() == "[3.0, 3.0, 3.0]", run.stderr

@@ -59,7 +59,7 @@ class _Watch:
         self.seconds, self.thread = seconds, threading.get_ident()
         self.deadline: float | None = None
         self.changed = threading.Condition()
-        self.is_over = False
+        self.is_over = self.is_sent = False
 
     def __enter__(self) -> _Watch:
         threading.Thread(target=self._wait, name="fxc-time-limit", daemon=True).start()
@@ -81,14 +81,18 @@ class _Watch:
         finally:
             with self.changed:
                 self.deadline = None if outer is None else outer + monotonic() - start
-                _interrupt(self.thread, None)  # one that was sent and has not arrived
+                if (
+                    self.is_sent
+                ):  # and may not have arrived; where none was, CPython 3.11 would look for it forever under a profiler
+                    _interrupt(self.thread, None)
+                    self.is_sent = False
 
     def _wait(self) -> None:
         with self.changed:
             while not self.is_over:
                 left = self.seconds if self.deadline is None else self.deadline - monotonic()
                 if left <= 0:
-                    self.deadline = None
+                    self.deadline, self.is_sent = None, True
                     _interrupt(self.thread, self.exception)
                 else:
                     self.changed.wait(left)
