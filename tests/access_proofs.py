@@ -388,7 +388,7 @@ class Question:
             self.solver.add(self._linear(product) >= 0)
 
     def _bound_selected(self) -> None:
-        """Look for bounds of numbers that are selected, such as places that data says: 0, and sizes."""
+        """Look for bounds of numbers that are selected, such as places given by data: 0, and sizes."""
         multiplied = {name for names in self.products for name in names}
         for name in sorted(self.terms.selected & self.seen & multiplied):
             number = Polynomial.name(name)

@@ -105,7 +105,7 @@ DATA_DEPENDENT: dict[str, list[Arguments]] = {
     "narrow.Tensor": [lambda x: (x, 1, torch.tensor(1), 2)],
     "tensor_split.tensor_indices_or_sections": [lambda x: (x, torch.tensor([1, 3]), 1)],
 }
-"""Those whose result has sizes or places that data says: torch.export cannot capture some of their writes for training."""
+"""Those whose result has sizes or places given by data: torch.export cannot capture some of their writes for training."""
 
 ALL = {**VIEWS, **UNSAFE, **DATA_DEPENDENT}
 WAYS = ("ahead", "compiled", "training")

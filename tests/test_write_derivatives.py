@@ -111,6 +111,15 @@ def test_gradients_through_copies_of_whole_tensors(f: Function, shape: tuple[int
     check(route, lambda x: [f(x)], inputs)
 
 
+def has_right_gradient(f: Function, x: Tensor, target: str | None) -> None:
+    compiled = fxc.compile(f, (x,), training=True, options={"target": target})
+    result, expected = compiled(x), f(x)
+    torch.testing.assert_close(result, expected)
+    weights = torch.randn(expected.shape)
+    [found], [right] = (torch.autograd.grad((y * weights).sum(), x) for y in (result, expected))
+    torch.testing.assert_close(found, right)
+
+
 READS: dict[str, Callable[[Tensor], Tensor]] = {
     "of an input": lambda x: x.as_strided((3,), (2,), 4) * 2,
     "of a copy": lambda x: (x * 2).as_strided((3,), (2,), 4).sin(),
@@ -128,12 +137,7 @@ def test_gradients_of_as_strided(name: str, target: str | None) -> None:
     storage = torch.randn(60)
     for x in (storage.view(5, 12)[:, :4], storage.view(5, 4, 3)[..., 1], storage[7:27].view(5, 4)):
         x = x.detach().requires_grad_()
-        compiled = fxc.compile(f, (x,), training=True, options={"target": target})
-        result, expected = compiled(x), f(x)
-        torch.testing.assert_close(result, expected)
-        weights = torch.randn(expected.shape)
-        [found], [right] = (torch.autograd.grad((y * weights).sum(), x) for y in (result, expected))
-        torch.testing.assert_close(found, right)
+        has_right_gradient(f, x, target)
 
 
 COMPLEX_WRITES: dict[str, Callable[[Tensor], Any]] = {
@@ -154,9 +158,4 @@ def test_gradients_through_writes_to_complex_tensors(name: str, target: str | No
         return torch.view_as_real(y * y)
 
     x = torch.randn(4, 4).requires_grad_()
-    compiled = fxc.compile(f, (x,), training=True, options={"target": target})
-    result, expected = compiled(x), f(x)
-    torch.testing.assert_close(result, expected)
-    weights = torch.randn(expected.shape)
-    [found], [right] = (torch.autograd.grad((y * weights).sum(), x) for y in (result, expected))
-    torch.testing.assert_close(found, right)
+    has_right_gradient(f, x, target)
