@@ -9,9 +9,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.export import Dim
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 import fxc
+from fxc.dialects.semantics import CannotInfer
+from fxc.dialects.types import IntType, conditions_of
 from fxc.errors import CaptureError, InputError
+from fxc.semantics.any_sizes import traced_for_any_sizes, traced_under_conditions
+from fxc.semantics.tensors import FakeWorld
 from tests.models.zoo import ZOO, load
 
 Function = Callable[..., torch.Tensor]
@@ -97,6 +102,58 @@ def test_what_a_program_assumes_of_sizes_is_checked(name: str, tmp_path: Path) -
         for sizes in refused:
             with pytest.raises(InputError, match=r"it was compiled for sizes with|lies in"):
                 plan(*[torch.randn(size) for size in sizes])
+
+
+def filled(x: torch.Tensor, start: int, end: int) -> torch.Tensor:
+    y = x * 2
+    y[start:end] = 1
+    return y.sin()
+
+
+THRESHOLDS: dict[str, Function] = {
+    "below": lambda x: x.exp()[:11].sin(),
+    "above": lambda x: x.exp()[:100].sin() + 1,
+    "between": lambda x: (x * 3)[2:11].cos().sum(),
+    "the last": lambda x: x.exp()[-11:].sin(),
+    "beyond the last": lambda x: x.exp()[-100:-3].sin(),
+    "steps": lambda x: x.exp()[1:30:4].sin(),
+    "write": lambda x: filled(x, 0, 11),
+    "write above": lambda x: filled(x, 5, 100),
+    "write to the last": lambda x: filled(x, -11, 40),
+}
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", THRESHOLDS)
+def test_bounds_that_some_sizes_pass_and_others_do_not(name: str, training: bool) -> None:
+    function = THRESHOLDS[name]
+    example = torch.randn(16, requires_grad=training)
+    run = fxc.compile(Model(function), [example], training=training, dynamic_shapes={"args": ({0: Dim("n")},)})
+    for size in (1, 2, 3, 10, 11, 12, 16, 39, 99, 100, 101, 200):
+        x = torch.randn(size, requires_grad=training)
+        found, expected = run(x), function(x)
+        torch.testing.assert_close(found, expected)
+        if training:
+            torch.testing.assert_close(torch.autograd.grad(found.sum(), x), torch.autograd.grad(expected.sum(), x))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 11, 30, 1000])
+def test_what_is_asked_of_a_size_is_asked_of_others(limit: int) -> None:
+    symbols = DictionaryAttr({"s0": DictionaryAttr({"hint": IntegerAttr(16, i64), "min": IntegerAttr(0, i64)})})
+    seen = list[int]()
+
+    def trace(world: FakeWorld) -> str:
+        size = world.fake(IntType(StringAttr("s0")))
+        with world.active():
+            seen.append(size.node.hint)
+            return "above" if size > limit else "below"
+
+    with pytest.raises(CannotInfer, match="sizes that are not known"):
+        traced_for_any_sizes(trace, FakeWorld(symbols), symbols)
+    assert min(seen) <= limit < max(seen)
+    module = ModuleOp([])
+    assert traced_under_conditions(trace, symbols, module) == ("above" if limit < 16 else "below")
+    assert len(conditions_of(module)) == 1
 
 
 def test_conditions_are_text() -> None:

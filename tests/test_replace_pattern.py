@@ -493,3 +493,10 @@ def test_functions_of_torch_stand_for_themselves() -> None:
         program = program_of(lambda x: torch.relu(x) + 1, X, route=route)
         result = fxc.replace_pattern(program, torch.relu, F.gelu)
         torch.testing.assert_close(run(result, X), F.gelu(X) + 1)
+
+
+@pytest.mark.parametrize("limit", [1, 11, 1000])
+def test_a_replacement_that_other_sizes_change_is_refused(limit: int) -> None:
+    program = program_of(lambda x: torch.exp(x) + 1, torch.randn(16), dynamic_shapes=({0: torch.export.Dim("n")},))
+    with pytest.raises(CaptureError, match="the replacement is another one at other sizes"):
+        fxc.replace_pattern(program, torch.exp, lambda x: x * 2 if x.shape[0] > limit else x * 3)

@@ -22,9 +22,10 @@ from fxc.dialects.types import CONDITIONS, SYMBOLS
 from fxc.dialects.values import encode, int_attr, str_attr
 from fxc.errors import CaptureError
 from fxc.program import Program, is_frozen
+from fxc.semantics.assumptions import conditions_on
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
-from fxc.semantics.tensors import conditions_on, symbols_of
+from fxc.semantics.tensors import symbols_of
 from fxc.semantics.values import attribute_of, tree_of
 
 if TYPE_CHECKING:

@@ -1,33 +1,69 @@
-"""Traces that hold for any sizes: what a hint decided is not in them."""
+"""What holds for any sizes: answers of PyTorch that do not hang on the hints that were there when it was asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from xdsl.dialects.builtin import DictionaryAttr
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.semantics import CannotInfer
+from fxc.semantics.assumptions import Hints, add_conditions, assumptions
 from fxc.semantics.tensors import FakeWorld
 
-Traced = TypeVar("Traced")
+Answer = TypeVar("Answer")
 
 
-def traced_for_any_sizes(trace: Callable[[FakeWorld], Traced], world: FakeWorld, symbols: DictionaryAttr | None) -> Traced:
-    """The result of ``trace`` in ``world``. CannotInfer where it compared a size with others, and other hints give another."""
+def traced_for_any_sizes(trace: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None) -> Answer:
+    """The result of ``trace`` in ``world``. CannotInfer where it asked something of sizes, and another answer gives another."""
     traced = trace(world)
-    if world.has_guards and not _same(traced, trace(type(world)(symbols, other_guesses=True))):
+    if world.has_guards and not all(_same(traced, other) for other in other_answers(trace, world, symbols)):
         raise CannotInfer("what it computes hangs on sizes that are not known")
     return traced
 
 
-def _same(a: object, b: object) -> bool:
-    if isinstance(a, Operation) and isinstance(b, Operation):
-        return a.is_structurally_equivalent(b)
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(_same, a, b))
+def traced_under_conditions(trace: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None, module: ModuleOp) -> Answer:
+    """The result of ``trace``; what it assumed of sizes, where that changes the result, is stated in ``module``."""
+    world = FakeWorld(symbols)
+    traced = trace(world)
+    found = assumptions(world)
+    others = {hints: list(_answers(trace, world, symbols, [hints])) for hints in found.values() if hints}
+    same = [hints for hints, answers in others.items() if answers and _same(traced, answers[0])]
+    add_conditions(module, [condition for condition, hints in found.items() if hints not in same])
+    return traced
+
+
+def other_answers(ask: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None) -> Iterator[Answer]:
+    """What ``ask`` answers in worlds that guess otherwise than ``world``: one all through, and some whose hints break its
+    guards."""
+    yield ask(type(world)(symbols, other_guesses=True))
+    yield from _answers(ask, world, symbols, dict.fromkeys(hints for hints in assumptions(world).values() if hints))
+
+
+def _answers(
+    ask: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None, hints: Iterable[Hints]
+) -> Iterator[Answer]:
+    """One for each of ``hints``, apart from sizes that the operators refuse, as they do when they run."""
+    for chosen in hints:
+        try:
+            answer = ask(type(world)(symbols, hints=dict(chosen)))
+        except CannotInfer:
+            raise
+        except Exception:
+            continue
+        yield answer
+
+
+def _same(a: object, b: object, values: dict[Any, Any] | None = None) -> bool:
+    values = {} if values is None else values
+    if isinstance(a, (Operation, Block)) and isinstance(b, (Operation, Block)):
+        return a.is_structurally_equivalent(b, values)
+    if isinstance(a, SSAValue):
+        return values.get(a) is b
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(_same(x, y, values) for x, y in zip(a, b))
     if is_dataclass(a) and is_dataclass(b):
-        return all(_same(getattr(a, field.name), getattr(b, field.name)) for field in fields(a))
+        return all(_same(getattr(a, field.name), getattr(b, field.name), values) for field in fields(a) if field.compare)
     return a == b

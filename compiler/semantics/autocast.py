@@ -27,7 +27,7 @@ def casts(op: Operation, state: State, symbols: DictionaryAttr | None, interpret
 
 
 def _watched(op: Operation, state: State, world: FakeWorld, interpreter: Interpreter) -> dict[int, str]:
-    with quiet(), torch.no_grad(), world.mode:
+    with quiet(), torch.no_grad(), world.active():
         fakes = {value: world.fake(value.type) for value in dict.fromkeys(op.operands)}
         operands = [fakes[value] for value in op.operands]
         try:

@@ -23,6 +23,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.types import SYMBOLS
 from fxc.dialects.values import int_attr
 from fxc.errors import CaptureError
+from fxc.semantics.any_sizes import traced_under_conditions
 from fxc.semantics.functional_rules import FUNCTIONAL
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
@@ -45,8 +46,7 @@ def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
     if not _mutates(function, functions):
         return
-    symbols = module.attributes.get(SYMBOLS)
-    tracer = _Tracer(_Interpreter(functions), symbols if isinstance(symbols, DictionaryAttr) else None)
+    tracer = _Tracer(_Interpreter(functions), module)
     for op in reversed(list(function.walk())):
         if isinstance(op, HigherOrderOp):
             for region in op.regions:
@@ -99,8 +99,8 @@ class _Interpreter(Interpreter):
 class _Tracer:
     """Traces blocks under PyTorch's functionalization."""
 
-    def __init__(self, interpreter: _Interpreter, symbols: DictionaryAttr | None) -> None:
-        self.interpreter, self.symbols = interpreter, symbols
+    def __init__(self, interpreter: _Interpreter, module: ModuleOp) -> None:
+        self.interpreter, self.module = interpreter, module
 
     def without_writes(
         self, block: Block, what: str, already: set[int], *, returns_views: bool = False
@@ -108,7 +108,16 @@ class _Tracer:
         """The block that returns (the new values of the arguments that ``block`` writes, what it returns), flat; the indices
         of those arguments, ``already`` apart; and how what it returns is nested. ``returns_views``: what is a view of a written
         argument stays one."""
-        world = FakeWorld(self.symbols)
+
+        def traced(world: FakeWorld) -> tuple[Block, list[int], TreeSpec]:
+            return self.traced_in(world, block, what, already, returns_views)
+
+        symbols = self.module.attributes.get(SYMBOLS)
+        return traced_under_conditions(traced, symbols if isinstance(symbols, DictionaryAttr) else None, self.module)
+
+    def traced_in(
+        self, world: FakeWorld, block: Block, what: str, already: set[int], returns_views: bool
+    ) -> tuple[Block, list[int], TreeSpec]:
         written, bases, specs = list[int](), list[int](), list[TreeSpec]()
 
         def run(*args: Any) -> tuple[list[Any], dict[int, Any], dict[int, _View]]:

@@ -24,6 +24,7 @@ from fxc.dialects.torch_ops.traits import is_mkl_or_onednn
 from fxc.dialects.types import BoolType, FloatType, IntType
 from fxc.dialects.values import str_attr
 from fxc.errors import FxcError
+from fxc.semantics.any_sizes import other_answers
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.static_world import Answer, NoFake, StaticWorld, asked
 from fxc.semantics.tensors import FakeWorld
@@ -44,8 +45,8 @@ class TypeInference:
         self._world, self._static = FakeWorld(), StaticWorld()
 
     def infer(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[Attribute]:
-        """The result types of ``op``. Where an answer hangs on a guess (a hint, a number that is not known) a second world
-        guesses otherwise, and must give the same answer."""
+        """The result types of ``op``. Where an answer hangs on a guess (a hint, a number that is not known) other worlds
+        guess otherwise, and must give the same answer."""
         return self._asked(lambda world: self._inferred(op, world, symbols), symbols)
 
     def _inferred(self, op: Operation, world: FakeWorld, symbols: DictionaryAttr | None) -> Sequence[Attribute]:
@@ -54,16 +55,17 @@ class TypeInference:
         if not guessed and not world.has_guards:
             return types
         try:
-            other = self._types(op, type(world)(symbols, other_guesses=True))
+            for other in other_answers(lambda each: self._types(op, each), world, symbols):
+                types = [_agreed(op, a, b) for a, b in zip(types, other, strict=True)]
         except VerifyException as error:
             raise CannotInfer(f"the result types of {op.name} hang on sizes or numbers that are not known") from error
-        return [_agreed(op, a, b) for a, b in zip(types, other, strict=True)]
+        return types
 
     def requires_grad(self, op: Operation, operands: Sequence[bool], symbols: DictionaryAttr | None) -> Sequence[bool]:
         """Which results require grad where these operands do and grad mode is on."""
 
         def run(world: FakeWorld) -> Sequence[Any]:
-            with quiet(), world.mode, torch.enable_grad():
+            with quiet(), world.active(), torch.enable_grad():
                 fakes = [_with_grad(world.fake(v.type), flag) for v, flag in zip(op.operands, operands, strict=True)]
                 env = dict(zip(op.operands, fakes, strict=True))
                 return self._interpreter.op(op, env)
@@ -78,7 +80,7 @@ class TypeInference:
         """The pairs (result, operand) that share memory. CannotInfer where that hangs on the hint of a symbol."""
 
         def run(world: FakeWorld) -> tuple[list[tuple[int, int]], bool]:
-            with quiet(), world.mode, torch.no_grad():
+            with quiet(), world.active(), torch.no_grad():
                 operands = [world.fake(value.type) for value in op.operands]
                 results = self._interpreter.op(op, dict(zip(op.operands, operands, strict=True)))
                 memory = [_memory(value) for value in operands]
@@ -105,7 +107,7 @@ class TypeInference:
     def _types(self, op: Operation, world: FakeWorld) -> list[Attribute]:
         try:
             env = {operand: world.fake(operand.type) for operand in op.operands}
-            with quiet(), world.mode, torch.no_grad(), _symbolic_rules(world):
+            with quiet(), world.active(), torch.no_grad(), _symbolic_rules(world):
                 results = self._interpreter.op(op, env)
         except VerifyException:
             raise

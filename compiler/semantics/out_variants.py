@@ -91,7 +91,7 @@ def _accepts(op: TorchOp, variant: OutVariant, symbols: DictionaryAttr | None, i
     call = cls.build_call(*cls.divide({**op.bound(), **buffers}), op.result_types)
 
     def keeps(world: FakeWorld) -> bool:
-        with quiet(), world.mode, torch.no_grad():
+        with quiet(), world.active(), torch.no_grad():
             values = [*op.operands, *op.results]
             env = {value: world.fake(value.type) for value in values}
             interpreter.op(call, env)

@@ -16,9 +16,11 @@ from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
 from fxc.dialects.fx import OutputOp, TensorDeclOp
+from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops import OperatorDeclOp
 from fxc.dialects.values import leaves
 from fxc.errors import CaptureError
+from fxc.semantics.any_sizes import traced_for_any_sizes
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import first_line, trace
@@ -35,11 +37,11 @@ class Snippet:
 
     block: Block
     outputs: list[SSAValue]
-    operators: dict[str, OperatorDeclOp] = field(default_factory=dict)
-    modules: dict[str, Any] = field(default_factory=dict)
-    tensors: dict[str, TensorDeclOp] = field(default_factory=dict)
-    state: dict[str, torch.Tensor] = field(default_factory=dict)
-    live: dict[str, Any] = field(default_factory=dict)
+    operators: dict[str, OperatorDeclOp] = field(default_factory=dict, compare=False)
+    modules: dict[str, Any] = field(default_factory=dict, compare=False)
+    tensors: dict[str, TensorDeclOp] = field(default_factory=dict, compare=False)
+    state: dict[str, torch.Tensor] = field(default_factory=dict, compare=False)
+    live: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 def parameter_count(function: PythonFunction) -> int:
@@ -67,8 +69,14 @@ def name_of(function: PythonFunction) -> str:
 
 def trace_at_types(function: PythonFunction, types: Sequence[Attribute], symbols: DictionaryAttr | None, what: str) -> Snippet:
     """``function`` called with values of ``types``, as torch ops in the symbols of the module."""
-    world = FakeWorld(symbols)
-    return _traced(function, [world.fake(type) for type in types], world, what)
+
+    def at(world: FakeWorld) -> Snippet:
+        return _traced(function, [world.fake(type) for type in types], world, what)
+
+    try:
+        return traced_for_any_sizes(at, FakeWorld(symbols), symbols)
+    except CannotInfer as error:
+        raise CaptureError(f"{what} is another one at other sizes: {error}", hint="compute without asking for sizes") from error
 
 
 def trace_at_inputs(function: PythonFunction, inputs: Sequence[Any], what: str) -> Snippet:
@@ -81,7 +89,7 @@ def trace_at_inputs(function: PythonFunction, inputs: Sequence[Any], what: str) 
 def trace_at_ranks(function: PythonFunction, ranks: Sequence[int], what: str) -> Snippet:
     """``function`` called with float32 tensors of these ranks, every size 4. A rank that does not fit is not worth a log."""
     world = FakeWorld()
-    with world.mode:
+    with world.active():
         fakes = [torch.empty([4] * rank) for rank in ranks]
     log = logging.getLogger("torch._subclasses.fake_tensor")
     level = log.level

@@ -42,7 +42,7 @@ def record(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rule
 
     Composite operators give way to what they call. What PyTorch raises passes through.
     """
-    with warnings.catch_warnings(), tracing(None), world.mode:  # not in the world of a trace of Dynamo's around
+    with warnings.catch_warnings(), tracing(None), world.active():  # not in the world of a trace of Dynamo's around
         warnings.simplefilter("ignore")
         if not world.is_symbolic:
             try:

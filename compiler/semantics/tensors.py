@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -98,14 +98,14 @@ def _written(expression: sympy.Expr, names: Names) -> str:
 def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:
     """Name -> ``{hint, min, max}`` for every symbol in the sizes of fake tensors and in symbolic numbers."""
     found: dict[str, Attribute] = {}
-    for part in _symbolic_parts(values):
+    for part in symbolic_parts(values):
         for symbol in part.node.expr.free_symbols:
             if str(symbol) not in found:
                 found[str(symbol)] = _symbol_facts(part.node.shape_env, symbol)
     return dict(sorted(found.items()))
 
 
-def _symbolic_parts(values: Sequence[Any]) -> Iterator[torch.SymInt | torch.SymFloat | torch.SymBool]:
+def symbolic_parts(values: Sequence[Any]) -> Iterator[torch.SymInt | torch.SymFloat | torch.SymBool]:
     """Sizes and strides of tensors among ``values``, and the other symbolic numbers."""
     for value in values:
         is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
@@ -116,7 +116,7 @@ def _symbolic_parts(values: Sequence[Any]) -> Iterator[torch.SymInt | torch.SymF
 
 def _symbol_facts(env: ShapeEnv, symbol: sympy.Symbol) -> Attribute:
     facts: dict[str, Attribute] = {}
-    hint = _hints(env).get(symbol)
+    hint = hints_of(env).get(symbol)
     if hint is not None and getattr(hint, "is_Integer", False):
         facts["hint"] = int_attr(int(hint))
     bounds = env.var_to_range.get(symbol)
@@ -127,43 +127,21 @@ def _symbol_facts(env: ShapeEnv, symbol: sympy.Symbol) -> Attribute:
     return DictionaryAttr(facts)
 
 
-def conditions_on(values: Sequence[Any], ranges: Mapping[sympy.Symbol, Any]) -> list[str]:
-    """What a capture assumed of the symbols in ``values`` beside their ``ranges``, as Python writes it."""
-    import sympy
-    from torch.utils._sympy.printers import PythonPrinter
-    from torch.utils._sympy.value_ranges import bound_sympy
-
-    env = next((value.node.shape_env for value in _symbolic_parts(values)), None)
-    found = dict[str, None]()
-    if env is None:
-        return []
-    for guard in env.guards:
-        condition = env.simplify(guard.expr)
-        if len(condition.free_symbols) > 1 and condition.func in (sympy.Eq, sympy.Ne) and _is_of_torch(guard):
-            continue  # what PyTorch asks of strides
-        known = {symbol: ranges.get(symbol, env.var_to_range[symbol]) for symbol in condition.free_symbols}
-        bounds = bound_sympy(condition, known)
-        if not (bounds.is_singleton() and bounds.lower):
-            found[PythonPrinter().doprint(condition)] = None
-    return list(found)
-
-
-def _is_of_torch(guard: Any) -> bool:
-    """Whether code of PyTorch asked, not the model."""
-    return str(getattr(guard.sloc.framework_loc, "filename", "")).startswith(_TORCH)
-
-
-_TORCH = str(Path(torch.__file__).parent)
-
-
 class FakeWorld:
     """Makes fake values from types: one fake mode and shape environment, a symbol a name.
 
     ``other_guesses``: other hints, and other numbers for those that are not known, than a world makes by default.
+    ``hints``: those of some symbols, by name.
     """
 
-    def __init__(self, symbols: DictionaryAttr | None = None, *, other_guesses: bool = False) -> None:
-        self._other_guesses = other_guesses
+    def __init__(
+        self,
+        symbols: DictionaryAttr | None = None,
+        *,
+        other_guesses: bool = False,
+        hints: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        self._other_guesses, self._hints = other_guesses, hints
         self._facts = dict(symbols.data) if symbols is not None else {}
         self._symbols = dict[str, torch.SymInt]()
         self._names = dict[Any, Any]()
@@ -174,6 +152,21 @@ class FakeWorld:
         mode.cache_enabled = False  # a hit gives two tensors where the operator itself returns one twice
         lay_out_as_eager(mode)
         return mode
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Computing with this world's values, whose sizes stand for any: PyTorch asks for hints only where it must."""
+        with self.mode:
+            if not self.is_symbolic:
+                yield
+                return
+            from torch.fx.experimental import _config
+
+            with ExitStack() as stack:
+                stack.enter_context(_config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
+                if self._hints:  # a size of 1 is written as its symbol, as in the world that is compared
+                    stack.enter_context(self.shape_env.suppress_guards())
+                yield
 
     @cached_property
     def shape_env(self) -> ShapeEnv:
@@ -188,6 +181,11 @@ class FakeWorld:
     def has_guards(self) -> bool:
         """Whether what was computed here hangs on the hint of a symbol."""
         return "shape_env" in self.__dict__ and bool(self.shape_env.guards)
+
+    @property
+    def named_ranges(self) -> dict[sympy.Symbol, tuple[str, Any]]:
+        """Symbol -> its name in the module, and the range that the module states, which guards may have narrowed here."""
+        return {own: (str(name), _range(*self._limits(str(name)))) for own, name in self._names.items()}
 
     @property
     def is_symbolic(self) -> bool:
@@ -275,7 +273,7 @@ class FakeWorld:
     def unknown_number(self, type: Attribute) -> Any:
         """A symbolic number: what the type's expression says of a float, else one of which nothing is known."""
         if isinstance(type, FloatType) and (expression := self._in_symbols(type.expression.data)) is not None:
-            value = expression.subs(_hints(self.shape_env))
+            value = expression.subs(hints_of(self.shape_env))
             return self.shape_env.create_symfloatnode(expression, hint=float(value) if value.is_number else None)  # type: ignore[arg-type]
         with self.mode, self.shape_env.ignore_fresh_unbacked_symbols():
             if isinstance(type, BoolType):
@@ -319,19 +317,27 @@ class FakeWorld:
         self.shape_env.var_to_range[value.node.expr] = _range(low, high)
         return value
 
+    def _facts_of(self, name: str) -> dict[str, int]:
+        facts = self._facts.get(name)
+        data = facts.data if isinstance(facts, DictionaryAttr) else {}
+        return {key: attr.value.data for key, attr in data.items() if isinstance(attr, IntegerAttr)}
+
+    def _limits(self, name: str) -> tuple[int, int | None]:
+        number = self._facts_of(name)
+        return number.get("min", 0 if name.startswith("u") else 2), number.get("max")
+
     def _symbol(self, name: str) -> torch.SymInt:
         if name not in self._symbols:
             from fxc.semantics.expressions import sympy_symbol
 
-            facts = self._facts.get(name)
-            data = facts.data if isinstance(facts, DictionaryAttr) else {}
-            number = {key: attr.value.data for key, attr in data.items() if isinstance(attr, IntegerAttr)}
+            low, high = self._limits(name)
             if name.startswith("u"):
-                value = self._unbacked(number.get("min", 0), number.get("max"))
+                value = self._unbacked(low, high)
             else:
-                hint = number.get("hint", max(number.get("min", 2), 5))
+                hint = self._facts_of(name).get("hint", max(low, 5))
                 if self._other_guesses:
-                    hint = min(2 * hint + 7 + 2 * len(self._symbols), number.get("max", sys.maxsize))
+                    hint = min(2 * hint + 7 + 2 * len(self._symbols), sys.maxsize if high is None else high)
+                hint = self._hints.get(name, hint)
                 from torch._dynamo.source import ConstantSource
                 from torch.fx.experimental.symbolic_shapes import DimDynamic
 
@@ -340,7 +346,7 @@ class FakeWorld:
                 )
                 value = self.shape_env.create_symintnode(symbol, hint=hint)
                 if isinstance(value, torch.SymInt):
-                    self.shape_env.var_to_range[symbol] = _range(number.get("min", 2), number.get("max"))  # type: ignore[index]
+                    self.shape_env.var_to_range[symbol] = _range(low, high)  # type: ignore[index]
             assert isinstance(value, torch.SymInt)
             self._names[value.node.expr] = sympy_symbol(name)
             self._symbols[name] = value
@@ -386,11 +392,11 @@ def _range(low: int, high: int | None) -> Any:
     return ValueRanges(low, sympy.oo if high is None else high)  # type: ignore[arg-type]
 
 
-def _hints(env: ShapeEnv) -> Any:
+def hints_of(env: ShapeEnv) -> Any:
     """Symbol -> its hint; PyTorch 2.11 has them under another name."""
     return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
 
 
 def _hint(expression: sympy.Expr, env: ShapeEnv) -> int | None:
-    value = expression.subs(_hints(env))
+    value = expression.subs(hints_of(env))
     return int(value) if value.is_Integer else None

@@ -69,7 +69,7 @@ class TorchSemantics:
         """Whether every result is a plain tensor of at most ``max_elements`` or a host value, asked of fake tensors."""
 
         def run(world: FakeWorld) -> list[Any]:
-            with world.mode, torch.no_grad():
+            with world.active(), torch.no_grad():
                 env = {
                     value: world.fake(value.type) if isinstance(attr, TensorLiteralAttr) else value_of(attr)
                     for value, attr in zip(op.operands, operands, strict=True)

@@ -27,7 +27,7 @@ def trace(
     """
     mode = "symbolic" if world.is_symbolic else "fake"
     try:
-        with warnings.catch_warnings(), preserve_node_meta(), tracing(None), world.mode:  # as in ``record``
+        with warnings.catch_warnings(), preserve_node_meta(), tracing(None), world.active():  # as in ``record``
             warnings.simplefilter("ignore")
             return make_fx(run, rules, tracing_mode=mode, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
     except FxcError:
