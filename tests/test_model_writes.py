@@ -191,3 +191,25 @@ def test_writes_to_what_a_dropout_gave_back(share: float, training: bool, ahead:
         expected.sum().backward()
         for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
             torch.testing.assert_close(mine.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_torch_compile_keeps_writes_to_numbers(shape: tuple[int, ...], dtype: torch.dtype, dynamic: bool | None) -> None:
+    def zeroed(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.zero_()
+        return y
+
+    def added(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x.add_(1)
+        return x * y, y.mul_(x)
+
+    for f in (zeroed, added):
+        torch._dynamo.reset()
+        compiled = torch.compile(f, backend="fxc", dynamic=dynamic)
+        for number in (2, 3):
+            inputs = [torch.full(shape, number, dtype=dtype), torch.arange(3).to(dtype)]
+            copies = [value.clone() for value in inputs]
+            torch.testing.assert_close(compiled(*inputs), f(*copies))
+            torch.testing.assert_close(inputs, copies)

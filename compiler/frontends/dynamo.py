@@ -29,6 +29,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     from fxc.frontends.frozen_graph import FrozenGraph
     from fxc.frontends.fx import import_fx
     from fxc.frontends.idle_dropouts import remove_idle_dropouts
+    from fxc.frontends.unread_numbers import drop_unread_numbers
     from fxc.semantics.eager_strides import in_all_fakes
     from fxc.semantics.windows import replace_windows
 
@@ -48,6 +49,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     inference = freeze if chosen.freeze else infer
     # graphs write what they mutate themselves: a kernel may compute right into it
     backend = aot_autograd(fw_compiler=train, inference_compiler=inference, keep_inference_input_mutations=True)
+    drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
     replace_windows(graph)
     with in_all_fakes(), config.patch(guess_tangent_strides_as_outputs=not _has_overlapping_result(graph)):
