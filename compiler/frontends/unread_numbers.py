@@ -7,6 +7,7 @@ write to it: ``x.add_(1.0)`` has no effect.
 from __future__ import annotations
 
 import torch
+from torch._guards import detect_fake_mode
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
@@ -16,7 +17,6 @@ from fxc.semantics.tensors import hints_of, symbolic_parts
 def drop_unread_numbers(graph: GraphModule) -> None:
     """Let the shape environment of ``graph`` forget the numbers of tensors that no value in it has."""
     from torch._dynamo.source import CallMethodItemSource
-    from torch._dynamo.utils import detect_fake_mode
 
     nodes = [node for module in graph.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
     values = tree_leaves([node.meta.get("example_value") for node in nodes])
