@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.testing._comparison import default_tolerances
 
 RAISED = {
     torch.float16: torch.float64,
@@ -154,10 +155,11 @@ def number_difference(expected: Run, actual: Run, reference: Run | None = None, 
     for order, (e, a) in enumerate(zip(expected.gradients, actual.gradients)):
         above = reference.gradients[order] if reference and order < len(reference.gradients) else None
         kinds.append((f"gradient{order + 1}", e, a, above))  # type: ignore[arg-type]
+    given = [value.dtype for value in [*expected.inputs, *expected.results] if value.is_floating_point() or value.is_complex()]
     for kind, wanted, found, exact in kinds:
         for i, (e, a) in enumerate(zip(wanted, found)):
             ref = exact[i] if exact is not None and i < len(exact) else None
-            difference = differs(e, a, ref, strict)
+            difference = differs(e, a, ref, given, strict)
             if difference:
                 return f"{kind} {i}: {difference}"
     return None
@@ -170,10 +172,14 @@ def _same_storages(expected: Run, reference: Run | None) -> list[torch.Tensor] |
 
 
 def differs(
-    expected: torch.Tensor | None, actual: torch.Tensor | None, reference: torch.Tensor | None, strict: bool = False
+    expected: torch.Tensor | None,
+    actual: torch.Tensor | None,
+    reference: torch.Tensor | None,
+    given: Sequence[torch.dtype] = (),
+    strict: bool = False,
 ) -> str | None:
     """How ``actual`` is further from ``reference`` than eager's ``expected`` is, beyond a small multiple; without a reference,
-    than torch.testing allows; ``strict``: than rounding allows."""
+    than torch.testing allows for its dtype and those that it was computed from, ``given``; ``strict``: than rounding allows."""
     if expected is None or actual is None:
         one = expected if actual is None else actual
         if one is None or not one.any():
@@ -192,8 +198,9 @@ def differs(
     if strict:
         return "other numbers"
     if reference is None or reference.shape != expected.shape or reference.dtype == expected.dtype:
+        rtol, atol = default_tolerances(actual.dtype, *given)
         try:
-            torch.testing.assert_close(actual, expected, equal_nan=True)
+            torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
         except AssertionError:
             return _described(actual, expected)
         return None
