@@ -213,3 +213,35 @@ def test_torch_compile_keeps_writes_to_numbers(shape: tuple[int, ...], dtype: to
             copies = [value.clone() for value in inputs]
             torch.testing.assert_close(compiled(*inputs), f(*copies))
             torch.testing.assert_close(inputs, copies)
+
+
+Model = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+SCALED: dict[str, tuple[Model, Model]] = {
+    "itself": (lambda x, w: x.mul_(w).sin(), lambda x, w: (x * w).sin()),
+    "a view": (lambda x, w: (x.flatten()[1:] * w, x.mul_(2))[0], lambda x, w: x.flatten()[1:] * w),
+    "before": (lambda x, w: (torch.addcmul(w, x, x), x.zero_())[0], lambda x, w: w + x * x),
+    "a branch": (
+        lambda x, w: (torch.cond(x.sum() > 0, lambda x, w: x * w, lambda x, w: x.sin() * w, (x, w)), x.add_(1))[0],
+        lambda x, w: x * w,
+    ),
+    "a returned view": (lambda x, w: x.mul_(w).view(-1), lambda x, w: (x * w).view(-1)),
+}
+"""Models that write what the derivative reads, eager autograd refuses most of them; and what they compute."""
+
+
+@pytest.mark.parametrize("target", [None, "host"])
+@pytest.mark.parametrize("name", SCALED)
+def test_the_derivative_reads_inputs_as_they_were_before_they_are_written(name: str, target: str | None) -> None:
+    def inputs() -> list[torch.Tensor]:
+        return [torch.linspace(1, 2, 12).view(3, 4), torch.full((), 1.5, requires_grad=True)]
+
+    (function, formula), given, copies = SCALED[name], inputs(), inputs()
+    compiled = fxc.compile(function, inputs(), training=True, options={"target": target} if target else None)
+    found, expected = compiled(*given), formula(*copies)
+    torch.testing.assert_close(found, expected)
+    weights = torch.arange(12)[: expected.numel()].reshape(expected.shape)
+    (gradient,) = torch.autograd.grad((found * weights).sum(), given[1])
+    torch.testing.assert_close(gradient, torch.autograd.grad((expected * weights).sum(), copies[1])[0])
+    function(*copies)
+    torch.testing.assert_close(given[0], copies[0])

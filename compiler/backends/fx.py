@@ -6,7 +6,7 @@ Each op becomes the node that it was imported from, or the call that it means; n
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from keyword import iskeyword
 from typing import Any
@@ -41,6 +41,7 @@ from fxc.dialects.types import NoneValueType, ValueType, sizes, strides
 from fxc.dialects.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.errors import FxcError, InputError, WeightsError
 from fxc.location import module_stack, node_name, region_location, stack_trace
+from fxc.passes._fusion import needs_gradient
 from fxc.passes.autodiff._reverse import unreached_inputs
 from fxc.program import Program, entry_function
 from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
@@ -145,7 +146,6 @@ class _Exporter:
                     else:
                         kept.append(value)
             output.args = (tuple(back.get(value, value) if isinstance(value, Node) else value for value in kept),)
-            _keep_statistics(body.graph)
         nestings = [function.attributes.get(name) for name in (INPUTS, OUTPUTS)]
         in_spec, out_spec = (None if attr is None else spec_of(attr) for attr in nestings)
         if in_spec is not None and out_spec is not None:
@@ -174,6 +174,7 @@ class _Body:
         self.exporter, self.root, self.prefix, self.block = exporter, root, prefix, block
         self.graph = Graph()
         self.env = dict[SSAValue, Any]()
+        self.copies = dict[SSAValue, Node]()
         self.placeholders = set[str]()
         self.constants = 0
         self.regions = dict[str, Region]()
@@ -213,12 +214,24 @@ class _Body:
             return resolve_function(leaf.target.data, self.exporter.program.live)
         return value_of(leaf)
 
+    def leaves_of(self, op: Operation) -> Callable[[SSAValue | Attribute], Any]:
+        """What ``op`` is given: copies of what is written at the end where autograd may save it for the derivative."""
+        if not self.exporter.written or not needs_gradient(op):
+            return self.leaf
+        viewed = {source for _, source in aliases(op)}
+
+        def given(leaf: SSAValue | Attribute) -> Any:
+            return self.saved(leaf) if isinstance(leaf, SSAValue) and leaf not in viewed else self.leaf(leaf)
+
+        return given
+
     def op(self, op: Operation) -> None:
         match op:
             case TorchOp():
                 args, kwargs = op.trees()
-                target = resolve_operator(op.operator)
-                self.call(op, "call_function", target, self.python(args), self.python_kwargs(kwargs), op.is_packed)
+                target, given = resolve_operator(op.operator), self.leaves_of(op)
+                keywords = {name: python_of(tree, given) for name, tree in kwargs.items()}
+                self.call(op, "call_function", target, python_of(args, given), keywords, op.is_packed)
             case HigherOrderOp():
                 self.higher_order(op)
             case CallFunctionOp() | CallMethodOp() | CallModuleOp() | GetAttrOp():
@@ -301,9 +314,10 @@ class _Body:
             target = self.region_target(name, region)
             nodes[name] = self.create("get_attr", target, (), {}, target, region_location(op.location, name))
         args, kwargs = op.trees()
+        given = self.leaves_of(op)
 
         def leaf(value: SSAValue | Attribute) -> Any:
-            return nodes[value.target.data] if isinstance(value, RegionAttr) else self.leaf(value)
+            return nodes[value.target.data] if isinstance(value, RegionAttr) else given(value)
 
         python = [python_of(tree, leaf) for tree in args]
         keywords = {name: python_of(tree, leaf) for name, tree in kwargs.items()}
@@ -356,8 +370,11 @@ class _Body:
     def saved(self, value: SSAValue) -> Any:
         """``value`` for autograd to save: the write at the end must not reach it."""
         node = self.env[value]
-        written = _shares_memory(value, self.exporter.written)
-        return self.graph.call_function(torch.ops.aten.clone.default, (node,)) if written else node
+        if not _shares_memory(value, self.exporter.written):
+            return node
+        if value not in self.copies:
+            self.copies[value] = self.graph.call_function(torch.ops.aten.clone.default, (node,))
+        return self.copies[value]
 
     def differentiable(self, op: SubgraphOp, gradient: GradientAttr) -> None:
         """A call of a module that runs f, and df where gradients are asked for."""
@@ -388,7 +405,7 @@ class _Body:
             )
             set_module(self.root, name, DifferentiableSubgraph(made))
         operands = [self.env[value] for value in op.operands]
-        for i in gradient.indices("captured_inputs"):
+        for i in _kept(f, gradient):
             operands[i] = self.saved(op.operands[i])
         node = self.create("call_module", name, operands, {}, f.sym_name.data, None)
         for i, result in enumerate(op.results):
@@ -439,25 +456,18 @@ def returns_sequence(op: Operation) -> bool:
     return isinstance(op, (HigherOrderOp, SubgraphOp))
 
 
-_SAVES_STATISTICS = frozenset(
-    [torch.ops.aten._native_batch_norm_legit_functional.default, torch.ops.aten._batch_norm_with_update_functional.default]
-)
-
-
-def _keep_statistics(graph: Graph) -> None:
-    """Gives batch norms a copy of the running statistics that are written back: autograd saves what it was given, and refuses
-    to run backward once that was written, though in training the derivative does not read it."""
-    written = {node.args[0] for node in graph.nodes if node.target is torch.ops.aten.copy_.default}
-    for node in [node for node in graph.nodes if node.target in _SAVES_STATISTICS]:
-        for i in (3, 4):
-            if node.args[i] in written:
-                with graph.inserting_before(node):
-                    node.update_arg(i, graph.call_function(torch.ops.aten.clone.default, (node.args[i],)))
-
-
 def _is_written_back(argument: Node, value: Node) -> bool:
     """Whether ``value`` is what a copy into ``argument`` gave."""
     return value.target is torch.ops.aten.copy_.default and value.args[0] is argument
+
+
+def _kept(f: func.FuncOp, gradient: GradientAttr) -> list[int]:
+    """The inputs of ``f`` that are there until its derivative was taken, themselves or in views."""
+    terminator = f.body.block.last_op
+    assert terminator is not None
+    kept = [terminator.operands[i] for i in gradient.indices("captured_outputs")]
+    captured = gradient.indices("captured_inputs")
+    return [i for i, arg in enumerate(f.body.block.args) if i in captured or any(_shares_memory(v, {arg}) for v in kept)]
 
 
 def _shares_memory(value: SSAValue, written: set[BlockArgument]) -> bool:
