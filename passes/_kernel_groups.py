@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attribute_numbers import AttributeNumbers
@@ -406,9 +407,18 @@ def _widens(op: Operation) -> bool:
     return sum(_bytes(value) for value in op.operands) < _bytes(op.results[0])
 
 
+def _returns(user: Operation, value: SSAValue) -> bool:
+    """Whether ``user`` returns the memory of ``value``, or what uses a view that it makes does."""
+    if user.has_trait(IsTerminator):
+        return True
+    views = [user.results[i] for i, source in aliases(user) if source is value]
+    return any(_returns(use.operation, view) for view in views for use in view.uses)
+
+
 class Copies:
     """A copy of each view, and of what has its elements in a wider dtype, for each op that reads it, so that a group can have
-    one that others read too: to read the narrow elements again is less than to read wide ones."""
+    one that others read too: to read the narrow elements again is less than to read wide ones. What is returned, itself or in
+    views, stays one memory."""
 
     def __init__(self, ops: Sequence[Operation], coverage: Coverage) -> None:
         self.made = dict[Operation, list[Operation]]()
@@ -420,6 +430,7 @@ class Copies:
     def _copy(self, op: Operation) -> None:
         users = dict.fromkeys(use.operation for use in op.results[0].uses)
         near = [user for user in users if user.parent is op.parent and isinstance(user, TorchOp)]
+        near = [user for user in near if is_view(op) or not _returns(user, op.results[0])]
         others = near if len(near) < len(users) else near[1:]
         if not others or len(users) > MOST_READERS:
             return

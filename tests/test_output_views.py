@@ -199,3 +199,24 @@ def test_a_copy_before_a_write_has_the_strides_of_what_it_copies() -> None:
         ours, eager = fxc.compile(f, (x.clone(),))(x.clone()), f(x.clone())
         torch.testing.assert_close(ours, eager)
         assert ours.stride() == eager.stride()
+
+
+WIDENED: dict[str, Function] = {
+    "turned": lambda x: (lambda y: (y.permute(1, 0), y))(x.float()),
+    "a part": lambda x: (lambda y: (y, y[1:], y.exp()))(x.float()),
+    "parts": lambda x: (lambda y: (y[1:].sin(), y[1:], y.view(-1)[2:]))(x.double()),
+    "used in views": lambda x: (lambda y: (y.t().exp(), y[0].sin(), y))(x.float()),
+}
+
+
+@pytest.mark.parametrize("route", ["compile", "torch.compile"])
+@pytest.mark.parametrize("name", WIDENED)
+def test_views_of_a_widened_tensor_share_its_memory(name: str, route: str) -> None:
+    torch._dynamo.reset()
+    x = torch.arange(6, dtype=torch.int16).view(2, 3)
+    function = WIDENED[name]
+    run = torch.compile(function, backend="fxc") if route == "torch.compile" else fxc.compile(function, [x])
+    found, expected = run(x), function(x)
+    torch.testing.assert_close(found, expected)
+    memory = [[value.untyped_storage().data_ptr() for value in values] for values in (found, expected)]
+    assert [[a == b for b in memory[0]] for a in memory[0]] == [[a == b for b in memory[1]] for a in memory[1]]

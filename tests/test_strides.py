@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 import fxc
+from fxc.semantics.tensors import FakeWorld
 
 IMAGES = torch.linspace(-2, 3, 120).view(2, 3, 4, 5)
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -155,3 +157,35 @@ def test_what_starts_at_another_place_is_not_read_instead(name: str, target: str
     x = torch.arange(20.0)[3:15]
     torch.testing.assert_close(fxc.compile(PLACED[name], [x], options={"target": target})(x), PLACED[name](x))
     torch.testing.assert_close(torch.compile(PLACED[name], backend="fxc")(x), PLACED[name](x))
+
+
+def random_indexing(random: Random) -> tuple[Tensor, list[Tensor | None]]:
+    """A tensor of some layout with dimensions of size 1, and indices of some of its dimensions."""
+    order = random.sample(range(4), 4)[: random.randint(1, 4)]
+    order = [sorted(order).index(i) for i in order]
+    x = torch.randn([random.choice([1, 1, 2, 3]) for _ in order]).permute(order)
+    if random.random() < 0.5:
+        x = x.unsqueeze(random.randrange(x.dim() + 1))
+    shapes = [random.choice([(2,), (2, 1), (1,), (3, 2), (1, 2)]) for _ in range(x.dim())]
+    tensors = [torch.randint(0, size, shape) for size, shape in zip(x.shape, shapes)]
+    turned = [index.mT.contiguous().mT if index.dim() == 2 and random.random() < 0.3 else index for index in tensors]
+    return x, [index if random.random() < 0.5 else None for index in turned]
+
+
+def test_indexing_lies_as_in_eager() -> None:
+    random, checked = Random(3), 0
+    while checked < 400:
+        x, indices = random_indexing(random)
+        if all(index is None for index in indices):
+            continue
+        try:
+            expected = torch.ops.aten.index.Tensor(x, indices)
+        except IndexError:
+            continue
+        checked += 1
+        with FakeWorld().mode:
+            given, *others = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in (x, *indices) if t is not None]
+            rest = iter(others)
+            fake = torch.ops.aten.index.Tensor(given, [None if index is None else next(rest) for index in indices])
+        strides = [[step for size, step in zip(t.shape, t.stride()) if size != 1] for t in (fake, expected)]
+        assert strides[0] == strides[1], (x.shape, x.stride(), indices)

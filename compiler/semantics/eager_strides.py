@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import suggest_memory_format
+from torch._prims_common import compute_elementwise_output_strides, make_contiguous_strides_for, suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -59,10 +59,14 @@ def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
 
 
 def _lies_plainly(value: Any) -> bool:
-    """Whether no rule is needed for ``value``. One channel is contiguous, and may be channels_last as well."""
+    """Whether no rule is needed for ``value``. One channel is contiguous, and may be channels_last as well; sizes of 1 may
+    have any stride, by which loops are ordered."""
     if not isinstance(value, Tensor) or value.device.type != "cpu":
         return True
-    return value.is_contiguous() and suggest_memory_format(value) is torch.contiguous_format
+    if not value.is_contiguous() or suggest_memory_format(value) is not torch.contiguous_format:
+        return False
+    sizes, strides = value.shape, value.stride()
+    return not all(isinstance(number, int) for number in (*sizes, *strides)) or strides == make_contiguous_strides_for(sizes)
 
 
 def _laid_out(given: Tensor, like: Tensor) -> Tensor:
@@ -85,12 +89,10 @@ def _is(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
     return statically_known_true(a == b)
 
 
-def _joined(_: Tensor, *args: Any, **__: Any) -> Tensor:
+def _joined(given: Tensor, *args: Any, **__: Any) -> Tensor:
     """As a loop over all tensor operands lays out what it makes."""
-    first, *others = [arg for arg in args if isinstance(arg, Tensor)]
-    for other in others:
-        first = first + other
-    return first if others else first.clone()
+    operands = torch.broadcast_tensors(*[arg for arg in args if isinstance(arg, Tensor)])
+    return given.new_empty_strided(operands[0].shape, compute_elementwise_output_strides(*operands))
 
 
 def _like_first(_: Tensor, x: Tensor, y: Tensor, *__: Any, **___: Any) -> Tensor:
@@ -115,6 +117,22 @@ def _rolled(_: Tensor, x: Tensor, shifts: Sequence[int], dims: Sequence[int] = (
         start = (size - shift) % size
         x = torch.cat([x.narrow(dim, start, size - start), x.narrow(dim, 0, start)], dim)
     return x
+
+
+def _indexed(given: Tensor, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    """As a loop over ``x``, in which the dimensions that are indexed stand still, and all indices lays out what it makes."""
+    found = [index for index in indices if index is not None]
+    if x.numel() == 0 or any(index.dtype in (torch.bool, torch.uint8) for index in found):
+        return given
+    places = [i for i, index in enumerate(indices) if index is not None]
+    others = [i for i in range(x.dim()) if i not in places]
+    first = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
+    shape = torch.broadcast_shapes(*[index.shape for index in found])
+    steps = [x.stride(i) for i in others]
+    sizes = [*(x.shape[i] for i in others[:first]), *shape, *(x.shape[i] for i in others[first:])]
+    source = x.as_strided(sizes, [*steps[:first], *[0] * len(shape), *steps[first:]])
+    around = [1] * first, [1] * (len(others) - first)
+    return _joined(given, source, *[index.expand(shape).reshape(*around[0], *shape, *around[1]) for index in found])
 
 
 _RULES: Mapping[Any, Callable[..., Tensor]] = {
@@ -159,6 +177,7 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
         [_aten.batch_norm_backward.default, _aten.native_batch_norm_backward.default],
         lambda given, _, x, *__, **___: _in_format(given, x),
     ),
+    **dict.fromkeys([_aten.index.Tensor, _aten._unsafe_index.Tensor], _indexed),
     _aten.roll.default: _rolled,
 }
 """Operator -> a fake that is laid out as its result, of the first result that PyTorch's fakes give and of the arguments."""
