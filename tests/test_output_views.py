@@ -220,3 +220,44 @@ def test_views_of_a_widened_tensor_share_its_memory(name: str, route: str) -> No
     torch.testing.assert_close(found, expected)
     memory = [[value.untyped_storage().data_ptr() for value in values] for values in (found, expected)]
     assert [[a == b for b in memory[0]] for a in memory[0]] == [[a == b for b in memory[1]] for a in memory[1]]
+
+
+WRITTEN: dict[str, Function] = {
+    "rows": lambda x, w: (x.mul_(w), x[1:]),
+    "flat": lambda x, w: (x[None].add_(1), x.view(-1) if x.is_contiguous() else x.t(), x.sin() * w),
+    "elements": lambda x, w: (x[0].mul_(w), x[1, 2:], x.unbind(1)[1]),
+    "windows": lambda x, w: (x.neg_(), x.unfold(1, 2, 1), w * 2),
+}
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "contiguous": lambda x: x,
+    "at an offset": lambda x: torch.cat([x[:1], x])[1:],
+    "with gaps": lambda x: x.repeat_interleave(2, 1)[:, ::2],
+    "transposed": lambda x: x.t().contiguous().t(),
+    "columns": lambda x: torch.cat([x, x], 1)[:, 3:7],
+}
+
+
+@pytest.mark.parametrize("training, dynamic", [(False, None), (False, True), (True, None)])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_torch_compile_returns_views_of_written_inputs(name: str, layout: str, training: bool, dynamic: bool | None) -> None:
+    torch._dynamo.reset()
+    function = WRITTEN[name]
+    run = torch.compile(function, backend="fxc", dynamic=dynamic)
+    for rows in (3, 5):
+        pairs = [[LAYOUTS[layout](torch.linspace(1, 2, rows * 4).view(rows, 4)), torch.full((), 3.0)] for _ in range(2)]
+        for _, w in pairs:
+            w.requires_grad_(training)
+        found, expected = run(*pairs[0]), function(*pairs[1])
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(pairs[0][0], pairs[1][0])
+        for a, b in zip(found, expected):
+            shared = [
+                value.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for value, (x, _) in zip((a, b), pairs)
+            ]
+            assert shared[0] == shared[1]
+            assert not shared[1] or (a.stride(), a.storage_offset()) == (b.stride(), b.storage_offset())
+        if training:
+            totals = [sum((value * value).sum() for value in values if value.requires_grad) for values in (found, expected)]
+            grads = [torch.autograd.grad(total, w)[0] for total, (_, w) in zip(totals, pairs)]
+            torch.testing.assert_close(*grads)

@@ -30,25 +30,35 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     from fxc.frontends.fx import import_fx
     from fxc.frontends.idle_dropouts import remove_idle_dropouts
     from fxc.frontends.unread_numbers import drop_unread_numbers
+    from fxc.frontends.written_views import return_views_of_inputs
     from fxc.semantics.eager_strides import in_all_fakes
     from fxc.semantics.windows import replace_windows
 
     chosen = run_options(options)
     thawed = replace(chosen, freeze=False)
 
-    def train(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+    def backward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return make_boxed_func(compile_graph(aot_graph, thawed))
+
+    def forward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return_views_of_inputs(aot_graph)
         return make_boxed_func(compile_graph(aot_graph, thawed))
 
     def infer(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return_views_of_inputs(aot_graph)
         return make_boxed_func(compile_inference(import_fx(aot_graph), thawed))
 
     def freeze(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return_views_of_inputs(aot_graph)
         make = partial(compile_inference, options=chosen)
         return make_boxed_func(FrozenGraph(aot_graph, _weights(), make, chosen.cache_size))
 
-    inference = freeze if chosen.freeze else infer
-    # graphs write what they mutate themselves: a kernel may compute right into it
-    backend = aot_autograd(fw_compiler=train, inference_compiler=inference, keep_inference_input_mutations=True)
+    backend = aot_autograd(
+        fw_compiler=forward,
+        bw_compiler=backward,
+        inference_compiler=freeze if chosen.freeze else infer,
+        keep_inference_input_mutations=True,  # graphs write what they mutate themselves: a kernel may compute right into it
+    )
     drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
     replace_windows(graph)
