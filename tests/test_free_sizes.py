@@ -137,6 +137,17 @@ def test_bounds_that_some_sizes_pass_and_others_do_not(name: str, training: bool
             torch.testing.assert_close(torch.autograd.grad(found.sum(), x), torch.autograd.grad(expected.sum(), x))
 
 
+def test_a_size_that_is_always_one_is_squeezed() -> None:
+    def third(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).tensor_split(3)[1].squeeze(0) + 1
+
+    torch._dynamo.reset()
+    run = torch.compile(third, backend="fxc", dynamic=True)
+    for size in (7, 8, 3, 5):
+        x = torch.randn(size)
+        torch.testing.assert_close(run(x), third(x))
+
+
 @pytest.mark.parametrize("limit", [1, 2, 11, 30, 1000])
 def test_what_is_asked_of_a_size_is_asked_of_others(limit: int) -> None:
     symbols = DictionaryAttr({"s0": DictionaryAttr({"hint": IntegerAttr(16, i64), "min": IntegerAttr(0, i64)})})

@@ -17,28 +17,35 @@ Answer = TypeVar("Answer")
 
 
 def traced_for_any_sizes(trace: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None) -> Answer:
-    """The result of ``trace`` in ``world``. CannotInfer where it asked something of sizes, and another answer gives another."""
+    """The result of ``trace`` in ``world``, else in an oblivious one. CannotInfer where it asks something of sizes there, too, and
+    another answer gives another result."""
     traced = trace(world)
-    if world.has_guards and not all(_same(traced, other) for other in other_answers(trace, world, symbols)):
-        raise CannotInfer("what it computes hangs on sizes that are not known")
-    return traced
+    if not world.has_guards or all(_same(traced, other) for other in other_answers(trace, world, symbols)):
+        return traced
+    if not world.oblivious:
+        return traced_for_any_sizes(trace, type(world)(symbols, oblivious=True), symbols)
+    raise CannotInfer("what it computes hangs on sizes that are not known")
 
 
 def traced_under_conditions(trace: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None, module: ModuleOp) -> Answer:
-    """The result of ``trace``; what it assumed of sizes, where that changes the result, is stated in ``module``."""
-    world = FakeWorld(symbols)
-    traced = trace(world)
-    found = assumptions(world)
-    others = {hints: list(_answers(trace, world, symbols, [hints])) for hints in found.values() if hints}
-    same = [hints for hints, answers in others.items() if answers and _same(traced, answers[0])]
-    add_conditions(module, [condition for condition, hints in found.items() if hints not in same])
+    """The result of ``trace``; what it assumes of sizes, where that changes the result, is stated in ``module``."""
+    for oblivious in (False, True):
+        world = FakeWorld(symbols, oblivious=oblivious)
+        traced, found = trace(world), dict[str, Hints]()
+        for condition, hints in assumptions(world).items():
+            others = list(_answers(trace, world, symbols, [hints])) if hints else []
+            if not (others and _same(traced, others[0])):
+                found[condition] = hints
+        if not any(found.values()):
+            break
+    add_conditions(module, found)
     return traced
 
 
 def other_answers(ask: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None) -> Iterator[Answer]:
     """What ``ask`` answers in worlds that guess otherwise than ``world``: one all through, and some whose hints break its
     guards."""
-    yield ask(type(world)(symbols, other_guesses=True))
+    yield ask(type(world)(symbols, other_guesses=True, oblivious=world.oblivious))
     yield from _answers(ask, world, symbols, dict.fromkeys(hints for hints in assumptions(world).values() if hints))
 
 
@@ -48,7 +55,7 @@ def _answers(
     """One for each of ``hints``, apart from sizes that the operators refuse, as they do when they run."""
     for chosen in hints:
         try:
-            answer = ask(type(world)(symbols, hints=dict(chosen)))
+            answer = ask(type(world)(symbols, hints=dict(chosen), oblivious=world.oblivious))
         except CannotInfer:
             raise
         except Exception:

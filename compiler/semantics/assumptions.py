@@ -98,6 +98,15 @@ def _breaking(condition: Any, world: FakeWorld) -> Hints:
             continue
         low = int(range.lower)
         for number in sorted({low, low + 1} | {abs(number) + step for number in numbers for step in (-1, 0, 1)}):
-            if range.lower <= number <= range.upper and condition.subs({**known, symbol: number}) == sympy.false:
+            if range.lower <= number <= range.upper and _is_false(condition, {**known, symbol: number}):
                 return ((name, number),)
     return ()
+
+
+def _is_false(condition: Any, sizes: Mapping[Any, Any]) -> bool:
+    import sympy
+
+    try:
+        return condition.subs(sizes) == sympy.false
+    except ZeroDivisionError:  # there is no such size
+        return False

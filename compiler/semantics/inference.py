@@ -58,6 +58,8 @@ class TypeInference:
             for other in other_answers(lambda each: self._types(op, each), world, symbols):
                 types = [_agreed(op, a, b) for a, b in zip(types, other, strict=True)]
         except VerifyException as error:
+            if not world.oblivious:
+                return self._inferred(op, type(world)(symbols, oblivious=True), symbols)
             raise CannotInfer(f"the result types of {op.name} hang on sizes or numbers that are not known") from error
         return types
 

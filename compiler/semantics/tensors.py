@@ -131,7 +131,8 @@ class FakeWorld:
     """Makes fake values from types: one fake mode and shape environment, a symbol a name.
 
     ``other_guesses``: other hints, and other numbers for those that are not known, than a world makes by default.
-    ``hints``: those of some symbols, by name.
+    ``hints``: those of some symbols, by name. ``oblivious``: PyTorch asks for hints only where it must, and has more words for
+    sizes than where it is told of each what it likes to know.
     """
 
     def __init__(
@@ -140,8 +141,9 @@ class FakeWorld:
         *,
         other_guesses: bool = False,
         hints: Mapping[str, int] = MappingProxyType({}),
+        oblivious: bool = False,
     ) -> None:
-        self._other_guesses, self._hints = other_guesses, hints
+        self._other_guesses, self._hints, self.oblivious = other_guesses, hints, oblivious
         self._facts = dict(symbols.data) if symbols is not None else {}
         self._symbols = dict[str, torch.SymInt]()
         self._names = dict[Any, Any]()
@@ -155,18 +157,15 @@ class FakeWorld:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Computing with this world's values, whose sizes stand for any: PyTorch asks for hints only where it must."""
-        with self.mode:
-            if not self.is_symbolic:
-                yield
-                return
-            from torch.fx.experimental import _config
+        """Computing with this world's values."""
+        with self.mode, ExitStack() as stack:
+            if self.oblivious:
+                from torch.fx.experimental import _config
 
-            with ExitStack() as stack:
                 stack.enter_context(_config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
-                if self._hints:  # a size of 1 is written as its symbol, as in the world that is compared
-                    stack.enter_context(self.shape_env.suppress_guards())
-                yield
+            if self._hints:  # a size of 1 is written as its symbol, as in the world that is compared
+                stack.enter_context(self.shape_env.suppress_guards())
+            yield
 
     @cached_property
     def shape_env(self) -> ShapeEnv:

@@ -62,8 +62,13 @@ def unsqueeze(op: TorchOp, index: Index, result: int) -> Index:
 def squeeze(op: TorchOp, index: Index, result: int) -> Index:
     shape, dims = shape_of(tensors(op)[0]), python_arguments(op).get("dim")
     chosen = range(len(shape)) if dims is None else [_dim(dim, len(shape)) for dim in _list(dims)]
+    gone = [dim for dim in chosen if shape[dim] == 1]
+    if len(gone) + len(index) < len(shape):
+        gone = list(chosen)  # of a size that is always 1, though its expression does not say so
+    if len(gone) + len(index) != len(shape):
+        raise Uncovered("which sizes are 1 is not known")
     kept = iter(index)
-    return tuple(ZERO if size == 1 and dim in chosen else next(kept) for dim, size in enumerate(shape))
+    return tuple(ZERO if dim in gone else next(kept) for dim in range(len(shape)))
 
 
 def slice_(op: TorchOp, index: Index, result: int) -> Index:
