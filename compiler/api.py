@@ -18,7 +18,7 @@ from fxc.backends import program_cache
 from fxc.backends.fallback import FIRST, Checkpoint, Lowering
 from fxc.backends.frozen import own_weights
 from fxc.backends.fx import to_fx
-from fxc.backends.shared_state import refuse_partial_sharing, refuse_shared_inputs, written_state
+from fxc.backends.shared_state import refuse_later_starts, refuse_partial_sharing, refuse_shared_inputs, written_state
 from fxc.collector import collections_paused
 from fxc.dialects.target import GpuAttr, set_target
 from fxc.errors import InputError, PipelineError, nearest
@@ -133,6 +133,7 @@ class _PlanMaker:
         refuse_partial_sharing(program)
         signature = with_writes(with_constants(signature_of(program), args, kwargs), program)
         refuse_shared_inputs(program, signature.leaves(args, kwargs))
+        refuse_later_starts(program, signature.leaves(args, kwargs))
         if training:
             mark_gradients(program, signature, args, kwargs)
         times = {"capture": (perf_counter() - start) * 1e3}

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 from fxc.dialects import types
 from fxc.dialects.entry import VALUES, ArgumentFacts, argument_attributes
 from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, conditions_of, dtype_name
-from fxc.passes._written_arguments import written_arguments
+from fxc.passes._written_arguments import placed_arguments, written_arguments
 from fxc.passes.plan.bring_inputs import MOVES
 from fxc.program import Program
 from fxc.runtime import autocast
@@ -63,12 +63,13 @@ def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str
 
 
 def with_writes(signature: Signature, program: Program) -> Signature:
-    """``signature`` of the captured ``program`` with what that may write to."""
+    """``signature`` of the captured ``program`` with what that may write to, and what must begin at its storage's start."""
     written = written_arguments(program.main, or_returned=False)
+    placed = written & placed_arguments(program.module, program.main)
     facts = map(ArgumentFacts.of, argument_attributes(program.main))
     given = [argument for argument, known in zip(program.main.args, facts, strict=True) if not known.is_state]
     inputs = tuple(
-        replace(spec, written=argument in written) if isinstance(spec, TensorInput) else spec
+        replace(spec, written=argument in written, at_start=argument in placed) if isinstance(spec, TensorInput) else spec
         for spec, argument in zip(signature.inputs, given, strict=True)
     )
     return replace(signature, inputs=inputs)

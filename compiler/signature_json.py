@@ -45,6 +45,7 @@ def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:
             "moves": spec.moves,
             "written": spec.written,
             "values": None if spec.values is None else list(spec.values),
+            "at_start": spec.at_start,
         }
     entry: dict[str, Any] = {"other": spec.name, "types": list(spec.types), "symbol": spec.symbol}
     if spec.constant is not ANY:
@@ -65,6 +66,7 @@ def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
             bool(entry["moves"]),
             bool(entry["written"]),
             None if entry["values"] is None else tuple(map(int, entry["values"])),
+            bool(entry["at_start"]),
         )
     constant = _constant(entry["constant"]) if "constant" in entry else ANY
     return OtherInput(entry["other"], tuple(entry["types"]), constant, entry["symbol"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.effects import aliases, writes
+from fxc.dialects.effects import aliases, counts_in_storage, writes
+from fxc.dialects.torch_ops.base import TorchOp
 
 
 def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAValue]:
@@ -24,6 +26,24 @@ def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAV
         for index, value in aliases(op):
             sources.setdefault(op.results[index], set()).update(sources.get(value, {value}))
     return found & set(function.args)
+
+
+def placed_arguments(module: ModuleOp, function: FuncOp) -> set[SSAValue]:
+    """The arguments of ``function`` of which an op asks where in its storage they or views of them lie, or may ask it."""
+    if not any(map(_counts, module.walk())):
+        return set()
+    sources, found = dict[SSAValue, set[SSAValue]](), set[SSAValue]()
+    for op in function.body.block.ops:
+        if isinstance(op, CallOp) or any(map(_counts, op.walk())):
+            for value in op.operands:
+                found |= sources.get(value, {value})
+        for index, value in aliases(op):
+            sources.setdefault(op.results[index], set()).update(sources.get(value, {value}))
+    return found & set(function.args)
+
+
+def _counts(op: Operation) -> bool:
+    return isinstance(op, TorchOp) and counts_in_storage(op)
 
 
 def is_view_of(value: SSAValue, bases: Container[SSAValue]) -> bool:

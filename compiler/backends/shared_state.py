@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from fxc.backends.frozen import state_name
 from fxc.errors import CaptureError
-from fxc.passes._written_arguments import written_arguments
+from fxc.passes._written_arguments import placed_arguments, written_arguments
 from fxc.program import Program
 from fxc.runtime.host_program import PLAIN
 from fxc.runtime.lazy import marks
@@ -42,6 +42,23 @@ def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None
             f"the input {second!r} shares memory with {first!r}, and the model writes there",
             hint=f"pass a copy, {second}.clone(), or use torch.compile(model, backend='fxc')",
         )
+
+
+def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
+    """CaptureError where a tensor that is written begins later than its storage, from whose start the program counts: in a
+    program each begins where its storage does. ``leaves``: the inputs of the example call."""
+    placed = written_arguments(program.main, or_returned=False) & placed_arguments(program.module, program.main)
+    given = (argument for argument in program.main.args if state_name(program, argument) is None)
+    tensors = {**program.state, **{_name(program, argument): leaf for argument, leaf in zip(given, leaves or ())}}
+    for argument in program.main.args:
+        name = _name(program, argument)
+        tensor = tensors.get(name)
+        if argument in placed and isinstance(tensor, torch.Tensor) and (offset := tensor.storage_offset()):
+            raise CaptureError(
+                f"{name!r} begins at element {offset} of its storage, and the model, which writes there, counts from where "
+                "that starts (as_strided with a storage_offset)",
+                hint=f"use a copy, {name.removeprefix('%')}.clone(), or torch.compile(model, backend='fxc')",
+            )
 
 
 def written_state(program: Program) -> set[str]:

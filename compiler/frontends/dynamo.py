@@ -23,9 +23,11 @@ from fxc.semantics.tensors import type_of
 def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
     """The backend: ``options`` are fields of ``fxc.Options``. Each graph of AOTAutograd runs a pipeline of its own.
 
+    Graphs that only eager runs right are given back as they are.
     With ``freeze``, graphs that are compiled where gradients are off have their weights frozen; the others are as ever.
     """
     from fxc.api import compile_graph, compile_inference, run_options
+    from fxc.frontends.eager_graphs import is_for_eager
     from fxc.frontends.frozen_graph import FrozenGraph
     from fxc.frontends.fx import import_fx
     from fxc.frontends.idle_dropouts import remove_idle_dropouts
@@ -35,6 +37,8 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     from fxc.semantics.windows import replace_windows
 
     chosen = run_options(options)
+    if is_for_eager(graph):
+        return graph
     thawed = replace(chosen, freeze=False)
 
     def backward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:

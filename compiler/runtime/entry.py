@@ -93,10 +93,10 @@ class _Writer:
     def fitting(self, inputs: Sequence[str]) -> str:
         """An expression that is true of what ``main`` may be given; of tensors like those of calls before, it is quick."""
         fitting = self.fitting_each(inputs)
-        if not self.signature.has_apart:
+        if not self.signature.asks_of_memory:
             return fitting
-        self.values["are_apart"] = self.signature.are_apart
-        return f"({fitting}) and are_apart(({''.join(f'{name}, ' for name in inputs)}))"
+        self.values["fits_memory"] = self.signature.fits_memory
+        return f"({fitting}) and fits_memory(({''.join(f'{name}, ' for name in inputs)}))"
 
     def fitting_each(self, inputs: Sequence[str]) -> str:
         """The same, of each input alone."""

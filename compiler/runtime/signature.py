@@ -36,7 +36,8 @@ ANY: Final = _Any()
 @dataclass(frozen=True)
 class TensorInput:
     """A tensor input. ``strides`` is None for a contiguous one. ``moves``: it may come on any device. ``written``: what runs
-    may write to it, so that no other input may share its memory. ``values``: its elements, where it may have no others."""
+    may write to it, so that no other input may share its memory. ``values``: its elements, where it may have no others.
+    ``at_start``: it must begin where its storage does."""
 
     name: str
     dtype: str
@@ -47,6 +48,7 @@ class TensorInput:
     moves: bool = False
     written: bool = False
     values: tuple[int, ...] | None = None
+    at_start: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Signature:
     _plain: tuple[Any, ...] | None = field(init=False, repr=False, compare=False)
     _nest: Any = field(init=False, repr=False, compare=False)
     _apart: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _at_start: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.nesting is not None and self.nesting.num_leaves != len(self.inputs):
@@ -87,6 +90,8 @@ class Signature:
         tensors = [i for i, spec in enumerate(self.inputs) if isinstance(spec, TensorInput) and spec.layout == "strided"]
         has_pairs = len(tensors) > 1 and any(map(self._is_written, tensors))
         object.__setattr__(self, "_apart", tuple(tensors) if has_pairs else ())
+        placed = (i for i in tensors if isinstance(spec := self.inputs[i], TensorInput) and spec.at_start)
+        object.__setattr__(self, "_at_start", tuple(placed))
 
     def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a call with these inputs is one that the signature describes. Never raises; ``check`` says why not."""
@@ -113,12 +118,14 @@ class Signature:
             return None
 
     @property
-    def has_apart(self) -> bool:
-        """Whether some inputs must not share memory with others."""
-        return bool(self._apart)
+    def asks_of_memory(self) -> bool:
+        """Whether some inputs must not share memory with others, or must begin where their storage does."""
+        return bool(self._apart or self._at_start)
 
-    def are_apart(self, leaves: Sequence[Any]) -> bool:
-        """Whether no input shares memory with another that may be written. They fit otherwise."""
+    def fits_memory(self, leaves: Sequence[Any]) -> bool:
+        """Whether no input shares memory with another that may be written, and all begin where they must. They fit else."""
+        if any(leaves[i].storage_offset() for i in self._at_start):
+            return False
         reach = 0
         for start, end in sorted(memory_range(leaves[i]) for i in self._with_memory(leaves)):
             if start < reach:
@@ -141,7 +148,7 @@ class Signature:
 
     def fits_leaves(self, leaves: Sequence[Any]) -> bool:
         """``fits`` for inputs that are flat already."""
-        return self._fit_each(leaves) and (not self._apart or self.are_apart(leaves))
+        return self._fit_each(leaves) and (not self.asks_of_memory or self.fits_memory(leaves))
 
     def _fit_each(self, leaves: Sequence[Any]) -> bool:
         if (self.autocast or autocast.is_on()) and self.autocast != autocast.current():
@@ -229,6 +236,13 @@ class Signature:
             if not value_of(condition, sizes):
                 made = ", ".join(f"{where} is {size}" for size, where in values.values())
                 raise InputError(f"it was compiled for sizes with {condition}, but {made}", hint=_RECOMPILE)
+        for i in self._at_start:
+            if offset := leaves[i].storage_offset():
+                raise InputError(
+                    f"input {self.inputs[i].name} begins at element {offset} of its storage, and the model, which writes "
+                    "there, counts from where that starts (as_strided with a storage_offset)",
+                    hint=f"pass a copy, {self.inputs[i].name}.clone(), or use torch.compile(model, backend='fxc')",
+                )
         if (shared := self._shared(leaves)) is not None:
             first, second = (self.inputs[i].name for i in shared)
             hint = f"pass a copy, {second}.clone(), or use torch.compile(model, backend='fxc')"

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from fxc.dialects.effects import IN_PLACE_OPERATORS
+
 
 def windows(self: torch.Tensor, dimension: int, size: int, step: int) -> torch.Tensor:
     """``self.unfold(dimension, size, step)``; that itself where windows overlap, or where sizes are not known."""
@@ -30,7 +32,7 @@ def windows(self: torch.Tensor, dimension: int, size: int, step: int) -> torch.T
 def replace_windows(module: GraphModule) -> None:
     """Let graphs that may write, in ``module``, have their windows by ``windows``."""
     for inner in module.modules():
-        if not isinstance(inner, GraphModule) or not any(map(_may_write, inner.graph.nodes)):
+        if not isinstance(inner, GraphModule) or not any(map(may_write, inner.graph.nodes)):
             continue
         for node in inner.graph.nodes:
             if node.op == "call_method" and node.target == "unfold":
@@ -38,9 +40,22 @@ def replace_windows(module: GraphModule) -> None:
         inner.recompile()
 
 
-def _may_write(node: Node) -> bool:
+def name_of(node: Node) -> str:
+    """The name of what ``node`` calls, without an operator's overload; "" where it calls no function or method."""
     if node.op not in ("call_function", "call_method"):
-        return False
+        return ""
     target: Any = node.target
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    return name.endswith("_") or name == "setitem" or "out" in node.kwargs or bool(node.kwargs.get("inplace"))
+    return target if isinstance(target, str) else str(getattr(target, "__name__", "")).split(".")[0]
+
+
+def may_write(node: Node) -> bool:
+    """Whether ``node`` calls what writes to an operand."""
+    name = name_of(node)
+    schema = getattr(node.target, "_schema", None)
+    return (
+        (name.endswith("_") and not name.endswith("__"))
+        or name in IN_PLACE_OPERATORS
+        or "out" in node.kwargs
+        or bool(node.kwargs.get("inplace"))
+        or bool(schema is not None and schema.is_mutable)
+    )

@@ -1,0 +1,67 @@
+"""Graphs of Dynamo that only eager runs right, as PyTorch's AOTAutograd knows too little of the memory of their tensors."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._pytree import tree_leaves
+from xdsl.dialects.builtin import TensorType
+
+from fxc.dialects.types import overlaps, sizes, strides
+from fxc.semantics.tensors import type_of
+from fxc.semantics.windows import may_write, name_of
+
+STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})
+"""Operators that count from where the storage of an operand starts, which is elsewhere in what functionalization puts there."""
+
+UNDECLARED: Final = frozenset({"unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "_unsafe_view"})
+"""Operators whose results are views that their schemas do not declare: functionalization takes them for copies, and autograd
+does not see what is written through them."""
+
+
+def is_for_eager(module: GraphModule) -> bool:
+    """Whether AOTAutograd would get ``module`` wrong: what it writes, or a gradient of a view that it returns."""
+    nodes = [node for inner in module.modules() if isinstance(inner, GraphModule) for node in inner.graph.nodes]
+    if any(name_of(node) in STRIDED | UNDECLARED for node in nodes) and any(map(may_write, nodes)):
+        return True
+    return _returns_overlapping_input(module)
+
+
+def _returns_overlapping_input(module: GraphModule) -> bool:
+    """Whether a result is a view, with sizes that are free, of an input whose elements may share memory: AOTAutograd makes it
+    by ``as_strided``, which gives elements of one memory the mean of their gradients."""
+    graph = module.graph
+    inputs = [_tensor(node) for node in graph.find_nodes(op="placeholder")]
+    wanted = {
+        StorageWeakRef(value.untyped_storage())
+        for value in inputs
+        if value is not None and value.requires_grad and _is_free(value) and _may_overlap(value)
+    }
+    results = [_tensor(leaf) for leaf in tree_leaves(graph.output_node().args) if isinstance(leaf, Node)] if wanted else []
+    return any(value is not None and StorageWeakRef(value.untyped_storage()) in wanted for value in results)
+
+
+def _tensor(node: Node) -> torch.Tensor | None:
+    value = node.meta.get("example_value")
+    return value if isinstance(value, torch.Tensor) and value.layout is torch.strided else None
+
+
+def _is_free(tensor: torch.Tensor) -> bool:
+    return any(not isinstance(number, int) for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset()))
+
+
+def _may_overlap(tensor: torch.Tensor) -> bool:
+    """Whether elements share memory, or a stride is a number that no size tells."""
+    type = type_of(tensor)
+    if not isinstance(type, TensorType):
+        return False
+    told = {name for size in sizes(type) if isinstance(size, str) for name in _NAME.findall(size)}
+    free = (step for step in strides(type) or () if isinstance(step, str) and not told.issuperset(_NAME.findall(step)))
+    return overlaps(type) or any(free)
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")

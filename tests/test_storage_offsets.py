@@ -1,0 +1,195 @@
+"""Memory beyond what schemas and types tell: where inputs begin in their storage, views that no schema declares, leaves whose
+elements share memory. What comes is eager's, or one error."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import fxc
+from fxc.errors import CaptureError, InputError
+
+
+def written_part(x: Tensor) -> Tensor:
+    x.as_strided((3,), (2,), 4).mul_(2)
+    return x + 1
+
+
+def read_part(x: Tensor) -> Tensor:
+    x.mul_(3)
+    return x.as_strided((3,), (2,), 4) * 2
+
+
+def read_of_view(x: Tensor) -> Tensor:
+    x.mul_(3)
+    return x[2:].view(2, 5).as_strided((2, 2), (3, 1), 5).sin()
+
+
+def scattered(x: Tensor) -> Tensor:
+    x += 1
+    return torch.as_strided_scatter(x, torch.ones(3), (3,), (2,), 4)
+
+
+def overloads(x: Tensor) -> Tensor:
+    torch.ops.aten.mul_.Tensor(x, 3)
+    return torch.ops.aten.as_strided.default(x, [3], [2], 4) * 2
+
+
+COUNTING = [written_part, read_part, read_of_view, scattered, overloads]
+
+
+def _check(f: Callable[[Tensor], Tensor], compiled: Callable[[Tensor], Tensor], start: int) -> None:
+    memory, expected_memory = torch.arange(20.0), torch.arange(20.0)
+    result, expected = compiled(memory[start : start + 12]), f(expected_memory[start : start + 12])
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(memory, expected_memory)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("f", COUNTING)
+def test_torch_compile_counts_in_storage(f: Callable[[Tensor], Tensor], dynamic: bool | None) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(f, backend="fxc", dynamic=dynamic)
+    for start in (0, 3, 4):
+        _check(f, compiled, start)
+
+
+@pytest.mark.parametrize("f", COUNTING)
+def test_compile_counts_from_its_start_or_refuses(f: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
+    compiled = fxc.compile(f, (torch.arange(12.0),))
+    _check(f, compiled, 0)
+    _check(f, compiled, 0)
+    memory = torch.arange(20.0)
+    with pytest.raises(InputError, match="begins at element 3 of its storage"):
+        compiled(memory[3:15])
+    with pytest.raises(CaptureError, match="begins at element 4 of its storage"):
+        fxc.compile(f, (memory[4:16],))
+    compiled.plan.save(tmp_path / "plan.fxc")
+    loaded = fxc.ExecutionPlan.load(tmp_path / "plan.fxc")
+    _check(f, loaded, 0)
+    with pytest.raises(InputError, match="begins at element 3 of its storage"):
+        loaded(memory[3:15])
+    torch.testing.assert_close(memory, torch.arange(20.0))
+
+
+def test_what_is_not_written_may_begin_anywhere() -> None:
+    def f(x: Tensor) -> Tensor:
+        return x.as_strided((3,), (2,), 4) * 2
+
+    compiled = fxc.compile(f, (torch.arange(12.0),))
+    for start in (0, 3):
+        _check(f, compiled, start)
+
+    def copied(x: Tensor) -> Tensor:
+        x.mul_(2)
+        return (x + 1).as_strided((3,), (2,), 4)
+
+    compiled = fxc.compile(copied, (torch.arange(12.0),))
+    for start in (0, 3):
+        _check(copied, compiled, start)
+
+
+class Counting(torch.nn.Module):
+    """A model that writes to a buffer, a view, and counts from where its storage starts."""
+
+    held: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("held", torch.arange(20.0)[3:15])
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.held.mul_(2)
+        return self.held.as_strided((3,), (2,), 4) + x
+
+
+def test_buffers_that_begin_later() -> None:
+    torch._dynamo.reset()
+    with pytest.raises(CaptureError, match="'held' begins at element 3 of its storage"):
+        fxc.compile(Counting(), (torch.ones(3),))
+    torch.testing.assert_close(torch.compile(Counting(), backend="fxc")(torch.ones(3)), Counting()(torch.ones(3)))
+
+
+def chunk_written(x: Tensor) -> Tensor:
+    y = x * 1
+    torch.unsafe_chunk(y, 2)[0].mul_(2)
+    return y * y
+
+
+def split_of_written(x: Tensor) -> Tensor:
+    y = x * 1
+    parts = torch.unsafe_split(y, 2)
+    y.mul_(2)
+    return parts[0] * parts[1]
+
+
+def method_and_plus(x: Tensor) -> Tensor:
+    y = x * 1
+    first, second = y.unsafe_chunk(2)
+    first += second
+    return y * 2
+
+
+def by_sizes(x: Tensor) -> Tensor:
+    y = x * 1
+    parts = torch.ops.aten.unsafe_split_with_sizes.default(y, [1, 3])
+    torch.ops.aten.add_.Tensor(y, 1)
+    return parts[1] * 3
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("f", [chunk_written, split_of_written, method_and_plus, by_sizes])
+def test_undeclared_views_beside_writes(f: Callable[[Tensor], Tensor], gradients: bool) -> None:
+    torch._dynamo.reset()
+    x, other = (torch.arange(4.0, requires_grad=gradients) for _ in range(2))
+    result, expected = torch.compile(f, backend="fxc")(x), f(other)
+    torch.testing.assert_close(result, expected)
+    if gradients:
+        result.sum().backward()
+        expected.sum().backward()
+        torch.testing.assert_close(x.grad, other.grad)
+    else:
+        torch.testing.assert_close(fxc.compile(f, (x,))(x), expected)
+
+
+LEAVES: dict[str, Callable[[], Tensor]] = {
+    "columns": lambda: torch.arange(3.0).view(3, 1).expand(3, 4),
+    "rows": lambda: torch.arange(4.0).expand(3, 4),
+    "all": lambda: torch.ones(()).expand(4, 4),
+    "windows": lambda: torch.arange(6.0).unfold(0, 3, 1),
+    "far windows": lambda: torch.arange(9.0).unfold(0, 3, 2),
+}
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "itself": lambda x: x.view_as(x),
+    "transposed": lambda x: x.t(),
+    "rows": lambda x: x[1:],
+    "expanded": lambda x: x.expand(2, *x.shape),
+    "expanded column": lambda x: x[:, :1].expand(x.shape),
+    "of two": lambda x: (x * 2)[1:],
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_gradients_of_overlapping_leaves(leaf: str, view: str, dynamic: bool | None) -> None:
+    torch._dynamo.reset()
+    x, other = (LEAVES[leaf]().detach().requires_grad_() for _ in range(2))
+    result, expected = torch.compile(VIEWS[view], backend="fxc", dynamic=dynamic)(x), VIEWS[view](other)
+    weights = torch.randn(expected.shape)
+    result.backward(weights)
+    expected.backward(weights)
+    torch.testing.assert_close(x.grad, other.grad)
+
+
+@pytest.mark.parametrize("how", ["compile", "torch.compile"])
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_dropout_between_recurrent_layers(kind: type[torch.nn.Module], how: str) -> None:
+    torch._dynamo.reset()
+    model, x = kind(4, 5, num_layers=2, dropout=1.0).train(), torch.randn(3, 2, 4)
+    compiled = fxc.compile(model, (x,)) if how == "compile" else torch.compile(model, backend="fxc")
+    result, expected = compiled(x)[0], model(x)[0]
+    torch.testing.assert_close(result, expected)
+    assert not torch.allclose(expected, model.eval()(x)[0])
