@@ -291,9 +291,9 @@ def _is_in_place(op: Operation) -> bool:
     """Whether an ``fx`` call says that it writes: ``add_``, ``operator.iadd``, ``inplace=True``."""
     if not isinstance(op, (CallFunctionOp, CallMethodOp, CallModuleOp)):
         return False
-    name = (op.call_target() or "").rpartition(".")[2]
-    if isinstance(op, CallFunctionOp) and name in IN_PLACE_OPERATORS:
-        return True
+    module, _, name = (op.call_target() or "").rpartition(".")
+    if isinstance(op, CallFunctionOp) and module == "operator":  # whose and_, or_, not_ and is_ write nothing
+        return name in IN_PLACE_OPERATORS
     in_place = op.trees()[1].get("inplace") == bool_attr(True)
     return in_place or (not isinstance(op, CallModuleOp) and name.endswith("_") and not name.endswith("__"))
 

@@ -64,6 +64,7 @@ TORCHSCRIPT = NamedPipeline(
         # where a gradient is needed: functions with their derivatives, and these made simple as well
         PassSpec("create-autodiff-subgraphs"),
         PassSpec("differentiate"),
+        PassSpec("canonicalize-ops"),
         PassSpec("propagate-shapes"),
         *_OPTIMISE,
         PassSpec("inline-autodiff-subgraphs"),

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 import fxc
 from fxc.errors import CaptureError
+from tests.fuzz.check import check
 
 Function = Callable[..., Any]
 
@@ -182,10 +183,37 @@ def test_as_strided_of_a_written_tensor_that_is_not_dense_is_refused() -> None:
         x.mul_(2)
         return x.as_strided((2,), (3,)) + 1
 
-    with pytest.raises(CaptureError, match="as_strided of a tensor that was written"):
+    with pytest.raises(CaptureError, match="as_strided of a tensor that is written"):
         fxc.compile(f, (torch.randn(6, 8)[::2, ::2],))
     x, y = torch.ones(6, 8), torch.ones(6, 8)
     torch.testing.assert_close(fxc.compile(f, (x.clone(),))(x), f(y))
+
+    def before(x: torch.Tensor) -> torch.Tensor:
+        y = x.as_strided((2,), (3,))
+        x.mul_(2)
+        return y + x[0, 0]
+
+    with pytest.raises(CaptureError, match="as_strided of a tensor that is written"):
+        fxc.compile(before, (torch.randn(6, 8)[::2, ::2],))
+
+
+def test_as_strided_of_a_written_tensor_may_leave_out_its_gaps() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        return x.as_strided((2, 2), (16, 4)) + x.mT.as_strided((2, 2), (2, 16), 0)
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        y = x.as_strided((2,), (4,))
+        x.mul_(2)
+        y.add_(1)
+        return y + x[0, 0]
+
+    storage = torch.randn(6, 8)
+    for function in (f, g):
+        ours, eager = storage.clone(), storage.clone()
+        compiled = fxc.compile(function, (storage.clone()[::2, ::2],))
+        torch.testing.assert_close(compiled(ours[::2, ::2]), function(eager[::2, ::2]))
+        assert torch.equal(ours, eager)
 
 
 def test_a_copy_before_a_write_has_the_strides_of_what_it_copies() -> None:
@@ -261,3 +289,21 @@ def test_torch_compile_returns_views_of_written_inputs(name: str, layout: str, t
             totals = [sum((value * value).sum() for value in values if value.requires_grad) for values in (found, expected)]
             grads = [torch.autograd.grad(total, w)[0] for total, (_, w) in zip(totals, pairs)]
             torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("route", ["static", "training", "compile"])
+def test_data_is_a_view_without_a_gradient(route: str) -> None:
+    def written_later(x: torch.Tensor) -> list[torch.Tensor]:
+        y = x * 1
+        data = y.data
+        y.mul_(3)
+        return [y, data * 2]
+
+    def of_a_view(x: torch.Tensor) -> list[torch.Tensor]:
+        y = x * 1
+        row = y[0].data
+        y.add_(x)
+        return [y * row]
+
+    for function in (written_later, of_a_view):
+        check(route, function, lambda: [torch.linspace(-1, 2, 12).view(3, 4).requires_grad_(route == "training")])

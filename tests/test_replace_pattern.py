@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -429,6 +430,17 @@ def test_fx_level_defaults_and_writes() -> None:
     assert not product.matches
     with pytest.raises(CaptureError, match="the pattern writes"):
         fxc.replace_pattern(program, lambda a: a.add_(1), lambda a: a + 1)
+
+
+@pytest.mark.parametrize("operate", [operator.and_, operator.or_, operator.xor])
+def test_operators_whose_names_are_python_words_write_nothing(operate: Callable[..., Any]) -> None:
+    def model(x: Tensor) -> Tensor:
+        return torch.neg(operate(torch.abs(x), x))
+
+    program = program_of(model, X.int(), route="symbolic_trace")
+    result = fxc.replace_pattern(program, lambda a: operate(torch.abs(a), a), lambda a: a + 1)
+    assert len(result.matches) == 1
+    torch.testing.assert_close(run(result, X.int()), -(X.int() + 1))
 
 
 def test_dynamo_route_keeps_types() -> None:

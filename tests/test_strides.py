@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 import fxc
 from fxc.semantics.tensors import FakeWorld
+from tests.fuzz import check as checks
 
 IMAGES = torch.linspace(-2, 3, 120).view(2, 3, 4, 5)
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -137,6 +138,52 @@ def test_capture_leaves_fake_tensors_as_they_are() -> None:
     before = FakeTensorMode.dispatch
     fxc.capture(nn.Linear(2, 2), (torch.ones(1, 2),), route="make_fx")
     assert FakeTensorMode.dispatch is before
+
+
+INDEX = torch.tensor([2, 0])
+WRITES: dict[str, Callable[[Tensor], Any]] = {
+    "index_add": lambda y: y.index_add_(1, INDEX, y[:, :2] * 2),
+    "index_copy": lambda y: y.index_copy_(1, INDEX, y[:, 1:3] * 2),
+    "scatter": lambda y: y.scatter_(1, torch.zeros_like(y[:, :1], dtype=torch.int64), 3.0),
+    "masked_scatter": lambda y: y.masked_scatter_(y > 0, y * 2),
+    "cumsum": lambda y: y.cumsum_(1),
+    "renorm": lambda y: y.renorm_(2, 0, 1.0),
+    "tril": lambda y: y.tril_(),
+    "all": lambda y: y.__setitem__(..., 0),
+    "exp": lambda y: y.exp_(),
+    "exp of a view": lambda y: y.mT[0].exp_(),
+    "cumsum of a view": lambda y: y[0].mT.cumsum_(0),
+}
+MADE: dict[str, Callable[[Tensor], Tensor]] = {
+    "turned": lambda x: x.permute(2, 1, 0, 3) * 1,
+    "columns": lambda x: x[..., 1:-1].slice_scatter(torch.ones_like(x[..., 1:-1:2]), -1, 0, None, 2),
+    "steps": lambda x: x[:, :, ::2].select_scatter(torch.ones_like(x[:, 0, ::2]), 1, 0),
+    "diagonal": lambda x: x.mT[:, :, ::2].diagonal_scatter(torch.ones_like(x.mT[:, :, ::2].diagonal(0, 2, 3)), 0, 2, 3),
+}
+
+
+@pytest.mark.parametrize("route", ["static", "training"])
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("write", WRITES)
+def test_what_is_written_lies_as_before(write: str, made: str, route: str) -> None:
+    def f(x: Tensor) -> list[Tensor]:
+        y = MADE[made](x)
+        WRITES[write](y)
+        return [y, y[0], y * 2, y.reshape(-1)]
+
+    checks.check(route, f, lambda: [IMAGES.clone().requires_grad_(route == "training")])
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_what_follows_a_write_to_an_input_lies_as_in_eager(write: str) -> None:
+    def f(x: Tensor) -> list[Tensor]:
+        WRITES[write](x)
+        copy = x.reshape(-1)
+        copy.mul_(2)
+        return [copy, x * 2, x.contiguous()]
+
+    for turn in (lambda x: x.permute(2, 1, 0, 3), lambda x: x[..., 1:-1], lambda x: x.mT[:, :, ::2]):
+        checks.check("static", f, lambda turn=turn: [turn(IMAGES.clone())])
 
 
 PLACED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -81,3 +81,89 @@ def test_windows_of_an_input_that_starts_within_its_storage(how: str) -> None:
 
     options: Any = {"target": "host"} if how == "host" else {}
     assert_close(fxc.compile(function, (input(),), options=options)(input()), function(input()))
+
+
+CUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "columns": lambda x: x[:, :5],
+    "columns within": lambda x: x[1:, 3:8],
+    "every other": lambda x: x[:, :10:2],
+    "rows": lambda x: x[:5],
+    "turned": lambda x: x.t()[:, :5],
+}
+
+
+def whole(x: Tensor) -> None:
+    x.unfold(1, 2, 3).mul_(2)
+
+
+def one_and_more(x: Tensor) -> None:
+    w = x.unfold(1, 2, 3)
+    w[:, 0].mul_(2)
+    x.add_(1)
+    w.exp_()
+
+
+def one_after_another(x: Tensor) -> None:
+    for window in x.unfold(1, 2, 3).unbind(1):
+        window.mul_(2)
+        x.sub_(1)
+
+
+def placed(x: Tensor) -> None:
+    first = x.as_strided(x.shape[:1], x.stride()[:1])
+    first.mul_(2)
+    x.mul_(3)
+
+
+@pytest.mark.parametrize("write", [whole, one_and_more, one_after_another, placed], ids=lambda write: write.__name__)
+@pytest.mark.parametrize("cut", CUTS)
+def test_windows_of_tensors_with_gaps_where_the_last_is_cut(cut: str, write: Callable[[Tensor], None]) -> None:
+    def of_the_input(x: Tensor) -> Tensor:
+        write(x)
+        return x * 1
+
+    def of_a_view(x: Tensor) -> Tensor:
+        y = x * 1
+        write(CUTS[cut](y))
+        return y
+
+    def table() -> Tensor:
+        return torch.linspace(-1, 2, 132).view(11, 12)
+
+    ours, eager = table(), table()
+    compiled = fxc.compile(of_the_input, (CUTS[cut](table()),))
+    assert_close(compiled(CUTS[cut](ours)), of_the_input(CUTS[cut](eager)), check_stride=True)
+    assert_close(ours, eager)
+    assert_close(fxc.compile(of_a_view, (table(),))(table()), of_a_view(table()), check_stride=True)
+
+
+DIAGONALS: dict[str, Callable[[Tensor], Tensor]] = {
+    "viewed": lambda x: x.view(4, -1),
+    "rows": lambda x: x[1:],
+    "turned": lambda x: x.t(),
+    "columns": lambda x: x[:, 1:3],
+    "cube": lambda x: x.view(-1)[:27].view(3, 3, 3),
+    "steps": lambda x: x[::2, ::2],
+}
+
+
+@pytest.mark.parametrize("how", ["ahead", "compiled"])
+@pytest.mark.parametrize("wrap", [False, True])
+@pytest.mark.parametrize("view", DIAGONALS)
+def test_diagonals_of_views(view: str, wrap: bool, how: str) -> None:
+    def filled(x: Tensor) -> Tensor:
+        DIAGONALS[view](x).fill_diagonal_(7.0, wrap=wrap)
+        return x
+
+    for shape in ((4, 9), (12, 3), (40, 2)):
+        x = torch.linspace(-2, 3, shape[0] * shape[1]).view(shape)
+        try:
+            expected = filled(x.clone())
+        except RuntimeError:
+            continue  # it would leave the storage
+        if not wrap or view not in ("columns", "steps"):  # wrapped around into gaps of an input: refused
+            torch._dynamo.reset()
+            run = torch.compile(filled, backend="fxc") if how == "compiled" else fxc.compile(filled, (x.clone(),))
+            assert_close(run(x.clone()), expected)
+        of_own = fxc.compile(lambda x: filled(x * 1), (x,), training=True)
+        assert_close(of_own(x), expected)

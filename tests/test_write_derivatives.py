@@ -31,6 +31,8 @@ def set_item(*index: Any) -> Callable[[Tensor], None]:
 WRITES: dict[str, Callable[[Tensor], Any]] = {
     "fill_diagonal": lambda y: y.fill_diagonal_(1.0),
     "fill_diagonal, wrapped": lambda y: y.fill_diagonal_(1.0, wrap=True),
+    "fill_diagonal of a view": lambda y: y.view(-1)[1:5].view(2, 2).fill_diagonal_(1.0) if y.is_contiguous() else y,
+    "fill_diagonal of a slice": lambda y: y[:2, :2, ...].fill_diagonal_(0.0) if y.dim() == 2 else y[0].fill_diagonal_(0.0),
     "diagonal": lambda y: y.diagonal(0, -2, -1).fill_(2.0),
     "offset diagonal": lambda y: y.diagonal(1, -2, -1).zero_(),
     "masked_fill": lambda y: y.masked_fill_(y > 0.3, 1.0),
@@ -146,6 +148,9 @@ COMPLEX_WRITES: dict[str, Callable[[Tensor], Any]] = {
     "no row": lambda y: y[4:].zero_(),
     "row of zeros": lambda y: y[1].zero_(),
     "scaled column": lambda y: y[:, -1].mul_(2j),
+    "zeros": lambda y: y.zero_(),
+    "conjugated row": lambda y: y.conj()[0].mul_(1j),
+    "conjugated column": lambda y: y.mH[0].mul_(2 + 1j),
 }
 
 

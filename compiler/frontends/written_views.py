@@ -27,11 +27,12 @@ def return_views_of_inputs(graph: GraphModule) -> None:
     first, changed = len(metadata.mutated_inp_runtime_indices), list(results)
     written = dict(zip(metadata.mutated_inp_runtime_indices, results))
     for i, info in enumerate(metadata.output_info, first):
-        if info.output_type is OutputType.alias_of_input and info.base_idx is not None:
+        view = results[i]
+        if info.output_type is OutputType.alias_of_input and info.base_idx is not None and isinstance(view, Node):
             argument = given[info.base_idx]
             new_value = written.get(info.base_idx, _new_value(argument))
             if isinstance(new_value, Node) and new_value.meta["val"].shape == argument.meta["val"].shape:
-                changed[i] = _same_view(results[i], new_value, argument)
+                changed[i] = _same_view(view, new_value, argument)
     if changed != list(results):
         output.args = (type(results)(changed),)
         graph.graph.lint()

@@ -17,7 +17,7 @@ Answer = TypeVar("Answer")
 
 
 def traced_for_any_sizes(trace: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None) -> Answer:
-    """The result of ``trace`` in ``world``, else in an oblivious one. CannotInfer where it asks something of sizes there, too, and
+    """The result of ``trace`` in ``world``, else in an oblivious one. CannotInfer where that, too, asks something of sizes, and
     another answer gives another result."""
     traced = trace(world)
     if not world.has_guards or all(_same(traced, other) for other in other_answers(trace, world, symbols)):

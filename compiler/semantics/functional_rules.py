@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 Rules = dict[torch._ops.OpOverload, Callable[..., Any]]
@@ -66,18 +67,48 @@ def _zero(x: torch.Tensor) -> Any:
 def _as_strided_scatter(
     x: torch.Tensor, source: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
-    """The derivative of ``as_strided_scatter`` is wrong, unlike that of the write to elements that it stands for."""
+    """The derivative of ``as_strided_scatter`` is wrong, and its fakes refuse tensors with gaps, unlike those of the write to
+    elements that it stands for."""
     order = _memory_order(x)
     in_memory = x.permute(order)
-    if not in_memory.is_contiguous():
-        return _scatter(torch.ops.aten.as_strided_scatter.default)(x, source, size, stride, storage_offset)
     first = 0 if storage_offset is None else storage_offset - x.storage_offset()
+    has_gaps = not in_memory.is_contiguous()
+    if has_gaps and not lie_within(x.shape, x.stride(), size, stride, first):
+        return _scatter(torch.ops.aten.as_strided_scatter.default)(x, source, size, stride, storage_offset)
     places = torch.zeros([1] * len(size), dtype=torch.int64, device=x.device).add(first)  # type: ignore[arg-type]
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
         line = torch.arange(count, device=x.device) * step
         places = places + line.view([count if i == dim else 1 for i in range(len(size))])
-    written = in_memory.reshape(-1).index_put((places.reshape(-1),), source.to(x.dtype).reshape(-1))
+    places, values = places.reshape(-1), source.to(x.dtype).reshape(-1)
+    if has_gaps:
+        written = x.index_put(_indices(x, order, places), values)
+        return torch.slice_scatter(x.new_empty_strided(x.shape, x.stride()), written, 0)
+    written = in_memory.reshape(-1).index_put((places,), values)
     return written.view(in_memory.shape).permute([order.index(i) for i in range(x.dim())])
+
+
+def lie_within(shape: Sequence[Any], steps: Sequence[Any], size: Sequence[Any], stride: Sequence[Any], first: Any) -> bool:
+    """Whether elements ``first`` and on, by ``size`` and ``stride``, surely are ones of a tensor of this ``shape`` and these
+    ``steps``, none in its gaps."""
+    if not all(isinstance(number, int) for number in (*shape, *steps, *size, *stride, first)):
+        return False
+    places = np.full([1] * len(size), first)
+    for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
+        places = places + (np.arange(count) * step).reshape([count if i == dim else 1 for i in range(len(size))])
+    within = places >= 0
+    for step, count in sorted(zip(steps, shape, strict=True), reverse=True):
+        if count > 1 and step > 0:
+            within, places = within & (places // step < count), places % step
+    return bool(np.all(within & (places == 0)))
+
+
+def _indices(x: torch.Tensor, order: Sequence[int], places: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The elements of ``x`` at ``places``, counted from its first in memory, whose dimensions lie there in this ``order``."""
+    indices = [torch.zeros_like(places)] * x.dim()
+    for dim in order:
+        if x.shape[dim] > 1:
+            indices[dim], places = places // x.stride(dim), places % x.stride(dim)
+    return tuple(indices)
 
 
 FUNCTIONAL: Rules = {

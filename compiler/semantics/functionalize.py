@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,6 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from fxc.dialects.diagnostics import place_of
 from fxc.dialects.effects import DROPOUTS, UNDECLARED_VIEWS, is_random, writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.syntax import op_text
@@ -24,7 +24,7 @@ from fxc.dialects.types import SYMBOLS
 from fxc.dialects.values import int_attr
 from fxc.errors import CaptureError
 from fxc.semantics.any_sizes import traced_under_conditions
-from fxc.semantics.functional_rules import FUNCTIONAL
+from fxc.semantics.functional_rules import FUNCTIONAL, lie_within
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.nesting import OUTPUTS, nesting_attr
@@ -32,7 +32,7 @@ from fxc.semantics.targets import resolve_operator
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
 from fxc.semantics.values import constant_value
-from fxc.semantics.windows import windows
+from fxc.semantics.windows import BY_VIEWS
 
 
 def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
@@ -60,40 +60,98 @@ class _Interpreter(Interpreter):
     """Constants are tensors of the graph, which it may write to, not of the process; made before anything is traced.
 
     Dropouts that drop nothing are what they are given: PyTorch's functionalization keeps ``dropout``, and loses writes to it.
-    Windows are views whose writes it undoes right. Operators that return views and do not say so give way to some that do.
+    Windows and diagonals are views whose writes it undoes right. Operators that return views and do not say so give way to
+    some that do. What was written has the strides that it had: what is computed in its place is laid out as its operator does.
     """
 
     def __init__(self, functions: Mapping[str, func.FuncOp]) -> None:
         super().__init__(functions)
         found = (op for function in functions.values() for op in function.walk() if isinstance(op, ConstantOp))
         self.constants = {op: constant_value(op) for op in found if isinstance(op.value, TensorLiteralAttr)}
+        self.bases, self.arguments, self.written = dict[int, FunctionalTensor](), set[int](), set[int]()
+        self.laid_out, self.between = set[int](), set[int]()  # what was laid out anew, and whose gaps are read or written
+
+    def body(self, block: Block, args: Sequence[Any]) -> Any:
+        """What ``block`` returns, each tensor with eager's strides; the new values of ``args`` may have others."""
+        self.bases, self.written, self.laid_out, self.between = {}, set(), set(), set()
+        self.arguments = {_memory(arg) for arg in args if _is_strided(arg)}
+        self.note(args)
+        outputs = self.block(block, args)
+        self.lay_out([value for value in tree_leaves(outputs) if _is_strided(value) and _memory(value) not in self.arguments])
+        return outputs
+
+    def note(self, values: Sequence[Any]) -> None:
+        """The first tensor that lies in some memory is that of which others are views."""
+        for value in tree_leaves(values):
+            if _is_strided(value):
+                self.bases.setdefault(_memory(value), value)
 
     def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
+        self.lay_out([env[value] for value in op.operands])
+        results = self.functional(op, env)
+        self.note(results)
+        if isinstance(op, TorchOp):
+            self.written.update(_memory(env[value]) for value in writes(op) or () if _is_strided(env[value]))
+        return results
+
+    def functional(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
         if isinstance(op, ConstantOp) and op in self.constants:
             return [torch.ops.aten.lift_fresh_copy.default(self.constants[op])]
-        if isinstance(op, TorchOp) and op.operator in DROPOUTS and not is_random(op):
+        if not isinstance(op, TorchOp):
+            return super().op(op, env)
+        if op.operator in DROPOUTS and not is_random(op):
             return [env[op.operands[0]]]
-        if isinstance(op, TorchOp) and op.operator == "aten.as_strided.default" and _has_moved(env[op.operands[0]]):
-            raise CaptureError(
-                "as_strided of a tensor that was written, and whose elements do not lie side by side in memory",
-                op=op_text(op),
-                place=place_of(op),
-                hint="take as_strided before the write, or of a copy: x.contiguous()",
-            )
-        if isinstance(op, TorchOp) and op.operator == "aten.unfold.default":
-            args, kwargs = op.trees()
-            return [windows(*self.python(args, env), **self.keywords(kwargs, env))]
-        if isinstance(op, TorchOp) and (told := UNDECLARED_VIEWS.get(op.operator, op.operator)) != op.operator:
+        if op.operator == "aten.as_strided.default":
+            return self.call_instead(op, self.as_strided, env)
+        if (by_views := BY_VIEWS.get(op.operator)) is not None:
+            return self.call_instead(op, partial(by_views, as_strided=self.as_strided), env)
+        if (told := UNDECLARED_VIEWS.get(op.operator, op.operator)) != op.operator:
             return self.call_instead(op, resolve_operator(told), env)
         results = super().op(op, env)
-        if isinstance(op, TorchOp) and "c" in op.FLAGS and _shares_unnoticed([env[value] for value in op.operands], results):
+        if "c" in op.FLAGS and _shares_unnoticed([env[value] for value in op.operands], results):
             return self.call_instead(op, resolve_operator(op.operator).decompose, env)
         return results
+
+    def as_strided(self, x: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+        """``x.as_strided``, of what ``x`` is a view of: PyTorch's functionalization takes none of a view. Where an argument
+        starts in its storage is not known: from there a view counts only where it starts at the same element."""
+        memory = _memory(x)
+        if (base := self.bases.get(memory)) is not None:
+            whole, first = _is_whole(base, x), x.storage_offset() if storage_offset is None else storage_offset
+            if not whole or not lie_within(base.shape, base.stride(), size, stride, first - base.storage_offset()):
+                self.between.add(memory)
+                self.check_gaps(memory)
+            if whole and _functionalization.get_view_meta_sequence(x.elem):
+                if x.storage_offset() == base.storage_offset():
+                    x = base
+                elif memory not in self.arguments:
+                    x, storage_offset = base, first
+        return torch.ops.aten.as_strided.default(x, size, stride, storage_offset)
+
+    def lay_out(self, values: Sequence[Any]) -> None:
+        """Gives ``values`` that were written, and of which the new value has other strides, those they had."""
+        for memory in {_memory(value) for value in values if _is_strided(value)} & self.written:
+            self.written.remove(memory)
+            base = self.bases[memory]
+            if _has_moved(base):
+                self.laid_out.add(memory)
+                self.check_gaps(memory)
+                laid_out: Any = torch.slice_scatter(base.new_empty_strided(base.shape, base.stride()), base, 0)
+                base.replace_(torch._from_functional_tensor(laid_out.elem))  # type: ignore[attr-defined]
+                base.commit_update()
+                base.sync()
 
     def call_instead(self, op: TorchOp, target: Callable[..., Any], env: Mapping[SSAValue, Any]) -> Sequence[Any]:
         args, kwargs = op.trees()
         with torch._C.DisableTorchFunction():  # a mode of functions would be given a composite operator as a whole
             return self.results(op, target(*self.python(args, env), **self.keywords(kwargs, env)))
+
+    def check_gaps(self, memory: int) -> None:
+        if memory in self.laid_out & self.between:
+            raise CaptureError(
+                "as_strided of a tensor that is written, and whose elements do not lie side by side in memory",
+                hint="take as_strided of a copy: x.contiguous()",
+            )
 
 
 class _Tracer:
@@ -121,7 +179,7 @@ class _Tracer:
         written, bases, specs = list[int](), list[int](), list[TreeSpec]()
 
         def run(*args: Any) -> tuple[list[Any], dict[int, Any], dict[int, _View]]:
-            outputs, spec = tree_flatten(self.interpreter.block(block, args))
+            outputs, spec = tree_flatten(self.interpreter.body(block, args))
             specs[:] = [spec]
             changed = [i for i, arg in enumerate(args) if _is_written(arg)]
             written[:] = [i for i in changed if i not in already]
@@ -188,10 +246,22 @@ def _with_views(args: Sequence[Any], results: Sequence[Any], new: Mapping[int, A
     return [made.get(place, result) for place, result in enumerate(results)]
 
 
-def _has_moved(value: Any) -> bool:
+def _is_strided(value: Any) -> bool:
+    return isinstance(value, FunctionalTensor) and value.layout is torch.strided
+
+
+def _memory(value: Any) -> int:
+    return value.untyped_storage()._cdata
+
+
+def _is_whole(base: FunctionalTensor, view: FunctionalTensor) -> bool:
+    """Whether strides count the same elements in ``base`` as in its ``view``."""
+    plain = not any((base.is_conj(), view.is_conj(), base.is_neg(), view.is_neg()))
+    return plain and base.dtype == view.dtype and not _functionalization.get_view_meta_sequence(base.elem)
+
+
+def _has_moved(value: FunctionalTensor) -> bool:
     """Whether the new value of a tensor that was written has other strides than the tensor."""
-    if not isinstance(value, FunctionalTensor):
-        return False
     torch._sync(value)  # type: ignore[attr-defined]
     new = torch._from_functional_tensor(value.elem)  # type: ignore[attr-defined]
     return any(size > 1 and a != b for size, a, b in zip(value.shape, value.stride(), new.stride(), strict=True))

@@ -40,6 +40,7 @@ from fxc.errors import FxcError, InputError, KernelError, NoRuleError, TargetErr
 from fxc.semantics import autograd_functions, plan_interpreter
 from fxc.semantics.scalar_ops import scalar_op
 from fxc.semantics.targets import (
+    DATA,
     check_attribute,
     check_method,
     resolve_function,
@@ -242,6 +243,8 @@ class Interpreter:
             function = resolve_function(target, self.live)
             if function is getattr:
                 check_attribute(args[1] if len(args) > 1 else None)
+            if function is DATA or (args[1:] == ["data"] and function is getattr and isinstance(args[0], torch.Tensor)):
+                return args[0].detach()  # traces take ``data`` for a constant
             return function(*args, **kwargs)
         if isinstance(op, CallMethodOp):
             return getattr(args[0], check_method(target))(*args[1:], **kwargs)

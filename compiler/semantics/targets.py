@@ -168,6 +168,10 @@ _ATTRIBUTES = frozenset(
 )
 
 
+DATA: Callable[[torch.Tensor], torch.Tensor] = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
+"""What Dynamo calls where a model reads ``data``."""
+
+
 def function_name(function: Callable[..., Any]) -> str:
     """The name under which the text calls ``function``: ``torch.nn.functional.relu``, ``operator.getitem``, ``len``."""
     if (known := _names().get(_key(function))) is not None:
@@ -312,6 +316,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
         if (function := getattr(torch, name, None)) is not None:
             table[f"torch.{name}"] = function
     table["torch.fx._symbolic_trace._assert_is_none"] = _assert_is_none
+    table["torch._C._autograd._get_data_attr"] = DATA
     overridable = {id(function) for functions in get_overridable_functions().values() for function in functions}
     for prefix, namespace in _NAMESPACES.items():
         for name in dir(namespace):

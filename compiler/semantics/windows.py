@@ -1,10 +1,13 @@
-"""``Tensor.unfold`` by views whose writes PyTorch's functionalization undoes right.
+"""Operators by views whose writes PyTorch's functionalization undoes right.
 
 Its inverse of ``unfold`` makes all elements that no window has 0: what is written to the windows would clear those beside them.
+``fill_diagonal_`` is a write through ``as_strided``, which it takes of no view.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,7 +16,9 @@ from torch.fx import GraphModule, Node
 from fxc.dialects.effects import IN_PLACE_OPERATORS
 
 
-def windows(self: torch.Tensor, dimension: int, size: int, step: int) -> torch.Tensor:
+def windows(
+    self: torch.Tensor, dimension: int, size: int, step: int, *, as_strided: Callable[..., torch.Tensor] = torch.as_strided
+) -> torch.Tensor:
     """``self.unfold(dimension, size, step)``; that itself where windows overlap, or where sizes are not known."""
     if not self.dim() or not size or not isinstance(self.shape[dimension], int):
         return self.unfold(dimension, size, step)
@@ -26,17 +31,48 @@ def windows(self: torch.Tensor, dimension: int, size: int, step: int) -> torch.T
     if count * step <= self.shape[dim]:
         return self.narrow(dim, 0, count * step).unflatten(dim, (count, step)).narrow(dim + 1, 0, size).movedim(dim + 1, -1)
     found = self.unfold(dim, size, step)
-    return self.as_strided(found.shape, found.stride())  # from where ``self`` starts in its storage
+    return as_strided(self, found.shape, found.stride())  # from where ``self`` starts in its storage
+
+
+def fill_diagonal(
+    self: torch.Tensor, fill_value: Any, wrap: bool = False, *, as_strided: Callable[..., torch.Tensor] = torch.as_strided
+) -> torch.Tensor:
+    """``self.fill_diagonal_(fill_value, wrap)``; that itself where it refuses, or where it wraps around by unknown sizes."""
+    if self.dim() < 2 or (self.dim() > 2 and any(size != self.shape[0] for size in self.shape)):
+        return self.fill_diagonal_(fill_value, wrap)
+    blocks = [self]
+    if wrap and self.dim() == 2:
+        (rows, columns), (down, right) = self.shape, self.stride()
+        if not isinstance(rows, int) or not isinstance(columns, int):
+            return self.fill_diagonal_(fill_value, wrap)
+        blocks = [self[start : start + columns] for start in range(0, rows, columns + 1)]
+        if len(blocks) > 2 and down != columns * right:  # what is wrapped around goes on in memory, not in the next block
+            count = -(-rows * columns // (columns + 1)) - columns
+            first = self.storage_offset() + down * (columns + 1)
+            blocks[1:] = [as_strided(self, (count,), (down + right,), first)]
+    for block in blocks:
+        while block.dim() > 1:
+            block = block.diagonal(0, 0, 1 if block.dim() == 2 else -1)
+        block.fill_(fill_value)
+    return self
+
+
+BY_VIEWS: Mapping[str, Callable[..., torch.Tensor]] = MappingProxyType(
+    {"aten.unfold.default": windows, "aten.fill_diagonal_.default": fill_diagonal}
+)
+"""Operator -> the same by such views, of which some are those that ``as_strided`` gives."""
+
+_METHODS = {name.removeprefix("aten.").removesuffix(".default"): function for name, function in BY_VIEWS.items()}
 
 
 def replace_windows(module: GraphModule) -> None:
-    """Let graphs that may write, in ``module``, have their windows by ``windows``."""
+    """Let graphs that may write, in ``module``, have their windows and diagonals by such views."""
     for inner in module.modules():
         if not isinstance(inner, GraphModule) or not any(map(may_write, inner.graph.nodes)):
             continue
         for node in inner.graph.nodes:
-            if node.op == "call_method" and node.target == "unfold":
-                node.op, node.target = "call_function", windows
+            if node.op == "call_method" and (by_views := _METHODS.get(str(node.target))) is not None:
+                node.op, node.target = "call_function", by_views
         inner.recompile()
 
 

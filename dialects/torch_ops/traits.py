@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from xdsl.ir import Operation
 
-WITHOUT_DERIVATIVE = frozenset({"aten.copy.default"})
-"""Functional forms that PyTorch cannot differentiate, unlike the operators that write in place."""
+WITHOUT_DERIVATIVE = frozenset({"aten.copy.default", "aten.zero.default"})
+"""Functional forms that PyTorch cannot differentiate, or not for complex tensors, unlike the operators that write in place."""
 
 CONCATENATIONS = frozenset({"aten.cat.default", "aten.concat.default", "aten.concatenate.default"})
 """Operators that put tensors behind each other."""
