@@ -40,6 +40,34 @@ CASES: dict[str, tuple[Callable[..., Tensor], list[Tensor]]] = {
 }
 
 
+SQUARE, SCALES, COMPLEX = (torch.randn(size, dtype=torch.float64) for size in ((3, 3), (3, 1), (4, 3, 2)))
+
+
+def apart(x: Tensor) -> Tensor:
+    """A matrix that has an inverse, and other eigenvalues than its transpose; made in a kernel."""
+    return x.sin() + torch.diag(torch.tensor([3.0, 5.0, 9.0], dtype=x.dtype))
+
+
+def symmetric(x: Tensor) -> Tensor:
+    return apart(x) + apart(x).mT
+
+
+CASES |= {
+    "solve": (lambda a, b: torch.linalg.solve(apart(a), b).exp(), [SQUARE, ROWS[:3]]),
+    "solve, input": (lambda a, b: torch.linalg.solve(a, b), [SQUARE, ROWS[:3]]),
+    "inverse": (lambda a: torch.linalg.inv(apart(a)), [SQUARE]),
+    "slogdet": (lambda a: torch.linalg.slogdet(apart(a))[1], [SQUARE]),
+    "slogdet, input": (lambda a: torch.linalg.slogdet(a)[1], [SQUARE]),
+    "logdet": (lambda a: torch.logdet(symmetric(a) @ symmetric(a)), [SQUARE]),
+    "cholesky": (lambda a: torch.linalg.cholesky(apart(a) @ apart(a).mT), [SQUARE]),
+    "weight_norm": (lambda v, g: torch._weight_norm(v.sin(), g, 0).tanh(), [SQUARE, SCALES]),
+    "weight_norm, last": (lambda v, g: torch._weight_norm(v, g.mT.contiguous(), 1).tanh(), [SQUARE, SCALES]),
+    "cumprod of a kernel": (lambda x: x.sin().cumprod(0).exp(), [ROWS]),
+    "cumprod in float64": (lambda x: x.float().cumprod(0, dtype=torch.float64), [ROWS]),
+    "cumprod, complex": (lambda x: torch.view_as_complex(x).cumprod(1).real.sin(), [COMPLEX]),
+}
+
+
 def second(f: Callable[..., Tensor], arguments: list[Tensor], wanted: list[bool]) -> list[Tensor | None]:
     """Of a function of the first gradients, those of the arguments that are ``wanted``."""
     xs = [x.detach().clone().requires_grad_(is_wanted) for x, is_wanted in zip(arguments, wanted, strict=True)]
@@ -109,3 +137,30 @@ def test_second_derivatives_of_group_norm_in_other_dtypes(dtype: torch.dtype) ->
         if got is not None and wanted is not None:
             assert got.dtype == dtype
             torch.testing.assert_close(got.double(), wanted, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("places", [[], [0], [5], [1, 7], [0, 1, 2], list(range(12))])
+@pytest.mark.parametrize("target", ["host", None])
+def test_products_with_zeros(places: list[int], dim: int, target: str | None) -> None:
+    """Eager looks at the values to choose a formula for the derivative: where there are zeros, the fast one has none."""
+    x = torch.linspace(-1.5, 2, 12, dtype=torch.float64)
+    x[places] = 0
+    for f in (lambda x: x.clamp(-1.25, 1.25).cumprod(dim), lambda x: x.prod(dim), lambda x: x.cumprod(dim).exp().prod()):
+        arguments = [x.view(4, 3)]
+        compiled = fxc.compile(f, (arguments[0].clone().requires_grad_(),), training=True, options={"target": target})
+        torch.testing.assert_close(second(compiled, arguments, [True]), second(f, arguments, [True]))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        torch.linalg.det,
+        lambda x: torch.linalg.det(apart(x)),
+    ],
+)
+def test_what_has_no_second_derivative_here_says_so(f: Callable[[Tensor], Tensor]) -> None:
+    """Also where a kernel makes the operand."""
+    compiled = fxc.compile(f, (SQUARE.clone().requires_grad_(),), training=True, options={"target": "host"})
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        second(compiled, [SQUARE], [True])

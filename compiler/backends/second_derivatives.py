@@ -14,6 +14,7 @@ from fxc.dialects.fusion import GroupOp
 from fxc.dialects.semantics import Semantics, Vjp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
 from fxc.passes.autodiff._functions import unpack
 from fxc.passes.autodiff._reverse import TWICE
 from fxc.runtime.second_backward import NAMES
@@ -30,9 +31,12 @@ def gives_second_derivatives(semantics: Semantics, f: FuncOp, df: FuncOp, gradie
     """
     if TWICE in df.attributes:
         return True
-    active: set[SSAValue] = {f.args[i] for i in gradient.indices("output_vjps")}
-    if not all(_has_one_backward(semantics, op, active) for op in _walk(f, active)):
+    inputs = [f.args[i] for i in gradient.indices("output_vjps")]
+    active, reached = set[SSAValue](inputs), set[SSAValue](inputs)
+    if not all(_has_one_backward(semantics, op, reached) for op in _walk(f, reached, through_kernels=True)):
         return False
+    for op in _walk(f, active):  # what kernels give may be statistics, which carry none: df says what is taken of them
+        _has_one_backward(semantics, op, active)
     last = f.body.block.last_op
     assert last is not None
     taken = set(gradient.indices("input_vjps"))
@@ -71,12 +75,17 @@ def _has_derivative(semantics: Semantics, op: TorchOp, needs: list[bool], cotang
     return True
 
 
-def _walk(around: Operation, active: set[SSAValue]) -> Iterator[Operation]:
-    """The operators of a function or group, in order; what a group gives is ``active`` as what it yields is."""
+def _walk(around: Operation, active: set[SSAValue], through_kernels: bool = False) -> Iterator[Operation]:
+    """The operators of a function or group, in order; what a group gives is ``active`` as what it yields is, and all that a
+    kernel gives where gradients are followed through kernels, which do not say what of it is.
+    """
     for op in around.regions[0].block.ops:
         if isinstance(op, GroupOp):
-            yield from _walk(op, active)
+            yield from _walk(op, active, through_kernels)
             active.update(new for new, old in zip(op.results, op.yielded(), strict=True) if old in active)
+        elif isinstance(op, LaunchOp):
+            if through_kernels and not active.isdisjoint(op.operands):
+                active.update(result for result in op.results if is_differentiable(result.type))
         elif isinstance(op, (TorchOp, HigherOrderOp)):
             yield op
 
@@ -88,7 +97,7 @@ def _has_one_backward(semantics: Semantics, op: Operation, active: set[SSAValue]
     if not any(needs) or not cotangents:
         return True
     try:
-        once = semantics.vjp(op, needs, cotangents)
+        once = semantics.vjp(op, needs, cotangents, twice=is_other_when_differentiated_again(op))
     except VerifyException:  # no gradient was asked of it, or there would be no derivative
         return True
     try:

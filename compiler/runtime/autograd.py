@@ -115,7 +115,7 @@ class _Subgraph(torch.autograd.Function):
         else:
             with torch.no_grad():
                 results = _derived(gradient, list(args))
-            results = _Once.apply(results, *args)  # type: ignore[assignment]
+            results = _Once.apply(results, torch.empty(0, requires_grad=True), *args)  # type: ignore[assignment]
         if len(results) != len(gradient.output_vjps):
             raise InputError(f"a derivative returned {len(results)} gradients instead of {len(gradient.output_vjps)}")
         for i, result in zip(gradient.output_vjps, results, strict=True):
@@ -174,7 +174,8 @@ def _in_order(grad: torch.Tensor | None, order: Order) -> torch.Tensor | None:
 
 
 class _Once(torch.autograd.Function):
-    """``results`` as a function of all ``sources`` that they were computed from, whose derivative is an error."""
+    """``results`` as a function of all ``sources`` that they were computed from, whose derivative is an error. One of them
+    requires a gradient, so that ``results`` do: what they depend on may be no source, but something that it was made of."""
 
     @staticmethod
     def forward(ctx: Any, results: tuple[Any, ...], *sources: Any) -> tuple[Any, ...]:

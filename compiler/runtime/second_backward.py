@@ -76,6 +76,8 @@ def _gradients(forward: Callable[..., Tensor], inputs: Sequence[Tensor], grad: T
 DIFFERENTIABLE: Mapping[Any, Callable[..., Any]] = {
     operator: _where_differentiated(operator, function)
     for operator, function in (
+        (torch.ops.aten._weight_norm_interface_backward.default, torch.ops.aten._weight_norm_differentiable_backward.default),
+        (torch.ops.aten.cumprod_backward.default, torch.ops.aten.cumprod_backward.default),
         (torch.ops.aten.logit_backward.default, _of(torch.logit)),
         (torch.ops.aten.mish_backward.default, _of(torch.nn.functional.mish)),
         (torch.ops.aten.native_group_norm_backward.default, _group_norm_backward),

@@ -14,7 +14,7 @@ from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_f
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, FunctionType
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -41,6 +41,10 @@ _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 
 _WRONG = frozenset(["torch.aten.rrelu_with_noise_functional.default"])
 """Operators whose derivative in PyTorch reads the argument that the operator fills where it is not functional."""
+
+_WHOLE: Mapping[str, torch._ops.OpOverload] = {"torch.aten.cumprod.default": torch.ops.aten.cumprod_backward.default}
+"""Operator -> its backward, of the gradient, the operand, the dimension and the result, where that looks at values to choose
+between formulas, of which a trace would see one: the fast one of ``cumprod`` has no derivative where there are zeros."""
 
 
 class Differentiator:
@@ -75,6 +79,8 @@ class Differentiator:
     ) -> Vjp:
         operands = _distinct(op)
         wanted = [i for i, value in enumerate(operands) if _needed(op, needs, value)]
+        if wanted and cotangents and (backward := _WHOLE.get(op.name)) and "dim" in op.properties:
+            return _whole(op, backward, cotangents[0], world)
         names, used = list[str](), list[int]()
 
         def run(*values: Any) -> tuple[list[Any], list[Any]]:
@@ -208,6 +214,29 @@ class _Split:
         return isinstance(node.target, torch._ops.HigherOrderOperator) or (
             isinstance(node.target, torch._ops.OpOverload) and f"torch.{_name(node.target)}" == self.op.name
         )
+
+
+def _whole(op: Operation, backward: torch._ops.OpOverload, cotangent: Attribute, world: FakeWorld) -> Vjp:
+    """The derivative that is one call of ``backward``."""
+    graph, dim = Graph(), op.properties["dim"]
+    assert isinstance(dim, IntegerAttr)
+
+    def call(target: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Node:
+        node = graph.call_function(target, args, kwargs)
+        with torch.no_grad():
+            node.meta["val"] = target(*(arg.meta["val"] if isinstance(arg, Node) else arg for arg in args), **kwargs)
+        return node
+
+    def as_operand(node: Node) -> Node:
+        dtype = value.meta["val"].dtype
+        return node if node.meta["val"].dtype == dtype else call(torch.ops.aten._to_copy.default, node, dtype=dtype)
+
+    grad, value, output = (graph.placeholder(name) for name in ("grad", "input", "output"))
+    for node, type in zip((grad, value, output), (cotangent, op.operand_types[0], op.result_types[0]), strict=True):
+        node.meta["val"] = world.fake(type)
+    graph.output([as_operand(call(backward, as_operand(grad), value, dim.value.data, output))])
+    function, declarations = _function(GraphModule(torch.nn.Module(), graph), world)
+    return Vjp(None, function, (0,), (0,), (0,), (0,), tuple(declarations))
 
 
 def _distinct(op: Operation) -> list[SSAValue]:

@@ -10,6 +10,15 @@ from xdsl.ir import Operation
 WITHOUT_DERIVATIVE = frozenset({"aten.copy.default", "aten.zero.default"})
 """Functional forms that PyTorch cannot differentiate, or not for complex tensors, unlike the operators that write in place."""
 
+OTHER_WHEN_DIFFERENTIATED_AGAIN = frozenset(
+    {
+        "aten.linalg_solve.default", "aten.linalg_solve_ex.default", "aten._linalg_solve_ex.default",
+        "aten.linalg_slogdet.default", "aten._linalg_slogdet.default", "aten.slogdet.default", "aten.logdet.default",
+    }
+)  # fmt: skip
+"""Operators of matrices whose usual backward reads factors that carry no gradient. PyTorch takes another one where it is to be
+differentiated again; it gives the same first derivatives and costs a factorisation, so it is taken in any case."""
+
 CONCATENATIONS = frozenset({"aten.cat.default", "aten.concat.default", "aten.concatenate.default"})
 """Operators that put tensors behind each other."""
 
@@ -92,7 +101,7 @@ STATISTICS = frozenset(
         "aten.std.dim", "aten.logsumexp.default", "aten.native_dropout_backward.default", "aten._safe_softmax.default",
         "aten.linalg_vector_norm.default", "aten.norm.Scalar", "aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dtype",
         "aten.norm.ScalarOpt_dim_dtype", "aten.nansum.default", "aten.nanmean.default", "aten.count_nonzero.default",
-        "aten.count_nonzero.dim_IntList", "aten.aminmax.default", "aten.nan_to_num.default",
+        "aten.count_nonzero.dim_IntList", "aten.aminmax.default", "aten.nan_to_num.default", "aten.cumprod_backward.default",
     }
 )  # fmt: skip
 """Other operators that are reductions and pointwise work, and the derivatives of norms."""
@@ -156,6 +165,11 @@ GROUP_NORMS = frozenset({"aten.group_norm.default", "aten.native_group_norm.defa
 
 FOREACH = "aten._foreach_"
 """How the names of operators begin that do the same to each tensor of a list."""
+
+
+def is_other_when_differentiated_again(op: Operation) -> bool:
+    """Whether ``op`` has a backward of its own for second derivatives, which is good for first ones, too."""
+    return _operator(op) in OTHER_WHEN_DIFFERENTIATED_AGAIN
 
 
 def is_concatenation(op: Operation) -> bool:

@@ -27,6 +27,7 @@ from fxc.dialects.fx import PositionalCall
 from fxc.dialects.semantics import Vjp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp, op_class
 from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
 from fxc.dialects.types import IntType, sizes
 from fxc.dialects.values import MemoryFormatAttr, Tree, enum_attr, int_attr, str_attr
 from fxc.passes._constants import is_constant
@@ -96,10 +97,11 @@ class Activity:
             given = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
         if not given:
             return None
+        twice = self.twice or is_other_when_differentiated_again(op)
         try:
-            return self.semantics.vjp(op, self.needs(op), given, twice=self.twice)
+            return self.semantics.vjp(op, self.needs(op), given, twice=twice)
         except VerifyException:
-            if not self.twice:
+            if not twice:
                 raise
         self.refused = True
         return self.semantics.vjp(op, self.needs(op), given)

@@ -10,7 +10,7 @@ Guarantees: every subgraph has a ``gradient``. Its df takes the gradients of the
             computed. An f that others use too is copied first. ``mode=forward`` makes @f_jvp instead, which takes the inputs
             and their tangents and returns the outputs and theirs, and names it in ``autodiff.jvp``. ``twice=true``
             takes the backwards that PyTorch takes where they are differentiated again, which are slower for some operators;
-            df is marked ``autodiff.twice``.
+            df is marked ``autodiff.twice``. ``linalg.solve`` and ``slogdet`` have them in any case.
 Keeps:      the order of f's outputs and all of f's inputs. No gradient is summed that may be undefined: ``autodiff.add`` and
             ``autodiff.grad_of`` say where, for lower-grad-of and specialize-autograd-zero.
 Cost:       one PyTorch trace for each different op: 5 to 50 ms; two walks of f.
