@@ -403,3 +403,22 @@ def test_several_kernels_make_one_module() -> None:
     module = print_kernels(kernels, features_named("generic"), lambda _: False)
     addresses = compile_module(module, ["one.call", "two.call"], features_named("generic"), None)
     assert len(set(addresses.values())) == 2
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int16", "int32", "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("name", ["sign", "double", "choose"])
+def test_nothing_is_written_beside_the_last_element(name: str, dtype: str) -> None:
+    """Of columns that end in one lane of a vector; LLVM once stored that lane as wide as it was computed."""
+    compute = {"sign": torch.sign, "double": lambda x: x + x, "choose": lambda x: torch.where(x > 1, x, -1)}[name]
+
+    def fill(out: torch.Tensor, x: torch.Tensor) -> None:
+        out.copy_(compute(x))
+
+    for columns in (1, 9, 17, 33, 65):
+        x = (torch.arange(12 * 80).view(12, 80) % 50).to(getattr(torch, dtype))[:, :columns]
+        expected = torch.full((12 * columns + 80,), 3, dtype=x.dtype)
+        given = expected.clone()
+        fill(expected[: x.numel()].view(12, columns), x)
+        out = given[: x.numel()].view(12, columns)
+        fxc.compile(fill, [out.clone(), x])(out, x)
+        assert torch.equal(given, expected), columns

@@ -34,7 +34,20 @@ def store_run(b: Builder, address: Value, value: Value, mask: Value | None) -> N
     if mask is None:
         b.line(f"store {value}, {address}, align {align}")
     else:
+        mask = _opaque(b, mask) if "avx512f" in b.module.features and value.type.element in _TRUNCATED else mask
         b.call_void(f"llvm.masked.store.{value.type.suffix}.p0", value, address, i32(align), mask)
+
+
+_TRUNCATED = ("i8", "i16", "i32", "half", "bfloat")
+"""What lies in memory in fewer bits than it may have been computed in, as integers of LLVM."""
+
+
+def _opaque(b: Builder, mask: Value) -> Value:
+    """``mask``, of which LLVM cannot tell the lanes. Where it can, and only one is set, it makes of a store of truncated
+    integers a store of the wide integer, beyond the element (LLVM 22, with AVX-512)."""
+    assert mask.type.lanes is not None
+    zero = b.emit(Type("i8"), 'call i8 asm "", "=r,0"(i8 0)')
+    return b.binary("or", mask, b.splat(b.compare("ne", zero, constant(zero.type, 0)), mask.type.lanes))
 
 
 def gather(b: Builder, pointer: Value, offsets: Value, type: Type, mask: Value | None, other: Value | None) -> Value:
