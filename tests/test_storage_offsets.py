@@ -10,6 +10,7 @@ from torch import Tensor
 
 import fxc
 from fxc.errors import CaptureError, InputError
+from fxc.frontends.eager_graphs import is_for_eager
 
 
 def written_part(x: Tensor) -> Tensor:
@@ -193,3 +194,29 @@ def test_dropout_between_recurrent_layers(kind: type[torch.nn.Module], how: str)
     result, expected = compiled(x)[0], model(x)[0]
     torch.testing.assert_close(result, expected)
     assert not torch.allclose(expected, model.eval()(x)[0])
+
+
+def test_only_graphs_that_write_what_is_counted_in_go_to_eager() -> None:
+    def chunks(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        parts = (x * 2).as_strided((2, 3, 4), (4, 4, 1))
+        mask[0] = 1
+        filled = torch.zeros(3, 4)
+        filled[:2] = parts[0, :2]
+        return parts.sum(0) + filled
+
+    def written(x: torch.Tensor) -> torch.Tensor:
+        y = x * 1
+        parts = y.as_strided((2, 3), (2, 1), 1)
+        y.add_(1)
+        return parts
+
+    graphs = list[bool]()
+
+    def watch(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        graphs.append(is_for_eager(graph))
+        return graph
+
+    torch._dynamo.reset()
+    torch.compile(chunks, backend=watch)(torch.randn(4, 4), torch.randn(3))
+    torch.compile(written, backend=watch)(torch.randn(4, 4))
+    assert graphs == [False, True]

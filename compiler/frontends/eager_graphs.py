@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import TensorType
 
+from fxc.dialects.effects import UNDECLARED_VIEWS
 from fxc.dialects.types import overlaps, sizes, strides
 from fxc.semantics.tensors import type_of
 from fxc.semantics.windows import may_write, name_of
@@ -18,17 +21,39 @@ from fxc.semantics.windows import may_write, name_of
 STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})
 """Operators that count from where the storage of an operand starts, which is elsewhere in what functionalization puts there."""
 
-UNDECLARED: Final = frozenset({"unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "_unsafe_view"})
+UNDECLARED: Final = frozenset(operator.split(".")[1] for operator in UNDECLARED_VIEWS)
 """Operators whose results are views that their schemas do not declare: functionalization takes them for copies, and autograd
 does not see what is written through them."""
 
 
 def is_for_eager(module: GraphModule) -> bool:
     """Whether AOTAutograd would get ``module`` wrong: what it writes, or a gradient of a view that it returns."""
+    return _writes_what_is_hidden(module) or _returns_overlapping_input(module)
+
+
+def _writes_what_is_hidden(module: GraphModule) -> bool:
+    """Whether it writes memory of which functionalization does not see all views. The graphs in it have tensors of their own:
+    what they write may be any."""
     nodes = [node for inner in module.modules() if isinstance(inner, GraphModule) for node in inner.graph.nodes]
-    if any(name_of(node) in STRIDED | UNDECLARED for node in nodes) and any(map(may_write, nodes)):
-        return True
-    return _returns_overlapping_input(module)
+    hidden = [node for node in nodes if name_of(node) in STRIDED | UNDECLARED]
+    written = [node for node in nodes if may_write(node)] if hidden else []
+    if any(node.graph is not module.graph for node in (*hidden, *written)):
+        return bool(written)
+    counted = _memory([value for node in hidden for value in (node, *node.all_input_nodes)])
+    return not counted.isdisjoint(_memory([value for node in written for value in _written_by(node)]))
+
+
+def _written_by(node: Node) -> list[Node]:
+    """What ``node``, which may write, may write: all tensors that its operator takes, else the first, and ``out``."""
+    taken = (
+        node.all_input_nodes if isinstance(node.target, OpOverload) else tree_leaves((node.args[:1], node.kwargs.get("out")))
+    )
+    return [value for value in taken if isinstance(value, Node)]
+
+
+def _memory(nodes: Sequence[Node]) -> set[StorageWeakRef]:
+    values = map(_tensor, nodes)
+    return {StorageWeakRef(value.untyped_storage()) for value in values if value is not None}
 
 
 def _returns_overlapping_input(module: GraphModule) -> bool:
