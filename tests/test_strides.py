@@ -140,6 +140,27 @@ def test_capture_leaves_fake_tensors_as_they_are() -> None:
     assert FakeTensorMode.dispatch is before
 
 
+GAPS: dict[str, Callable[[int, int], Tensor]] = {
+    "first": lambda n, m: torch.linspace(-1, 1, 4 * n * m).view(4, n, m)[::2],
+    "second": lambda n, m: torch.linspace(-1, 1, 4 * n * m).view(n, 4, m)[:, ::2],
+    "last": lambda n, m: torch.linspace(-1, 1, 4 * n * m).view(n, m, 4)[..., ::2],
+    "turned": lambda n, m: torch.linspace(-1, 1, 4 * n * m).view(4, m, n).permute(1, 2, 0)[1:, ::2],
+}
+LOOPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": lambda x: F.silu(x.permute(2, 1, 0)),
+    "with a copy": lambda x: x.permute(1, 2, 0) * x.permute(1, 2, 0).clone(),
+    "clone": lambda x: x.transpose(0, 1).clone(),
+    "pow": lambda x: x.permute(2, 0, 1) ** 2,
+    "two": lambda x: x.abs().permute(2, 0, 1).sin(),
+}
+
+
+@pytest.mark.parametrize("gaps", GAPS)
+@pytest.mark.parametrize("name", LOOPS)
+def test_strides_that_no_size_tells_are_ordered_as_in_eager(name: str, gaps: str) -> None:
+    checks.check("dynamic", lambda x: [LOOPS[name](x)], lambda n, m: [GAPS[gaps](n, m)], [(4, 9), (3, 7)])
+
+
 INDEX = torch.tensor([2, 0])
 WRITES: dict[str, Callable[[Tensor], Any]] = {
     "index_add": lambda y: y.index_add_(1, INDEX, y[:, :2] * 2),
@@ -162,7 +183,8 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("route", ["static", "training"])
+@pytest.mark.share(2)
+@pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("write", WRITES)
 def test_what_is_written_lies_as_before(write: str, made: str, route: str) -> None:
@@ -171,11 +193,12 @@ def test_what_is_written_lies_as_before(write: str, made: str, route: str) -> No
         WRITES[write](y)
         return [y, y[0], y * 2, y.reshape(-1)]
 
-    checks.check(route, f, lambda: [IMAGES.clone().requires_grad_(route == "training")])
+    checks.check(route, f, lambda: [IMAGES.clone().requires_grad_(route != "static")])
 
 
+@pytest.mark.parametrize("route", ["static", "compile", "dynamic"])
 @pytest.mark.parametrize("write", WRITES)
-def test_what_follows_a_write_to_an_input_lies_as_in_eager(write: str) -> None:
+def test_what_follows_a_write_to_an_input_lies_as_in_eager(write: str, route: str) -> None:
     def f(x: Tensor) -> list[Tensor]:
         WRITES[write](x)
         copy = x.reshape(-1)
@@ -183,7 +206,7 @@ def test_what_follows_a_write_to_an_input_lies_as_in_eager(write: str) -> None:
         return [copy, x * 2, x.contiguous()]
 
     for turn in (lambda x: x.permute(2, 1, 0, 3), lambda x: x[..., 1:-1], lambda x: x.mT[:, :, ::2]):
-        checks.check("static", f, lambda turn=turn: [turn(IMAGES.clone())])
+        checks.check(route, f, lambda turn=turn: [turn(IMAGES.clone())])
 
 
 PLACED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

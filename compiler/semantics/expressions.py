@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -49,6 +51,14 @@ def parse_expression(text: str) -> sympy.Expr:
         return _expression_of(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, KeyError, TypeError, RecursionError, ZeroDivisionError) as error:
         raise FxcError(f"not an expression in the module's symbols: {text!r}") from error
+
+
+def number_of(size: int | str, numbers: Mapping[sympy.Symbol, Any]) -> int:
+    """What ``size`` is where symbols are these ``numbers``; beyond any size where one of its symbols is none of them."""
+    if isinstance(size, int):
+        return size
+    value = parse_expression(size).subs(list(numbers.items())) if size else sympy.oo
+    return int(value) if value.is_Integer else sys.maxsize
 
 
 @lru_cache(1 << 12)

@@ -227,6 +227,27 @@ class FakeWorld:
         """The type of a value that was computed from this world's fake values, in the module's symbols."""
         return type_of(value, self._names)
 
+    def same_numbers(self, some: Sequence[Attribute], others: Sequence[Attribute]) -> bool:
+        """Whether tensors of these types, at the hints of this world, have the same sizes, and strides where these matter."""
+        for a, b in zip(some, others, strict=True):
+            if isinstance(a, TupleType) and isinstance(b, TupleType):
+                if not self.same_numbers(a.types.data, b.types.data):
+                    return False
+            elif isinstance(a, TensorType) and isinstance(b, TensorType):
+                (shape, steps), (other, its) = (self._numbers(type) for type in (a, b))
+                if shape != other or (0 not in shape and any(n > 1 and x != y for n, x, y in zip(shape, steps, its))):
+                    return False
+        return True
+
+    def _numbers(self, type: TensorType) -> tuple[Sequence[int], Sequence[int]]:
+        """The sizes and strides of ``type`` at the hints."""
+        from fxc.semantics.expressions import number_of
+
+        hints = hints_of(self.shape_env)
+        known = {name: hints[symbol] for symbol, name in self._names.items() if symbol in hints}
+        shape, steps = [number_of(size, known) for size in types.sizes(type)], types.strides(type)
+        return shape, types.contiguous_strides(shape) if steps is None else [number_of(step, known) for step in steps]
+
     def known_type_of(self, value: Any) -> Attribute:
         """``type_of``, in which a size that depends on a symbol which the module does not have is unnamed."""
         known = "shape_env" not in self.__dict__
