@@ -35,6 +35,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     from fxc.frontends.written_views import return_views_of_inputs
     from fxc.semantics.eager_strides import in_all_fakes
     from fxc.semantics.windows import replace_windows
+    from fxc.semantics.written_strides import in_all_functionalizations
 
     chosen = run_options(options)
     if is_for_eager(graph):
@@ -66,7 +67,8 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
     replace_windows(graph)
-    with in_all_fakes(), config.patch(guess_tangent_strides_as_outputs=not _has_overlapping_result(graph)):
+    guess = not _has_overlapping_result(graph)
+    with in_all_fakes(), in_all_functionalizations(), config.patch(guess_tangent_strides_as_outputs=guess):
         return backend(graph, inputs)  # type: ignore[no-any-return]
 
 

@@ -71,12 +71,12 @@ def _lies_plainly(value: Any) -> bool:
 
 def _laid_out(given: Tensor, like: Tensor) -> Tensor:
     """``given`` with the strides of ``like``; a result of other sizes, such as statistics, as it is."""
-    if given.shape != like.shape or given.numel() == 0 or _same(given, like):
+    if given.shape != like.shape or given.numel() == 0 or same_strides(given, like):
         return given
     return given.new_empty_strided(given.shape, like.stride())
 
 
-def _same(a: Tensor, b: Tensor) -> bool:
+def same_strides(a: Tensor, b: Tensor) -> bool:
     """Whether the strides surely are the same where they matter; of sizes that are not known, without a guess."""
     return all(_is(size, 1) or _is(x, y) for size, x, y in zip(a.shape, a.stride(), b.stride(), strict=True))
 

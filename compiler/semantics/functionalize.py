@@ -33,6 +33,7 @@ from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
 from fxc.semantics.values import constant_value
 from fxc.semantics.windows import BY_VIEWS
+from fxc.semantics.written_strides import is_strided, memory_of
 
 
 def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
@@ -74,24 +75,24 @@ class _Interpreter(Interpreter):
     def body(self, block: Block, args: Sequence[Any]) -> Any:
         """What ``block`` returns, each tensor with eager's strides; the new values of ``args`` may have others."""
         self.bases, self.written, self.laid_out, self.between = {}, set(), set(), set()
-        self.arguments = {_memory(arg) for arg in args if _is_strided(arg)}
+        self.arguments = {memory_of(arg) for arg in args if is_strided(arg)}
         self.note(args)
         outputs = self.block(block, args)
-        self.lay_out([value for value in tree_leaves(outputs) if _is_strided(value) and _memory(value) not in self.arguments])
+        self.lay_out([value for value in tree_leaves(outputs) if is_strided(value) and memory_of(value) not in self.arguments])
         return outputs
 
     def note(self, values: Sequence[Any]) -> None:
         """The first tensor that lies in some memory is that of which others are views."""
         for value in tree_leaves(values):
-            if _is_strided(value):
-                self.bases.setdefault(_memory(value), value)
+            if is_strided(value):
+                self.bases.setdefault(memory_of(value), value)
 
     def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
         self.lay_out([env[value] for value in op.operands])
         results = self.functional(op, env)
         self.note(results)
         if isinstance(op, TorchOp):
-            self.written.update(_memory(env[value]) for value in writes(op) or () if _is_strided(env[value]))
+            self.written.update(memory_of(env[value]) for value in writes(op) or () if is_strided(env[value]))
         return results
 
     def functional(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
@@ -115,7 +116,7 @@ class _Interpreter(Interpreter):
     def as_strided(self, x: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
         """``x.as_strided``, of what ``x`` is a view of: PyTorch's functionalization takes none of a view. Where an argument
         starts in its storage is not known: from there a view counts only where it starts at the same element."""
-        memory = _memory(x)
+        memory = memory_of(x)
         if (base := self.bases.get(memory)) is not None:
             whole, first = _is_whole(base, x), x.storage_offset() if storage_offset is None else storage_offset
             if not whole or not lie_within(base.shape, base.stride(), size, stride, first - base.storage_offset()):
@@ -130,7 +131,7 @@ class _Interpreter(Interpreter):
 
     def lay_out(self, values: Sequence[Any]) -> None:
         """Gives ``values`` that were written, and of which the new value has other strides, those they had."""
-        for memory in {_memory(value) for value in values if _is_strided(value)} & self.written:
+        for memory in {memory_of(value) for value in values if is_strided(value)} & self.written:
             self.written.remove(memory)
             base = self.bases[memory]
             if _has_moved(base):
@@ -244,14 +245,6 @@ def _with_views(args: Sequence[Any], results: Sequence[Any], new: Mapping[int, A
         for place, view in views.items()
     }
     return [made.get(place, result) for place, result in enumerate(results)]
-
-
-def _is_strided(value: Any) -> bool:
-    return isinstance(value, FunctionalTensor) and value.layout is torch.strided
-
-
-def _memory(value: Any) -> int:
-    return value.untyped_storage()._cdata
 
 
 def _is_whole(base: FunctionalTensor, view: FunctionalTensor) -> bool:

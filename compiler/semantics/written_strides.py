@@ -1,0 +1,79 @@
+"""Tensors that are written have the strides they had: functionalization puts new values in their place that may have others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._C import _functionalization  # type: ignore[attr-defined]
+from torch._ops import OpOverload
+from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+from torch.utils._pytree import tree_leaves
+
+from fxc.semantics.eager_strides import same_strides
+
+
+@contextmanager
+def in_all_functionalizations() -> Iterator[None]:
+    """While PyTorch's functionalization lays out the new values of tensors, after each write, as these lie in memory."""
+    plain = FunctionalTensorMode.__torch_dispatch__
+    FunctionalTensorMode.__torch_dispatch__ = _laying_out(plain)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        FunctionalTensorMode.__torch_dispatch__ = plain  # type: ignore[method-assign]
+
+
+def _laying_out(plain: Callable[..., Any]) -> Callable[..., Any]:
+    bases = dict[int, FunctionalTensor]()
+
+    def note(values: Any) -> None:
+        for value in tree_leaves(values):
+            if is_strided(value) and not _functionalization.get_view_meta_sequence(value.elem):
+                bases.setdefault(memory_of(value), value)
+
+    def dispatch(
+        mode: FunctionalTensorMode, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        note((args, kwargs))
+        results = plain(mode, func, types, args, kwargs)
+        note(results)
+        written = [value for value in tree_leaves(_written(func, args, kwargs or {})) if is_strided(value)]
+        for base in [bases[place] for place in dict.fromkeys(map(memory_of, written)) if place in bases]:
+            with torch._C._AutoDispatchBelowAutograd():
+                lay_out(base)
+        return results
+
+    return dispatch
+
+
+def lay_out(base: FunctionalTensor) -> bool:
+    """Gives the new value of ``base``, which was written, the strides of ``base``; whether it has others."""
+    torch._sync(base)  # type: ignore[attr-defined]
+    new = torch._from_functional_tensor(base.elem)  # type: ignore[attr-defined]
+    if same_strides(base, new):
+        return False
+    laid_out = torch.ops.aten.slice_scatter.default(new.new_empty_strided(base.shape, base.stride()), new, 0)
+    base.replace_(laid_out)
+    base.commit_update()
+    base.sync()
+    return True
+
+
+def is_strided(value: Any) -> bool:
+    return isinstance(value, FunctionalTensor) and value.layout is torch.strided
+
+
+def memory_of(value: Any) -> int:
+    return value.untyped_storage()._cdata
+
+
+def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The operands that ``func`` writes, and does not make views of others."""
+    if not isinstance(func, OpOverload) or not func._schema.is_mutable or torch.Tag.inplace_view in func.tags:
+        return []
+    places = enumerate(func._schema.arguments)
+    written = ((i, argument.name) for i, argument in places if argument.alias_info is not None and argument.alias_info.is_write)
+    return [args[i] if i < len(args) else kwargs.get(name) for i, name in written]
