@@ -245,3 +245,44 @@ def test_the_derivative_reads_inputs_as_they_were_before_they_are_written(name: 
     torch.testing.assert_close(gradient, torch.autograd.grad((expected * weights).sum(), copies[1])[0])
     function(*copies)
     torch.testing.assert_close(given[0], copies[0])
+
+
+def _written_first(x: torch.Tensor, y: torch.Tensor) -> tuple[object, ...]:
+    x.add_(1)
+    return x * y, x.item() + 1
+
+
+def _written_last(x: torch.Tensor, y: torch.Tensor) -> tuple[object, ...]:
+    number = x.item()
+    x.add_(1)
+    return x * y, number + 1
+
+
+def _by_a_view(x: torch.Tensor, y: torch.Tensor) -> tuple[object, ...]:
+    x.view(1)[0:1].mul_(2)
+    return y * x.item(), x + 0
+
+
+def _by_another(x: torch.Tensor, y: torch.Tensor) -> tuple[object, ...]:
+    x.copy_(y)
+    return y + x.item(), x.item() * 2
+
+
+def _only_read(x: torch.Tensor, y: torch.Tensor) -> tuple[object, ...]:
+    x.add_(1)
+    return x * y, y.item() + 1
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+@pytest.mark.parametrize("f", [_written_first, _written_last, _by_a_view, _by_another, _only_read])
+def test_torch_compile_reads_numbers_of_what_is_written(
+    f: Callable[..., object], dtype: torch.dtype, dynamic: bool | None
+) -> None:
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = torch.compile(f, backend="fxc", dynamic=dynamic)
+        for number in (3, 5, -1):
+            inputs, copies = ([torch.tensor(number, dtype=dtype), torch.tensor(2, dtype=dtype)] for _ in range(2))
+            torch.testing.assert_close(compiled(*inputs), f(*copies))
+            torch.testing.assert_close(inputs, copies)

@@ -1,4 +1,4 @@
-"""Graphs of Dynamo that only eager runs right, as PyTorch's AOTAutograd knows too little of the memory of their tensors."""
+"""Graphs of Dynamo that only eager runs right, as PyTorch knows too little of the memory of their tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import TensorType
 
 from fxc.dialects.effects import UNDECLARED_VIEWS
 from fxc.dialects.types import overlaps, sizes, strides
-from fxc.semantics.tensors import type_of
+from fxc.semantics.tensors import symbolic_parts, type_of
 from fxc.semantics.windows import may_write, name_of
 
 STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})
@@ -28,13 +28,13 @@ does not see what is written through them."""
 
 def is_for_eager(module: GraphModule) -> bool:
     """Whether AOTAutograd would get ``module`` wrong: what it writes, or a gradient of a view that it returns."""
-    return _writes_what_is_hidden(module) or _returns_overlapping_input(module)
+    return _writes_what_is_hidden(module) or _uses_number_of_written(module) or _returns_overlapping_input(module)
 
 
 def _writes_what_is_hidden(module: GraphModule) -> bool:
     """Whether it writes memory of which functionalization does not see all views. The graphs in it have tensors of their own:
     what they write may be any."""
-    nodes = [node for inner in module.modules() if isinstance(inner, GraphModule) for node in inner.graph.nodes]
+    nodes = _nodes(module)
     hidden = [node for node in nodes if name_of(node) in STRIDED | UNDECLARED]
     written = [node for node in nodes if may_write(node)] if hidden else []
     if any(node.graph is not module.graph for node in (*hidden, *written)):
@@ -43,17 +43,32 @@ def _writes_what_is_hidden(module: GraphModule) -> bool:
     return not counted.isdisjoint(_memory([value for node in written for value in _written_by(node)]))
 
 
+def _nodes(module: GraphModule) -> list[Node]:
+    return [node for inner in module.modules() if isinstance(inner, GraphModule) for node in inner.graph.nodes]
+
+
 def _written_by(node: Node) -> list[Node]:
     """What ``node``, which may write, may write: all tensors that its operator takes, else the first, and ``out``."""
-    taken = (
-        node.all_input_nodes if isinstance(node.target, OpOverload) else tree_leaves((node.args[:1], node.kwargs.get("out")))
-    )
-    return [value for value in taken if isinstance(value, Node)]
+    if isinstance(node.target, OpOverload) or not node.args:
+        return node.all_input_nodes
+    return [value for value in tree_leaves((node.args[0], node.kwargs.get("out"))) if isinstance(value, Node)]
 
 
 def _memory(nodes: Sequence[Node]) -> set[StorageWeakRef]:
-    values = map(_tensor, nodes)
-    return {StorageWeakRef(value.untyped_storage()) for value in values if value is not None}
+    return {_storage(value) for value in map(_tensor, nodes) if value is not None}
+
+
+def _uses_number_of_written(module: GraphModule) -> bool:
+    """Whether a 0-d float64 tensor on the CPU is written, and its ``item()`` is used: PyTorch takes that number for what the
+    tensor had before, and starts Dynamo again, which then removes the write."""
+    nodes = _nodes(module)
+    numbers = symbolic_parts([node.meta.get("example_value") for node in nodes if node.op != "placeholder"])
+    used = {symbol for part in numbers for symbol in part.node._expr.free_symbols}
+    inputs = [_tensor(node) for node in nodes if node.op == "placeholder"]
+    known = [(value, getattr(value, "item_memo", None)) for value in inputs if value is not None]
+    read = {_storage(value) for value, memo in known if isinstance(memo, torch.SymFloat) and memo.node._expr in used}
+    written = (_tensor(operand) for node in nodes if read and may_write(node) for operand in _written_by(node))
+    return any(_storage(value) in read for value in written if value is not None)
 
 
 def _returns_overlapping_input(module: GraphModule) -> bool:
@@ -62,17 +77,21 @@ def _returns_overlapping_input(module: GraphModule) -> bool:
     graph = module.graph
     inputs = [_tensor(node) for node in graph.find_nodes(op="placeholder")]
     wanted = {
-        StorageWeakRef(value.untyped_storage())
+        _storage(value)
         for value in inputs
         if value is not None and value.requires_grad and _is_free(value) and _may_overlap(value)
     }
     results = [_tensor(leaf) for leaf in tree_leaves(graph.output_node().args) if isinstance(leaf, Node)] if wanted else []
-    return any(value is not None and StorageWeakRef(value.untyped_storage()) in wanted for value in results)
+    return any(value is not None and _storage(value) in wanted for value in results)
 
 
 def _tensor(node: Node) -> torch.Tensor | None:
     value = node.meta.get("example_value")
     return value if isinstance(value, torch.Tensor) and value.layout is torch.strided else None
+
+
+def _storage(tensor: torch.Tensor) -> StorageWeakRef:
+    return StorageWeakRef(tensor.untyped_storage())
 
 
 def _is_free(tensor: torch.Tensor) -> bool:
