@@ -18,7 +18,13 @@ from fxc.backends import program_cache
 from fxc.backends.fallback import FIRST, Checkpoint, Lowering
 from fxc.backends.frozen import own_weights
 from fxc.backends.fx import to_fx
-from fxc.backends.shared_state import refuse_later_starts, refuse_partial_sharing, refuse_shared_inputs, written_state
+from fxc.backends.shared_state import (
+    placed_state,
+    refuse_later_starts,
+    refuse_partial_sharing,
+    refuse_shared_inputs,
+    written_state,
+)
 from fxc.collector import collections_paused
 from fxc.dialects.target import GpuAttr, set_target
 from fxc.errors import InputError, PipelineError, nearest
@@ -141,13 +147,13 @@ class _PlanMaker:
             flow = TRAINING if training else INFERENCE
             options = with_machine(self.options, flow, program)
             pipeline = pipeline_for(flow, options) + ",bring-inputs" * options.move_inputs
-            written = written_state(program) if options.freeze else None
+            written, at_start = written_state(program) if options.freeze else None, placed_state(program)
             known = None if options.move_inputs else signature
             plan = _plan_of(program, pipeline, options, partial(with_moves, signature), training, times, written, known)
             if training:
                 refuse_written_leaves(program)
         if written is None and (modules := modules_of(self.model)):
-            plan.follow(LiveModel(modules, program.state, compile_lock))
+            plan.follow(LiveModel(modules, program.state, compile_lock, at_start))
         if self.options.move_inputs and plan.host is None:
             raise PipelineError("move_inputs is on, but this plan is no host program", hint="name a target")
         return plan

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 import fxc
 
@@ -106,6 +107,34 @@ def test_what_was_compiled_for_the_others(name: str, training: bool) -> None:
         given = second.detach().requires_grad_(training)
         made = fxc.compile(f, (first,), training=training)
         torch.testing.assert_close(plain(made(given)), plain(f(second)))
+
+
+class Weighted(nn.Module):
+    """What ``f`` gives of a weight, beside what is no view."""
+
+    z: Tensor
+
+    def __init__(self, f: Callable[[Tensor], Any], z: Tensor) -> None:
+        super().__init__()
+        self.f = f
+        self.register_buffer("z", z)
+
+    def forward(self, x: Tensor) -> Any:
+        return x.nansum(0), self.f(self.z)
+
+
+@pytest.mark.parametrize("target", [None, "host"])
+@pytest.mark.parametrize("name", OF_COMPLEX)
+def test_frozen_weights(name: str, target: str | None) -> None:
+    """What is returned is as lazy as eager's, though frozen weights are read as they are."""
+    x = torch.ones(3)
+    for kind in ("plain", "conjugate", "conjugate of a transpose"):
+        model = Weighted(OF_COMPLEX[name], COMPLEX[kind]())
+        found = fxc.compile(model, (x,), options={"freeze": True, "target": target})(x)
+        expected = model(x)
+        torch.testing.assert_close(plain(found), plain(expected))
+        for a, b in zip(tree_leaves(found), tree_leaves(expected), strict=True):
+            assert (a.is_conj(), a.is_neg()) == (b.is_conj(), b.is_neg())
 
 
 def test_gradients_of_lazy_inputs() -> None:

@@ -3,6 +3,7 @@ elements share memory. What comes is eager's, or one error."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -111,6 +112,72 @@ def test_buffers_that_begin_later() -> None:
     with pytest.raises(CaptureError, match="'held' begins at element 3 of its storage"):
         fxc.compile(Counting(), (torch.ones(3),))
     torch.testing.assert_close(torch.compile(Counting(), backend="fxc")(torch.ones(3)), Counting()(torch.ones(3)))
+
+
+def replaced(m: Counting) -> None:
+    m.held = torch.arange(20.0)[4:16]
+
+
+def other_data(m: Counting) -> None:
+    m.held.data = torch.arange(20.0)[4:16]
+
+
+@pytest.mark.parametrize("change", [replaced, other_data])
+def test_buffers_that_begin_later_after_compile(change: Callable[[Counting], None]) -> None:
+    model = Counting()
+    model.held = torch.arange(12.0)
+    compiled = fxc.compile(model, (torch.ones(3),))
+    torch.testing.assert_close(compiled(torch.ones(3)), torch.tensor([9.0, 13.0, 17.0]))
+    change(model)
+    before = model.held.clone()
+    with pytest.raises(InputError, match="'held' begins at element 4 of its storage"):
+        compiled(torch.ones(3))
+    torch.testing.assert_close(model.held, before)
+    model.held = torch.arange(12.0) + 1
+    torch.testing.assert_close(compiled(torch.ones(3)), torch.tensor([11.0, 15.0, 19.0]))
+
+
+BEYOND: dict[str, Callable[[Tensor], Any]] = {
+    "read after a write": lambda x: x.mul_(3) is x and x.as_strided((2,), (3,), 10) * 2,
+    "viewed before a write": lambda x: (x.view(-1, 3).as_strided((2,), (3,), 10), x.mul_(3))[0] * 2,
+    "copied after a write": lambda x: x.mul_(3) is x and torch.as_strided_copy(x, (2,), (3,), 10),
+    "written": lambda x: (x.as_strided((2,), (3,), 10).mul_(5), x + 1)[1],
+    "view of it written": lambda x: (x.as_strided((2, 1), (3, 1), 10)[1].fill_(5), x + 1)[1],
+    "assigned": lambda x: x.as_strided((2,), (3,), 10).__setitem__(..., 1) or x + 1,
+}
+WITHIN: dict[str, Callable[[Tensor], Any]] = {
+    "read before a write": lambda x: (x.as_strided((2,), (3,), 10) * 2, x.mul_(3))[0],
+    "views returned": lambda x: (x.as_strided((2,), (3,), 10), x.mul_(3))[0],
+    "views of views returned": lambda x: x.mul_(3) is x and (x.as_strided((2,), (3,), 10)[1:], x.as_strided((2,), (3,), 10)),
+    "other elements": lambda x: x.mul_(3) is x and x.as_strided((2,), (4,), 2) * 2,
+}
+MEMORIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "behind it": lambda memory: memory[:12],
+    "gaps": lambda memory: memory[:24:2],
+}
+
+
+def _memory_of(start: Callable[[Tensor], Tensor], f: Callable[[Tensor], Any]) -> tuple[Any, Tensor]:
+    memory = torch.arange(40.0)
+    return f(start(memory)), memory
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("name", BEYOND)
+def test_elements_beside_a_written_argument_are_refused(name: str, memory: str) -> None:
+    with pytest.raises(CaptureError, match="as_strided of a tensor that is written") as caught:
+        fxc.compile(BEYOND[name], (MEMORIES[memory](torch.arange(40.0)),))
+    assert caught.value.hint and caught.value.op and caught.value.place
+
+
+@pytest.mark.parametrize(
+    ("memory", "name"), [(memory, name) for memory in MEMORIES for name in WITHIN if memory != "gaps" or "views" not in name]
+)
+def test_elements_beside_a_written_argument_that_are_not_of_its_new_value(name: str, memory: str) -> None:
+    compiled = fxc.compile(WITHIN[name], (MEMORIES[memory](torch.arange(40.0)),))
+    for _ in range(2):
+        found, expected = (_memory_of(MEMORIES[memory], f) for f in (compiled, WITHIN[name]))
+        torch.testing.assert_close(found, expected)
 
 
 def chunk_written(x: Tensor) -> Tensor:

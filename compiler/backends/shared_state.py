@@ -16,7 +16,7 @@ from fxc.passes._written_arguments import placed_arguments, written_arguments
 from fxc.program import Program
 from fxc.runtime.host_program import PLAIN
 from fxc.runtime.lazy import marks
-from fxc.runtime.shared_memory import memory_range, share_bytes
+from fxc.runtime.shared_memory import memory_range, share_bytes, starts_later
 
 
 def refuse_partial_sharing(program: Program) -> None:
@@ -47,18 +47,25 @@ def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None
 def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
     """CaptureError where a tensor that is written begins later than its storage, from whose start the program counts: in a
     program each begins where its storage does. ``leaves``: the inputs of the example call."""
-    placed = written_arguments(program.main, or_returned=False) & placed_arguments(program.module, program.main)
+    placed = _placed(program)
     given = (argument for argument in program.main.args if state_name(program, argument) is None)
     tensors = {**program.state, **{_name(program, argument): leaf for argument, leaf in zip(given, leaves or ())}}
     for argument in program.main.args:
         name = _name(program, argument)
         tensor = tensors.get(name)
         if argument in placed and isinstance(tensor, torch.Tensor) and (offset := tensor.storage_offset()):
-            raise CaptureError(
-                f"{name!r} begins at element {offset} of its storage, and the model, which writes there, counts from where "
-                "that starts (as_strided with a storage_offset)",
-                hint=f"use a copy, {name.removeprefix('%')}.clone(), or torch.compile(model, backend='fxc')",
-            )
+            message, hint = starts_later(repr(name), name.removeprefix("%"), offset)
+            raise CaptureError(message, hint=hint)
+
+
+def placed_state(program: Program) -> set[str]:
+    """The names of the model's tensors that must begin where their storage does."""
+    return {name for argument in _placed(program) if (name := state_name(program, argument)) is not None}
+
+
+def _placed(program: Program) -> set[SSAValue]:
+    placed = placed_arguments(program.module, program.main)
+    return placed & written_arguments(program.main, or_returned=False) if placed else placed
 
 
 def written_state(program: Program) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import InputError
 from fxc.runtime.host_program import PLAIN
+from fxc.runtime.shared_memory import starts_later
 
 _AGAIN = "compile the model again"
 _LONGEST = 32
@@ -23,8 +24,8 @@ _STATE = ("_parameters", "_buffers", "_modules", "training")
 class LiveModel:
     """``is_same``: whether modules have the submodules and tensors that they had when a plan was made, at next to no cost.
 
-    ``roots``: the modules by path; ``state``: the tensors of the plan by name. ``lock``: held while a tracer may have put
-    others in their place.
+    ``roots``: the modules by path; ``state``: the tensors of the plan by name, of which those called ``at_start`` must begin
+    where their storage does. ``lock``: held while a tracer may have put others in their place.
     """
 
     def __init__(
@@ -32,8 +33,9 @@ class LiveModel:
         roots: Mapping[str, torch.nn.Module],
         state: MutableMapping[str, torch.Tensor],
         lock: Callable[[], AbstractContextManager[Any]],
+        at_start: Set[str] = frozenset(),
     ) -> None:
-        self.roots, self.state, self.lock = dict(roots), state, lock
+        self.roots, self.state, self.lock, self.at_start = dict(roots), state, lock, sorted(state.keys() & at_start)
         self._watch()
 
     def _watch(self) -> None:
@@ -48,7 +50,7 @@ class LiveModel:
                     if tensor is None or id(tensor) in used:
                         self._tensors[_joined(path, name)] = tensor
                         places.append((store, name, tensor))  # type: ignore[arg-type]
-        self.is_same = _comparison(places)
+        self.is_same = _comparison(places, [self.state[name] for name in self.at_start])
 
     def changes(self, training: bool) -> dict[int, torch.Tensor] | None:
         """By the ids of the tensors that were replaced, those that are there now, which fit; None where it is being traced.
@@ -71,6 +73,11 @@ class LiveModel:
                 raise InputError(f"{path!r} was replaced, and {complaint}", hint=_AGAIN)
             if old is not None and found.setdefault(id(old), new) is not new:
                 raise InputError(f"{path!r} was one tensor with another of the model, and is no more", hint=_AGAIN)
+        for name in self.at_start:
+            tensor = found.get(id(self.state[name]), self.state[name])
+            if offset := tensor.storage_offset():
+                message, hint = starts_later(repr(name), name, offset)
+                raise InputError(message, hint=hint)
         owners = dict[int, int]()
         for old_id, new in found.items():
             if new.numel() and owners.setdefault(new.untyped_storage()._cdata, old_id) != old_id and id(new) != old_id:
@@ -94,9 +101,9 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
-def _comparison(places: list[tuple[dict[str, Any], str, Any]]) -> Callable[[], bool]:
-    """Whether each dictionary holds what it did, under its key."""
-    if len(places) > _LONGEST:
+def _comparison(places: list[tuple[dict[str, Any], str, Any]], at_start: Sequence[torch.Tensor]) -> Callable[[], bool]:
+    """Whether each dictionary holds what it did, under its key, and tensors begin where their storage does."""
+    if len(places) + len(at_start) > _LONGEST:
 
         def is_same() -> bool:
             try:
@@ -105,13 +112,15 @@ def _comparison(places: list[tuple[dict[str, Any], str, Any]]) -> Callable[[], b
                         return False
             except KeyError:
                 return False
-            return True
+            return not any(tensor.storage_offset() for tensor in at_start)
 
         return is_same
     stores = {id(store): f"d{i}" for i, (store, _, _) in enumerate(places)}
     names: dict[str, Any] = {stores[id(store)]: store for store, _, _ in places}
     names |= {f"v{i}": value for i, (_, _, value) in enumerate(places)}
     tests = [f"{stores[id(store)]}[{name!r}] is v{i}" for i, (store, name, _) in enumerate(places)]
+    names |= {f"t{i}": tensor for i, tensor in enumerate(at_start)}
+    tests += [f"not t{i}.storage_offset()" for i in range(len(at_start))]
     lines = ["def is_same():", "    try:", f"        return {' and '.join(tests) or True}", "    except KeyError:"]
     exec("\n".join([*lines, "        return False"]), names)
     return names["is_same"]

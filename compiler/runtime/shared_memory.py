@@ -34,3 +34,12 @@ def _bytes(memory: torch.Tensor, tensor: torch.Tensor, start: int) -> torch.Tens
     size = tensor.element_size()
     strides = [stride * size for stride in tensor.stride()]
     return memory.as_strided((*tensor.shape, size), (*strides, 1), tensor.data_ptr() - start)
+
+
+def starts_later(which: str, expression: str, offset: int) -> tuple[str, str]:
+    """What is wrong with a tensor that must begin where its storage does, and begins at element ``offset``; and the way out."""
+    message = (
+        f"{which} begins at element {offset} of its storage, and the model, which writes there, counts from where that starts "
+        "(as_strided with a storage_offset)"
+    )
+    return message, f"use a copy, {expression}.clone(), or torch.compile(model, backend='fxc')"

@@ -18,7 +18,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 from fxc.errors import InputError
 from fxc.runtime import autocast
 from fxc.runtime.host_program import PLAIN
-from fxc.runtime.shared_memory import memory_range, share_bytes
+from fxc.runtime.shared_memory import memory_range, share_bytes, starts_later
 from fxc.runtime.size_expressions import Dim, value_of
 
 _TENSOR, _STRIDED = torch.Tensor, torch.strided
@@ -238,11 +238,8 @@ class Signature:
                 raise InputError(f"it was compiled for sizes with {condition}, but {made}", hint=_RECOMPILE)
         for i in self._at_start:
             if offset := leaves[i].storage_offset():
-                raise InputError(
-                    f"input {self.inputs[i].name} begins at element {offset} of its storage, and the model, which writes "
-                    "there, counts from where that starts (as_strided with a storage_offset)",
-                    hint=f"pass a copy, {self.inputs[i].name}.clone(), or use torch.compile(model, backend='fxc')",
-                )
+                message, hint = starts_later(f"input {self.inputs[i].name}", self.inputs[i].name, offset)
+                raise InputError(message, hint=hint)
         if (shared := self._shared(leaves)) is not None:
             first, second = (self.inputs[i].name for i in shared)
             hint = f"pass a copy, {second}.clone(), or use torch.compile(model, backend='fxc')"

@@ -87,11 +87,13 @@ def _as_strided_scatter(
     return written.view(in_memory.shape).permute([order.index(i) for i in range(x.dim())])
 
 
-def lie_within(shape: Sequence[Any], steps: Sequence[Any], size: Sequence[Any], stride: Sequence[Any], first: Any) -> bool:
-    """Whether elements ``first`` and on, by ``size`` and ``stride``, surely are ones of a tensor of this ``shape`` and these
-    ``steps``, none in its gaps."""
+def lie_within(
+    shape: Sequence[Any], steps: Sequence[Any], size: Sequence[Any], stride: Sequence[Any], first: Any
+) -> bool | None:
+    """Whether elements ``first`` and on, by ``size`` and ``stride``, are ones of a tensor of this ``shape`` and these
+    ``steps``, none in its gaps; None where a number is not known."""
     if not all(isinstance(number, int) for number in (*shape, *steps, *size, *stride, first)):
-        return False
+        return None
     places = np.full([1] * len(size), first)
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
         places = places + (np.arange(count) * step).reshape([count if i == dim else 1 for i in range(len(size))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch._C import _functionalization  # type: ignore[attr-defined]
@@ -57,6 +57,13 @@ def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
     _replace(function, new, written, spec)
 
 
+STRIDED_COPIES: Final = {
+    "aten.as_strided_copy.default": ("size", "stride", "storage_offset"),
+    "aten.as_strided_scatter.default": ("src", "size", "stride", "storage_offset"),
+}
+"""Operators that copy what ``as_strided`` gives, or all but that -> their arguments after the tensor."""
+
+
 class _Interpreter(Interpreter):
     """Constants are tensors of the graph, which it may write to, not of the process; made before anything is traced.
 
@@ -71,10 +78,12 @@ class _Interpreter(Interpreter):
         self.constants = {op: constant_value(op) for op in found if isinstance(op.value, TensorLiteralAttr)}
         self.bases, self.arguments, self.written = dict[int, FunctionalTensor](), set[int](), set[int]()
         self.laid_out, self.between = set[int](), set[int]()  # what was laid out anew, and whose gaps are read or written
+        self.changed, self.outside = set[int](), dict[int, Any]()  # what was ever written; views of more than an argument
 
     def body(self, block: Block, args: Sequence[Any]) -> Any:
         """What ``block`` returns, each tensor with eager's strides; the new values of ``args`` may have others."""
         self.bases, self.written, self.laid_out, self.between = {}, set(), set(), set()
+        self.changed, self.outside = set(), {}
         self.arguments = {memory_of(arg) for arg in args if is_strided(arg)}
         self.note(args)
         outputs = self.block(block, args)
@@ -88,11 +97,16 @@ class _Interpreter(Interpreter):
                 self.bases.setdefault(memory_of(value), value)
 
     def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
-        self.lay_out([env[value] for value in op.operands])
+        operands = [env[value] for value in op.operands]
+        changed = [env[value] for value in writes(op) or () if is_strided(env[value])] if isinstance(op, TorchOp) else []
+        self.lay_out(operands)
+        if any(id(value) in self.outside for value in changed):
+            raise _outside()
         results = self.functional(op, env)
         self.note(results)
-        if isinstance(op, TorchOp):
-            self.written.update(memory_of(env[value]) for value in writes(op) or () if is_strided(env[value]))
+        self.check_outside(operands, results)
+        self.written.update(map(memory_of, changed))
+        self.changed.update(map(memory_of, changed))
         return results
 
     def functional(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
@@ -104,6 +118,8 @@ class _Interpreter(Interpreter):
             return [env[op.operands[0]]]
         if op.operator == "aten.as_strided.default":
             return self.call_instead(op, self.as_strided, env)
+        if op.operator in STRIDED_COPIES:
+            return self.call_instead(op, partial(self.strided_copy, op), env)
         if (by_views := BY_VIEWS.get(op.operator)) is not None:
             return self.call_instead(op, partial(by_views, as_strided=self.as_strided), env)
         if (told := UNDECLARED_VIEWS.get(op.operator, op.operator)) != op.operator:
@@ -116,18 +132,31 @@ class _Interpreter(Interpreter):
     def as_strided(self, x: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
         """``x.as_strided``, of what ``x`` is a view of: PyTorch's functionalization takes none of a view. Where an argument
         starts in its storage is not known: from there a view counts only where it starts at the same element."""
-        memory = memory_of(x)
+        memory, outside = memory_of(x), False
         if (base := self.bases.get(memory)) is not None:
             whole, first = _is_whole(base, x), x.storage_offset() if storage_offset is None else storage_offset
-            if not whole or not lie_within(base.shape, base.stride(), size, stride, first - base.storage_offset()):
+            within = lie_within(base.shape, base.stride(), size, stride, first - base.storage_offset())
+            if not whole or not within:
                 self.between.add(memory)
                 self.check_gaps(memory)
+            of_x = lie_within(x.shape, x.stride(), size, stride, first - x.storage_offset())
+            outside = memory in self.arguments and of_x is False and (within is False or x.dtype != base.dtype)
             if whole and _functionalization.get_view_meta_sequence(x.elem):
                 if x.storage_offset() == base.storage_offset():
                     x = base
                 elif memory not in self.arguments:
                     x, storage_offset = base, first
-        return torch.ops.aten.as_strided.default(x, size, stride, storage_offset)
+        view = torch.ops.aten.as_strided.default(x, size, stride, storage_offset)
+        self.outside.update({id(view): view} if outside else {})
+        return view
+
+    def strided_copy(self, op: TorchOp, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """What ``op`` gives of an ``as_strided`` of ``x``: a copy of it, or ``x`` with other values there."""
+        numbers = {**dict(zip(STRIDED_COPIES[op.operator], args)), **kwargs}
+        view = self.as_strided(x, *(numbers.get(name) for name in ("size", "stride", "storage_offset")))
+        if id(view) in self.outside and memory_of(x) in self.changed:
+            raise _outside()
+        return resolve_operator(op.operator)(x, *args, **kwargs)
 
     def lay_out(self, values: Sequence[Any]) -> None:
         """Gives ``values`` that were written, and of which the new value has other strides, those they had."""
@@ -141,6 +170,15 @@ class _Interpreter(Interpreter):
                 base.replace_(torch._from_functional_tensor(laid_out.elem))  # type: ignore[attr-defined]
                 base.commit_update()
                 base.sync()
+
+    def check_outside(self, operands: Sequence[Any], results: Sequence[Any]) -> None:
+        """CaptureError where an op reads elements in the gaps of an argument that was written, or behind it: the new value has
+        none there. Views that are returned are made of the argument itself."""
+        for value in [each for each in tree_leaves(operands) if id(each) in self.outside]:
+            views = [each for each in tree_leaves(results) if is_strided(each) and memory_of(each) == memory_of(value)]
+            self.outside.update((id(view), view) for view in views)
+            if not views and memory_of(value) in self.changed:
+                raise _outside()
 
     def call_instead(self, op: TorchOp, target: Callable[..., Any], env: Mapping[SSAValue, Any]) -> Sequence[Any]:
         args, kwargs = op.trees()
@@ -213,6 +251,13 @@ class _Tracer:
             if "frozen storage" not in error.message:
                 raise
             return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=False)), fakes, world, what, FUNCTIONAL)
+
+
+def _outside() -> CaptureError:
+    return CaptureError(
+        "as_strided of a tensor that is written reaches elements that are none of that tensor",
+        hint="pass all of the memory and take the tensor of it in the model, or use torch.compile(model, backend='fxc')",
+    )
 
 
 _WRITE = torch.ops.aten.copy_.default

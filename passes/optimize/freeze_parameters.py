@@ -6,7 +6,8 @@ Guarantees: each op whose operands are parameters, buffers, constants, or result
             which the entry calls once, first, with the mark ``fx.once``; what others read of it is a result. Whoever makes a
             plan runs a call that is marked so, and keeps the results. Running the pass again adds another function at most.
 Keeps:      what is written: arguments that the entry returns new values of (``fx.mutates``), and all that reads them. Random
-            ops, ops with effects, ops with regions. Ops that read no tensor. Functions that are not the entry.
+            ops, ops with effects, ops with regions. Ops that read no tensor. Functions that are not the entry. Views that the
+            entry returns: they may be conjugated when they are read only, and results of ``@frozen`` are not.
 Cost:       one walk.
 
 Before:
@@ -31,19 +32,22 @@ After:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.marks import ONCE
 from fxc.passes._fusion import outputs
+from fxc.passes._lazy import may_be_lazy
 from fxc.passes._outlining import given_to, outlined, put_call
 from fxc.passes._own_values import own_entry, own_ops
 from fxc.passes._statistics import count
-from fxc.passes.autodiff._functions import fresh_symbol
+from fxc.passes.autodiff._functions import copy_op, fresh_symbol
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class FreezeParametersPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         entry = own_entry(op)
-        if entry is None or not (chosen := own_ops(entry)[0]):
+        if entry is None or not (chosen := _without_returned_views(entry.body.block, own_ops(entry)[0])):
             return
         given, returned = given_to(chosen), outputs(chosen)
         function = outlined(fresh_symbol(op, "frozen"), chosen, given, returned)
@@ -60,3 +64,25 @@ class FreezeParametersPass(ModulePass):
         call.attributes[ONCE] = UnitAttr()
         op.body.block.add_op(function)
         count("ops frozen", len(chosen))
+
+
+def _without_returned_views(block: Block, own: Sequence[Operation]) -> list[Operation]:
+    """``own`` without what makes views that ``block`` returns: copies of those ops, which stay in ``block``, make them."""
+    frozen, copies = dict.fromkeys(own), dict[SSAValue, SSAValue]()
+
+    def copied(value: SSAValue) -> SSAValue:
+        op = value.owner
+        if isinstance(op, Operation) and op in frozen and value not in copies and may_be_lazy(value, given=True):
+            for operand in op.operands:
+                copied(operand)
+            Rewriter.insert_op(copy_op(op, copies), InsertPoint.after(op))
+        return copies.get(value, value)
+
+    terminator = block.last_op
+    assert terminator is not None
+    terminator.operands = [copied(value) for value in terminator.operands]
+    for op in reversed(own):
+        if copies.keys() & set(op.results) and not any(result.uses for result in op.results):
+            del frozen[op]
+            Rewriter.erase_op(op)
+    return list(frozen)

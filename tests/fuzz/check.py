@@ -25,6 +25,13 @@ MODES: dict[str, list[str]] = {
 }
 """Mode -> its routes."""
 
+REFUSED = (
+    "counts from where that starts (as_strided with a storage_offset)",
+    "as_strided of a tensor that is written reaches elements that are none of that tensor",
+    "as_strided of a tensor that is written, and whose elements do not lie side by side in memory",
+)
+"""Ends of messages about what fxc.compile refuses (docs/status.md)."""
+
 Function = Callable[..., Any]
 
 
@@ -62,6 +69,8 @@ def check(route: str, f: Function, inputs: Function, sizes: Sequence[tuple[int, 
         except Exception as error:
             if route == "dynamic_shapes" and isinstance(error, CaptureError):
                 raise NotCounted(str(error)) from None  # torch.export finds that the sizes are not free
+            if isinstance(error, CaptureError) and error.message.endswith(REFUSED):
+                raise NotCounted(str(error)) from None
             if call and isinstance(error, InputError):
                 continue  # nor are they all that were named
             inner = getattr(error, "inner_exception", error)  # of Dynamo's BackendCompilerFailed

@@ -70,3 +70,24 @@ func.func @two(%w: tensor<4xf32> {fx.kind = "parameter", fx.name = "w"}) {
   %a = torch.aten.neg.default(%w) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%a) : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+/// Returned views of views are made in each call, of what is frozen; others read frozen ones.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %e, %n = func.call @frozen(%w) {fx.once}
+// CHECK-NEXT:    %c = torch.aten._conj.default(%e)
+// CHECK-NEXT:    %t = torch.aten.t.default(%c)
+// CHECK-NEXT:    fx.output(%t, %n)
+// CHECK:       func.func private @frozen
+// CHECK-NEXT:    %e = torch.aten.exp.default(%w)
+// CHECK-NEXT:    %c = torch.aten._conj.default(%e)
+// CHECK-NEXT:    %n = torch.aten.neg.default(%c)
+// CHECK-NEXT:    func.return %e, %n
+func.func @main(%w: tensor<4x3xcomplex<f32>> {fx.kind = "parameter", fx.name = "w"}) {
+  %e = torch.aten.exp.default(%w) : (tensor<4x3xcomplex<f32>>) -> tensor<4x3xcomplex<f32>>
+  %c = torch.aten._conj.default(%e) : (tensor<4x3xcomplex<f32>>) -> tensor<4x3xcomplex<f32>>
+  %t = torch.aten.t.default(%c) : (tensor<4x3xcomplex<f32>>) -> tensor<3x4xcomplex<f32>>
+  %n = torch.aten.neg.default(%c) : (tensor<4x3xcomplex<f32>>) -> tensor<4x3xcomplex<f32>>
+  fx.output(%t, %n) : (tensor<3x4xcomplex<f32>>, tensor<4x3xcomplex<f32>>) -> ()
+}
