@@ -58,6 +58,14 @@ UNDECLARED_VIEWS: Mapping[str, str] = MappingProxyType(
 """Operators whose results share memory with their first argument though their schema does not say so -> those that do the same
 and say so, if there are any."""
 
+VIEWS_OF_EACH = frozenset(
+    {
+        "aten.broadcast_tensors.default", "aten.meshgrid.default", "aten.meshgrid.indexing", "aten.atleast_1d.Sequence",
+        "aten.atleast_2d.Sequence", "aten.atleast_3d.Sequence",
+    }
+)  # fmt: skip
+"""Composite operators of a list, whose results are views of its tensors, one of each."""
+
 DROPOUTS = frozenset(
     {
         "aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default",
@@ -282,7 +290,10 @@ def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
         for argument in op.SCHEMA.arguments:
             tied = argument.alias and (argument.alias in sets or "*" in sets)
             if (tied or (not declared and argument in undeclared)) and argument.name in bound:
-                yield from ((i, leaf) for leaf in leaves(bound[argument.name]) if isinstance(leaf, SSAValue))
+                tied_to = list(leaves(bound[argument.name]))
+                if op.operator in VIEWS_OF_EACH and len(tied_to) == len(op.results):
+                    tied_to = tied_to[i : i + 1]
+                yield from ((i, leaf) for leaf in tied_to if isinstance(leaf, SSAValue))
 
 
 @cache

@@ -8,7 +8,17 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.traits import MemoryEffectKind, get_effects
 
-from fxc.dialects.effects import DROPOUTS, aliases, has_side_effect, is_pure, is_random, is_view, reads_memory, writes
+from fxc.dialects.effects import (
+    DROPOUTS,
+    VIEWS_OF_EACH,
+    aliases,
+    has_side_effect,
+    is_pure,
+    is_random,
+    is_view,
+    reads_memory,
+    writes,
+)
 from fxc.semantics.targets import resolve_operator
 from fxc.testing import parse
 
@@ -28,6 +38,18 @@ def call(name: str, arguments: str, results: str = T) -> Operation:
     tensors = ", ".join([T] * sum(arguments.count(f"%{value}") for value in "xyz"))
     result = "" if results == "()" else "%r = "
     return op_of(f"{result}torch.{name}({arguments}) : ({tensors}) -> {results}")
+
+
+@pytest.mark.parametrize("name", sorted(VIEWS_OF_EACH))
+def test_each_result_is_a_view_of_one_of_the_list(name: str) -> None:
+    more = ', indexing = "ij"' if name.endswith("indexing") else ""
+    op = op_of(f"%r, %s = torch.{name}([%x, %y]{more}) : ({T}, {T}) -> ({T}, {T})")
+    assert aliased(op) == [(0, "x"), (1, "y")]
+    first, second = torch.ones(2, 3, 4)[:, 0, 0], torch.ones(3)
+    operator = resolve_operator(name)
+    found = operator([first[:1], second], **({"indexing": "ij"} if more else {}))
+    storages = [value.untyped_storage().data_ptr() for value in (first, second)]
+    assert [value.untyped_storage().data_ptr() for value in found] == storages
 
 
 def names(values: object) -> list[str | None]:

@@ -19,6 +19,7 @@ from fxc.passes.lowering._linalg import table
 from tests.fuzz import check as checks
 from tests.fuzz import operators_compute, operators_views, search, strategy
 from tests.fuzz.check import MODES, Difference, check
+from tests.fuzz.outcome import run
 from tests.fuzz.programs import Input, Program, Step
 from tests.fuzz.reduction import reductions
 from tests.fuzz.search import Search
@@ -101,6 +102,17 @@ def plain(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 def refuse() -> None:
     raise ValueError("no\nbecause")
+
+
+def test_a_run_in_float64_keeps_the_gaps_of_inputs() -> None:
+    def f(x: torch.Tensor) -> Any:
+        return (x.mul_(2).logsumexp(1),)
+
+    given = torch.linspace(-3, 3, 54, dtype=torch.float16).reshape(3, 18)[:, 1:-1]
+    plain_run, raised = run(f, [given.clone()]), run(f, [given], raised=True)
+    assert raised.inputs[0].stride() == (18, 1) and raised.storages[0].shape == (54,)
+    assert raised.storages[0].dtype == torch.float64
+    torch.testing.assert_close(raised.results[0], plain_run.results[0].double(), rtol=1e-2, atol=1e-2)
 
 
 DIFFERENT: dict[str, Callable[..., Any]] = {

@@ -307,3 +307,26 @@ def test_data_is_a_view_without_a_gradient(route: str) -> None:
 
     for function in (written_later, of_a_view):
         check(route, function, lambda: [torch.linspace(-1, 2, 12).view(3, 4).requires_grad_(route == "training")])
+
+
+OF_TWO: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "broadcast": lambda x, y: torch.broadcast_tensors(x, y),
+    "atleast": lambda x, y: torch.atleast_3d(x, y),
+    "mesh": lambda x, y: torch.meshgrid(x[0], y[0], indexing="ij"),
+    "loss": lambda x, y: (x, torch.nn.functional.mse_loss(x, y, reduction="none")),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_a_view_of_one_of_a_list_beside_another_that_is_written(name: str) -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        first = OF_TWO[name](x, y)[0]
+        y.sub_(2)
+        return first.movedim(0, -1)
+
+    compiled = fxc.compile(f, (torch.ones(5, 4), torch.ones(1, 4)))
+    x, y = torch.ones(5, 4), torch.ones(1, 4)
+    found = compiled(x, y)
+    assert found.data_ptr() == x.data_ptr() and torch.equal(y, -torch.ones(1, 4))
+    torch.testing.assert_close(found, f(x, y))

@@ -70,8 +70,9 @@ def run(f: Callable[..., Any], inputs: list[torch.Tensor], orders: int = 0, rais
 
 
 def _raise(value: torch.Tensor) -> torch.Tensor:
-    leaf = value.detach().to(RAISED.get(value.dtype, value.dtype))
-    return leaf.requires_grad_(value.requires_grad)
+    """The same with its place in memory, gaps included."""
+    whole = memory(value).to(RAISED.get(value.dtype, value.dtype))
+    return whole.as_strided(value.shape, value.stride(), value.storage_offset()).requires_grad_(value.requires_grad)
 
 
 def derivatives(results: list[torch.Tensor], inputs: list[torch.Tensor], orders: int) -> list[list[torch.Tensor | None]]:
