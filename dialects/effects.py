@@ -66,6 +66,9 @@ VIEWS_OF_EACH = frozenset(
 )  # fmt: skip
 """Composite operators of a list, whose results are views of its tensors, one of each."""
 
+VIEWS_OF_FIRST = frozenset({"aten.type_as.default"})
+"""Composite operators whose results may be their first argument, and never a view of another."""
+
 DROPOUTS = frozenset(
     {
         "aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default",
@@ -335,6 +338,8 @@ def _undeclared_aliases(op: TorchOp) -> Sequence[Argument]:
         return schema.arguments[:1]
     if "c" not in op.FLAGS or _is_fresh_composite(op.operator):
         return ()
+    if op.operator in VIEWS_OF_FIRST:
+        return schema.arguments[:1]
     if is_random(op) and not any(isinstance(op.argument(name), SSAValue) for name in ("p", "train")):
         return ()  # what was drawn lies in memory of its own
     if not any(r.type.startswith("Tensor") for r in schema.returns):

@@ -11,6 +11,7 @@ from xdsl.traits import MemoryEffectKind, get_effects
 from fxc.dialects.effects import (
     DROPOUTS,
     VIEWS_OF_EACH,
+    VIEWS_OF_FIRST,
     aliases,
     has_side_effect,
     is_pure,
@@ -50,6 +51,11 @@ def test_each_result_is_a_view_of_one_of_the_list(name: str) -> None:
     found = operator([first[:1], second], **({"indexing": "ij"} if more else {}))
     storages = [value.untyped_storage().data_ptr() for value in (first, second)]
     assert [value.untyped_storage().data_ptr() for value in found] == storages
+
+
+@pytest.mark.parametrize("name", sorted(VIEWS_OF_FIRST))
+def test_results_are_views_of_the_first_argument_only(name: str) -> None:
+    assert aliased(call(name, "%x, %y")) == [(0, "x")]
 
 
 def names(values: object) -> list[str | None]:

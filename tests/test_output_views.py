@@ -313,13 +313,14 @@ OF_TWO: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "broadcast": lambda x, y: torch.broadcast_tensors(x, y),
     "atleast": lambda x, y: torch.atleast_3d(x, y),
     "mesh": lambda x, y: torch.meshgrid(x[0], y[0], indexing="ij"),
+    "type": lambda x, y: [x.type_as(y)],
     "loss": lambda x, y: (x, torch.nn.functional.mse_loss(x, y, reduction="none")),
 }
 
 
 @pytest.mark.parametrize("name", OF_TWO)
 @pytest.mark.filterwarnings("ignore:Using a target size")
-def test_a_view_of_one_of_a_list_beside_another_that_is_written(name: str) -> None:
+def test_a_view_of_one_of_two_beside_the_other_that_is_written(name: str) -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         first = OF_TWO[name](x, y)[0]
         y.sub_(2)
