@@ -152,15 +152,37 @@ def test_products_with_zeros(places: list[int], dim: int, target: str | None) ->
         torch.testing.assert_close(second(compiled, arguments, [True]), second(f, arguments, [True]))
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        torch.linalg.det,
-        lambda x: torch.linalg.det(apart(x)),
-    ],
-)
-def test_what_has_no_second_derivative_here_says_so(f: Callable[[Tensor], Tensor]) -> None:
-    """Also where a kernel makes the operand."""
-    compiled = fxc.compile(f, (SQUARE.clone().requires_grad_(),), training=True, options={"target": "host"})
+REFUSED: dict[str, Callable[[Tensor], Tensor]] = {
+    "det": torch.linalg.det,
+    "det of a kernel": lambda x: torch.linalg.det(apart(x)),
+    "eigvalsh": torch.linalg.eigvalsh,
+    "eigvalsh of a kernel": lambda x: torch.linalg.eigvalsh(symmetric(x)),
+    "svdvals": torch.linalg.svdvals,
+    "svdvals of a kernel": lambda x: torch.linalg.svdvals(apart(x)),
+    "nuclear norm": lambda x: torch.linalg.matrix_norm(x, "nuc"),
+    "two": lambda x: torch.linalg.svdvals(torch.linalg.eigvalsh(symmetric(x)).diag()),
+}
+
+
+@pytest.mark.parametrize("made", [lambda x: x, lambda x: x * 2, lambda x: x.view_as(x), lambda x: torch.cat([x, x])[:3]])
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_second_derivative_here_says_so(name: str, made: Callable[[Tensor], Tensor]) -> None:
+    """Also where a kernel makes the operand, and where the input is no leaf."""
+    compiled = fxc.compile(REFUSED[name], (SQUARE.clone().requires_grad_(),), training=True, options={"target": "host"})
     with pytest.raises(RuntimeError, match="cannot be differentiated again"):
-        second(compiled, [SQUARE], [True])
+        second(lambda x: compiled(made(x)), [SQUARE], [True])
+
+
+def test_what_has_no_second_derivative_has_first_ones_that_can_be_used() -> None:
+    """The gradient of one input carries a link to all; where none is taken through it nothing is refused."""
+    x, y = (SQUARE.clone().requires_grad_() for _ in range(2))
+    compiled = fxc.compile(lambda x, y: torch.linalg.svdvals(x) @ y, (x, y), training=True, options={"target": "host"})
+    found = torch.autograd.grad(compiled(x * 1, y).sum(), (x, y), create_graph=True)
+    wanted = torch.autograd.grad((torch.linalg.svdvals(x * 1) @ y).sum(), (x, y))
+    torch.testing.assert_close(found, wanted)
+    assert all(gradient.requires_grad for gradient in found)
+    weight = torch.ones(3, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.equal(torch.autograd.grad((found[0] * weight).sum(), weight)[0], wanted[0])
+    for of in (x, y):
+        with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+            torch.autograd.grad(found[0].sum(), of, allow_unused=True, retain_graph=True)

@@ -9,7 +9,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.autodiff import GradientAttr, gradient_type, is_differentiable
+from fxc.dialects.autodiff import GradientAttr, GradOfOp, gradient_type, is_differentiable
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.semantics import Semantics, Vjp
 from fxc.dialects.tile import LaunchOp
@@ -26,37 +26,31 @@ def gives_second_derivatives(semantics: Semantics, f: FuncOp, df: FuncOp, gradie
     It is not where autograd cannot differentiate ``df``, as there are kernels in it, or operators without a derivative. Nor is
     it where PyTorch has another backward for an op of ``f`` that is to be differentiated again, and ``second_backward`` has
     none: that of ``linalg.solve`` reads the factors that the forward made, which carry no gradient. Nor is it where ``df``
-    reads a temporary of ``f`` whose gradient it does not take, as there is none in the first backward: of ``svd``, the factors
-    that are not used.
+    depends on a temporary of ``f`` whose gradient it does not take, as there is none in the first backward: of ``svd``, the
+    factors that are not used.
     """
     if TWICE in df.attributes:
         return True
-    inputs = [f.args[i] for i in gradient.indices("output_vjps")]
-    active, reached = set[SSAValue](inputs), set[SSAValue](inputs)
-    if not all(_has_one_backward(semantics, op, reached) for op in _walk(f, reached, through_kernels=True)):
+    reached = {f.args[i] for i in gradient.indices("output_vjps")}
+    operators = (op for op in _walk(f, reached) if isinstance(op, (TorchOp, HigherOrderOp)))
+    if not all(_has_one_backward(semantics, op, reached) for op in operators):
         return False
-    for op in _walk(f, active):  # what kernels give may be statistics, which carry none: df says what is taken of them
-        _has_one_backward(semantics, op, active)
     last = f.body.block.last_op
     assert last is not None
     taken = set(gradient.indices("input_vjps"))
+    captured = gradient.indices("captured_outputs")
     carried = [True] * len(taken) + [i in gradient.indices("output_vjps") for i in gradient.indices("captured_inputs")]
-    carried += [i in taken for i in gradient.indices("captured_outputs")]
+    carried += [i in taken for i in captured]
     if not _is_differentiable(semantics, df, {value for value, is_ in zip(df.args, carried, strict=True) if is_}):
         return False
-    captured = gradient.indices("captured_outputs")
-    read = df.args[len(df.args) - len(captured) :]
-    return all(
-        i in taken or last.operands[i] not in active or all(_computes_again(use.operation) for use in value.uses)
-        for i, value in zip(captured, read, strict=True)
-    )
+    read = zip(captured, df.args[len(df.args) - len(captured) :], strict=True)
+    return not _depends(semantics, df, {value for i, value in read if i not in taken and last.operands[i] in reached})
 
 
 def _is_differentiable(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> bool:
     """Whether each op of ``df`` through which gradients go back to ``reached``, which grows, has a derivative."""
-    for op in df.walk():
-        needs = [operand in reached for operand in op.operands]
-        cotangents = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+    for op in _walk(df, reached):
+        needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
         if not any(needs) or not cotangents:
             continue
         if isinstance(op, LaunchOp):
@@ -67,6 +61,34 @@ def _is_differentiable(semantics: Semantics, df: FuncOp, reached: set[SSAValue])
     return True
 
 
+def _depends(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> bool:
+    """Whether a derivative of ``df`` has a part by ``reached``, which grows. It has none by the statistics that a normalization
+    gives to its backward: of that PyTorch has no derivative by them, as the one by the operand counts them in."""
+    for op in _walk(df, reached):
+        needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
+        if not any(needs) or not cotangents or _computes_again(op):
+            continue
+        for value in {*op.operands} & reached:
+            alone = [operand is value for operand in op.operands]
+            if not isinstance(op, (TorchOp, HigherOrderOp)) or _has_part(semantics, op, alone, cotangents):
+                reached.update(op.results[i] for i in cotangents)
+    last = df.body.block.last_op
+    return last is not None and not reached.isdisjoint(last.operands)
+
+
+def _has_part(semantics: Semantics, op: Operation, needs: list[bool], cotangents: dict[int, TensorType]) -> bool:
+    """Whether the derivative of ``op`` has a part by the operand that is in ``needs``."""
+    try:
+        vjp = semantics.vjp(op, needs, cotangents, twice=True)
+    except VerifyException:
+        return False
+    return vjp.forward is not None or bool(vjp.gradients)
+
+
+def _cotangents(op: Operation) -> dict[int, TensorType]:
+    return {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+
+
 def _has_derivative(semantics: Semantics, op: TorchOp, needs: list[bool], cotangents: dict[int, TensorType]) -> bool:
     try:
         semantics.vjp(op, needs, cotangents, twice=True)
@@ -75,25 +97,24 @@ def _has_derivative(semantics: Semantics, op: TorchOp, needs: list[bool], cotang
     return True
 
 
-def _walk(around: Operation, active: set[SSAValue], through_kernels: bool = False) -> Iterator[Operation]:
-    """The operators of a function or group, in order; what a group gives is ``active`` as what it yields is, and all that a
-    kernel gives where gradients are followed through kernels, which do not say what of it is.
-    """
+def _walk(around: Operation, reached: set[SSAValue]) -> Iterator[Operation]:
+    """The operations of a function, and of the groups and gradients in it, in order. What one of these gives is ``reached`` as
+    what it yields is, and all that a kernel gives, which does not say what of it depends on what."""
     for op in around.regions[0].block.ops:
-        if isinstance(op, GroupOp):
-            yield from _walk(op, active, through_kernels)
-            active.update(new for new, old in zip(op.results, op.yielded(), strict=True) if old in active)
-        elif isinstance(op, LaunchOp):
-            if through_kernels and not active.isdisjoint(op.operands):
-                active.update(result for result in op.results if is_differentiable(result.type))
-        elif isinstance(op, (TorchOp, HigherOrderOp)):
-            yield op
+        if isinstance(op, (GroupOp, GradOfOp)):
+            yield from _walk(op, reached)
+            last = op.body.block.last_op
+            assert last is not None
+            reached.update(new for new, old in zip(op.results, last.operands, strict=True) if old in reached)
+            continue
+        yield op
+        if isinstance(op, LaunchOp) and not reached.isdisjoint(op.operands):
+            reached.update(op.results[i] for i in _cotangents(op))
 
 
-def _has_one_backward(semantics: Semantics, op: Operation, active: set[SSAValue]) -> bool:
-    """Whether it is the same one in any case; adds the results that carry gradients to ``active``."""
-    needs = [operand in active for operand in op.operands]
-    cotangents = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+def _has_one_backward(semantics: Semantics, op: Operation, reached: set[SSAValue]) -> bool:
+    """Whether it is the same one in any case; adds the results that carry gradients to ``reached``."""
+    needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
     if not any(needs) or not cotangents:
         return True
     try:
@@ -105,9 +126,9 @@ def _has_one_backward(semantics: Semantics, op: Operation, active: set[SSAValue]
     except VerifyException:
         return False
     if _has_another(once):
-        active.update(op.results[i] for i in once.cotangents if i not in once.results)
+        reached.update(op.results[i] for i in once.cotangents if i not in once.results)
         return True
-    active.update(op.results[i] for i in (cotangents if once.forward is not None else once.cotangents))
+    reached.update(op.results[i] for i in (cotangents if once.forward is not None else once.cotangents))
     return _facts(once) == _facts(twice) and _equal(once.backward, twice.backward) and _equal(once.forward, twice.forward)
 
 

@@ -79,7 +79,8 @@ class DifferentiableSubgraph(torch.nn.Module):
 
 
 class _Subgraph(torch.autograd.Function):
-    """Returns every output of f: a gradient that reaches a temporary in a second backward must find this node as well."""
+    """Returns every output of f: a gradient that reaches a temporary in a second backward must find this node as well.
+    Where none is saved for backward, an empty tensor behind them is: what backward makes is connected to this node by it."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Gradient, *inputs: Any) -> tuple[Any, ...]:
@@ -89,12 +90,13 @@ class _Subgraph(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         carried = set(gradient.input_vjps)
         ctx.mark_non_differentiable(*[o for i, o in enumerate(outputs) if isinstance(o, torch.Tensor) and i not in carried])
-        captured = [*(inputs[i] for i in gradient.captured_inputs), *(outputs[i] for i in gradient.captured_outputs)]
+        link = [torch.empty(0)] if carried.isdisjoint(gradient.captured_outputs) else []
+        captured = [*(inputs[i] for i in gradient.captured_inputs), *(outputs[i] for i in gradient.captured_outputs), *link]
         ctx.save_for_backward(*[value if isinstance(value, torch.Tensor) else None for value in captured])
         ctx.others = [None if isinstance(value, torch.Tensor) else value for value in captured]
         orders = gradient.orders
         ctx.orders = [_memory_order(outputs[i]) for i in gradient.input_vjps] if orders is None else orders
-        return outputs
+        return (*outputs, *link)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
@@ -107,7 +109,8 @@ class _Subgraph(torch.autograd.Function):
         pairs = zip(ctx.saved_tensors, ctx.others, strict=True)
         captured = [other if saved is None else saved for saved, other in pairs]
         found: list[torch.Tensor | None] = [None] * len(ctx.needs_input_grad)
-        args = [*vjps, *captured]
+        count = len(gradient.captured_inputs) + len(gradient.captured_outputs)
+        args, link = [*vjps, *captured[:count]], captured[count:]
         del vjps, captured
         ctx.maybe_clear_saved_tensors()  # nothing but args holds them now, unless the graph is retained
         if not torch.is_grad_enabled() or gradient.twice():
@@ -115,7 +118,7 @@ class _Subgraph(torch.autograd.Function):
         else:
             with torch.no_grad():
                 results = _derived(gradient, list(args))
-            results = _Once.apply(results, torch.empty(0, requires_grad=True), *args)  # type: ignore[assignment]
+            results = _Once.apply(results, *link, *args)  # type: ignore[assignment]
         if len(results) != len(gradient.output_vjps):
             raise InputError(f"a derivative returned {len(results)} gradients instead of {len(gradient.output_vjps)}")
         for i, result in zip(gradient.output_vjps, results, strict=True):
@@ -174,8 +177,7 @@ def _in_order(grad: torch.Tensor | None, order: Order) -> torch.Tensor | None:
 
 
 class _Once(torch.autograd.Function):
-    """``results`` as a function of all ``sources`` that they were computed from, whose derivative is an error. One of them
-    requires a gradient, so that ``results`` do: what they depend on may be no source, but something that it was made of."""
+    """``results`` as a function of all ``sources`` that they were computed from, whose derivative is an error."""
 
     @staticmethod
     def forward(ctx: Any, results: tuple[Any, ...], *sources: Any) -> tuple[Any, ...]:
