@@ -24,16 +24,23 @@ SIMPLIFY = NamedPipeline((
 ))  # fmt: skip
 """Same level in and out: smaller and in one form."""
 
-LOWER_TO_TORCH = NamedPipeline((
-    PassSpec("convert-fx-to-torch"),
-    PassSpec("inline"),
-    PassSpec("symbol-dce"),
-    PassSpec("lower-grad-mode"),
-    PassSpec("lower-autocast"),
-    PassSpec("functionalize"),
-    PassSpec("lower-simple-tuples"),
-))  # fmt: skip
-"""From the graph as captured (fx) to operators on values (torch), without mutation: one op a result, no calls."""
+LOWER_TO_TORCH = NamedPipeline(
+    (
+        PassSpec("convert-fx-to-torch"),
+        PassSpec("inline"),
+        PassSpec("symbol-dce"),
+        PassSpec("lower-grad-mode"),
+        PassSpec("lower-autocast"),
+        PassSpec("check-hidden-writes"),
+        PassSpec("functionalize"),
+        PassSpec("lower-simple-tuples"),
+    ),
+    options=MappingProxyType({"gradients": (("check-hidden-writes", "gradients"),)}),
+)  # fmt: skip
+"""From the graph as captured (fx) to operators on values (torch), without mutation: one op a result, no calls.
+
+``gradients=true``: gradients are taken of what comes out, so that no write may go past autograd.
+"""
 
 _OPTIMISE = (
     PassSpec("dce"),
@@ -157,7 +164,7 @@ INFERENCE = Flow(
 """What ``fxc.compile`` runs on a captured graph."""
 
 TRAINING = Flow(
-    "lower-to-torch,canonicalize",
+    "lower-to-torch{gradients=true},canonicalize",
     "torchscript",
     "torchscript{reductions=true subgraph-threshold=1 inline-threshold=1},lower-kernels",
 )

@@ -31,7 +31,7 @@ def gives_second_derivatives(semantics: Semantics, f: FuncOp, df: FuncOp, gradie
     """
     if TWICE in df.attributes:
         return True
-    reached = {f.args[i] for i in gradient.indices("output_vjps")}
+    reached = set[SSAValue](f.args[i] for i in gradient.indices("output_vjps"))
     operators = (op for op in _walk(f, reached) if isinstance(op, (TorchOp, HigherOrderOp)))
     if not all(_has_one_backward(semantics, op, reached) for op in operators):
         return False

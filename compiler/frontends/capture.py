@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.fx import GraphModule
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
@@ -25,7 +26,7 @@ from fxc.dialects.values import str_attr
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.fx import import_fx, import_traced
-from fxc.frontends.kept_state import KeptState, Variables, watched
+from fxc.frontends.kept_state import KeptState, Variables, is_data_set, watched
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence
 from fxc.frontends.resign import resign
 from fxc.program import Program, is_frozen
@@ -241,6 +242,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         watched(module, args, kwargs),
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.kept(),
+        _NoNewData(),
     ):
         if dynamic_shapes is None:
             exported = torch.export.export(module, args, kwargs, strict=False)
@@ -278,6 +280,18 @@ def _export_packed(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         raise NoPackedSequence(f"{_name(model)} packs no sequence")
     lengths.mark(program, args, kwargs)
     return program
+
+
+class _NoNewData(TorchFunctionMode):
+    """Refuses what no trace records: that the data of a tensor is assigned."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if is_data_set(func):
+            raise CaptureError(
+                "the model assigns to the data of a tensor, which no trace records",
+                hint="write to it with copy_, compute a new tensor, or use torch.compile(model, backend='fxc')",
+            )
+        return func(*args, **(kwargs or {}))
 
 
 _FUNCTORCH = "torch._functorch.predispatch"
@@ -407,7 +421,9 @@ def _make_fx(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], symbol
         returned[:] = [spec]
         return tuple(leaves)
 
-    graph = make_fx(run, tracing_mode="symbolic" if symbolic else "fake", _allow_non_fake_inputs=True)(*state.values(), *flat)
+    trace = make_fx(run, tracing_mode="symbolic" if symbolic else "fake", _allow_non_fake_inputs=True)
+    with _NoNewData():
+        graph = trace(*state.values(), *flat)
     program = import_fx(graph)
     _name_state(program, [*state.values(), *flat], state, model)
     program.main.attributes[INPUTS] = nesting_attr(nesting)

@@ -152,6 +152,11 @@ def _place(path: str, container: Any, key: Any) -> str:
     return f"{path}{key}" if path.endswith(".") or not path else f"{path}[{key!r}]"
 
 
+def is_data_set(function: Any) -> bool:
+    """Whether ``function`` is what ``tensor.data = other`` calls: the tensor gets other memory, which no trace records."""
+    return function == torch.Tensor.data.__set__  # type: ignore[attr-defined]
+
+
 @contextmanager
 def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[None]:
     """Within, ``module`` is captured. CaptureError afterwards where a call changes what the next one computes."""

@@ -43,7 +43,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_flatten_with_path, 
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxc.errors import FxcError
-from fxc.frontends.kept_state import KeptState
+from fxc.frontends.kept_state import KeptState, is_data_set
 from fxc.semantics import autograd_functions
 from fxc.semantics.fake_mode import StaticFakeMode, without_dynamo
 
@@ -223,14 +223,14 @@ def _key(key: Any) -> str:
 
 
 class _Switches(PreDispatchTorchFunctionMode):
-    """Notices what becomes no operator: gradients and autocast switched, and functorch."""
+    """Notices what becomes no operator: gradients and autocast switched, functorch, and ``data`` assigned."""
 
     def __init__(self, recorder: _Recorder) -> None:
         self.recorder = recorder  # without PyTorch's tracer
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         is_switch = func in SWITCHES
-        if is_switch or str(getattr(func, "__module__", "")).startswith("torch._functorch"):
+        if is_switch or is_data_set(func) or str(getattr(func, "__module__", "")).startswith("torch._functorch"):
             self.recorder.is_whole = False  # an error would leave half of it switched
         if is_switch and func is not torch._C._set_grad_enabled:
             return None  # torch.autocast has done it

@@ -2,7 +2,8 @@
 
 Assumes:    the torch level, as captured: every operand and result is typed.
 Guarantees: the region of a ``wrap_with_set_grad_enabled`` stands in its place; where it switches gradients off, it reads
-            ``detach`` of what it is given, and writes to that. What it returns of it unchanged is the value itself.
+            ``detach`` of what it is given, and writes to that. What it returns of it is the value itself, also where an
+            operator that wrote it returned it.
 Keeps:      types of results; which of them require a gradient. A region that switches gradients off, and what is in it,
             where another in it switches them on again; one whose switch is no constant.
 Cost:       one walk.
@@ -24,7 +25,7 @@ After:
     %0 = torch.aten.detach.default(%c) : (tensor<3xf32>) -> tensor<3xf32>
     %1 = torch.aten.detach.default(%x) : (tensor<3xf32>) -> tensor<3xf32>
     %m = torch.aten.add_.Tensor(%0, %1) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %y = torch.aten.mul.Tensor(%x, %m) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %y = torch.aten.mul.Tensor(%x, %c) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
     fx.output(%y) : (tensor<3xf32>) -> ()
   }
 """
@@ -35,11 +36,12 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.torch_ops import HigherOrderOp
+from fxc.dialects.effects import reshapes
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.values import leaves
 from fxc.passes._matching import torch_op
 from fxc.passes._region_calls import inline_region
@@ -78,9 +80,12 @@ def _within_off(op: Operation) -> bool:
 
 
 def _detach_arguments(block: Block) -> None:
-    """Lets the ops of ``block`` read its arguments without their gradients; what it returns stays."""
+    """Lets the ops of ``block`` read its arguments without their gradients; what it returns of them stays."""
+    last = block.last_op
+    assert last is not None
+    last.operands = [_given(value) for value in last.operands]
     for argument in reversed(block.args):
-        readers = [use for use in argument.uses if use.operation is not block.last_op]
+        readers = [use for use in argument.uses if use.operation is not last]
         if readers and isinstance(argument.type, TensorType):
             detach = torch_op("aten.detach.default").build_call([argument], {}, [argument.type])
             detach.location = readers[0].operation.location
@@ -88,3 +93,16 @@ def _detach_arguments(block: Block) -> None:
             Rewriter.insert_op(detach, InsertPoint.before(block.first_op))
             for use in readers:
                 use.operation.operands[use.index] = detach.results[0]
+
+
+def _given(value: SSAValue) -> SSAValue:
+    """The argument that ``value`` is, where operators that write it return it."""
+    given = value
+    while isinstance(op := given.owner, TorchOp):
+        returned = [r.alias for r in op.SCHEMA.returns if r.writes]
+        sources = [a.name for a in op.SCHEMA.arguments if a.writes and [a.alias] == returned]
+        source = op.bound().get(sources[0]) if len(sources) == 1 else None
+        if not isinstance(source, SSAValue) or source.type != given.type or reshapes(op):
+            return value
+        given = source
+    return given if isinstance(given.owner, Block) else value

@@ -1,0 +1,56 @@
+// RUN: fxc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='check-hidden-writes{gradients=true}'
+
+func.func @detached(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.detach.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{autograd does not see that it is written}}
+  %w = torch.aten.mul_.Tensor(%d, 2) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %y : tensor<4xf32>
+}
+
+// -----
+
+/// By a view of a detach, and read by a view.
+func.func @views(%x: tensor<4xf32>) -> tensor<2xf32> {
+  %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.detach.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  %s = torch.aten.slice.Tensor(%d, 0, 0, 2) : (tensor<4xf32>) -> tensor<2xf32>
+  // expected-error@+1 {{autograd does not see that it is written}}
+  %w = torch.aten.mul_.Tensor(%s, 2) : (tensor<2xf32>) -> tensor<2xf32>
+  %t = torch.aten.slice.Tensor(%y, 0, 0, 2) : (tensor<4xf32>) -> tensor<2xf32>
+  %r = torch.aten.neg.default(%t) : (tensor<2xf32>) -> tensor<2xf32>
+  func.return %r : tensor<2xf32>
+}
+
+// -----
+
+func.func @chunk(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %p, %q = torch.aten.unsafe_chunk.default(%y, 2) : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  // expected-error@+1 {{autograd does not see that it is written}}
+  %w = torch.aten.mul_.Tensor(%p, 2) : (tensor<2xf32>) -> tensor<2xf32>
+  %r = torch.aten.mul.Tensor(%y, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return %r : tensor<4xf32>
+}
+
+// -----
+
+/// The whole is written, and a half read.
+func.func @whole(%x: tensor<4xf32>) -> tensor<2xf32> {
+  %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %p, %q = torch.aten.unsafe_chunk.default(%y, 2) : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  // expected-error@+1 {{autograd does not see that it is written}}
+  %w = torch.aten.mul_.Tensor(%y, 2) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %p : tensor<2xf32>
+}
+
+// -----
+
+/// What is written gets a gradient that the tensor itself does not have.
+func.func @gains(%x: tensor<4xf32> {fx.requires_grad}, %b: tensor<4xf32>) -> tensor<4xf32> {
+  %d = torch.aten.detach.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{autograd does not see that it is written}}
+  %w = torch.aten.mul_.Tensor(%d, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r = torch.aten.neg.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %r : tensor<4xf32>
+}
