@@ -1,4 +1,5 @@
-"""Graphs of Dynamo that only eager runs right, as PyTorch knows too little of the memory of their tensors."""
+"""Graphs of Dynamo that only eager runs right: PyTorch's AOTAutograd knows too little of the memory of their tensors, or takes
+operators apart into others that are not the same."""
 
 from __future__ import annotations
 
@@ -25,9 +26,17 @@ UNDECLARED: Final = frozenset(operator.split(".")[1] for operator in UNDECLARED_
 """Operators whose results are views that their schemas do not declare: functionalization takes them for copies, and autograd
 does not see what is written through them."""
 
+MISCOUNTED: Final = frozenset({"multilabel_margin_loss", "multilabel_margin_loss_forward"})
+"""Operators that AOTAutograd takes apart before it differentiates, into others that give another value."""
+
+TIES: Final = frozenset({"multi_margin_loss"})
+"""Operators that AOTAutograd takes apart so that their gradient is another where a margin is just met."""
+
 
 def is_for_eager(module: GraphModule) -> bool:
-    """Whether AOTAutograd would get ``module`` wrong: what it writes, or a gradient of a view that it returns."""
+    """Whether AOTAutograd would get ``module`` wrong: what it writes, a gradient of a view that it returns, or a loss."""
+    if any(name_of(node) in MISCOUNTED or (name_of(node) in TIES and _requires_grad(node)) for node in _nodes(module)):
+        return True
     return _writes_what_is_hidden(module) or _uses_number_of_written(module) or _returns_overlapping_input(module)
 
 
@@ -83,6 +92,11 @@ def _returns_overlapping_input(module: GraphModule) -> bool:
     }
     results = [_tensor(leaf) for leaf in tree_leaves(graph.output_node().args) if isinstance(leaf, Node)] if wanted else []
     return any(value is not None and _storage(value) in wanted for value in results)
+
+
+def _requires_grad(node: Node) -> bool:
+    value = node.meta.get("example_value")
+    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves(value))
 
 
 def _tensor(node: Node) -> torch.Tensor | None:

@@ -143,7 +143,7 @@ class FakeWorld:
         hints: Mapping[str, int] = MappingProxyType({}),
         oblivious: bool = False,
     ) -> None:
-        self._other_guesses, self._hints, self.oblivious = other_guesses, hints, oblivious
+        self._other_guesses, self._hints, self.oblivious = other_guesses, dict(hints), oblivious
         self._facts = dict(symbols.data) if symbols is not None else {}
         self._symbols = dict[str, torch.SymInt]()
         self._names = dict[Any, Any]()
