@@ -41,7 +41,7 @@ from fxc.dialects.types import NoneValueType, ValueType, sizes, strides
 from fxc.dialects.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.errors import FxcError, InputError, WeightsError
 from fxc.location import module_stack, node_name, region_location, stack_trace
-from fxc.passes._fusion import needs_gradient
+from fxc.passes.autodiff._requires_grad import requires_grad
 from fxc.passes.autodiff._reverse import unreached_inputs
 from fxc.program import Program, entry_function
 from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
@@ -216,7 +216,7 @@ class _Body:
 
     def leaves_of(self, op: Operation) -> Callable[[SSAValue | Attribute], Any]:
         """What ``op`` is given: copies of what is written at the end where autograd may save it for the derivative."""
-        if not self.exporter.written or not needs_gradient(op):
+        if not self.exporter.written or not any(map(requires_grad, op.results)):
             return self.leaf
         viewed = {source for _, source in aliases(op)}
 

@@ -62,7 +62,7 @@ def unsqueeze(op: TorchOp, index: Index, result: int) -> Index:
 def squeeze(op: TorchOp, index: Index, result: int) -> Index:
     shape, dims = shape_of(tensors(op)[0]), python_arguments(op).get("dim")
     chosen = range(len(shape)) if dims is None else [_dim(dim, len(shape)) for dim in _list(dims)]
-    gone = [dim for dim in chosen if shape[dim] == 1]
+    gone = [dim for dim, size in enumerate(shape) if size == 1 and dim in chosen]
     if len(gone) + len(index) < len(shape):
         gone = list(chosen)  # of a size that is always 1, though its expression does not say so
     if len(gone) + len(index) != len(shape):
