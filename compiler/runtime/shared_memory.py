@@ -36,7 +36,7 @@ def _bytes(memory: torch.Tensor, tensor: torch.Tensor, start: int) -> torch.Tens
     return memory.as_strided((*tensor.shape, size), (*strides, 1), tensor.data_ptr() - start)
 
 
-def starts_later(which: str, expression: str, offset: int) -> tuple[str, str]:
+def starts_later(which: str, expression: str, offset: int | torch.SymInt) -> tuple[str, str]:
     """What is wrong with a tensor that must begin where its storage does, and begins at element ``offset``; and the way out."""
     message = (
         f"{which} begins at element {offset} of its storage, and the model, which writes there, counts from where that starts "
