@@ -167,3 +167,41 @@ def test_diagonals_of_views(view: str, wrap: bool, how: str) -> None:
             assert_close(run(x.clone()), expected)
         of_own = fxc.compile(lambda x: filled(x * 1), (x,), training=True)
         assert_close(of_own(x), expected)
+
+
+WRITES: dict[str, Callable[[Tensor], Any]] = {
+    "windows": lambda x: x.unfold(0, 2, 3).abs_(),
+    "windows, by the operator": lambda x: torch.ops.aten.unfold(x, 0, 2, 3).abs_(),
+    "windows, by the overload": lambda x: torch.ops.aten.unfold.default(x, -1, 1, 2).abs_(),
+    "windows of a view": lambda x: x[:, ::2].unfold(0, 2, 3).abs_(),
+    "diagonal": lambda x: x.fill_diagonal_(2),
+    "diagonal, by the operator": lambda x: torch.ops.aten.fill_diagonal_(x, 2),
+    "diagonal, wrapped": lambda x: x.fill_diagonal_(2, wrap=True),
+}
+INPUTS: dict[str, Callable[[], Tensor]] = {
+    "whole": lambda: torch.arange(-12.0, 20).view(8, 4),
+    "columns": lambda: torch.arange(-12.0, 20).view(8, 4)[:, ::2],
+    "later rows": lambda: torch.arange(-12.0, 20).view(8, 4)[1:],
+    "turned, with gaps": lambda: torch.arange(-20.0, 12).view(4, 8).t()[:, ::2],
+}
+
+
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("given", INPUTS)
+@pytest.mark.parametrize("write", WRITES)
+def test_torch_compile_writes_to_windows_and_diagonals_of_any_view(write: str, given: str, made: bool) -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x * 2 if made else x
+        WRITES[write](y)
+        return y + 0, x
+
+    torch._dynamo.reset()
+    ours, eager = INPUTS[given](), INPUTS[given]()
+    compiled = torch.compile(function, backend="fxc")
+    if write == "diagonal, wrapped" and given == "turned, with gaps":  # it would go on beyond the memory
+        for run in (function, compiled):
+            with pytest.raises(RuntimeError, match="out of bounds"):
+                run(INPUTS[given]())
+        return
+    assert_close(compiled(ours), function(eager), rtol=0, atol=0, check_stride=True)
+    assert_close(ours._base, eager._base, rtol=0, atol=0)

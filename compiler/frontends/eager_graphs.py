@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import TensorType
 from fxc.dialects.effects import UNDECLARED_VIEWS
 from fxc.dialects.types import overlaps, sizes, strides
 from fxc.semantics.tensors import symbolic_parts, type_of
-from fxc.semantics.windows import may_write, name_of
+from fxc.semantics.windows import counts_in_memory, may_write, name_of
 
 STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})
 """Operators that count from where the storage of an operand starts, which is elsewhere in what functionalization puts there."""
@@ -43,8 +43,8 @@ def is_for_eager(module: GraphModule) -> bool:
 def _writes_what_is_hidden(module: GraphModule) -> bool:
     """Whether it writes memory of which functionalization does not see all views. The graphs in it have tensors of their own:
     what they write may be any."""
-    nodes = _nodes(module)
-    hidden = [node for node in nodes if name_of(node) in STRIDED | UNDECLARED]
+    nodes = [node for node in _nodes(module) if node.op.startswith("call_")]
+    hidden = [node for node in nodes if name_of(node) in STRIDED | UNDECLARED or counts_in_memory(node)]
     written = [node for node in nodes if may_write(node)] if hidden else []
     if any(node.graph is not module.graph for node in (*hidden, *written)):
         return bool(written)

@@ -6,12 +6,13 @@ Its inverse of ``unfold`` makes all elements that no window has 0: what is writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from fxc.dialects.effects import IN_PLACE_OPERATORS
 
@@ -62,7 +63,39 @@ BY_VIEWS: Mapping[str, Callable[..., torch.Tensor]] = MappingProxyType(
 )
 """Operator -> the same by such views, of which some are those that ``as_strided`` gives."""
 
-_METHODS = {name.removeprefix("aten.").removesuffix(".default"): function for name, function in BY_VIEWS.items()}
+
+def _by_targets() -> dict[Any, Callable[..., Any]]:
+    """What a graph may call -> the same by such views."""
+    found = dict[Any, Callable[..., Any]]()
+    for operator, function in BY_VIEWS.items():
+        name = operator.removeprefix("aten.").removesuffix(".default")
+        packet = getattr(torch.ops.aten, name)
+        found |= dict.fromkeys([name, getattr(torch.Tensor, name), packet, packet.default], function)
+    return found
+
+
+_BY_TARGETS: Mapping[Any, Callable[..., Any]] = MappingProxyType(_by_targets())
+
+
+def counts_in_memory(node: Node) -> bool:
+    """Whether ``node`` calls an operator that has such views only by ``as_strided``, or by sizes that are not known."""
+    if node.op not in ("call_method", "call_function") or (by_views := _BY_TARGETS.get(node.target)) is None:
+        return False
+    args: Any
+    kwargs: Any
+    args, kwargs = map_arg((node.args, node.kwargs), lambda operand: operand.meta.get("example_value"))
+    x = args[0]
+    numbers = (*x.shape, *x.stride(), *args[1:], *kwargs.values()) if isinstance(x, torch.Tensor) else (x,)
+    if not all(isinstance(number, (int, float, complex)) for number in numbers):
+        return True
+    found = list[bool]()
+
+    def as_strided(x: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor:
+        found.append(True)
+        return x.new_empty(size)
+
+    by_views(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta"), *args[1:], **kwargs, as_strided=as_strided)
+    return bool(found)
 
 
 def replace_windows(module: GraphModule) -> None:
@@ -71,7 +104,7 @@ def replace_windows(module: GraphModule) -> None:
         if not isinstance(inner, GraphModule) or not any(map(may_write, inner.graph.nodes)):
             continue
         for node in inner.graph.nodes:
-            if node.op == "call_method" and (by_views := _METHODS.get(str(node.target))) is not None:
+            if node.op in ("call_method", "call_function") and (by_views := _BY_TARGETS.get(node.target)) is not None:
                 node.op, node.target = "call_function", by_views
         inner.recompile()
 
