@@ -69,6 +69,9 @@ VIEWS_OF_EACH = frozenset(
 VIEWS_OF_FIRST = frozenset({"aten.type_as.default"})
 """Composite operators whose results may be their first argument, and never a view of another."""
 
+DETACHES = frozenset({"aten.detach.default"})
+"""Operators whose result is a view that autograd takes for another tensor, without a gradient."""
+
 DROPOUTS = frozenset(
     {
         "aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default",

@@ -142,6 +142,13 @@ def indices(x: Tensor) -> tuple[Tensor, Tensor]:
     return z, y.argmax()
 
 
+def detached_in_place(x: Tensor) -> Tensor:
+    y = x * 1
+    y.detach_()
+    y.mul_(2)
+    return y + x
+
+
 class Average(nn.Module):
     """A running mean, written under ``no_grad`` and read where gradients are on."""
 
@@ -157,7 +164,9 @@ class Average(nn.Module):
 
 
 @pytest.mark.parametrize("target", [None, "host"])
-@pytest.mark.parametrize("f", [detach_is_read, detach_is_returned, piece_alone, fresh_without_gradients, indices, Average])
+@pytest.mark.parametrize(
+    "f", [detach_is_read, detach_is_returned, piece_alone, fresh_without_gradients, indices, detached_in_place, Average]
+)
 def test_what_is_right_all_the_same(f: Callable[[Tensor], object] | type[nn.Module], target: str | None) -> None:
     x = torch.tensor([1.0, 2, 3, 4])
     found = list[list[Tensor]]()

@@ -44,12 +44,10 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.context import FxcContext
 from fxc.dialects.diagnostics import OpPassFailedException
-from fxc.dialects.effects import UNDECLARED_VIEWS, aliases, leaves_memory_alone, writes
+from fxc.dialects.effects import DETACHES, UNDECLARED_VIEWS, aliases, leaves_memory_alone, writes
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.types import is_mutable
 from fxc.passes.autodiff._requires_grad import marked
-
-_DETACHED = frozenset({"aten.detach.default", "aten.detach_.default"})
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class _Names:
         for op in block.ops:
             if leaves_memory_alone(type(op)) or op.has_trait(IsTerminator):
                 continue
-            is_detached = isinstance(op, TorchOp) and op.operator in _DETACHED
+            is_detached = isinstance(op, TorchOp) and op.operator in DETACHES
             is_other = is_detached or (isinstance(op, TorchOp) and op.operator in UNDECLARED_VIEWS)
             for index, operand in aliases(op):
                 result = op.results[index]
@@ -139,9 +137,13 @@ class _Gradients:
             for operand, flag in zip(op.operands, flags, strict=True):
                 if op.has_trait(IsTerminator) or (any(carried) if flag else any(map(_is_differentiable, op.results))):
                     self.read(self.names.of(operand))
-            self.requiring.update(self.names.of(result) for result, flag in zip(op.results, carried, strict=True) if flag)
+            for result, flag in zip(op.results, carried, strict=True):
+                if flag:
+                    self.requiring.add(self.names.of(result))
+                elif self.names.of(result) in map(self.names.of, _written(op)):  # detach_: it is the same tensor
+                    self.requiring.discard(self.names.of(result))
             for value in _written(op):
-                if any(flags):
+                if any(flags) and not op.results:
                     self.requiring.add(self.names.of(value))
                 for other in self.names.others(value):
                     self.writers.setdefault(other, []).append((op, self.names.of(value)))
@@ -162,7 +164,7 @@ class _Gradients:
         if not any(flags):
             return [False] * len(op.results)
         able = list(map(_is_differentiable, op.results))
-        if not isinstance(op, TorchOp) or _written(op) or not any(able):
+        if not isinstance(op, TorchOp) or not any(able):
             return able
         try:
             found = self.context.semantics.requires_grad(op, flags)
