@@ -6,7 +6,8 @@ Guarantees: the module is unchanged. With ``gradients=true``, it is an error whe
             the old one. Such names are ``detach`` of a tensor, and the results of operators that share memory and do not say
             so, as ``unsafe_chunk``. ``functionalize`` has one value for both, which has one gradient.
 Keeps:      such writes where nothing reads the other name, or no gradient goes through what reads it; writes to a tensor of
-            which a ``detach`` is read. What regions write to the operands of their op is not looked at.
+            which a ``detach`` is read; parameters marked as learning, whose writes are refused elsewhere. What regions write
+            to the operands of their op is not looked at.
 Cost:       one walk; where such a write is found, PyTorch runs each different op once: 0.4 ms.
 
 Before:
@@ -45,9 +46,10 @@ from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.context import FxcContext
 from fxc.dialects.diagnostics import OpPassFailedException
 from fxc.dialects.effects import DETACHES, UNDECLARED_VIEWS, aliases, leaves_memory_alone, writes
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.types import is_mutable
-from fxc.passes.autodiff._requires_grad import marked
+from fxc.passes.autodiff._requires_grad import ARGUMENT, marked
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,11 @@ class CheckHiddenWritesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         for function in [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration] if self.gradients else ():
+            facts = zip(function.args, argument_attributes(function), strict=True)
+            learned = [arg for arg, known in facts if ARGUMENT in known.data and ArgumentFacts.of(known).state_name is not None]
             for block in function.body.blocks:
                 names = _Names(block)
+                names.left_out = set(learned)
                 if any(names.others(value) for inner in block.ops for value in _written(inner)):
                     _Gradients(ctx, names, dict(zip(function.args, marked(function), strict=True))).check(block)
 
@@ -71,6 +76,7 @@ class _Names:
     def __init__(self, block: Block) -> None:
         self._same = dict[SSAValue, SSAValue]()
         self._made_of = dict[SSAValue, tuple[SSAValue, bool]]()
+        self.left_out = set[SSAValue]()
         for op in block.ops:
             if leaves_memory_alone(type(op)) or op.has_trait(IsTerminator):
                 continue
@@ -94,6 +100,8 @@ class _Names:
     def others(self, value: SSAValue) -> set[SSAValue]:
         """The other tensors in the memory of ``value``."""
         name, memory = self.of(value), self._memory(value)
+        if memory in self.left_out:
+            return set()
         made = {self.of(key) for key in self._made_of} | {memory}
         return {other for other in made if other is not name and self._memory(other) is memory}
 
