@@ -65,7 +65,7 @@ class CheckHiddenWritesPass(ModulePass):
             learned = [arg for arg, known in facts if ARGUMENT in known.data and ArgumentFacts.of(known).state_name is not None]
             for block in function.body.blocks:
                 names = _Names(block)
-                names.left_out = set(learned)
+                names.left_out = set[SSAValue](learned)
                 if any(names.others(value) for inner in block.ops for value in _written(inner)):
                     _Gradients(ctx, names, dict(zip(function.args, marked(function), strict=True))).check(block)
 
