@@ -265,6 +265,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("training, dynamic", [(False, None), (False, True), (True, None)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", WRITTEN)

@@ -139,6 +139,7 @@ def test_second_derivatives_of_group_norm_in_other_dtypes(dtype: torch.dtype) ->
             torch.testing.assert_close(got.double(), wanted, rtol=rtol, atol=atol)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("places", [[], [0], [5], [1, 7], [0, 1, 2], list(range(12))])
 @pytest.mark.parametrize("target", ["host", None])

@@ -183,7 +183,7 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("write", WRITES)
@@ -196,6 +196,7 @@ def test_what_is_written_lies_as_before(write: str, made: str, route: str) -> No
     checks.check(route, f, lambda: [IMAGES.clone().requires_grad_(route != "static")])
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("route", ["static", "compile", "dynamic"])
 @pytest.mark.parametrize("write", WRITES)
 def test_what_follows_a_write_to_an_input_lies_as_in_eager(write: str, route: str) -> None:

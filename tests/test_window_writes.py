@@ -147,6 +147,7 @@ DIAGONALS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("how", ["ahead", "compiled"])
 @pytest.mark.parametrize("wrap", [False, True])
 @pytest.mark.parametrize("view", DIAGONALS)
