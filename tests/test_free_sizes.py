@@ -137,6 +137,17 @@ def test_bounds_that_some_sizes_pass_and_others_do_not(name: str, training: bool
             torch.testing.assert_close(torch.autograd.grad(found.sum(), x), torch.autograd.grad(expected.sum(), x))
 
 
+def test_an_encoder_learns_from_any_number_of_rows() -> None:
+    model = torch.nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
+    run = fxc.compile(model, [torch.randn(4, 5, 8)], training=True, dynamic_shapes={"src": {0: Dim("n")}})
+    for rows in (4, 1, 3, 9):
+        x = torch.randn(rows, 5, 8)
+        found, expected = run(x), model(x)
+        torch.testing.assert_close(found, expected)
+        weights = list(model.parameters())
+        torch.testing.assert_close(*[torch.autograd.grad((y * y).sum(), weights) for y in (found, expected)])
+
+
 def test_a_size_that_is_always_one_is_squeezed() -> None:
     def third(x: torch.Tensor) -> torch.Tensor:
         return (x * 2).tensor_split(3)[1].squeeze(0) + 1

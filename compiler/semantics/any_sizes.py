@@ -27,6 +27,17 @@ def traced_for_any_sizes(trace: Callable[[FakeWorld], Answer], world: FakeWorld,
     raise CannotInfer("what it computes hangs on sizes that are not known")
 
 
+def traced_at_two_sizes(trace: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None) -> Answer:
+    """The result of ``trace``. CannotInfer where it asked something of sizes, and gives another one where all are others. Of
+    derivatives, whose operators were asked for any sizes before: a size of 1 or 0 may change their views, and not their
+    numbers."""
+    world = FakeWorld(symbols)
+    traced = trace(world)
+    if world.has_guards and not _same(traced, trace(FakeWorld(symbols, other_guesses=True))):
+        raise CannotInfer("what it computes hangs on sizes that are not known")
+    return traced
+
+
 def traced_under_conditions(trace: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None, module: ModuleOp) -> Answer:
     """The result of ``trace``; what it assumes of sizes, where that changes the result, is stated in ``module``."""
     for oblivious in (False, True):

@@ -27,7 +27,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.types import BoolType, FloatType
 from fxc.errors import FxcError
 from fxc.semantics import autograd_functions
-from fxc.semantics.any_sizes import traced_for_any_sizes
+from fxc.semantics.any_sizes import traced_at_two_sizes
 from fxc.semantics.call_key import call_key
 from fxc.semantics.functional_rules import FUNCTIONAL
 from fxc.semantics.graphs import GraphImporter
@@ -258,7 +258,7 @@ def _explained(op: Operation, trace: Callable[[FakeWorld], Any], symbols: Dictio
         if isinstance(value.type, (FloatType, BoolType)) and not value.type.expression.data:
             raise VerifyException(f"{op.name} cannot be differentiated at a number that is not known before it runs")
     try:
-        return traced_for_any_sizes(trace, FakeWorld(symbols), symbols)
+        return traced_at_two_sizes(trace, symbols)
     except CannotInfer as error:
         raise VerifyException(f"{op.name} cannot be differentiated: {error}") from error
     except VerifyException:
