@@ -28,9 +28,10 @@ def traced_for_any_sizes(trace: Callable[[FakeWorld], Answer], world: FakeWorld,
 
 
 def traced_at_two_sizes(trace: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None) -> Answer:
-    """The result of ``trace``. CannotInfer where it asked something of sizes, and gives another one where all are others. Of
-    derivatives, whose operators were asked for any sizes before: a size of 1 or 0 may change their views, and not their
-    numbers."""
+    """The result of ``trace``. CannotInfer where it asked something of sizes, and gives another one where all are others.
+
+    That is less than ``traced_for_any_sizes``, which would refuse derivatives of views: those of one row are written otherwise.
+    """
     world = FakeWorld(symbols)
     traced = trace(world)
     if world.has_guards and not _same(traced, trace(FakeWorld(symbols, other_guesses=True))):

@@ -81,9 +81,8 @@ class _Watch:
         finally:
             with self.changed:
                 self.deadline = None if outer is None else outer + monotonic() - start
-                if (
-                    self.is_sent
-                ):  # and may not have arrived; where none was, CPython 3.11 would look for it forever under a profiler
+                # it may not have arrived; where none was sent, CPython 3.11 would look for it forever under a profiler
+                if self.is_sent:
                     _interrupt(self.thread, None)
                     self.is_sent = False
 
