@@ -33,7 +33,7 @@ from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
 from fxc.semantics.values import constant_value
 from fxc.semantics.windows import BY_VIEWS
-from fxc.semantics.written_strides import is_strided, memory_of
+from fxc.semantics.written_strides import is_strided, lay_out, memory_of
 
 
 def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
@@ -163,13 +163,9 @@ class _Interpreter(Interpreter):
         for memory in {memory_of(value) for value in values if is_strided(value)} & self.written:
             self.written.remove(memory)
             base = self.bases[memory]
-            if _has_moved(base):
+            if lay_out(base):
                 self.laid_out.add(memory)
                 self.check_gaps(memory)
-                laid_out: Any = torch.slice_scatter(base.new_empty_strided(base.shape, base.stride()), base, 0)
-                base.replace_(torch._from_functional_tensor(laid_out.elem))  # type: ignore[attr-defined]
-                base.commit_update()
-                base.sync()
 
     def check_outside(self, operands: Sequence[Any], results: Sequence[Any]) -> None:
         """CaptureError where an op reads elements in the gaps of an argument that was written, or behind it: the new value has
@@ -296,13 +292,6 @@ def _is_whole(base: FunctionalTensor, view: FunctionalTensor) -> bool:
     """Whether strides count the same elements in ``base`` as in its ``view``."""
     plain = not any((base.is_conj(), view.is_conj(), base.is_neg(), view.is_neg()))
     return plain and base.dtype == view.dtype and not _functionalization.get_view_meta_sequence(base.elem)
-
-
-def _has_moved(value: FunctionalTensor) -> bool:
-    """Whether the new value of a tensor that was written has other strides than the tensor."""
-    torch._sync(value)  # type: ignore[attr-defined]
-    new = torch._from_functional_tensor(value.elem)  # type: ignore[attr-defined]
-    return any(size > 1 and a != b for size, a, b in zip(value.shape, value.stride(), new.stride(), strict=True))
 
 
 def _shares_unnoticed(operands: Sequence[Any], results: Sequence[Any]) -> bool:
