@@ -92,7 +92,8 @@ def compile(
     The callable takes what ``model`` takes, of the dtypes, devices and sizes of the example (``dynamic_shapes``, as
     torch.export has it, frees sizes), and returns what it returns. Parameters stay the model's own: training the model
     trains the callable, and what is put in their place later (``load_state_dict(assign=True)``, another ``nn.Linear``) is used
-    from then on; a call raises InputError where that does not fit what was compiled.
+    from then on; a call raises InputError where that does not fit what was compiled, and where numbers, texts, tuples or
+    hooks that modules hold are others now.
     ``training``: whether results carry gradients. The model's train or eval mode is baked in as it is now, and so are the casts
     of the torch.autocast that this is called in; calls are to be made in the same one. Raises CaptureError where the model
     cannot be captured, InputError where ``args`` is no tuple or list; calling raises InputError for inputs that do not fit, or
@@ -153,7 +154,7 @@ class _PlanMaker:
             if training:
                 refuse_written_leaves(program)
         if written is None and (modules := modules_of(self.model)):
-            plan.follow(LiveModel(modules, program.state, compile_lock, at_start))
+            plan.follow(LiveModel(modules, program.state, compile_lock, at_start, program.assigned, training))
         if self.options.move_inputs and plan.host is None:
             raise PipelineError("move_inputs is on, but this plan is no host program", hint="name a target")
         return plan

@@ -45,8 +45,8 @@ class Program:
     ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants; the
     user's own tensors, of which only a frozen plan has copies. ``live``: modules by path and functions by name that came from
     the running process and that a file could not name; empty for a program read from a file. ``key``: that of its entry on
-    disk, if it is as kept. ``group_limit``: seconds that a pass may take over one group, which runs as calls of ATen where
-    that fails; None where it is an error. ``watch`` looks at
+    disk, if it is as kept. ``assigned``: attributes of the model that a call assigns, by path. ``group_limit``: seconds that a
+    pass may take over one group, which runs as calls of ATen where that fails; None where it is an error. ``watch`` looks at
     parts that are compiled later.
     """
 
@@ -55,6 +55,7 @@ class Program:
     live: dict[str, Any] = field(default_factory=dict)
     context: FxcContext = field(default_factory=new_context)
     key: str | None = None
+    assigned: frozenset[str] = frozenset()
     group_limit: int | None = None
     watch: Watch | None = None
 

@@ -215,3 +215,69 @@ def test_a_call_while_the_model_is_captured_again() -> None:
     done.set()
     thread.join()
     assert not errors
+
+
+class Scaled(nn.Module):
+    """``scale`` is a constant of a program; ``length`` is assigned in each call; ``note`` is no matter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.scale, self.eps, self.length = nn.Linear(3, 3), 2.0, (1e-5, "add"), None
+        self.seen: list[int] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.length = x.shape[0]
+        return self.shift(self.inner(x) * self.scale) + self.eps[0]
+
+    def shift(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: setattr(m, "scale", 5.0), "'scale' was 2.0 when the model was compiled, and is 5.0"),
+        (lambda m: setattr(m, "scale", 2), "'scale' was 2.0 when the model was compiled, and is 2"),
+        (lambda m: setattr(m, "eps", (1e-5, "sub")), r"'eps' was \(1e-05, 'add'\) when the model was compiled"),
+        (lambda m: setattr(m, "eps", [1.0]), r"'eps' was \(1e-05, 'add'\) when the model was compiled, and is not there"),
+        (lambda m: delattr(m, "scale"), "'scale' was 2.0 when the model was compiled, and is not there"),
+        (lambda m: setattr(m, "shift", torch.relu), "'shift' was not there when the model was compiled, and is <built-in"),
+        (lambda m: setattr(m.inner, "forward", torch.relu), "'inner.forward' was not there when"),
+        (lambda m: m.inner.register_forward_hook(lambda *_: None), "'inner' has other hooks than when it was compiled"),
+        (lambda m: m.register_forward_pre_hook(lambda *_: None), "'the model' has other hooks than when it was compiled"),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"training": True}, {"options": {"target": None}}])
+def test_other_numbers_and_hooks_are_an_error(change: Change, message: str, options: dict[str, Any]) -> None:
+    m, x = Scaled(), torch.randn(2, 3)
+    compiled = fxc.compile(m, (x,), **options)
+    change(m)
+    for _ in range(2):
+        with pytest.raises(InputError, match=f"(?s){message}.*compile the model again"):
+            compiled(x)
+
+
+@pytest.mark.parametrize("deep", [0, 40])
+@pytest.mark.parametrize("options", [{}, {"training": True}, {"options": {"target": None}}])
+def test_what_a_program_has_no_constant_of_may_change(options: dict[str, Any], deep: int) -> None:
+    m, x = Scaled(), torch.randn(2, 3)
+    m.inner = nn.Sequential(m.inner, *[nn.Identity() for _ in range(deep)])
+    compiled = fxc.compile(m, (x,), **options)
+    expected = m(x)  # assigns the length
+    m.scale, m.note, m.helper = float("2"), "a note", lambda: 0  # type: ignore[assignment]
+    m.seen.append(1)
+    hook = m.register_forward_hook(lambda *_: None)
+    hook.remove()
+    m.train(not m.training)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), expected)
+
+
+def test_a_hook_of_backward_matters_where_the_plan_is_differentiated() -> None:
+    m, x = Scaled(), torch.randn(2, 3)
+    inference, training = fxc.compile(m, (x,)), fxc.compile(m, (x,), training=True)
+    expected = m(x)
+    m.inner.register_full_backward_hook(lambda *_: None)
+    torch.testing.assert_close(inference(x), expected)
+    with pytest.raises(InputError, match="'inner' has other hooks"):
+        training(x)

@@ -239,7 +239,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         module = _entering(module, {kind: torch.get_autocast_dtype(kind) for kind in kinds})
     with (
         compile_lock(dynamo=True),
-        watched(module, args, kwargs),
+        watched(module, args, kwargs) as assigned,
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.kept(),
         _NoNewData(),
@@ -253,7 +253,9 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
             raise CaptureError(f"torch.export cannot capture the torch.func.grad in {_name(model)}", hint=hint)
         if any(getattr(node.target, "__module__", "") == _FUNCTORCH for node in exported.graph.nodes):
             exported = exported.run_decompositions({})
-    return import_fx(exported)
+    program = import_fx(exported)
+    program.assigned = frozenset(assigned)
+    return program
 
 
 def _export_packed(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

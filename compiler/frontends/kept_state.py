@@ -158,12 +158,13 @@ def is_data_set(function: Any) -> bool:
 
 
 @contextmanager
-def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[None]:
-    """Within, ``module`` is captured. CaptureError afterwards where a call changes what the next one computes."""
+def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Within, ``module`` is captured; then the attributes that a call assigns, by path. CaptureError where one of them changes
+    what the next call computes."""
     state, changed = KeptState(module, registered=False), dict[str, tuple[Any, Any]]()
     handle = module.register_forward_hook(lambda *_: changed.update(state.changed()))
     try:
-        yield
+        yield changed
     finally:
         handle.remove()
         state.put_back()

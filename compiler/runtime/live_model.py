@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import AbstractContextManager
 from typing import Any
@@ -17,15 +18,23 @@ _AGAIN = "compile the model again"
 _LONGEST = 32
 """How many places are looked at one by one in the text of a function; more of them would take long to compile."""
 
-_STATE = ("_parameters", "_buffers", "_modules", "training")
-"""Attributes of a module that are looked into, and the mode, which a plan has of its own."""
+_STATE = ("_parameters", "_buffers", "_modules", "_is_full_backward_hook", "training")
+"""Attributes of a module that are looked into, what is for backward alone, and the mode, which a plan has of its own."""
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+_BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+
+_VALUES = (bool, int, float, complex, str, tuple, type(None))
+"""Types of attributes that a program has as constants."""
 
 
 class LiveModel:
-    """``is_same``: whether modules have the submodules and tensors that they had when a plan was made, at next to no cost.
+    """``is_same``: whether modules have the submodules, tensors, numbers and hooks that they had when a plan was made, at next
+    to no cost.
 
     ``roots``: the modules by path; ``state``: the tensors of the plan by name, of which those called ``at_start`` must begin
-    where their storage does. ``lock``: held while a tracer may have put others in their place.
+    where their storage does; ``assigned``: the attributes that the model itself assigns in a call, by path, which may change.
+    ``training``: whether the plan is differentiated. ``lock``: held while a tracer may have put others in their place.
     """
 
     def __init__(
@@ -34,25 +43,46 @@ class LiveModel:
         state: MutableMapping[str, torch.Tensor],
         lock: Callable[[], AbstractContextManager[Any]],
         at_start: Set[str] = frozenset(),
+        assigned: Set[str] = frozenset(),
+        training: bool = False,
     ) -> None:
         self.roots, self.state, self.lock, self.at_start = dict(roots), state, lock, sorted(state.keys() & at_start)
+        self.assigned, self.training, self._kinds = assigned, training, (*_HOOKS, *_BACKWARD_HOOKS * training)
         self._watch()
 
     def _watch(self) -> None:
         """From now on the modules are to be as they are."""
         used = set(map(id, self.state.values()))
         self._modules, self._tensors = dict(_modules(self.roots)), dict[str, Any]()
-        places = list[tuple[dict[str, Any], str, Any]]()
+        self._values = {path: self._values_of(path, module) for path, module in self._modules.items()}
+        self._hooks = {path: self._hooks_of(module) for path, module in self._modules.items()}
+        places = list[tuple[dict[Any, Any], Any, Any]]()
+        stores = list[dict[Any, Any]]()
         for path, module in self._modules.items():
             places += ((module._modules, name, inner) for name, inner in module._modules.items())
+            places += ((vars(module), name, value) for name, value in self._values[path].items())
+            places += (
+                (getattr(module, kind), key, hook) for kind in self._kinds for key, hook in getattr(module, kind).items()
+            )
+            stores += (vars(module), *(getattr(module, kind) for kind in self._kinds))
             for store in (module._parameters, module._buffers):
                 for name, tensor in store.items():
                     if tensor is None or id(tensor) in used:
                         self._tensors[_joined(path, name)] = tensor
                         places.append((store, name, tensor))  # type: ignore[arg-type]
-        self.is_same = _comparison(places, [self.state[name] for name in self.at_start])
+        self.is_same = _comparison(places, stores, [self.state[name] for name in self.at_start])
 
-    def changes(self, training: bool) -> dict[int, torch.Tensor] | None:
+    def _values_of(self, path: str, module: torch.nn.Module) -> dict[str, Any]:
+        """Attributes that a program of ``module`` may have as constants, and functions that stand before those of its class."""
+        return {
+            name: value
+            for name, value in vars(module).items()
+            if name not in _STATE
+            and _joined(path, name) not in self.assigned
+            and (isinstance(value, _VALUES) or (callable(value) and callable(getattr(type(module), name, None))))
+        }
+
+    def changes(self) -> dict[int, torch.Tensor] | None:
         """By the ids of the tensors that were replaced, those that are there now, which fit; None where it is being traced.
 
         InputError, with the path, for what a plan cannot follow.
@@ -63,13 +93,14 @@ class LiveModel:
                 raise InputError(f"the model has no submodule {path!r} any more", hint=_AGAIN)
             if (difference := _difference(old, modules[path])) is not None:
                 raise InputError(f"submodule {path!r} was replaced, and {difference}", hint=_AGAIN)
+            self._check_values(path, modules[path])
         found = dict[int, torch.Tensor]()
         for path, old in self._tensors.items():
             root, _, name = path.rpartition(".")
             new = _tensor(modules[root], name)
             if isinstance(new, FakeTensor):
                 return None
-            if (complaint := _complaint(old, new, training)) is not None:
+            if (complaint := _complaint(old, new, self.training)) is not None:
                 raise InputError(f"{path!r} was replaced, and {complaint}", hint=_AGAIN)
             if old is not None and found.setdefault(id(old), new) is not new:
                 raise InputError(f"{path!r} was one tensor with another of the model, and is no more", hint=_AGAIN)
@@ -84,6 +115,19 @@ class LiveModel:
                 path = next(path for path, tensor in self._tensors.items() if id(tensor) == old_id)
                 raise InputError(f"{path!r} was replaced by what shares memory with another tensor of the model", hint=_AGAIN)
         return {old: new for old, new in found.items() if id(new) != old}
+
+    def _hooks_of(self, module: torch.nn.Module) -> list[Any]:
+        return [hook for kind in self._kinds for hook in getattr(module, kind).values()]
+
+    def _check_values(self, path: str, module: torch.nn.Module) -> None:
+        """InputError where attributes or hooks of ``module``, at ``path``, are not what they were."""
+        before, now = self._values[path], self._values_of(path, module)
+        for name in dict.fromkeys([*before, *(name for name in now if hasattr(type(module), name))]):
+            if not _is_equal(was := before.get(name, _ABSENT), value := now.get(name, _ABSENT)):
+                message = f"{_joined(path, name)!r} was {was!r} when the model was compiled, and is {value!r}"
+                raise InputError(message, hint=_AGAIN)
+        if not _is_equal(self._hooks[path], self._hooks_of(module)):
+            raise InputError(f"{path or 'the model'!r} has other hooks than when it was compiled", hint=_AGAIN)
 
     def follow(self, changes: Mapping[int, torch.Tensor]) -> None:
         """Takes over ``changes``: the state of the plan has the new tensors, and the modules are to be as they are now."""
@@ -101,25 +145,31 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
-def _comparison(places: list[tuple[dict[str, Any], str, Any]], at_start: Sequence[torch.Tensor]) -> Callable[[], bool]:
-    """Whether each dictionary holds what it did, under its key, and tensors begin where their storage does."""
-    if len(places) + len(at_start) > _LONGEST:
+def _comparison(
+    places: Sequence[tuple[dict[Any, Any], Any, Any]], stores: Sequence[dict[Any, Any]], at_start: Sequence[torch.Tensor]
+) -> Callable[[], bool]:
+    """Whether the dictionaries hold what they did, under its key, ``stores`` nothing else, and tensors begin where their
+    storage does."""
+    lengths = [(store, len(store)) for store in stores]
+    if len(places) + len(lengths) + len(at_start) > _LONGEST:
+        dictionaries, keys, values = zip(*places, strict=True) if places else ((), (), ())
+        counts = [length for _, length in lengths]
 
         def is_same() -> bool:
             try:
-                for store, name, value in places:
-                    if store[name] is not value:
-                        return False
+                is_there = all(map(operator.is_, map(operator.getitem, dictionaries, keys), values))
             except KeyError:
                 return False
-            return not any(tensor.storage_offset() for tensor in at_start)
+            return is_there and list(map(len, stores)) == counts and not any(tensor.storage_offset() for tensor in at_start)
 
         return is_same
-    stores = {id(store): f"d{i}" for i, (store, _, _) in enumerate(places)}
-    names: dict[str, Any] = {stores[id(store)]: store for store, _, _ in places}
-    names |= {f"v{i}": value for i, (_, _, value) in enumerate(places)}
-    tests = [f"{stores[id(store)]}[{name!r}] is v{i}" for i, (store, name, _) in enumerate(places)]
-    names |= {f"t{i}": tensor for i, tensor in enumerate(at_start)}
+    known = {id(store): store for store in (*(store for store, _, _ in places), *stores)}
+    short = {key: f"d{i}" for i, key in enumerate(known)}
+    names: dict[str, Any] = {short[key]: store for key, store in known.items()}
+    names |= {f"v{i}": value for i, (_, _, value) in enumerate(places)} | {f"t{i}": t for i, t in enumerate(at_start)}
+    names |= {f"k{i}": key for i, (_, key, _) in enumerate(places)}
+    tests = [f"{short[id(store)]}[k{i}] is v{i}" for i, (store, _, _) in enumerate(places)]
+    tests += [f"len({short[id(store)]}) == {length}" if length else f"not {short[id(store)]}" for store, length in lengths]
     tests += [f"not t{i}.storage_offset()" for i in range(len(at_start))]
     lines = ["def is_same():", "    try:", f"        return {' and '.join(tests) or True}", "    except KeyError:"]
     exec("\n".join([*lines, "        return False"]), names)
@@ -176,6 +226,14 @@ def _complaint(old: Any, new: Any, training: bool) -> str | None:
     if strides != [step for step, matters in zip(old.stride(), moves, strict=True) if matters]:
         return f"has strides {new.stride()} where it had {old.stride()}"
     return "is lazily negated or conjugated" if new.is_neg() or new.is_conj() else None
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "not there"
+
+
+_ABSENT = _Absent()
 
 
 def _kind(value: Any) -> str:

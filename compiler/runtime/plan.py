@@ -116,7 +116,7 @@ class Plan:
     def _take_over(self, model: LiveModel) -> None:
         """The tensors that ``model`` has now. InputError for what is not like what there was."""
         with model.lock():
-            changes = model.changes(self.training)
+            changes = model.changes()
             if changes is None:
                 return
             if self.host is not None:
