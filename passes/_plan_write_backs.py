@@ -12,7 +12,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.plan.types import is_dense
 from fxc.dialects.torch_ops import TorchOp, torch_op
-from fxc.dialects.types import sizes, strides
+from fxc.dialects.types import device, dtype_name, sizes, strides, tensor_type
 from fxc.dialects.values import Tree, int_attr, leaves
 from fxc.passes._statistics import count
 from fxc.passes._written_arguments import is_view_of
@@ -80,16 +80,25 @@ def _returned(function: FuncOp) -> list[SSAValue]:
 
 
 def _copied(value: SSAValue, before: Operation) -> SSAValue:
-    """A copy of ``value`` with the same strides: ``clone`` keeps those of a dense tensor only."""
+    """A copy of ``value`` with the same strides: ``clone`` keeps those of a dense tensor only.
+
+    Of another one, which may have gaps or elements in one place, all memory from its first element to its last is copied.
+    """
     type = value.type
     assert isinstance(type, TensorType)
     lies = [*sizes(type), *(strides(type) or ())]
     if strides(type) is None or is_dense(type) or not all(isinstance(number, int) for number in lies):
         ops: list[TorchOp] = [torch_op("aten.clone.default").build_call([value], {}, [type])]
     else:
-        numbers, rank = [int_attr(int(number)) for number in lies], len(sizes(type))
-        empty = torch_op("aten.new_empty_strided.default").build_call([value, numbers[:rank], numbers[rank:]], {}, [type])
-        ops = [empty, torch_op("aten.copy_.default").build_call([empty.results[0], value], {}, [type])]
+        numbers, rank = [int(number) for number in lies], len(sizes(type))
+        shape, steps = numbers[:rank], numbers[rank:]
+        length = 0 if 0 in shape else 1 + sum((size - 1) * step for size, step in zip(shape, steps, strict=True))
+        flat = tensor_type(dtype_name(type.element_type), (length,), device=device(type))
+        as_strided = torch_op("aten.as_strided.default")
+        memory = as_strided.build_call([value, [int_attr(length)], [int_attr(1)]], {}, [flat])
+        copy = torch_op("aten.clone.default").build_call([memory.results[0]], {}, [flat])
+        places = [list(map(int_attr, each)) for each in (shape, steps)]
+        ops = [memory, copy, as_strided.build_call([copy.results[0], *places], {}, [type])]
     Rewriter.insert_op(ops, InsertPoint.before(before))
     ops[-1].results[0]._name = value._name
     return ops[-1].results[0]

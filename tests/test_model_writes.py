@@ -286,3 +286,30 @@ def test_torch_compile_reads_numbers_of_what_is_written(
             inputs, copies = ([torch.tensor(number, dtype=dtype), torch.tensor(2, dtype=dtype)] for _ in range(2))
             torch.testing.assert_close(compiled(*inputs), f(*copies))
             torch.testing.assert_close(inputs, copies)
+
+
+@pytest.mark.parametrize("option", [{}, {"target": None}, {"freeze": True}])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.as_strided((4, 1, 2), (0, 5, 1), 1),
+        lambda x: x.as_strided((2, 2), (3, 1), 1),
+        lambda x: x.unfold(2, 3, 1),
+        lambda x: x.expand(3, 1, 6),
+        lambda x: x[:, :, ::2],
+        lambda x: x[:, :, 4:4],
+    ],
+)
+def test_what_may_share_memory_with_a_written_input_keeps_its_gaps_and_overlaps(
+    view: Callable[[torch.Tensor], torch.Tensor], option: dict[str, object]
+) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        order = view(x.argsort(dim=-1, stable=True))  # its schema does not say that it is no view
+        x.transpose(1, 2).abs_()
+        return order
+
+    x = torch.tensor([[[3.0, -1.0, 2.0, -5.0, 0.0, 7.0]]])
+    given, copy = x.clone(), x.clone()
+    found, expected = fxc.compile(function, (x.clone(),), options=option)(given), function(copy)
+    assert torch.equal(found, expected) and torch.equal(given, copy)
+    assert found.stride() == expected.stride()
