@@ -91,6 +91,15 @@ def _written_out(pipeline: Sequence[Step]) -> Iterator[Step]:
             yield step
 
 
+def passes_in(pipeline: Sequence[Step]) -> Iterator[ModulePass]:
+    """All passes of ``pipeline``, those of stages and anchored ones too."""
+    for step in pipeline:
+        if isinstance(step, ModulePass):
+            yield step
+        else:
+            yield from passes_in(step.steps)
+
+
 def anchors(pipeline: Sequence[Step]) -> Iterator[str]:
     """The names of all ops that something in ``pipeline`` is anchored on."""
     for step in pipeline:

@@ -21,15 +21,18 @@ from xdsl.utils.exceptions import ParseError as XdslParseError
 
 from fxc import reproducer
 from fxc.collector import collections_paused
+from fxc.declared_types import check_types
+from fxc.dialects.context import FxcContext
 from fxc.dialects.diagnostics import one_line, place_of
 from fxc.dialects.own_rules import OwnRules
-from fxc.dialects.syntax import parse_module, print_module
+from fxc.dialects.syntax import print_module
 from fxc.dialects.torch_ops import table
 from fxc.dialects.verification import verify
 from fxc.errors import FxcError, ParseError, PassError, PipelineError, VerifyError, nearest
 from fxc.instrumentation import Instrumentation, PassRun
 from fxc.isolation import Isolated, isolated
 from fxc.pipeline import Anchored, Stage, Step, anchors, pipeline_text
+from fxc.source_places import parse_with_places
 from fxc.timing import Timer
 
 _UNKNOWN_OP = re.compile(r"Operation (\S+) is not registered")
@@ -38,7 +41,8 @@ PlaceOf = Callable[[Operation], "str | None"]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run. ``crash_reproducer`` is written when a pass fails, and is never one of the ``inputs``."""
+    """How to run. ``crash_reproducer`` is written when a pass fails, and is never one of the ``inputs``. ``check_types``: the
+    types of results come from a text, and are checked first."""
 
     verify_each: bool = True
     instrumentations: tuple[Instrumentation, ...] = ()
@@ -46,6 +50,7 @@ class RunOptions:
     inputs: tuple[Path, ...] = ()
     timer: Timer = field(default_factory=Timer)
     place_of: PlaceOf = place_of
+    check_types: bool = False
 
 
 def run_pipeline(context: Context, module: ModuleOp, pipeline: Sequence[Step], options: RunOptions | None = None) -> None:
@@ -62,15 +67,18 @@ def verify_module(module: ModuleOp, place_of: PlaceOf = place_of, rules: OwnRule
         raise VerifyError(str(error), **_op_and_place(error, place_of)) from error
 
 
-def read_module(context: Context, text: str, filename: str) -> ModuleOp:
-    """The verified module of IR text. Raises ``ParseError`` or ``VerifyError``, with the place in ``filename``."""
+def read_module(context: FxcContext, text: str, filename: str, *, runs: bool = False) -> ModuleOp:
+    """The verified module of IR text. Raises ``ParseError`` or ``VerifyError``, with the place in ``filename``.
+
+    ``runs``: it may be run, so that the types that it declares must be those that PyTorch gives. This imports torch.
+    """
     try:
-        module = parse_module(context, text, filename)
+        module, places = parse_with_places(context, text, filename)
     except XdslParseError as error:
         raise parse_error(error) from error
-    except Exception as error:  # an attribute or op that refuses its parts while it is read: the text is at fault
-        raise ParseError(str(error) or type(error).__name__, place=filename) from error
-    verify_module(module)
+    verify_module(module, places.place_of)
+    if runs:
+        check_types(context, module, places.place_of)
     return module
 
 
@@ -106,6 +114,10 @@ class _Run:
             self.text_before = print_module(self.module, debuginfo=True)
         with options.timer.scope("verify input"):
             verify_module(self.module, options.place_of, self.rules)
+        if options.check_types:
+            assert isinstance(self.context, FxcContext)
+            with options.timer.scope("check types"):
+                check_types(self.context, self.module, options.place_of)
         self.steps(self.pipeline, self.module, None)
         if self.pipeline and not options.verify_each:
             with options.timer.scope("verify output"):

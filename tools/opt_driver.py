@@ -16,12 +16,13 @@ from fxc.dialects.context import FxcContext
 from fxc.errors import FxcError
 from fxc.instrumentation import Instrumentation
 from fxc.pass_registry import PassRegistry
-from fxc.pipeline import parse_pipeline
+from fxc.pipeline import parse_pipeline, passes_in
+from fxc.pipelines import TYPES_TO_MEMORY
 from fxc.runner import RunOptions, parse_error, run_pipeline
+from fxc.source_places import parse_with_places
 from fxc.timing import Timer
 from fxc.tools import expected_diagnostics as expected
 from fxc.tools.emitters import EmitOptions, emit
-from fxc.tools.source_places import parse_with_places
 
 _SEPARATOR = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
 
@@ -104,6 +105,7 @@ def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[
             raise parse_error(error) from error
     if options.check_numerics:
         watchers = (*watchers, require_numerics()(context))
+    pipeline = parse_pipeline(options.pipeline, options.registry)
     run_options = RunOptions(
         verify_each=options.verify_each,
         instrumentations=watchers,
@@ -111,8 +113,8 @@ def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[
         inputs=options.inputs,
         timer=timer,
         place_of=places.place_of,
+        check_types=any(instance.name in TYPES_TO_MEMORY for instance in passes_in(pipeline)),
     )
-    pipeline = parse_pipeline(options.pipeline, options.registry)
     with timer.scope("pipeline"):
         run_pipeline(context, module, pipeline, run_options)
     with timer.scope("emit"):

@@ -25,7 +25,7 @@ from fxc.dialects.types import BoolType, FloatType, IntType
 from fxc.dialects.values import str_attr
 from fxc.errors import FxcError
 from fxc.semantics.any_sizes import other_answers
-from fxc.semantics.interpret import Interpreter
+from fxc.semantics.interpret import Interpreter, ResultCountError
 from fxc.semantics.static_world import Answer, NoFake, StaticWorld, asked
 from fxc.semantics.tensors import FakeWorld
 
@@ -122,6 +122,8 @@ class TypeInference:
         except VerifyException:
             raise
         except Exception as error:
+            if isinstance(error, ResultCountError) and not world.is_symbolic:
+                raise VerifyException(str(error)) from error
             from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
             if isinstance(error, (*_UNTOLD, GuardOnDataDependentSymNode)):

@@ -57,6 +57,10 @@ _RELEASED = object()
 """What a name stands for that was released."""
 
 
+class ResultCountError(InputError):
+    """A list of another length than the op has results."""
+
+
 class Interpreter:
     """Runs functions of a module.
 
@@ -227,7 +231,7 @@ class Interpreter:
         if len(op.results) == 1 and not isinstance(op, (TorchOp, HigherOrderOp)):
             return [value]
         if len(value) != len(op.results):
-            raise InputError(f"{op.name} returned {len(value)} values, but the op has {len(op.results)} results")
+            raise ResultCountError(f"{op.name} returned {len(value)} values, but the op has {len(op.results)} results")
         return value
 
     def leaves(self, op: Operation, value: Any) -> list[Any]:

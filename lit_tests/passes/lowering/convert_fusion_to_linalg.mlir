@@ -49,10 +49,10 @@ func.func @views(%x: tensor<24x5xf32>) {
     %v = torch.aten.view.default(%x, [4, 6, 5]) : (tensor<24x5xf32>) -> tensor<4x6x5xf32>
     %p = torch.aten.permute.default(%v, [2, 0, 1]) : (tensor<4x6x5xf32>) -> tensor<5x4x6xf32, #torch.meta<strides = [1, 30, 5]>>
     %c = torch.aten.slice.Tensor(%p, 2, 1, 5, 2) : (tensor<5x4x6xf32, #torch.meta<strides = [1, 30, 5]>>) -> tensor<5x4x2xf32, #torch.meta<strides = [1, 30, 10]>>
-    %n = torch.aten.neg.default(%c) : (tensor<5x4x2xf32, #torch.meta<strides = [1, 30, 10]>>) -> tensor<5x4x2xf32>
-    fusion.yield %n : tensor<5x4x2xf32>
-  }) -> tensor<5x4x2xf32>
-  fx.output(%s) : (tensor<5x4x2xf32>) -> ()
+    %n = torch.aten.neg.default(%c) : (tensor<5x4x2xf32, #torch.meta<strides = [1, 30, 10]>>) -> tensor<5x4x2xf32, #torch.meta<strides = [1, 10, 5]>>
+    fusion.yield %n : tensor<5x4x2xf32, #torch.meta<strides = [1, 10, 5]>>
+  }) -> tensor<5x4x2xf32, #torch.meta<strides = [1, 10, 5]>>
+  fx.output(%s) : (tensor<5x4x2xf32, #torch.meta<strides = [1, 10, 5]>>) -> ()
 }
 
 // -----
@@ -227,13 +227,13 @@ func.func @sparse(%x: tensor<4xf32, #torch.meta<layout = "sparse_coo">>) {
 // CHECK-NEXT:    %s = fusion.group ({
 // CHECK-NEXT:      %a = torch.aten
 // CHECK-NOT:       linalg
-func.func @devices(%x: tensor<4xf32>, %y: tensor<4xf32, #torch.meta<device = "cuda:0">>) {
+func.func @devices(%x: tensor<f32>, %y: tensor<4xf32, #torch.meta<device = "cuda:0">>) {
   %s = fusion.group ({
-    %a = torch.aten.add.Tensor(%x, %y) : (tensor<4xf32>, tensor<4xf32, #torch.meta<device = "cuda:0">>) -> tensor<4xf32>
-    %b = torch.aten.neg.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
-    fusion.yield %b : tensor<4xf32>
-  }) -> tensor<4xf32>
-  fx.output(%s) : (tensor<4xf32>) -> ()
+    %a = torch.aten.add.Tensor(%x, %y) : (tensor<f32>, tensor<4xf32, #torch.meta<device = "cuda:0">>) -> tensor<4xf32, #torch.meta<device = "cuda:0">>
+    %b = torch.aten.neg.default(%a) : (tensor<4xf32, #torch.meta<device = "cuda:0">>) -> tensor<4xf32, #torch.meta<device = "cuda:0">>
+    fusion.yield %b : tensor<4xf32, #torch.meta<device = "cuda:0">>
+  }) -> tensor<4xf32, #torch.meta<device = "cuda:0">>
+  fx.output(%s) : (tensor<4xf32, #torch.meta<device = "cuda:0">>) -> ()
 }
 
 // -----

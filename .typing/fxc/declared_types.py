@@ -1,0 +1,1 @@
+../../compiler/declared_types.py

@@ -1,0 +1,1 @@
+../../compiler/source_places.py
