@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fxc
-from fxc.errors import CaptureError
+from fxc.errors import CaptureError, InputError
 from fxc.semantics.static_world import IS_PLAIN
 
 
@@ -53,3 +53,30 @@ def test_a_transform_that_export_cannot_capture() -> None:
     with pytest.raises(CaptureError, match="export cannot capture" + " the torch.func.grad in <lambda>" * IS_PLAIN):
         fxc.compile(lambda x: torch.func.grad(lambda z: z.sin().sum())(x), (torch.randn(3),))
     assert torch._C._functorch.peek_interpreter_stack() is None
+
+
+PASSED_ON: dict[str, Any] = {
+    "none": None, "text": "abc", "dtype": torch.float16, "device": torch.device("cpu"), "complex": 2 + 1j, "number": 3,
+    "nested": {"x": None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("target", [None, "host"])
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_values_of_python_pass_beside_writes(name: str, target: str | None, training: bool) -> None:
+    """Nothing computes with them, so that they need no type."""
+    value = PASSED_ON[name]
+    functions: list[Callable[..., Any]] = [
+        lambda x, n: (x.add_(1), n)[1:],
+        lambda x, n: (n, x.mul_(2), [n, x.sin()]),
+        lambda x, n: (x.add_(1), 7)[1],
+    ]
+    for function in functions:
+        compiled = fxc.compile(function, (torch.ones(3), value), training=training, options=fxc.Options(target=target))
+        x, y = torch.ones(3), torch.ones(3)
+        assert str(compiled(x, value)) == str(function(y, value))
+        assert torch.equal(x, y)
+        if name != "number":
+            with pytest.raises(InputError):
+                compiled(x, 5)

@@ -65,6 +65,8 @@ class _Converter:
         ops = list(self.block.ops)
         for argument in self.block.args:
             if isinstance(argument.type, ValueType):
+                if argument.first_use is None:
+                    continue
                 raise CaptureError(
                     f"the type of argument %{argument._name or argument.index} is not known",
                     hint="give example inputs when capturing, or write its tensor type in the text",

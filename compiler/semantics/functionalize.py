@@ -20,7 +20,7 @@ from fxc.dialects.fx import OutputOp
 from fxc.dialects.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.dialects.types import SYMBOLS
+from fxc.dialects.types import SYMBOLS, ValueType
 from fxc.dialects.values import int_attr
 from fxc.errors import CaptureError
 from fxc.semantics.any_sizes import traced_under_conditions
@@ -223,7 +223,8 @@ class _Tracer:
             bases[:] = sorted({view.base for view in views.values()})
             return results, {i: args[i] for i in bases}, views
 
-        fakes = [world.fake(argument.type) for argument in block.args]
+        untyped = [isinstance(argument.type, ValueType) and argument.first_use is None for argument in block.args]
+        fakes = [None if not_read else world.fake(a.type) for a, not_read in zip(block.args, untyped, strict=True)]
         graph = self.graph(run, fakes, world, what)
         placeholders = graph.graph.find_nodes(op="placeholder")
         for i, copy in zip(bases, graph.graph.find_nodes(op="call_function", target=_WRITE), strict=True):
@@ -233,6 +234,8 @@ class _Tracer:
         new = importer.block(graph, list(graph.graph.nodes), "", None)
         for old_argument, new_argument in zip(block.args, new.args, strict=True):
             new_argument._name, new_argument.location = old_argument._name, old_argument.location
+            if isinstance(old_argument.type, ValueType):
+                new_argument._type = old_argument.type
         return new, written, specs[0]
 
     def graph(self, run: Callable[..., Any], fakes: list[Any], world: FakeWorld, what: str) -> torch.fx.GraphModule:
