@@ -313,3 +313,46 @@ def test_what_may_share_memory_with_a_written_input_keeps_its_gaps_and_overlaps(
     found, expected = fxc.compile(function, (x.clone(),), options=option)(given), function(copy)
     assert torch.equal(found, expected) and torch.equal(given, copy)
     assert found.stride() == expected.stride()
+
+
+def test_the_way_out_for_strides_of_a_written_input() -> None:
+    """A copy alone would get the write."""
+
+    def add(cache: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        cache.add_(x)
+        return cache * 2
+
+    x = torch.ones(3, 4)
+    compiled = fxc.compile(add, (torch.zeros(3, 4), x))
+    cache = torch.zeros(4, 3).t()
+    with pytest.raises(InputError, match=r"input cache has strides.*\n.*copy = cache.contiguous.*cache.copy_.copy."):
+        compiled(cache, x)
+    copy = cache.contiguous()
+    assert torch.equal(compiled(copy, x), torch.full((3, 4), 2.0))
+    cache.copy_(copy)
+    assert torch.equal(cache, x)
+    with pytest.raises(InputError, match=r"input x has strides.*\n.*pass it through .contiguous\(\)"):
+        compiled(torch.zeros(3, 4), x.t().contiguous().t())
+    again = fxc.compile(add, (torch.zeros(3, 4), x), options={"recompile": True})
+    again(cache, x)
+    assert torch.equal(cache, x * 2)
+
+
+def test_the_way_out_for_gaps_of_a_written_input() -> None:
+    def with_gaps(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x.as_strided((6,), (1,)) * 2
+
+    def memory() -> torch.Tensor:
+        return torch.arange(12.0).view(3, 4)
+
+    with pytest.raises(CaptureError, match="take the tensor of it in the model, or use torch"):
+        fxc.compile(with_gaps, (memory()[:, :2],))
+    whole, expected = memory(), memory()
+    results = fxc.compile(lambda whole: with_gaps(whole[:, :2]), (whole,))(whole), with_gaps(expected[:, :2])
+    torch.testing.assert_close(*results)
+    assert torch.equal(whole, expected)
+    torch._dynamo.reset()
+    x, y = memory()[:, :2], memory()[:, :2]
+    torch.testing.assert_close(torch.compile(with_gaps, backend="fxc")(x), with_gaps(y))
+    assert torch.equal(x, y)

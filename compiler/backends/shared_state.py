@@ -16,7 +16,7 @@ from fxc.passes._written_arguments import placed_arguments, written_arguments
 from fxc.program import Program
 from fxc.runtime.host_program import PLAIN
 from fxc.runtime.lazy import marks
-from fxc.runtime.shared_memory import memory_range, share_bytes, starts_later
+from fxc.runtime.shared_memory import WITHOUT_SHARING, back, memory_range, share_bytes, starts_later
 
 
 def refuse_partial_sharing(program: Program) -> None:
@@ -40,7 +40,7 @@ def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None
     for first, second in _written(program, tensors, pairs):
         raise CaptureError(
             f"the input {second!r} shares memory with {first!r}, and the model writes there",
-            hint=f"pass a copy, {second}.clone(), or use torch.compile(model, backend='fxc')",
+            hint=WITHOUT_SHARING,
         )
 
 
@@ -54,7 +54,9 @@ def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
         name = _name(program, argument)
         tensor = tensors.get(name)
         if argument in placed and isinstance(tensor, torch.Tensor) and (offset := tensor.storage_offset()):
-            message, hint = starts_later(repr(name), name.removeprefix("%"), offset)
+            is_state = name in program.state
+            way = f"register a copy, {name}.clone()" if is_state else back(name.removeprefix("%"), "clone")
+            message, hint = starts_later(repr(name), way, offset)
             raise CaptureError(message, hint=hint)
 
 

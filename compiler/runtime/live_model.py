@@ -107,7 +107,7 @@ class LiveModel:
         for name in self.at_start:
             tensor = found.get(id(self.state[name]), self.state[name])
             if offset := tensor.storage_offset():
-                message, hint = starts_later(repr(name), name, offset)
+                message, hint = starts_later(repr(name), f"give the model a copy, {name}.clone()", offset)
                 raise InputError(message, hint=hint)
         owners = dict[int, int]()
         for old_id, new in found.items():

@@ -36,10 +36,20 @@ def _bytes(memory: torch.Tensor, tensor: torch.Tensor, start: int) -> torch.Tens
     return memory.as_strided((*tensor.shape, size), (*strides, 1), tensor.data_ptr() - start)
 
 
-def starts_later(which: str, expression: str, offset: int | torch.SymInt) -> tuple[str, str]:
-    """What is wrong with a tensor that must begin where its storage does, and begins at element ``offset``; and the way out."""
+def starts_later(which: str, way: str, offset: int | torch.SymInt) -> tuple[str, str]:
+    """What is wrong with a tensor that must begin where its storage does, and begins at element ``offset``; and
+    the ways out, ``way`` and another."""
     message = (
         f"{which} begins at element {offset} of its storage, and the model, which writes there, counts from where that starts "
         "(as_strided with a storage_offset)"
     )
-    return message, f"use a copy, {expression}.clone(), or torch.compile(model, backend='fxc')"
+    return message, f"use torch.compile(model, backend='fxc'), or {way}"
+
+
+WITHOUT_SHARING = "use torch.compile(model, backend='fxc'), or pass a copy of what is only read, if it need not see the write"
+"""The way out where an input shares memory with another tensor, and one of them is written."""
+
+
+def back(name: str, method: str) -> str:
+    """How to call a model with a copy of a tensor that it writes, so that the tensor gets the write."""
+    return f"pass copy = {name}.{method}(), and call {name}.copy_(copy) after it: the model writes there"

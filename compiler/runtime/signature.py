@@ -18,7 +18,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 from fxc.errors import InputError
 from fxc.runtime import autocast
 from fxc.runtime.host_program import PLAIN
-from fxc.runtime.shared_memory import memory_range, share_bytes, starts_later
+from fxc.runtime.shared_memory import WITHOUT_SHARING, back, memory_range, share_bytes, starts_later
 from fxc.runtime.size_expressions import Dim, value_of
 
 _TENSOR, _STRIDED = torch.Tensor, torch.strided
@@ -237,13 +237,14 @@ class Signature:
                 made = ", ".join(f"{where} is {size}" for size, where in values.values())
                 raise InputError(f"it was compiled for sizes with {condition}, but {made}", hint=_RECOMPILE)
         for i in self._at_start:
+            name = self.inputs[i].name
             if offset := leaves[i].storage_offset():
-                message, hint = starts_later(f"input {self.inputs[i].name}", self.inputs[i].name, offset)
+                message, hint = starts_later(f"input {name}", back(name, "clone"), offset)
                 raise InputError(message, hint=hint)
         if (shared := self._shared(leaves)) is not None:
             first, second = (self.inputs[i].name for i in shared)
-            hint = f"pass a copy, {second}.clone(), or use torch.compile(model, backend='fxc')"
-            raise InputError(f"input {second} shares memory with {first}, and the model writes there", hint=hint)
+            message = f"input {second} shares memory with {first}, and the model writes there"
+            raise InputError(message, hint=WITHOUT_SHARING)
 
     def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         if self.nesting is None:
@@ -332,9 +333,10 @@ def _check_expressions(spec: TensorInput, value: torch.Tensor, known: Mapping[st
         return
     if spec.strides is None:
         if not value.is_contiguous():
+            way = back(spec.name, "contiguous") if spec.written else "pass it through .contiguous()"
             raise InputError(
                 f"input {spec.name} has strides {value.stride()}, but a contiguous tensor is expected",
-                hint="pass it through .contiguous(), or compile with an example of these strides",
+                hint=f"compile with an example of these strides, or {way}",
             )
         return
     strides = [value_of(stride, known) for stride in spec.strides]

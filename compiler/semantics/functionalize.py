@@ -185,7 +185,7 @@ class _Interpreter(Interpreter):
         if memory in self.laid_out & self.between:
             raise CaptureError(
                 "as_strided of a tensor that is written, and whose elements do not lie side by side in memory",
-                hint="take as_strided of a copy: x.contiguous()",
+                hint=_WAY_OUT,
             )
 
 
@@ -252,10 +252,13 @@ class _Tracer:
             return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=False)), fakes, world, what, FUNCTIONAL)
 
 
+_WAY_OUT = "pass all of the memory and take the tensor of it in the model, or use torch.compile(model, backend='fxc')"
+
+
 def _outside() -> CaptureError:
     return CaptureError(
         "as_strided of a tensor that is written reaches elements that are none of that tensor",
-        hint="pass all of the memory and take the tensor of it in the model, or use torch.compile(model, backend='fxc')",
+        hint=_WAY_OUT,
     )
 
 
