@@ -12,6 +12,7 @@
     ├── InputError           run-time inputs that do not fit the compiled signature
     │   └── NoRuleError      an op that the reference interpreter has no rule for
     ├── NumericsError        a pass, or the machine code of a kernel, changed the numbers
+    ├── DerivativeError      a derivative that is not the one that is asked for
     ├── KernelError          a kernel that a backend cannot print, compile or run
     └── BoundsError          an index that lies outside of the tensor that a kernel reads with it
 
@@ -86,6 +87,10 @@ class NoRuleError(InputError):
 
 class NumericsError(FxcError):
     pass
+
+
+class DerivativeError(FxcError, RuntimeError):
+    """PyTorch raises RuntimeError for what it cannot differentiate."""
 
 
 class KernelError(FxcError):

@@ -60,7 +60,8 @@ def user_line(location: Attribute) -> str | None:
     frames = list(_frames(location))
     if not frames:
         return None
-    file, line, code = ([frame for frame in frames if "/torch/" not in frame[0]] or frames)[-1]
+    own = [frame for frame in frames if "/torch/" not in frame[0] and not frame[0].startswith("<eval_with_key>")]
+    file, line, code = (own or frames)[-1]
     place = f"{file.rpartition('/')[2]}:{line}"
     return f"{code}  ({place})" if code else place
 

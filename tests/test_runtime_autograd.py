@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from fxc.errors import InputError
+from fxc.errors import DerivativeError, InputError
 from fxc.runtime.autograd import DifferentiableSubgraph, Gradient
 
 Tensor = torch.Tensor
@@ -307,12 +307,14 @@ def test_gradients_arrive_in_the_layout_of_the_output() -> None:
 
 
 def test_a_backward_that_cannot_be_differentiated_says_so() -> None:
-    once = DifferentiableSubgraph(replace(CHAIN, twice=lambda: False))
+    error = DerivativeError("it cannot be differentiated again", op="%y = chain", place="model.py:1", hint="do without")
+    once = DifferentiableSubgraph(replace(CHAIN, obstacle=lambda: error))
     x, y = tensor(4), tensor(4)
     assert gradcheck(first(once), (x, y))
     (grad,) = torch.autograd.grad(once(x, y)[0].sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+    with pytest.raises(RuntimeError) as caught:
         grad.sum().backward()
+    assert isinstance(caught.value, DerivativeError) and str(caught.value) == str(error)
 
 
 def test_a_derivative_of_wrong_arity() -> None:

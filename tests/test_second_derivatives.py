@@ -1,5 +1,6 @@
 """Second derivatives of programs with kernels: eager's, or an error; never what holds statistics for constants."""
 
+import ast
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import fxc
+from fxc.errors import DerivativeError
 
 ROWS, IMAGES = torch.randn(4, 3, dtype=torch.float64), torch.randn(2, 6, 3, 2, dtype=torch.float64)
 W3, B3, W6, B6 = (torch.randn(size, dtype=torch.float64) for size in (3, 3, 6, 6))
@@ -170,8 +172,39 @@ REFUSED: dict[str, Callable[[Tensor], Tensor]] = {
 def test_what_has_no_second_derivative_here_says_so(name: str, made: Callable[[Tensor], Tensor]) -> None:
     """Also where a kernel makes the operand, and where the input is no leaf."""
     compiled = fxc.compile(REFUSED[name], (SQUARE.clone().requires_grad_(),), training=True, options={"target": "host"})
-    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+    with pytest.raises(RuntimeError, match="cannot be differentiated again") as caught:
         second(lambda x: compiled(made(x)), [SQUARE], [True])
+    error = caught.value
+    assert isinstance(error, DerivativeError) and error.op and error.place
+
+
+@pytest.mark.parametrize("name", ["det of a kernel", "eigvalsh", "scatter_reduce"])
+def test_the_way_out_of_a_second_derivative_that_is_refused(name: str) -> None:
+    def scattered(x: Tensor) -> Tensor:
+        return x.new_zeros(3).scatter_reduce(0, torch.tensor([0, 1, 1]), x[0], "prod", include_self=False)
+
+    f = REFUSED.get(name, scattered)
+    example = (SQUARE.clone().requires_grad_(),)
+    with pytest.raises(DerivativeError) as caught:
+        second(fxc.compile(f, example, training=True, options={"target": "host"}), [SQUARE], [True])
+    assert caught.value.hint is not None
+    options = ast.literal_eval(caught.value.hint.partition("options=")[2].rpartition(",")[0])
+    compiled = fxc.compile(f, example, training=True, options=options)
+    torch.testing.assert_close(second(compiled, [SQUARE], [True]), second(f, [SQUARE], [True]))
+
+
+def test_a_mask_that_a_kernel_gives_beside_values_is_a_constant() -> None:
+    """What of a kernel depends on what is read off the kernel."""
+
+    def f(x: Tensor) -> Tensor:
+        return F.dropout(x, 0.5, True).pow(3)
+
+    compiled = fxc.compile(f, (ROWS.clone().requires_grad_(),), training=True, options={"target": "host"})
+    found = []
+    for run in (compiled, f):
+        torch.manual_seed(0)
+        found.append(second(run, [ROWS], [True]))
+    torch.testing.assert_close(*found)
 
 
 def test_what_has_no_second_derivative_has_first_ones_that_can_be_used() -> None:

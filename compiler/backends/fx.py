@@ -25,7 +25,7 @@ from fxc.backends.frozen import frozen_results, is_once, reads_once
 from fxc.backends.kernels import KernelLaunch
 from fxc.backends.module_tree import keep_persistence, set_module, set_tensor, training
 from fxc.backends.plan_nodes import PLAN_NODES
-from fxc.backends.second_derivatives import gives_second_derivatives
+from fxc.backends.second_derivatives import second_derivative_obstacle
 from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, SubgraphOp, ZeroOp
 from fxc.dialects.effects import aliases
 from fxc.dialects.entry import ArgumentFacts
@@ -389,7 +389,7 @@ class _Body:
             derivative.graph_for(tuple(i < real for i in vjps))  # what a first backward asks for where all results are used
             body = subgraphs.forward(self.exporter.program, f, to_fx) or self.region(f.body.block, name)
             orders = tuple(_order(arg.type) for arg in df.args[: len(vjps)])
-            twice = cache(partial(gives_second_derivatives, self.exporter.program.context.semantics, f, df, gradient))
+            obstacle = cache(partial(second_derivative_obstacle, self.exporter.program.context.semantics, f, df, gradient))
             made = Gradient(
                 body,
                 derivative,
@@ -400,7 +400,7 @@ class _Body:
                 output_vjps,
                 differentiable=not any(isinstance(inner, LaunchOp) for inner in f.walk()),
                 orders=orders,
-                twice=twice,
+                obstacle=obstacle,
                 unreached=tuple(unreached_inputs(f)),
             )
             set_module(self.root, name, DifferentiableSubgraph(made))

@@ -1,4 +1,4 @@
-"""Whether a derivative gives second derivatives when autograd differentiates it."""
+"""Why a derivative does not give second derivatives when autograd differentiates it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.autodiff import GradientAttr, GradOfOp, gradient_type, is_differentiable
+from fxc.dialects.diagnostics import one_line, place_of, user_line
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.semantics import Semantics, Vjp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
+from fxc.errors import DerivativeError
 from fxc.passes.autodiff._functions import unpack
 from fxc.passes.autodiff._reverse import TWICE
 from fxc.runtime.second_backward import NAMES
 
 
-def gives_second_derivatives(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> bool:
-    """Whether ``df`` was made for it, or is the same as one that was.
+def second_derivative_obstacle(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> DerivativeError | None:
+    """None where ``df`` was made to be differentiated, or is the same as one that was; else the error that names the op.
 
     It is not where autograd cannot differentiate ``df``, as there are kernels in it, or operators without a derivative. Nor is
     it where PyTorch has another backward for an op of ``f`` that is to be differentiated again, and ``second_backward`` has
@@ -29,36 +31,57 @@ def gives_second_derivatives(semantics: Semantics, f: FuncOp, df: FuncOp, gradie
     depends on a temporary of ``f`` whose gradient it does not take, as there is none in the first backward: of ``svd``, the
     factors that are not used.
     """
-    if TWICE in df.attributes:
-        return True
+    op = None if TWICE in df.attributes else _at_fault(semantics, f, df, gradient)
+    if op is None:
+        return None
+    return DerivativeError(
+        f"the derivative of {_callee(op)} cannot be differentiated again here",
+        op=one_line(op),
+        place=user_line(op.location) or place_of(op),
+        hint=_HINT,
+    )
+
+
+_PIPELINE = "lower-to-torch{gradients=true},canonicalize,torchscript{twice=true}"
+_HINT = f"""compile with options={{"target": None, "pipeline": "{_PIPELINE}"}}, whose derivatives have others"""
+
+
+def _at_fault(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> Operation | None:
+    """An op of ``f`` or of ``df`` that has another second derivative than autograd makes of ``df``."""
     reached = set[SSAValue](f.args[i] for i in gradient.indices("output_vjps"))
     operators = (op for op in _walk(f, reached) if isinstance(op, (TorchOp, HigherOrderOp)))
-    if not all(_has_one_backward(semantics, op, reached) for op in operators):
-        return False
+    other = next((op for op in operators if not _has_one_backward(semantics, op, reached)), None)
+    if other is not None:
+        return other
     last = f.body.block.last_op
     assert last is not None
     taken = set(gradient.indices("input_vjps"))
     captured = gradient.indices("captured_outputs")
     carried = [True] * len(taken) + [i in gradient.indices("output_vjps") for i in gradient.indices("captured_inputs")]
     carried += [i in taken for i in captured]
-    if not _is_differentiable(semantics, df, {value for value, is_ in zip(df.args, carried, strict=True) if is_}):
-        return False
+    constant = _without_derivative(semantics, df, {value for value, is_ in zip(df.args, carried, strict=True) if is_})
+    if constant is not None:
+        return constant
     read = zip(captured, df.args[len(df.args) - len(captured) :], strict=True)
-    return not _depends(semantics, df, {value for i, value in read if i not in taken and last.operands[i] in reached})
+    temporaries = {value: last.operands[i] for i, value in read if i not in taken and last.operands[i] in reached}
+    if not _depends(semantics, df, set(temporaries)):
+        return None
+    owners = [value.owner for value in temporaries.values()]
+    return next((owner for owner in owners if isinstance(owner, Operation)), df)
 
 
-def _is_differentiable(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> bool:
-    """Whether each op of ``df`` through which gradients go back to ``reached``, which grows, has a derivative."""
+def _without_derivative(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> Operation | None:
+    """The first op of ``df`` through which gradients go back to ``reached``, which grows, that has no derivative."""
     for op in _walk(df, reached):
         needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
         if not any(needs) or not cotangents:
             continue
         if isinstance(op, LaunchOp):
-            return False
+            return op
         reached.update(op.results[i] for i in cotangents)
         if isinstance(op, TorchOp) and not _computes_again(op) and not _has_derivative(semantics, op, needs, cotangents):
-            return False
-    return True
+            return op
+    return None
 
 
 def _depends(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> bool:
@@ -99,7 +122,7 @@ def _has_derivative(semantics: Semantics, op: TorchOp, needs: list[bool], cotang
 
 def _walk(around: Operation, reached: set[SSAValue]) -> Iterator[Operation]:
     """The operations of a function, and of the groups and gradients in it, in order. What one of these gives is ``reached`` as
-    what it yields is, and all that a kernel gives, which does not say what of it depends on what."""
+    what it yields is, and what a kernel gives as it computes it."""
     for op in around.regions[0].block.ops:
         if isinstance(op, (GroupOp, GradOfOp)):
             yield from _walk(op, reached)
@@ -109,7 +132,31 @@ def _walk(around: Operation, reached: set[SSAValue]) -> Iterator[Operation]:
             continue
         yield op
         if isinstance(op, LaunchOp) and not reached.isdisjoint(op.operands):
-            reached.update(op.results[i] for i in _cotangents(op))
+            computed = _computed_from(op, reached)
+            reached.update(op.results[i] for i in _cotangents(op) if i in computed)
+
+
+def _computed_from(op: LaunchOp, reached: set[SSAValue]) -> set[int]:
+    """The results that the kernel computes from operands which are ``reached``. Conditions carry no gradient."""
+    kernel = op.kernel()
+    if kernel is None:
+        return set(range(len(op.results)))
+    written = set[SSAValue](kernel.outputs())
+    found: set[SSAValue] = {
+        argument for argument, operand in zip(kernel.inputs(), op.operands, strict=False) if operand in reached
+    }
+    count = -1
+    while len(found) > count:
+        count = len(found)
+        for inner in kernel.body.walk():
+            around = inner.parent_op()
+            if found.isdisjoint(inner.operands):
+                continue
+            found.update(inner.results, written.intersection(inner.operands))
+            found.update(argument for region in inner.regions for block in region.blocks for argument in block.args)
+            if inner.next_op is None and around is not None and around is not kernel:
+                found.update(around.results, *(block.args for region in around.regions for block in region.blocks))
+    return {i for i, argument in enumerate(kernel.outputs()) if argument in found}
 
 
 def _has_one_backward(semantics: Semantics, op: Operation, reached: set[SSAValue]) -> bool:
@@ -143,6 +190,10 @@ def _has_another(vjp: Vjp) -> bool:
 def _computes_again(op: Operation) -> bool:
     """Whether ``second_backward`` has another for ``op``, which computes again what that reads of the forward."""
     return isinstance(op, TorchOp) and op.operator in NAMES
+
+
+def _callee(op: Operation) -> str:
+    return op.operator if isinstance(op, (TorchOp, HigherOrderOp)) else op.name
 
 
 def _facts(vjp: Vjp) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from fxc.errors import InputError
+from fxc.errors import DerivativeError, InputError
 from fxc.runtime import autocast
 from fxc.runtime.lazy import resolved
 
@@ -25,9 +25,9 @@ class Gradient:
     outputs ``captured_outputs``, and returns the gradients of the inputs ``output_vjps`` in the same way; where it has an
     attribute ``boxed``, it takes them in one list, and empties that. A gradient known to be zero is None, on both sides.
     ``unreached``: inputs whose gradient is zero whatever comes in. ``differentiable``: whether f consists of operators that
-    autograd can differentiate; ``twice``: whether what autograd makes of df is the second derivative, asked where one is wanted
-    for the first time. ``orders``: the layout in which df takes each gradient, dimensions from the outermost in memory to the
-    innermost, None for row-major; where they are not given, it is the layout of the output.
+    autograd can differentiate; ``obstacle``: why what autograd makes of df is not the second derivative, asked where one is
+    wanted for the first time; None where it is. ``orders``: the layout in which df takes each gradient, dimensions from the
+    outermost in memory to the innermost, None for row-major; where they are not given, it is the layout of the output.
     """
 
     f: Callable[..., Any]
@@ -39,7 +39,7 @@ class Gradient:
     output_vjps: tuple[int, ...]
     differentiable: bool = True
     orders: tuple[Order, ...] | None = None
-    twice: Callable[[], bool] = lambda: True
+    obstacle: Callable[[], DerivativeError | None] = lambda: None
     unreached: tuple[int, ...] = ()
 
 
@@ -113,12 +113,13 @@ class _Subgraph(torch.autograd.Function):
         args, link = [*vjps, *captured[:count]], captured[count:]
         del vjps, captured
         ctx.maybe_clear_saved_tensors()  # nothing but args holds them now, unless the graph is retained
-        if not torch.is_grad_enabled() or gradient.twice():
+        obstacle = gradient.obstacle() if torch.is_grad_enabled() else None
+        if obstacle is None:
             results = _derived(gradient, args)
         else:
             with torch.no_grad():
                 results = _derived(gradient, list(args))
-            results = _Once.apply(results, *link, *args)  # type: ignore[assignment]
+            results = _Once.apply(obstacle, results, *link, *args)  # type: ignore[assignment]
         if len(results) != len(gradient.output_vjps):
             raise InputError(f"a derivative returned {len(results)} gradients instead of {len(gradient.output_vjps)}")
         for i, result in zip(gradient.output_vjps, results, strict=True):
@@ -177,16 +178,14 @@ def _in_order(grad: torch.Tensor | None, order: Order) -> torch.Tensor | None:
 
 
 class _Once(torch.autograd.Function):
-    """``results`` as a function of all ``sources`` that they were computed from, whose derivative is an error."""
+    """``results`` as a function of all ``sources`` that they were computed from, whose derivative is the error ``obstacle``."""
 
     @staticmethod
-    def forward(ctx: Any, results: tuple[Any, ...], *sources: Any) -> tuple[Any, ...]:
+    def forward(ctx: Any, obstacle: DerivativeError, results: tuple[Any, ...], *sources: Any) -> tuple[Any, ...]:
+        ctx.obstacle = obstacle
         return results
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> None:
-        raise RuntimeError(
-            "fxc: the backward of this subgraph cannot be differentiated again: it runs in kernels without derivatives, or"
-            " PyTorch has another one to be differentiated again\n"
-            "  hint: compile without training=True what you need second derivatives of, or run differentiate{twice=true}"
-        )
+        error: DerivativeError = ctx.obstacle
+        raise DerivativeError(error.message, op=error.op, place=error.place, hint=error.hint)
