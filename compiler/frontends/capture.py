@@ -8,7 +8,9 @@ import functools
 import inspect
 import io
 import logging
+import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import RLock
@@ -26,6 +28,7 @@ from fxc.dialects.values import str_attr
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.fx import import_fx, import_traced
+from fxc.frontends.indexed_writes import IndexedWrites
 from fxc.frontends.kept_state import KeptState, Variables, is_data_set, watched
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence
 from fxc.frontends.resign import resign
@@ -77,7 +80,8 @@ def capture(
     except FxcError:
         raise
     except Exception as error:
-        raise CaptureError(f"{route} cannot capture {_name(model)}: {first_line(error)}", hint=_hint(route, error)) from error
+        message = f"{route} cannot capture {_name(model)}: {first_line(error)}"
+        raise CaptureError(message, place=_line(error), hint=_hint(route, error)) from error
 
 
 def capture_somehow(
@@ -115,7 +119,7 @@ def capture_somehow(
     if not reasons and not refused:
         raise first
     message = "".join(f"\n  {route}: {reason}" for route, reason in reasons.items())
-    hint = f"{first.hint}; or {_PARTLY}" if "torch.cond" in (first.hint or "") else _PARTLY
+    hint = f"{first.hint}; or {_PARTLY}" if (first.hint or "").startswith((_CONTROL_FLOW, _NUMBER)) else _PARTLY
     raise CaptureError(first.message + message, op=first.op, place=first.place, hint=hint) from first
 
 
@@ -144,7 +148,7 @@ def _told_apart(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[A
 def _quiet() -> Iterator[None]:
     """Keeps back what PyTorch prints beside the error that it raises; what a capture that succeeds printed is shown."""
     stderr, disabled = io.StringIO(), logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(logging.ERROR)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stderr(stderr):
             warnings.simplefilter("ignore")
@@ -158,11 +162,31 @@ def _name(model: Model) -> str:
     return type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", repr(model))
 
 
+_CONTROL_FLOW = "the Python control flow depends on tensor values"
+_NUMBER = (
+    "an operator needs a number there that a tensor holds: compute with the tensor"
+    " (a batch norm with momentum=None takes its count: give it a momentum)"
+)
+
+
+def _line(error: BaseException) -> str | None:
+    """The innermost line of a model that ``error`` came through: of the user's code, or of a module of PyTorch's."""
+    package = os.path.dirname(torch.__file__)
+    modules, ours = os.path.join(package, "nn", "modules"), os.path.dirname(os.path.dirname(__file__))
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        machinery = frame.filename.startswith((package, ours, "<")) and not frame.filename.startswith(modules)
+        if not machinery and not frame.filename.endswith(os.path.join("nn", "modules", "module.py")):
+            return f"{frame.line}  ({os.path.basename(frame.filename)}:{frame.lineno})"
+    return None
+
+
 def _hint(route: str, error: Exception) -> str:
     text = f"{type(error).__name__} {error}".lower()
+    if "could not extract specialized" in text:
+        return _NUMBER
     if "control flow" in text or "data-dependent" in text or "traceerror" in text or "could not guard" in text:
         return (
-            "the Python control flow depends on tensor values: write it with torch.cond or torch.where"
+            f"{_CONTROL_FLOW}: write it with torch.cond or torch.where"
             + (", or capture with route='export'" if route == "symbolic_trace" else "")
         )  # fmt: skip
     if "suggested fixes" in text:
@@ -243,6 +267,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         _autocast(dict.fromkeys(kinds), enabled=False),
         autograd_functions.kept(),
         _NoNewData(),
+        IndexedWrites(),
     ):
         if dynamic_shapes is None:
             exported = torch.export.export(module, args, kwargs, strict=False)

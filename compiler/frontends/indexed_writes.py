@@ -1,0 +1,61 @@
+"""``x[:, p] = y`` where ``p`` is a number in a tensor, as operators: PyTorch's own code for it would ask for the number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler
+from torch.overrides import TorchFunctionMode
+
+
+class IndexedWrites(TorchFunctionMode):
+    """Writes by an index that is known only when the program runs. torch.export does this for reads."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch.Tensor.__setitem__ or not _is_view_by_data(items := _items(args[1], args[0].dim())):
+            return func(*args, **(kwargs or {}))
+        return _write(args[0], items, args[2])
+
+
+def _write(x: torch.Tensor, items: Sequence[Any], value: Any) -> None:
+    """Numbers in tensors are indices of ``index_put_``, which has a derivative for all of them; what else there is, a view."""
+    places = [item if isinstance(item, torch.Tensor) else None for item in items if type(item) not in _REMOVED]
+    with _NonStrictTorchFunctionHandler():
+        view = x[tuple(slice(None) if isinstance(item, torch.Tensor) else item for item in items)]
+    if isinstance(value, torch.Tensor):
+        shape = [size for i, size in enumerate(view.shape) if i >= len(places) or places[i] is None]
+        while value.dim() > len(shape) and value.shape[0] == 1:
+            value = value.select(0, 0)
+    else:
+        value = torch.full((), value, dtype=x.dtype, device=x.device)
+    if any(place is not None for place in places):
+        torch.ops.aten.index_put_.default(view, places, value.to(x.device, x.dtype))
+    else:
+        view.copy_(value)
+
+
+_REMOVED = (int, torch.SymInt)
+"""Items that select."""
+
+
+def _items(index: Any, dims: int) -> list[Any]:
+    """``index`` for each dimension, with None for new ones."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    places = [i for i, item in enumerate(items) if item is Ellipsis]
+    for i in places[:1]:
+        items[i : i + 1] = [slice(None)] * (dims - sum(item is not None and item is not Ellipsis for item in items))
+    return items
+
+
+def _is_view_by_data(items: Sequence[Any]) -> bool:
+    """Whether ``items`` select and slice only, somewhere by a number in a tensor."""
+    bounds = [bound for item in items for bound in ((item.start, item.stop, item.step) if isinstance(item, slice) else (item,))]
+    return all(bound is None or type(bound) is int or _is_number(bound) for bound in bounds) and any(map(_is_number, bounds))
+
+
+def _is_number(bound: Any) -> bool:
+    if isinstance(bound, torch.Tensor):
+        return bound.dim() == 0 and not (bound.is_floating_point() or bound.is_complex() or bound.dtype is torch.bool)
+    return isinstance(bound, torch.SymInt)
