@@ -40,3 +40,25 @@ def test_gradients_where_margins_are_met(name: str, how: str) -> None:
     torch.testing.assert_close(got, wanted)
     torch.testing.assert_close(torch.autograd.grad(got.sum(), y), torch.autograd.grad(wanted.sum(), x))
     torch.testing.assert_close(compiled(TIES), f(TIES))
+
+
+@pytest.mark.parametrize("how", ["torch.compile", "training", "host"])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,)])
+@pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.l1_loss])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses_of_nothing(loss: Callable[..., Tensor], shape: tuple[int, ...], reduction: str, how: str) -> None:
+    """PyTorch's formula of the gradient divides by the number of elements, in Python."""
+    x, target = torch.ones(shape, requires_grad=True), torch.zeros(shape)
+
+    def f(x: Tensor) -> Tensor:
+        return loss(x * 2, target, reduction=reduction)
+
+    if how == "torch.compile":
+        torch._dynamo.reset()
+        compiled: Callable[[Tensor], Any] = torch.compile(f, backend="fxc")
+    else:
+        compiled = fxc.compile(f, (x,), training=True, options={"target": "host" if how == "host" else None})
+    got = compiled(x)
+    torch.testing.assert_close(got, f(x), equal_nan=True)
+    [gradient] = torch.autograd.grad(got.sum(), x)
+    assert gradient.shape == x.shape

@@ -32,12 +32,24 @@ MISCOUNTED: Final = frozenset({"multilabel_margin_loss", "multilabel_margin_loss
 TIES: Final = frozenset({"multi_margin_loss"})
 """Operators that AOTAutograd takes apart so that their gradient is another where a margin is just met."""
 
+DIVIDED: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
+"""Operators whose gradient AOTAutograd divides by the number of elements, in Python: where there are none, that is an error."""
+
 
 def is_for_eager(module: GraphModule) -> bool:
     """Whether AOTAutograd would get ``module`` wrong: what it writes, a gradient of a view that it returns, or a loss."""
-    if any(name_of(node) in MISCOUNTED or (name_of(node) in TIES and _requires_grad(node)) for node in _nodes(module)):
+    if any(map(_is_lost, _nodes(module))):
         return True
     return _writes_what_is_hidden(module) or _uses_number_of_written(module) or _returns_overlapping_input(module)
+
+
+def _is_lost(node: Node) -> bool:
+    """Whether AOTAutograd takes the loss ``node`` apart into what gives another value or gradient, or an error."""
+    name = name_of(node)
+    if name in MISCOUNTED:
+        return True
+    has_none = name in DIVIDED and any(0 in value.shape for value in map(_tensor, node.all_input_nodes) if value is not None)
+    return (name in TIES or has_none) and _requires_grad(node)
 
 
 def _writes_what_is_hidden(module: GraphModule) -> bool:
