@@ -170,3 +170,21 @@ def test_sequences_without_a_layer_and_in_inference_mode() -> None:
     with torch.inference_mode():
         x, lengths = x.clone(), lengths.clone()
         assert_as_eager(fxc.compile(model, (x, lengths)), model, model, x, lengths, training=False)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("place", ["args[0]", "args[0][1]['p']", "kwargs['packed']"])
+def test_a_packed_sequence_is_no_input(place: str, training: bool) -> None:
+    """One error, with the input and the way out; torch.compile takes it apart."""
+    packed = pack_padded_sequence(given(False), torch.tensor(ANY_ORDER), enforce_sorted=False)
+    layer = nn.GRU(3, 4)
+    args, kwargs = {
+        "args[0]": ((packed,), {}),
+        "args[0][1]['p']": (([packed.data, {"p": packed}],), {}),
+        "kwargs['packed']": ((), {"packed": packed}),
+    }[place]
+    with pytest.raises(CaptureError, match="takes a PackedSequence, which is no input of a program") as caught:
+        fxc.compile(lambda *args, **kwargs: layer(packed)[0].data, args, kwargs, training=training)
+    assert caught.value.place == place and str(caught.value).count("\n") == 2
+    with pytest.raises(CaptureError, match="takes a PackedSequence"):
+        fxc.capture(layer, (packed,))

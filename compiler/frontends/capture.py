@@ -30,7 +30,7 @@ from fxc.frontends.free_sizes import export_free
 from fxc.frontends.fx import import_fx, import_traced
 from fxc.frontends.indexed_writes import IndexedWrites
 from fxc.frontends.kept_state import KeptState, Variables, is_data_set, watched
-from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence
+from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.resign import resign
 from fxc.program import Program, is_frozen
 from fxc.semantics import autograd_functions
@@ -65,6 +65,7 @@ def capture(
     sizes symbolic. ``packed``: by ``export``, for packed sequences of these lengths only. Raises CaptureError with PyTorch's
     reason and the way out.
     """
+    refuse_packed(_name(model), tuple(args), dict(kwargs or {}))
     args, kwargs = _told_apart((tuple(args), dict(kwargs or {})))
     if route not in ROUTES:
         raise CaptureError(f"there is no capture route {route!r}", hint=f"one of {', '.join(ROUTES)}")

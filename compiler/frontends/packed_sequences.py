@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
+from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map_only
+from torch.utils._pytree import SequenceKey, keystr, tree_flatten_with_path, tree_leaves, tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, i64
 
@@ -64,6 +65,19 @@ class _Known:
     value: Tensor
     inputs: frozenset[Any]
     version: int
+
+
+def refuse_packed(model: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """CaptureError where an input is a packed sequence: its batch sizes are numbers that a program would have to know."""
+    leaves, _ = tree_flatten_with_path((args, kwargs), is_leaf=lambda value: isinstance(value, PackedSequence))
+    for (where, *path), leaf in leaves:
+        if isinstance(leaf, PackedSequence):
+            raise CaptureError(
+                f"{model} takes a PackedSequence, which is no input of a program",
+                place=("args" if where == SequenceKey(0) else "kwargs") + keystr(tuple(path)),
+                hint="pass the padded tensor and the lengths, and call pack_padded_sequence in the model;"
+                " or use torch.compile(model, backend='fxc')",
+            )
 
 
 class KnownLengths(TorchFunctionMode):
