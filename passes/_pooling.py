@@ -209,10 +209,13 @@ def _padded(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Wi
 
 
 def _folded(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Windows], combine: str) -> SSAValue:
-    for dim, window in zip(range(-len(windows), 0), windows, strict=True):
+    """The elements of each window combined, the last dimension first: of equal maxima the first counts, as in PyTorch's loops.
+    Dimensions along which a window is one element come before, as they need no memory."""
+    pairs = reversed([*zip(range(-len(windows), 0), windows, strict=True)])
+    for dim, window in sorted(pairs, key=lambda pair: pair[1].size > 1):
         if window.size == window.step == 1 and not window.before and window.count == window.length:
             continue
-        value = reduce(lambda a, b: insert_call(ctx, combine, [a, b], op), _pieces(ctx, op, value, dim, window))
+        value = reduce(lambda a, b: insert_call(ctx, combine, [b, a], op), _pieces(ctx, op, value, dim, window))
     return value
 
 

@@ -103,6 +103,15 @@ def _to_unsigned(x: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.where(x >= 2.0**63, (x.double() - 2.0**64).to(torch.int64), x.to(torch.int64))
 
 
+def _ordered(function: Function, of_zeros: Function) -> Function:
+    """An extreme of floats for which -0.0 is below 0.0: PyTorch's take either."""
+    return lambda a, b: torch.where((a == 0) & (b == 0), of_zeros(a, b), function(a, b))
+
+
+maximum, maximum_number = (_ordered(function, torch.add) for function in (torch.maximum, torch.fmax))
+minimum, minimum_number = (_ordered(function, lambda a, b: -(-a - b)) for function in (torch.minimum, torch.fmin))
+
+
 CASTS: Mapping[str, Callable[[Tensor, torch.dtype], Tensor]] = MappingProxyType(
     {
         "extf": lambda x, dtype: x.to(dtype),
@@ -126,10 +135,10 @@ BINARY: Mapping[str, Function] = MappingProxyType(
         "arith.mulf": torch.mul,
         "arith.divf": torch.true_divide,
         "arith.negf": torch.neg,
-        "arith.maximumf": torch.maximum,
-        "arith.minimumf": torch.minimum,
-        "arith.maxnumf": torch.fmax,
-        "arith.minnumf": torch.fmin,
+        "arith.maximumf": maximum,
+        "arith.minimumf": minimum,
+        "arith.maxnumf": maximum_number,
+        "arith.minnumf": minimum_number,
         "arith.addi": logical(torch.add, torch.bitwise_xor),
         "arith.subi": logical(torch.sub, torch.bitwise_xor),
         "arith.muli": logical(torch.mul, torch.bitwise_and),
@@ -257,6 +266,19 @@ def _folded(function: Function) -> Callable[[Tensor], Tensor]:
     return run
 
 
+def _largest(x: Tensor) -> Tensor:
+    """The largest number along the last axis; -0.0 is below 0.0."""
+    found = x.amax(-1)
+    if not x.is_floating_point():
+        return found
+    has_positive = ((x == 0) & ~x.signbit()).any(-1)
+    return torch.where(found == 0, torch.where(has_positive, 0.0, -0.0).to(x.dtype), found)
+
+
+def _smallest(x: Tensor) -> Tensor:
+    return -_largest(-x) if x.is_floating_point() else x.amin(-1)
+
+
 def _scanned(function: Function) -> Callable[[Tensor], Tensor]:
     def run(x: Tensor) -> Tensor:
         lanes = [x[..., 0]]
@@ -283,8 +305,8 @@ _REDUCE: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
     {
         "add": lambda x: x.sum(-1, dtype=x.dtype),
         "mul": lambda x: x.prod(-1, dtype=x.dtype),
-        "max": lambda x: x.amax(-1),
-        "min": lambda x: x.amin(-1),
+        "max": _largest,
+        "min": _smallest,
     }
 )
 
@@ -329,5 +351,5 @@ def best(kind: str, values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
     same = values == found.unsqueeze(-1)
     if values.is_floating_point():
         same |= values.isnan() & found.isnan().unsqueeze(-1)
-    highest = torch.iinfo(indices.dtype).max
-    return found, torch.where(same, indices, highest).amin(-1)
+    place = torch.where(same, indices, torch.iinfo(indices.dtype).max).argmin(-1, keepdim=True)
+    return values.gather(-1, place).squeeze(-1), indices.gather(-1, place).squeeze(-1)

@@ -11,8 +11,9 @@ What xDSL's ``arith`` and ``math`` have on scalars only, or not at all, is here:
 
 Floats are IEEE's: nothing is reordered but within ``tile.reduce``, ``tile.scan``, ``tile.atomic_add`` and
 ``tile.accumulate``; functions of ``math`` are within 2 ulp; ``maximumf`` and ``minimumf`` give NaN where an operand is one,
-``maxnumf`` and ``minnumf`` the other operand. ``divsi`` truncates, ``floordivsi`` floors; by 0 they give any number, and do
-not trap. ``fptosi`` of what does not fit gives any number. ``index`` has 64 bits.
+``maxnumf`` and ``minnumf`` the other operand; of zeros ``maximumf`` and ``minimumf`` take -0.0 as below 0.0, ``maxnumf`` and
+``minnumf`` either. ``divsi`` truncates, ``floordivsi`` floors; by 0 they give any number, and do not trap. ``fptosi`` of what
+does not fit gives any number. ``index`` has 64 bits.
 """
 
 from __future__ import annotations

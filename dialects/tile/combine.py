@@ -81,7 +81,8 @@ def _reduced(type: Attribute, dims: Sequence[int]) -> Attribute:
 class ReduceOp(_Combining):
     """``%s = tile.reduce "add" %v {dims = [1]} : vector<8x32xf32> -> vector<8xf32>``: the numbers along dimensions, combined.
 
-    Of all dimensions the result is a number. Floats are added and multiplied in any order; a NaN is the max and the min.
+    Of all dimensions the result is a number. Floats are added and multiplied in any order; a NaN is the max and the min, and
+    -0.0 is below 0.0.
     """
 
     name = "tile.reduce"
@@ -151,7 +152,10 @@ class ReduceIndexOp(_Combining):
 
 @irdl_op_definition
 class ScanOp(_Combining):
-    """``%c = tile.scan "add" %v {dim = 1} : vector<8x32xf32> -> vector<8x32xf32>``: each lane combined with those before it."""
+    """``%c = tile.scan "add" %v {dim = 1} : vector<8x32xf32> -> vector<8x32xf32>``: each lane combined with those before it.
+
+    Of equal floats, as 0.0 and -0.0 are, the last is the max and the min.
+    """
 
     name = "tile.scan"
     dim = prop_def(IntegerAttr)

@@ -38,10 +38,11 @@ from fxc.passes.lowering._notes import SOURCE
 @dataclass(frozen=True)
 class Kind:
     """How elements are combined: the name that tile.scan has for it, the op for floats and for integers, and what changes
-    nothing: of floats, and of integers of so many bits."""
+    nothing: of floats, and of integers of so many bits. ``floats`` of extremes is the predicate of an element that stays: of
+    equal ones the later counts, and so does the sign of a zero."""
 
     name: str
-    floats: type[Operation]
+    floats: type[Operation] | str
     integers: type[Operation]
     neutral: float
     neutral_integer: Callable[[int], int]
@@ -49,8 +50,8 @@ class Kind:
 
 ADD = Kind("add", arith.AddfOp, arith.AddiOp, 0.0, lambda bits: 0)
 MULTIPLY = Kind("mul", arith.MulfOp, arith.MuliOp, 1.0, lambda bits: 1)
-MAXIMUM = Kind("max", arith.MaximumfOp, arith.MaxSIOp, -math.inf, lambda bits: -(1 << bits - 1))
-MINIMUM = Kind("min", arith.MinimumfOp, arith.MinSIOp, math.inf, lambda bits: (1 << bits - 1) - 1)
+MAXIMUM = Kind("max", "ogt", arith.MaxSIOp, -math.inf, lambda bits: -(1 << bits - 1))
+MINIMUM = Kind("min", "olt", arith.MinSIOp, math.inf, lambda bits: (1 << bits - 1) - 1)
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,9 @@ class ScanKernel:
         if self.layout.size % self.lanes:
             mask = self._add(MaskOp.of(at, self._index(self.layout.size), [self.lanes]))
         x = self._loaded(self._moved(bases[0], at, self.layout.steps[0]), self.layout.steps[0], mask)
-        scanned = self._combined(self._splat(carried[0]), self._add(ScanOp.of(self.kind.name, x, 0)))
-        total = self._combined(carried[0], self._add(ReduceOp.of(self.kind.name, x, [0])))
+        before, of_vector = self._splat(carried[0]), self._add(ScanOp.of(self.kind.name, x, 0))
+        scanned = self._combined(before, of_vector)
+        total = self._combined(carried[0], self._total(x, of_vector))
         target, step = self._moved(bases[1], at, self.layout.steps[1]), self.layout.steps[1]
         self._stored(scanned, self.layout.dtypes[2], target, step, mask)
         if not self.indexed:
@@ -171,9 +173,29 @@ class ScanKernel:
             return self._add(CompareOp.of("eq", x, total))
         return self._add(arith.OrIOp(self._add(CompareOp.of("oeq", x, total)), self._add(CompareOp.of("uno", x, x))))
 
+    def _total(self, x: SSAValue, scanned: SSAValue) -> SSAValue:
+        """All lanes of ``x`` combined, of which ``scanned`` has the last. A reduction takes either of equal zeros: of extremes
+        of floats the bits of that lane are taken."""
+        if not self._chooses:
+            return self._add(ReduceOp.of(self.kind.name, x, [0]))
+        integer = IntegerType(self.element.bitwidth)  # type: ignore[attr-defined]
+        bits = self._add(arith.BitcastOp(scanned, with_element(scanned.type, integer)))
+        last = self._add(
+            CompareOp.of("eq", self._add(IotaOp.of([self.lanes], 0)), self._splat(self._number(self.lanes - 1, i64)))
+        )
+        chosen = self._add(SelectOp.of(last, bits, self._splat(self._number(0, integer))))
+        return self._add(arith.BitcastOp(self._add(ReduceOp.of("or", chosen, [0])), self.element))
+
+    @property
+    def _chooses(self) -> bool:
+        return self.layout.dtypes[1] in FLOATS and isinstance(self.kind.floats, str)
+
     def _combined(self, left: SSAValue, right: SSAValue) -> SSAValue:
-        cls = self.kind.floats if self.layout.dtypes[1] in FLOATS else self.kind.integers
-        return self._add(cls(left, right))  # type: ignore[call-arg]
+        if not isinstance(self.kind.floats, str) or self.layout.dtypes[1] not in FLOATS:
+            cls = self.kind.floats if self.layout.dtypes[1] in FLOATS else self.kind.integers
+            return self._add(cls(left, right))  # type: ignore[call-arg]
+        right = self._add(SelectOp.of(self._add(CompareOp.of("uno", left, left)), left, right))
+        return self._add(SelectOp.of(self._add(CompareOp.of(self.kind.floats, left, right)), left, right))
 
     def _neutral(self) -> int | float:
         if isinstance(self.element, IntegerType):

@@ -44,7 +44,8 @@ After:
         ^bb0(%p: f32, %q: f32, %o: f32):
           %a = arith.addf %p, %q : f32
           %z = arith.constant 0.0 : f32
-          %m = arith.maximumf %a, %z : f32
+          %b = arith.cmpf olt, %a, %z : f32
+          %m = arith.select %b, %z, %a : f32
           linalg.yield %m : f32
         } -> tensor<4x3xf32>
         fusion.yield %r : tensor<4x3xf32>

@@ -1,4 +1,4 @@
-"""The larger and the smaller of two floats: NaN where one is, and -0.0 below 0.0."""
+"""The larger and the smaller of two floats: NaN where one is."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ _RANGE: Mapping[str, int] = MappingProxyType({"max": 5, "min": 4})
 
 
 def extreme(b: Builder, kind: str, left: Value, right: Value) -> Value:
-    """``kind`` is max or min. LLVM's own code for it has twice as many instructions, one after the other."""
+    """``kind`` is max or min; -0.0 is below 0.0. LLVM's own code for it has twice as many instructions, one after the other."""
     lanes = {"float": 16, "double": 8}.get(left.type.element, 0)
     if "avx512dq" not in b.module.features or not lanes or (left.type.lanes or 1) % lanes:
         return b.intrinsic(f"llvm.{kind}imum", left, right)
     count = (left.type.lanes or 1) // lanes
     pairs = zip(pieces(b, left, count), pieces(b, right, count), strict=True)
     return join(b, [_in_register(b, kind, *pair) for pair in pairs])
+
+
+def later_extreme(b: Builder, kind: str, left: Value, right: Value) -> Value:
+    """``kind`` is max or min; of equal ones ``right``."""
+    right = b.select(b.compare("uno", left, left), left, right)
+    return b.select(b.compare("ogt" if kind == "max" else "olt", left, right), left, right)
 
 
 def _in_register(b: Builder, kind: str, left: Value, right: Value) -> Value:

@@ -10,7 +10,7 @@ import numpy as np
 from fxc.backends.cpu.arith_rules import Rule
 from fxc.backends.cpu.builder import Builder, constant, vector_constant
 from fxc.backends.cpu.conversions import extend, in_float, truncate
-from fxc.backends.cpu.extremes import extreme
+from fxc.backends.cpu.extremes import extreme, later_extreme
 from fxc.backends.cpu.lanes import join, numbers, pick, pieces
 from fxc.backends.cpu.types import I1, Type, Value, shape_of
 from fxc.dialects.tile import DotOp, RandomOp, ReduceIndexOp, ReduceOp, ScanOp
@@ -36,6 +36,13 @@ _ALL_LANES = {"max": "smax", "min": "smin"}
 
 def _combine(b: Builder, kind: str, left: Value, right: Value) -> Value:
     return (_FLOAT if left.type.is_float else _INTEGER)[kind](b, left, right)
+
+
+def _combine_later(b: Builder, kind: str, before: Value, value: Value) -> Value:
+    """As ``_combine``, but of equal floats the later one is the max and the min."""
+    if value.type.is_float and kind in ("max", "min"):
+        return later_extreme(b, kind, before, value)
+    return _combine(b, kind, before, value)
 
 
 def _reduce(b: Builder, op: ReduceOp, value: Value) -> Value:
@@ -137,7 +144,7 @@ def _scanned(b: Builder, op: ScanOp, value: Value) -> Value:
         there = place >= step
         before = b.shuffle(value, [int(lane) for lane in np.where(there, table - step * behind, -1).ravel()])
         mask = vector_constant(I1, ["true" if yes else "false" for yes in there.ravel()])
-        value = b.select(mask, _combine(b, op.kind.data, before, value), value)
+        value = b.select(mask, _combine_later(b, op.kind.data, before, value), value)
         step *= 2
     return value
 

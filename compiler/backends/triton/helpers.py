@@ -59,6 +59,8 @@ HELPERS: Mapping[str, str] = MappingProxyType(
         "bit_xor": _combine("bit_xor", "a ^ b"),
         "maximum": _combine("maximum", "tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)"),
         "minimum": _combine("minimum", "tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)"),
+        "later_maximum": _combine("later_maximum", "tl.where((a > b) | (a != a), a, b)"),
+        "later_minimum": _combine("later_minimum", "tl.where((a < b) | (a != a), a, b)"),
         "larger": _BETTER.format(name="larger", sign=">"),
         "smaller": _BETTER.format(name="smaller", sign="<"),
         "floor_divide": _FLOOR_DIVIDE,

@@ -25,6 +25,9 @@ _COMBINE: Mapping[str, str] = MappingProxyType(
 )
 """The helper that combines two lanes."""
 
+_SCAN: Mapping[str, str] = MappingProxyType({**_COMBINE, "max": "later_maximum", "min": "later_minimum"})
+"""The helper that combines a lane with those before it."""
+
 _COMBINING = frozenset([ReduceOp, ScanOp, ReduceIndexOp, DotOp, RandomOp])
 
 SMALLEST_FACTOR = 16
@@ -68,7 +71,7 @@ def _scan(writer: Writer, op: ScanOp) -> str:
     value, back = _wide(writer, op, op.value, element)
     if kind == "add":
         return f"tl.cumsum({value}, axis={dim}){back}"
-    return f"tl.associative_scan({value}, {dim}, {writer.helper(_COMBINE[kind])}){back}"
+    return f"tl.associative_scan({value}, {dim}, {writer.helper(_SCAN[kind])}){back}"
 
 
 def _reduce_index(writer: Writer, op: ReduceIndexOp) -> str:

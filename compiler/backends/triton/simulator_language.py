@@ -11,6 +11,7 @@ import torch
 from fxc.backends.triton.simulator_blocks import DTYPES, OF_STORAGE, Block, DType, Number, aligned, apply, same_type, scalar
 from fxc.errors import BoundsError, KernelError
 from fxc.semantics.philox import philox
+from fxc.semantics.tile_ops import maximum, maximum_number, minimum, minimum_number
 
 _WORD = 0xFFFFFFFF
 _ALL, _NONE = "propagate all", "propagate none"
@@ -141,12 +142,14 @@ def _where(condition: Block, a: Block | Number, b: Block | Number) -> Block:
     return first.with_data(torch.where(lanes, first.data, second.data))
 
 
-def _extreme(function: Callable[..., torch.Tensor], quiet: Callable[..., torch.Tensor]) -> Callable[..., Block]:
+def _extreme(
+    of_integers: Callable[..., torch.Tensor], quiet: Callable[..., torch.Tensor], propagating: Callable[..., torch.Tensor]
+) -> Callable[..., Block]:
     def extreme(a: Block | Number, b: Block | Number, propagate_nan: str = _NONE) -> Block:
         if any(isinstance(each, Block) and each.dtype.name == "bfloat16" for each in (a, b)):
             raise KernelError("Triton makes float32 of the bfloat16 here")
         is_float = any(isinstance(each, Block) and each.dtype.is_float for each in (a, b))
-        return apply(function if propagate_nan == _ALL or not is_float else quiet, a, b)
+        return apply(of_integers if not is_float else propagating if propagate_nan == _ALL else quiet, a, b)
 
     return extreme
 
@@ -239,8 +242,8 @@ _FUNCTIONS: dict[str, Any] = {
     "permute": lambda value, dims: value.with_data(value.data.permute(0, *(dim + 1 for dim in dims))),
     "where": _where,
     "cast": lambda value, dtype: value.to(dtype) if isinstance(value, Block) else scalar(value, dtype),
-    "maximum": _extreme(torch.maximum, torch.fmax),
-    "minimum": _extreme(torch.minimum, torch.fmin),
+    "maximum": _extreme(torch.maximum, maximum_number, maximum),
+    "minimum": _extreme(torch.minimum, minimum_number, minimum),
     "max": lambda value, axis: value.with_data(value.data.amax(axis + 1)),
     "sum": _sum,
     "cumsum": _cumsum,

@@ -86,11 +86,11 @@ tile.kernel @argmax(%p: !tile.ptr<f32> {tile.access = "read", tile.elements = 80
 
 // -----
 
-/// Sums and maxima so far.
+/// Sums and maxima so far; of equal maxima the last.
 // CHECK-LABEL: # scan: grid (6,), 1 warp, 32-bit index
 // CHECK:       @triton.jit
-// CHECK-NEXT:  def maximum(a, b):
-// CHECK-NEXT:      return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+// CHECK-NEXT:  def later_maximum(a, b):
+// CHECK-NEXT:      return tl.where((a > b) | (a != a), a, b)
 // CHECK:       @triton.jit
 // CHECK-NEXT:  def scan(p, out, largest):
 // CHECK-NEXT:      row = tl.program_id(0)
@@ -98,7 +98,7 @@ tile.kernel @argmax(%p: !tile.ptr<f32> {tile.access = "read", tile.elements = 80
 // CHECK-NEXT:      mask = tl.arange(0, 128) < 100
 // CHECK-NEXT:      x = tl.load(p + base + tl.arange(0, 128), mask=mask, other=0.0)
 // CHECK-NEXT:      sums = tl.cumsum(x, axis=0)
-// CHECK-NEXT:      maxes = tl.associative_scan(x, 0, maximum)
+// CHECK-NEXT:      maxes = tl.associative_scan(x, 0, later_maximum)
 // CHECK-NEXT:      tl.store(out + base + tl.arange(0, 128), sums, mask=mask)
 // CHECK-NEXT:      tl.store(largest + base + tl.arange(0, 128), maxes, mask=mask)
 tile.kernel @scan(%p: !tile.ptr<f32> {tile.access = "read", tile.elements = 600 : i64, tile.divisible = 16 : i64}, %out: !tile.ptr<f32> {tile.access = "write", tile.elements = 600 : i64, tile.divisible = 16 : i64}, %largest: !tile.ptr<f32> {tile.access = "write", tile.elements = 600 : i64, tile.divisible = 16 : i64}) attributes {grid = array<i64: 6>} {

@@ -5,8 +5,9 @@
 // CHECK:           %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<4x3xf32>, tensor<3xf32>)
 // CHECK:             arith.mulf
 // CHECK-NEXT:        arith.addf
-// CHECK-NEXT:        arith.constant 0.000000e+00
-// CHECK-NEXT:        arith.maximumf
+// CHECK-NEXT:        [[zero:%.*]] = arith.constant 0.000000e+00
+// CHECK-NEXT:        [[below:%.*]] = arith.cmpf olt, %a, [[zero]]
+// CHECK-NEXT:        arith.select [[below]], [[zero]], %a
 // CHECK-NEXT:        linalg.yield
 // CHECK:           fusion.yield %r
 // CHECK-NEXT:    }) {tile.source = ["a = aten.add.Tensor", "r = aten.relu.default"]}

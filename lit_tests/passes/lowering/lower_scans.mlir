@@ -18,12 +18,16 @@ builtin.module attributes {fxc.target = #target.cpu<vector_bits = 256>} {
 
 // -----
 
-/// Lanes across rows, which lie side by side: no vector is scanned.
+/// Lanes across rows, which lie side by side: no vector is scanned. Of equal maxima, as zeros of either sign are, the last counts.
 // CHECK-LABEL: func.func @columns
 // CHECK:       tile.kernel @scan_0
 // CHECK-NOT:     tile.scan
-// CHECK:         arith.maximumf
-// CHECK:         tile.store
+// CHECK:         [[x:%.*]] = tile.load
+// CHECK-NEXT:    [[nan:%.*]] = tile.compare "uno" [[old:%.*]], [[old]] : vector<4xf32>
+// CHECK-NEXT:    [[new:%.*]] = tile.select [[nan]], [[old]], [[x]] : vector<4xf32>
+// CHECK-NEXT:    [[larger:%.*]] = tile.compare "ogt" [[old]], [[new]] : vector<4xf32>
+// CHECK-NEXT:    [[max:%.*]] = tile.select [[larger]], [[old]], [[new]] : vector<4xf32>
+// CHECK-NEXT:    tile.store [[max]]
 // CHECK-NOT:     tile.scan
 builtin.module attributes {fxc.target = #target.cpu<vector_bits = 256>} {
   func.func @columns(%x: tensor<20x8xf32>) {

@@ -443,15 +443,16 @@ func.func @not_rows(%x: tensor<7x3xf32>, %g: tensor<6x3xf32>, %i: tensor<6xi64>,
 
 // -----
 
-/// The largest of a window: rows first, of a padded image, then columns. Indices that nothing reads are no matter.
+/// The largest of a window of a padded image: along its rows, then along columns; of equal ones the first, which is the second
+/// operand. Indices that nothing reads are no matter.
 // ROWS-LABEL: func.func @pools
 // ROWS-NEXT:    %[[P:.*]] = torch.aten.constant_pad_nd.default(%x, [1, 0, 1, 0], -inf)
-// ROWS-NEXT:    %[[A:.*]] = torch.aten.slice.Tensor(%[[P]], -2, 0, 5, 2)
-// ROWS-NEXT:    %[[B:.*]] = torch.aten.slice.Tensor(%[[P]], -2, 1, 6, 2)
-// ROWS-NEXT:    %[[R:.*]] = torch.aten.maximum.default(%[[A]], %[[B]])
-// ROWS-NEXT:    %[[C:.*]] = torch.aten.slice.Tensor(%[[R]], -1, 0, 5, 2)
-// ROWS-NEXT:    %[[D:.*]] = torch.aten.slice.Tensor(%[[R]], -1, 1, 6, 2)
-// ROWS-NEXT:    %m = torch.aten.maximum.default(%[[C]], %[[D]])
+// ROWS-NEXT:    %[[A:.*]] = torch.aten.slice.Tensor(%[[P]], -1, 0, 5, 2)
+// ROWS-NEXT:    %[[B:.*]] = torch.aten.slice.Tensor(%[[P]], -1, 1, 6, 2)
+// ROWS-NEXT:    %[[R:.*]] = torch.aten.maximum.default(%[[B]], %[[A]])
+// ROWS-NEXT:    %[[C:.*]] = torch.aten.slice.Tensor(%[[R]], -2, 0, 5, 2)
+// ROWS-NEXT:    %[[D:.*]] = torch.aten.slice.Tensor(%[[R]], -2, 1, 6, 2)
+// ROWS-NEXT:    %m = torch.aten.maximum.default(%[[D]], %[[C]])
 // ROWS-NOT:     max_pool
 // ROWS:         fx.output
 // CHECK-LABEL: func.func @pools

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from fxc.passes.lowering._linalg.arithmetic import arithmetic, clamp
+from fxc.passes.lowering._linalg.arithmetic import arithmetic, at_least, clamp
 from fxc.passes.lowering._linalg.functions import sigmoid
 from fxc.passes.lowering._linalg.rules import Formula
 from fxc.passes.lowering._linalg.scalars import Scalar, where
@@ -15,7 +15,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 
 
 def relu(x: Scalar) -> Scalar:
-    return x.maximum(0)
+    return at_least(x, 0)
 
 
 def leaky_relu(x: Scalar, negative_slope: float = 0.01) -> Scalar:
@@ -100,7 +100,7 @@ def hardshrink(x: Scalar, lambd: float = 0.5) -> Scalar:
 
 
 def softshrink(x: Scalar, lambd: float = 0.5) -> Scalar:
-    return where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0))
+    return where(x > lambd, x - lambd, where(x < -lambd, x + lambd, (x * 0).abs()))
 
 
 def threshold(x: Scalar, threshold: float, value: float) -> Scalar:

@@ -10,14 +10,14 @@ from typing import Any
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.lowering._linalg.iteration import iterate
 from fxc.passes.lowering._linalg.rules import Formula, Pointwise, operand_dtype, result_dtype
-from fxc.passes.lowering._linalg.scalars import Scalar, Uncovered, constant, where
+from fxc.passes.lowering._linalg.scalars import Operand, Scalar, Uncovered, constant, where
 
 MOST_MULTIPLICATIONS = 16
 """Of an integer power that a kernel writes out; it loops where there are more."""
 
 
-def arithmetic(formula: Formula) -> Pointwise:
-    return Pointwise(formula, result_dtype)
+def arithmetic(formula: Formula, elsewhere: Formula | None = None) -> Pointwise:
+    return Pointwise(formula, result_dtype, elsewhere)
 
 
 def comparison(predicate: str) -> Pointwise:
@@ -146,31 +146,56 @@ def negative(x: Scalar) -> Scalar:
     return -x
 
 
+def at_least(x: Scalar, low: Operand) -> Scalar:
+    """The larger one; ``x`` where they are equal, as zeros of either sign are, and where one is NaN."""
+    low = x.constant(low)
+    return where(x < low, low, x) if x.is_float else x.maximum(low)
+
+
+def at_most(x: Scalar, high: Operand) -> Scalar:
+    """The smaller one; ``x`` where they are equal, and where one is NaN."""
+    high = x.constant(high)
+    return where(x > high, high, x) if x.is_float else x.minimum(high)
+
+
 def maximum(x: Scalar, y: Scalar) -> Scalar:
-    return x.maximum(y)
+    """``y`` where they are equal, as in PyTorch's vector loops."""
+    return at_least(where(x.is_nan(), x, y), x) if x.is_float else x.maximum(y)
 
 
 def minimum(x: Scalar, y: Scalar) -> Scalar:
-    return x.minimum(y)
+    return at_most(where(x.is_nan(), x, y), x) if x.is_float else x.minimum(y)
 
 
 def fmax(x: Scalar, y: Scalar) -> Scalar:
-    return x.larger_number(y) if x.is_float else x.maximum(y)
+    """``x`` where they are equal."""
+    return at_least(where(x.is_nan(), y, x), y) if x.is_float else x.maximum(y)
 
 
 def fmin(x: Scalar, y: Scalar) -> Scalar:
-    return x.smaller_number(y) if x.is_float else x.minimum(y)
+    return at_most(where(x.is_nan(), y, x), y) if x.is_float else x.minimum(y)
 
 
-def clamp(x: Scalar, low: Any = None, high: Any = None) -> Scalar:
-    if (isinstance(low, float) and low != low) or (isinstance(high, float) and high != high):
+def clamp(x: Scalar, low: float | None = None, high: float | None = None) -> Scalar:
+    """``x`` between two numbers. NaN as a bound makes all elements NaN."""
+    if low != low or high != high:
         return x.constant(math.nan)
+    x = x if low is None else at_least(x, low)
+    return x if high is None else at_most(x, high)
+
+
+def clamp_max(x: Scalar, high: float) -> Scalar:
+    return clamp(x, None, high)
+
+
+def clamp_by_tensors(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -> Scalar:
+    x = x if low is None else maximum(x, low)
+    return x if high is None else minimum(x, high)
+
+
+def ordered_clamp(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -> Scalar:
     x = x if low is None else x.maximum(low)
     return x if high is None else x.minimum(high)
-
-
-def clamp_max(x: Scalar, high: Any) -> Scalar:
-    return clamp(x, None, high)
 
 
 def lerp(x: Scalar, end: Scalar, weight: Any) -> Scalar:
@@ -264,13 +289,13 @@ TABLE: Mapping[str, Pointwise] = MappingProxyType(
         **_each("abs.default absolute.default", arithmetic(lambda x: x.abs())),
         **_each("square.default", arithmetic(lambda x: x * x)),
         **_each("reciprocal.default", arithmetic(lambda x: 1 / x)),
-        **_each("maximum.default max.other", arithmetic(maximum)),
-        **_each("minimum.default min.other", arithmetic(minimum)),
-        **_each("fmax.default", arithmetic(fmax)),
-        **_each("fmin.default", arithmetic(fmin)),
-        **_each("clamp.default clamp.Tensor clip.default clip.Tensor", arithmetic(clamp)),
-        **_each("clamp_min.default clamp_min.Tensor", arithmetic(clamp)),
-        **_each("clamp_max.default clamp_max.Tensor", arithmetic(clamp_max)),
+        **_each("maximum.default max.other", arithmetic(maximum, lambda x, y: x.maximum(y))),
+        **_each("minimum.default min.other", arithmetic(minimum, lambda x, y: x.minimum(y))),
+        **_each("fmax.default", arithmetic(fmax, lambda x, y: x.larger_number(y))),
+        **_each("fmin.default", arithmetic(fmin, lambda x, y: x.smaller_number(y))),
+        **_each("clamp.default clip.default clamp_min.default", arithmetic(clamp)),
+        **_each("clamp_max.default", arithmetic(clamp_max)),
+        **_each("clamp.Tensor clip.Tensor clamp_min.Tensor clamp_max.Tensor", arithmetic(clamp_by_tensors, ordered_clamp)),
         **_each("lerp.Scalar lerp.Tensor", arithmetic(lerp)),
         **_each("addcmul.default", arithmetic(addcmul)),
         "prims.fma.default": arithmetic(fma),

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from fxc.dialects.steps import Polynomial, Steps, sizes_of, steps_of_size
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.dialects.types import IntType, dtype_name
+from fxc.dialects.types import IntType, device, dtype_name
 from fxc.dialects.values import NoneValueAttr, Tree, scalar_of
 from fxc.passes.lowering._index.forms import Form
 from fxc.passes.lowering._linalg.places import Places
@@ -33,11 +33,13 @@ class Pointwise:
     """An element is a ``formula`` of the elements at the same place; smaller operands are broadcast.
 
     ``formula`` takes the operator's arguments by name, in schema order: tensors as scalars in the dtype of ``computation``, all
-    else as Python values. ``computation`` gives the dtype for an op; None leaves each tensor in its own.
+    else as Python values. ``computation`` gives the dtype for an op; None leaves each tensor in its own. ``elsewhere``: the
+    formula on other devices than CPUs, where PyTorch's loops there choose another sign of zero.
     """
 
     formula: Formula
     computation: Callable[[TorchOp, Mapping[str, Any]], str] | None
+    elsewhere: Formula | None = None
 
     def reads(self, op: TorchOp, index: Index, result: int) -> list[Read]:
         return [(value, broadcast_index(value, index)) for value in tensors(op)]
@@ -57,7 +59,8 @@ class Pointwise:
             elif isinstance(argument, Polynomial):
                 raise Uncovered("a number that is a size")
             values[name] = argument if scalar is None else scalar
-        result = self.formula(**{_PARAMETERS.get(name, name): value for name, value in values.items()})
+        formula = self.formula if self.elsewhere is None or _is_on_cpu(op) else self.elsewhere
+        result = formula(**{_PARAMETERS.get(name, name): value for name, value in values.items()})
         return result.to(computation_dtype(result_dtype(op)))
 
 
@@ -89,6 +92,11 @@ class Constant:
             raise Uncovered("a fill value that the program does not state")
         dtype = result_dtype(op)
         return places.constant(number, computation_dtype(dtype)).rounded(dtype)
+
+
+def _is_on_cpu(op: TorchOp) -> bool:
+    type = op.results[0].type
+    return isinstance(type, TensorType) and device(type) == "cpu"
 
 
 def _is_number(argument: object) -> TypeGuard[bool | int | float | Polynomial]:

@@ -154,7 +154,7 @@ class Scalar:
         return self.ne(self) if self.is_float else constant(self.body, False, "bool")
 
     def maximum(self, other: Operand) -> Scalar:
-        """The larger one; NaN where one is."""
+        """The larger one; NaN where one is; 0.0 is larger than -0.0."""
         if self.dtype == "bool":
             return self | other
         return self._binary(other, arith.MaximumfOp, arith.MaxUIOp if self._is_unsigned else arith.MaxSIOp)
@@ -175,11 +175,11 @@ class Scalar:
         return self._emit(MathOp.of(name, *values) if name in FUNCTIONS else MATH[name](*values))
 
     def larger_number(self, other: Operand) -> Scalar:
-        """The larger one of floats; the number where the other is NaN."""
-        return self._emit(arith.MaxnumfOp(self.value, self.constant(other).value))
+        """The larger one; of floats the number where the other is NaN."""
+        return self._emit(arith.MaxnumfOp(self.value, self.constant(other).value)) if self.is_float else self.maximum(other)
 
     def smaller_number(self, other: Operand) -> Scalar:
-        return self._emit(arith.MinnumfOp(self.value, self.constant(other).value))
+        return self._emit(arith.MinnumfOp(self.value, self.constant(other).value)) if self.is_float else self.minimum(other)
 
     @property
     def bit_width(self) -> int:
