@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler
 from torch.overrides import TorchFunctionMode
 
 
@@ -21,6 +20,8 @@ class IndexedWrites(TorchFunctionMode):
 
 def _write(x: torch.Tensor, items: Sequence[Any], value: Any) -> None:
     """Numbers in tensors are indices of ``index_put_``, which has a derivative for all of them; what else there is, a view."""
+    from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler  # imports Dynamo
+
     places = [item if isinstance(item, torch.Tensor) else None for item in items if type(item) not in _REMOVED]
     with _NonStrictTorchFunctionHandler():
         view = x[tuple(slice(None) if isinstance(item, torch.Tensor) else item for item in items)]
