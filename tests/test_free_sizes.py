@@ -137,6 +137,56 @@ def test_bounds_that_some_sizes_pass_and_others_do_not(name: str, training: bool
             torch.testing.assert_close(torch.autograd.grad(found.sum(), x), torch.autograd.grad(expected.sum(), x))
 
 
+WITHOUT_ELEMENTS: dict[str, Function] = {
+    "mean": lambda x: (x * 2).mean(),
+    "mean of rows": lambda x: (x * 2).mean(0),
+    "max": lambda x: (x * 2).max(),
+    "min": lambda x: (x * 2).min(),
+    "amax": lambda x: (x * 2).amax(0),
+    "amin of columns": lambda x: (x * 2).amin(1),
+    "max of rows": lambda x: (x + 1).max(0).values,
+    "argmax": lambda x: (x * 2).argmax(),
+    "argmax of rows": lambda x: (x * 2).argmax(0),
+    "argmin of columns": lambda x: (x * 2).argmin(1),
+    "norm": lambda x: torch.linalg.vector_norm(x * 2, float("inf")),
+    "softmax": lambda x: (x * 2).softmax(0),
+    "log_softmax": lambda x: (x * 2).log_softmax(1),
+    "cat": lambda x: torch.cat([x * 2, x + 1, torch.ones(1, 3)]),
+    "reshape": lambda x: (x * 2).reshape(-1, 3).sin(),
+    "reshape what is left": lambda x: (x * 2).reshape(x.shape[0], -1).sin(),
+    "one row": lambda x: (x * 2)[-1],
+    "product": lambda x: (x.t() * 2) @ x,
+    "topk": lambda x: (x * 2).topk(1, 0).values,
+}
+
+
+def _outcome(run: Function, x: torch.Tensor) -> torch.Tensor | type:
+    try:
+        return run(x)
+    except (InputError, RuntimeError, IndexError, AssertionError):
+        return Exception
+
+
+@pytest.mark.parametrize("unbacked", [False, True])
+@pytest.mark.parametrize("name", WITHOUT_ELEMENTS)
+def test_no_rows_are_as_in_eager(name: str, unbacked: bool) -> None:
+    function = WITHOUT_ELEMENTS[name]
+    if unbacked:
+        torch._dynamo.reset()
+        run = torch.compile(function, backend="fxc", dynamic=True)
+    else:
+        run = fxc.compile(Model(function), [torch.randn(4, 3)], dynamic_shapes={"args": ({0: Dim("n", min=0)},)})
+    for size in (4, 0, 1):
+        x = torch.randn(size, 3)
+        if unbacked:
+            torch._dynamo.decorators.mark_unbacked(x, 0)
+        found, expected = _outcome(run, x), _outcome(function, x)
+        if isinstance(found, torch.Tensor) and isinstance(expected, torch.Tensor):
+            torch.testing.assert_close(found, expected, equal_nan=True)
+        else:
+            assert found is expected
+
+
 def test_an_encoder_learns_from_any_number_of_rows() -> None:
     model = torch.nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
     run = fxc.compile(model, [torch.randn(4, 5, 8)], training=True, dynamic_shapes={"src": {0: Dim("n")}})

@@ -1,4 +1,5 @@
-"""The strides of what some operators give on the CPU, and dtypes, where PyTorch's fake tensors have others than its kernels.
+"""The strides of what some operators give on the CPU, dtypes, and refusals, where PyTorch's fake tensors have others than its
+kernels.
 
 The strides are those of what other operators give, whose fakes are right. Strides of dimensions of one element, and of tensors
 without elements, stay as PyTorch's fakes have them: they lead to no element.
@@ -44,7 +45,12 @@ def _corrected(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
-    """``result`` of fakes, which ``func`` gave in ``mode``, with the dtype and strides that its kernel gives."""
+    """``result`` of fakes, which ``func`` gave in ``mode``, with the dtype and strides that its kernel gives.
+
+    RuntimeError where only the kernel refuses the arguments.
+    """
+    if func in _OF_SOME:
+        torch._check(args[0].numel() != 0, lambda: f"{func.overloadpacket.__name__}(): expected an input with elements")
     if (place := _DTYPES.get(func)) is not None:
         dtype = (args[place] if place < len(args) else kwargs[func._schema.arguments[place].name]).dtype
         if result.dtype != dtype:
@@ -181,6 +187,9 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
     _aten.roll.default: _rolled,
 }
 """Operator -> a fake that is laid out as its result, of the first result that PyTorch's fakes give and of the arguments."""
+
+_OF_SOME = frozenset([_aten.max.default, _aten.min.default])
+"""The operators that refuse a tensor without elements, of which their fakes have a result."""
 
 _DTYPES: Mapping[Any, int] = {
     _aten.huber_loss.default: 0,

@@ -19,8 +19,8 @@ Keeps:      groups with an operator without rule, elements that must be there an
             of quotients, tensors that are not dense or of dtypes that
             kernels do not take, tensors of several devices, or of a GPU where none is the target, results that share memory
             with operands, numbers that the program does not state, integer divisions by what may be 0, masks as indices,
-            indices of a tensor without elements, more than 4 updates that replace an element or are multiplied, a choice of
-            more than 8 tensors: they run as their body, and are counted.
+            indices of a tensor without elements, the maximum of what may have none, more than 4 updates that replace an
+            element or are multiplied, a choice of more than 8 tensors: they run as their body, and are counted.
 Cost:       one walk; an element that several tensors are made of is written once for each. A PyTorch trace for each
             operator without a rule. Of groups that differ in names only, the first costs that, others a copy.
 

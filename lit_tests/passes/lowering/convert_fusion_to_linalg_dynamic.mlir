@@ -126,3 +126,34 @@ builtin.module attributes {torch.symbols = {s0 = {min = 10 : i64}}} {
     fx.output(%t) : (tensor<10x4xf32>) -> ()
   }
 }
+
+// -----
+
+/// A maximum of what may have no elements, which PyTorch refuses.
+// CHECK-LABEL: func.func @maximum_of_nothing
+// CHECK:         torch.aten.max.default
+func.func @maximum_of_nothing(%x: tensor<?x8xf32, #torch.meta<sizes = ["u0", 8]>>) {
+  %s = fusion.group ({
+    %a = torch.aten.neg.default(%x) : (tensor<?x8xf32, #torch.meta<sizes = ["u0", 8]>>) -> tensor<?x8xf32, #torch.meta<sizes = ["u0", 8]>>
+    %b = torch.aten.max.default(%a) : (tensor<?x8xf32, #torch.meta<sizes = ["u0", 8]>>) -> tensor<f32>
+    fusion.yield %b : tensor<f32>
+  }) -> tensor<f32>
+  fx.output(%s) : (tensor<f32>) -> ()
+}
+
+// -----
+
+/// One of what has some.
+module attributes {torch.symbols = {u0 = {min = 1}}} {
+  // CHECK-LABEL: func.func @maximum_of_some
+  // CHECK-NOT:     torch.aten.max.default
+  // CHECK:         iterator_types = ["reduction", "reduction"]
+  func.func @maximum_of_some(%x: tensor<?x8xf32, #torch.meta<sizes = ["u0", 8]>>) {
+    %s = fusion.group ({
+      %a = torch.aten.neg.default(%x) : (tensor<?x8xf32, #torch.meta<sizes = ["u0", 8]>>) -> tensor<?x8xf32, #torch.meta<sizes = ["u0", 8]>>
+      %b = torch.aten.max.default(%a) : (tensor<?x8xf32, #torch.meta<sizes = ["u0", 8]>>) -> tensor<f32>
+      fusion.yield %b : tensor<f32>
+    }) -> tensor<f32>
+    fx.output(%s) : (tensor<f32>) -> ()
+  }
+}

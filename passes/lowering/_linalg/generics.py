@@ -22,6 +22,7 @@ from fxc.dialects.tile import AccumulateOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import device, dtype_name, layout
+from fxc.passes.lowering._index.ranges import Ranges
 from fxc.passes.lowering._linalg.accumulating import combined_dtype, encoded, kind_of, start_of
 from fxc.passes.lowering._linalg.bodies import Body, Group, old_of, rule_of
 from fxc.passes.lowering._linalg.reductions import SUM, dimensions
@@ -123,6 +124,8 @@ class Generics:
     def _reduce(self, op: TorchOp, rule: Reduction) -> None:
         """Make the tensor of what is combined."""
         [source], [result] = tensors(op), op.results
+        if rule.of_some and not all(map(Ranges({}, self.group.sizes.least).is_positive, shape_of(source))):
+            raise Uncovered("an extreme of what may have no elements")
         dtype = computation_dtype(rule.accumulation(result_dtype(op)))
         dims, first = dimensions(op), None
         if rule.centred:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from fxc.dialects.torch_ops.base import TorchOp
@@ -90,8 +91,10 @@ TABLE: Mapping[str, Reduction] = MappingProxyType(
         **_each("sum.dim_IntList sum.default", SUM),
         **_each("mean.dim mean.default", MEAN),
         **_each("prod.dim_int prod.default", PRODUCT),
-        **_each("amax.default max.default", MAXIMUM),
-        **_each("amin.default min.default", MINIMUM),
+        **_each("amax.default", MAXIMUM),
+        **_each("amin.default", MINIMUM),
+        **_each("max.default", replace(MAXIMUM, of_some=True)),
+        **_each("min.default", replace(MINIMUM, of_some=True)),
         **_each("var.correction", VARIANCE),
         **_each("std.correction", DEVIATION),
         "prims.var.default": VARIANCE,

@@ -138,7 +138,8 @@ class Reduction:
     ``combine``: two of them. ``start``: what is combined with the first, of a dtype. ``finish``: the result, of what was
     combined and how many there were. ``accumulation``: the dtype in which elements are combined, of that of the result.
     ``centred``: what is combined are the squares of distances from the mean. ``extreme``: a reduction that finds an element;
-    what is combined are the places where it is, or where NaN is.
+    what is combined are the places where it is, or where NaN is. ``of_some``: the operator refuses a tensor without
+    elements, and its fakes may not.
     """
 
     combine: Callable[[Scalar, Scalar], Scalar]
@@ -147,6 +148,7 @@ class Reduction:
     accumulation: Callable[[str], str] = computation_dtype
     centred: bool = False
     extreme: Reduction | None = None
+    of_some: bool = False
 
 
 class Outside(list[Read]):
