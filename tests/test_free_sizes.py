@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.export import Dim
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Operation
 
 import fxc
-from fxc.dialects.semantics import CannotInfer
+from fxc.dialects.semantics import CannotInfer, Vjp
 from fxc.dialects.types import IntType, conditions_of
 from fxc.errors import CaptureError, InputError
+from fxc.semantics import differentiate
 from fxc.semantics.any_sizes import traced_for_any_sizes, traced_under_conditions
 from fxc.semantics.tensors import FakeWorld
 from tests.models.zoo import ZOO, load
@@ -187,15 +191,71 @@ def test_no_rows_are_as_in_eager(name: str, unbacked: bool) -> None:
             assert found is expected
 
 
-def test_an_encoder_learns_from_any_number_of_rows() -> None:
-    model = torch.nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
-    run = fxc.compile(model, [torch.randn(4, 5, 8)], training=True, dynamic_shapes={"src": {0: Dim("n")}})
+class Cell(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = torch.nn.LSTMCell(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h, c = self.cell(x[:, 0])
+        for step in range(1, 3):
+            h, c = self.cell(x[:, step], (h, c))
+        return h * c
+
+
+class Sequence(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = torch.nn.LSTM(8, 8, batch_first=True), torch.nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.lstm(x)[0])
+
+
+LEARNERS: dict[str, Callable[[], tuple[torch.nn.Module, tuple[int, ...]]]] = {
+    "encoder": lambda: (torch.nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), (5, 8)),
+    "cell": lambda: (Cell(), (3, 8)),
+    "sequence": lambda: (Sequence(), (3, 8)),
+    "images": lambda: (
+        torch.nn.Sequential(
+            torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(),
+            torch.nn.Linear(36, 2),
+        ),
+        (3, 8, 8),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_models_learn_from_any_number_of_rows(name: str) -> None:
+    model, shape = LEARNERS[name]()
+    forward = next(iter(inspect.signature(model.forward).parameters))
+    run = fxc.compile(model, [torch.randn(4, *shape)], training=True, dynamic_shapes={forward: {0: Dim("n")}})
     for rows in (4, 1, 3, 9):
-        x = torch.randn(rows, 5, 8)
+        x = torch.randn(rows, *shape)
         found, expected = run(x), model(x)
         torch.testing.assert_close(found, expected)
         weights = list(model.parameters())
         torch.testing.assert_close(*[torch.autograd.grad((y * y).sum(), weights) for y in (found, expected)])
+
+
+def test_the_derivative_of_a_copy_is_that_of_a_view_at_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``linear`` copies what is transposed, and is another formula where there is one row."""
+    seen = list[tuple[bool, dict[str, int]]]()
+
+    def agree(op: Operation, first: Vjp, second: Vjp, numbers: dict[str, int]) -> bool:
+        seen.append((original(op, first, second, numbers), numbers))
+        return seen[-1][0]
+
+    original = differentiate._agree
+    monkeypatch.setattr(differentiate, "_agree", agree)
+    model = Model(lambda x, w: F.linear(x.transpose(0, 1), w))
+    inputs = [torch.randn(4, 5, 8, requires_grad=True), torch.randn(3, 8, requires_grad=True)]
+    run = fxc.compile(model, inputs, training=True, dynamic_shapes={"args": ({0: Dim("n")}, None)})
+    assert any(1 in numbers.values() for _, numbers in seen) and all(found for found, _ in seen)
+    for rows in (1, 6):
+        x, w = torch.randn(rows, 5, 8, requires_grad=True), inputs[1]
+        torch.testing.assert_close(*[torch.autograd.grad(y.sum(), (x, w)) for y in (run(x, w), model(x, w))])
 
 
 def test_a_size_that_is_always_one_is_squeezed() -> None:
@@ -211,7 +271,6 @@ def test_a_size_that_is_always_one_is_squeezed() -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 11, 30, 1000])
 def test_what_is_asked_of_a_size_is_asked_of_others(limit: int) -> None:
-    symbols = DictionaryAttr({"s0": DictionaryAttr({"hint": IntegerAttr(16, i64), "min": IntegerAttr(0, i64)})})
     seen = list[int]()
 
     def trace(world: FakeWorld) -> str:
@@ -221,11 +280,58 @@ def test_what_is_asked_of_a_size_is_asked_of_others(limit: int) -> None:
             return "above" if size > limit else "below"
 
     with pytest.raises(CannotInfer, match="sizes that are not known"):
-        traced_for_any_sizes(trace, FakeWorld(symbols), symbols)
+        traced_for_any_sizes(trace, FakeWorld(_SYMBOLS), _SYMBOLS)
     assert min(seen) <= limit < max(seen)
     module = ModuleOp([])
-    assert traced_under_conditions(trace, symbols, module) == ("above" if limit < 16 else "below")
+    assert traced_under_conditions(trace, _SYMBOLS, module) == ("above" if limit < 16 else "below")
     assert len(conditions_of(module)) == 1
+
+
+@pytest.mark.parametrize("fault", [TypeError, KeyError, AttributeError, AssertionError, ValueError])
+def test_a_fault_at_other_sizes_is_no_refusal(fault: type[Exception]) -> None:
+    ours: dict[str, Any] = {"__name__": "fxc.rule"}
+    exec("def rule(fault): raise fault", ours)
+
+    def trace(world: FakeWorld) -> str:
+        with world.active():
+            if world.fake(IntType(StringAttr("s0"))) > 11:
+                return "above"
+        return ours["rule"](fault)
+
+    for ask in (lambda: traced_for_any_sizes(trace, FakeWorld(_SYMBOLS), _SYMBOLS), lambda: _conditions(trace)):
+        with pytest.raises(fault):
+            ask()
+
+
+def test_sizes_that_operators_refuse_give_no_other_answer() -> None:
+    def trace(world: FakeWorld) -> str:
+        with world.active():
+            x = torch.empty(world.fake(IntType(StringAttr("s0"))), 3)
+            x[12].sin()
+        return "an answer"
+
+    assert traced_for_any_sizes(trace, FakeWorld(_SYMBOLS), _SYMBOLS) == "an answer"
+
+
+def test_where_a_rule_of_ours_cannot_tell_a_size_is_excluded() -> None:
+    def trace(world: FakeWorld) -> str:
+        with world.active():
+            if world.fake(IntType(StringAttr("s0"))) > 11:
+                return "above"
+        raise CaptureError("not for these")
+
+    with pytest.raises(CannotInfer, match="where s0 is 0 cannot be told: CaptureError: not for these"):
+        traced_for_any_sizes(trace, FakeWorld(_SYMBOLS), _SYMBOLS)
+    assert _conditions(trace) == ("s0 > 11",)
+
+
+_SYMBOLS = DictionaryAttr({"s0": DictionaryAttr({"hint": IntegerAttr(16, i64), "min": IntegerAttr(0, i64)})})
+
+
+def _conditions(trace: Callable[[FakeWorld], str]) -> tuple[str, ...]:
+    module = ModuleOp([])
+    traced_under_conditions(trace, _SYMBOLS, module)
+    return tuple(conditions_of(module))
 
 
 def test_conditions_are_text() -> None:

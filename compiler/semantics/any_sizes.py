@@ -2,77 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.semantics import CannotInfer
-from fxc.semantics.assumptions import Hints, add_conditions, assumptions
+from fxc.errors import FxcError
+from fxc.semantics.assumptions import Hints, add_conditions, are_broken_elsewhere, assumptions, breaking, written
+from fxc.semantics.refusals import is_of_torch, is_refusal, root_of
+from fxc.semantics.same_at_sizes import same_programs
 from fxc.semantics.tensors import FakeWorld
+from fxc.semantics.trace import first_line
 
 Answer = TypeVar("Answer")
 
 
-def traced_for_any_sizes(trace: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None) -> Answer:
+def agree(first: object, second: object, numbers: Mapping[str, int]) -> bool:
+    """Whether two answers are the same, or the same where symbols have ``numbers``."""
+    return _same(first, second) or same_programs(first, second, numbers)
+
+
+def traced_for_any_sizes(
+    trace: Callable[[FakeWorld], Answer],
+    world: FakeWorld,
+    symbols: DictionaryAttr | None,
+    agree: Callable[[Answer, Answer, Mapping[str, int]], bool] = agree,
+) -> Answer:
     """The result of ``trace`` in ``world``, else in an oblivious one. CannotInfer where that, too, asks something of sizes, and
-    another answer gives another result."""
+    another answer gives another result: one that it does not ``agree`` with at the sizes for which that is the answer."""
     traced = trace(world)
-    if not world.has_guards or all(_same(traced, other) for other in other_answers(trace, world, symbols)):
+    if all(agree(traced, other, numbers) for other, numbers in other_answers(trace, world, symbols)):
         return traced
     if not world.oblivious:
-        return traced_for_any_sizes(trace, type(world)(symbols, oblivious=True), symbols)
+        return traced_for_any_sizes(trace, type(world)(symbols, oblivious=True), symbols, agree)
     raise CannotInfer("what it computes hangs on sizes that are not known")
-
-
-def traced_at_two_sizes(trace: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None) -> Answer:
-    """The result of ``trace``. CannotInfer where it asked something of sizes, and gives another one where all are others.
-
-    That is less than ``traced_for_any_sizes``, which would refuse derivatives of views: those of one row are written otherwise.
-    """
-    world = FakeWorld(symbols)
-    traced = trace(world)
-    if world.has_guards and not _same(traced, trace(FakeWorld(symbols, other_guesses=True))):
-        raise CannotInfer("what it computes hangs on sizes that are not known")
-    return traced
 
 
 def traced_under_conditions(trace: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None, module: ModuleOp) -> Answer:
     """The result of ``trace``; what it assumes of sizes, where that changes the result, is stated in ``module``."""
     for oblivious in (False, True):
         world = FakeWorld(symbols, oblivious=oblivious)
-        traced, found = trace(world), dict[str, Hints]()
-        for condition, hints in assumptions(world).items():
-            others = list(_answers(trace, world, symbols, [hints])) if hints else []
-            if not (others and _same(traced, others[0])):
-                found[condition] = hints
-        if not any(found.values()):
+        traced = trace(world)
+        found = [(condition, breaking(condition, world)) for condition in assumptions(world)]
+        left = [(condition, hints) for condition, hints in found if not _holds_without(trace, world, symbols, traced, hints)]
+        if not any(hints for _, hints in left):
             break
-    add_conditions(module, found)
+    add_conditions(module, written([condition for condition, _ in left], world))
     return traced
 
 
-def other_answers(ask: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None) -> Iterator[Answer]:
-    """What ``ask`` answers in worlds that guess otherwise than ``world``: one all through, and some whose hints break its
-    guards."""
-    yield ask(type(world)(symbols, other_guesses=True, oblivious=world.oblivious))
-    yield from _answers(ask, world, symbols, dict.fromkeys(hints for hints in assumptions(world).values() if hints))
+def _holds_without(
+    trace: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None, traced: Answer, hints: Hints
+) -> bool:
+    """Whether ``trace`` gives ``traced`` for sizes that do not satisfy a condition, too."""
+    try:
+        others = list(_answers(trace, world, symbols, [hints])) if hints else []
+    except CannotInfer:
+        return False
+    return bool(others) and agree(traced, *others[0])
+
+
+def other_answers(
+    ask: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None, *, guessed: bool = False
+) -> Iterator[tuple[Answer, Mapping[str, int]]]:
+    """What ``ask`` answers in worlds that guess otherwise than ``world``, and their hints: one all through, and some that break
+    its guards.
+
+    Worlds that satisfy all guards are left out, as they give the same answer. ``guessed``: it may hang on other numbers, too.
+    """
+    assumed = assumptions(world)
+    if guessed or are_broken_elsewhere(assumed, world):
+        other = type(world)(symbols, other_guesses=True, oblivious=world.oblivious)
+        answer = ask(other)
+        yield answer, other.numbers
+    yield from _answers(ask, world, symbols, dict.fromkeys(filter(None, (breaking(each, world) for each in assumed))))
 
 
 def _answers(
     ask: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None, hints: Iterable[Hints]
-) -> Iterator[Answer]:
-    """One for each of ``hints``, apart from sizes that the operators refuse, as they do when they run."""
+) -> Iterator[tuple[Answer, Mapping[str, int]]]:
+    """One for each of ``hints``, apart from sizes that the operators refuse, as they do when they run.
+
+    CannotInfer where PyTorch or a rule of ours cannot tell; faults pass through.
+    """
     for chosen in hints:
+        other = type(world)(symbols, hints=dict(chosen), oblivious=world.oblivious)
         try:
-            answer = ask(type(world)(symbols, hints=dict(chosen), oblivious=world.oblivious))
-        except CannotInfer:
-            raise
-        except Exception:
-            continue
-        yield answer
+            answer = ask(other)
+        except Exception as error:
+            root = root_of(error)
+            if is_refusal(root):
+                continue
+            if isinstance(root, (FxcError, VerifyException)) or is_of_torch(root):
+                raise CannotInfer(f"what it computes where {_written(chosen)} cannot be told: {first_line(root)}") from error
+            raise root from None  # a fault, which is no answer
+        yield answer, other.numbers
+
+
+def _written(hints: Hints) -> str:
+    return " and ".join(f"{name} is {size}" for name, size in hints)
 
 
 def _same(a: object, b: object, values: dict[Any, Any] | None = None) -> bool:

@@ -30,13 +30,23 @@ Hints = tuple[tuple[str, int], ...]
 """Names of symbols, and a size of each."""
 
 
-def assumptions(world: FakeWorld) -> dict[str, Hints]:
-    """What was assumed of the symbols of ``world`` beside their ranges, and sizes that break it, none where none are found."""
+def assumptions(world: FakeWorld) -> list[Any]:
+    """What was assumed of the symbols of ``world`` beside their ranges."""
     if not world.has_guards:
-        return {}
-    conditions = _not_implied([guard.expr for guard in world.shape_env.guards], _ranges(world))
-    names = {symbol: name for symbol, (name, _) in world.named_ranges.items()}
-    return dict(zip(_written(conditions, names), [_breaking(condition, world) for condition in conditions], strict=True))
+        return []
+    return list(dict.fromkeys(_not_implied([guard.expr for guard in world.shape_env.guards], _ranges(world))))
+
+
+def written(assumed: Sequence[Any], world: FakeWorld) -> list[str]:
+    """Assumptions of ``world`` as Python writes them, in the symbols of the module."""
+    return _written(assumed, {symbol: name for symbol, (name, _) in world.named_ranges.items()})
+
+
+def are_broken_elsewhere(assumed: Sequence[Any], world: FakeWorld) -> bool:
+    """Whether a world with other guesses, of the symbols of ``world``, does not satisfy all assumptions."""
+    names = {name: symbol for symbol, (name, _) in world.named_ranges.items()}
+    sizes = {names[name]: hint for name, hint in world.hints_elsewhere().items()}
+    return any(_is_false(condition, sizes) for condition in assumed)
 
 
 def add_conditions(module: ModuleOp, conditions: Iterable[str]) -> None:
@@ -79,7 +89,7 @@ def _written(conditions: Sequence[Any], names: Mapping[Any, str]) -> list[str]:
     return [PythonPrinter().doprint(condition.xreplace(named)) for condition in conditions]
 
 
-def _breaking(condition: Any, world: FakeWorld) -> Hints:
+def breaking(condition: Any, world: FakeWorld) -> Hints:
     """Sizes in their ranges, one of them not its hint, that do not satisfy ``condition``; none where none is found.
 
     The numbers in the condition, and those of its two sides, are where its truth changes.

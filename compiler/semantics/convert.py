@@ -32,7 +32,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, ValueType
 from fxc.dialects.values import Tree, int_attr
 from fxc.errors import CaptureError, FxcError, InputError
-from fxc.semantics.assumptions import add_conditions, assumptions
+from fxc.semantics.assumptions import add_conditions, assumptions, written
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.model_state import ModelState
@@ -349,7 +349,7 @@ class _Converter:
 
     def finish(self) -> None:
         """The new signature, and what it assumes; converted ops and declarations that became arguments go."""
-        add_conditions(self.module, assumptions(self.world))
+        add_conditions(self.module, written(assumptions(self.world), self.world))
         for op in reversed(self.dead):
             op.detach()
             op.erase()

@@ -7,6 +7,7 @@ gradients were asked for is the forward, what ran after is the backward. No form
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.autodiff import is_differentiable
@@ -27,12 +28,13 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.types import BoolType, FloatType
 from fxc.errors import FxcError
 from fxc.semantics import autograd_functions
-from fxc.semantics.any_sizes import traced_at_two_sizes
+from fxc.semantics.any_sizes import agree, traced_for_any_sizes
 from fxc.semantics.call_key import call_key
 from fxc.semantics.functional_rules import FUNCTIONAL
 from fxc.semantics.graphs import GraphImporter
 from fxc.semantics.interpret import Interpreter
 from fxc.semantics.record import graph_so_far, record
+from fxc.semantics.same_results import same_results
 from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import first_line
 
@@ -65,17 +67,18 @@ class Differentiator:
     ) -> Vjp:
         key = (call_key(op, symbols), tuple(needs), tuple(cotangents.items()), twice)
         if key not in self._vjps:
-            self._vjps[key] = _explained(op, lambda world: self._trace_vjp(op, needs, cotangents, world, twice), symbols)
+            trace = partial(self._trace_vjp, op, needs, cotangents, twice)
+            self._vjps[key] = _explained(op, trace, symbols, partial(_agree, op))
         return self._vjps[key]
 
     def jvp(self, op: Operation, needs: Sequence[bool], symbols: DictionaryAttr | None) -> Jvp:
         key = (call_key(op, symbols), tuple(needs))
         if key not in self._jvps:
-            self._jvps[key] = _explained(op, lambda world: self._trace_jvp(op, needs, world), symbols)
+            self._jvps[key] = _explained(op, partial(self._trace_jvp, op, needs), symbols, agree)
         return self._jvps[key]
 
     def _trace_vjp(
-        self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], world: FakeWorld, twice: bool
+        self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], twice: bool, world: FakeWorld
     ) -> Vjp:
         operands = _distinct(op)
         wanted = [i for i, value in enumerate(operands) if _needed(op, needs, value)]
@@ -248,7 +251,29 @@ def _needed(op: Operation, needs: Sequence[bool], value: SSAValue) -> bool:
     return needed and is_differentiable(value.type)
 
 
-def _explained(op: Operation, trace: Callable[[FakeWorld], Any], symbols: DictionaryAttr | None) -> Any:
+def _agree(op: Operation, first: Vjp, second: Vjp, numbers: Mapping[str, int]) -> bool:
+    """Whether two derivatives of ``op`` are the same where symbols have ``numbers``.
+
+    Of a function that takes the place of ``op`` it is enough that it computes the same there.
+    """
+    return agree(first, second, numbers) or (first.forward is not None and same_results(first.forward, _alone(op), numbers))
+
+
+def _alone(op: Operation) -> func.FuncOp:
+    """A function of ``op`` alone."""
+    operands = _distinct(op)
+    block = Block(arg_types=[value.type for value in operands])
+    copy = op.clone(dict(zip(operands, block.args, strict=True)))
+    block.add_ops([copy, func.ReturnOp(*copy.results)])
+    return func.FuncOp("alone", FunctionType.from_lists(block.arg_types, copy.result_types), Region(block), "private")
+
+
+def _explained(
+    op: Operation,
+    trace: Callable[[FakeWorld], Any],
+    symbols: DictionaryAttr | None,
+    agree: Callable[[Any, Any, Mapping[str, int]], bool],
+) -> Any:
     """What ``trace`` gives; VerifyException where PyTorch cannot differentiate the op, or not for any sizes."""
     if op.name in _WRONG:
         raise VerifyException(f"{op.name} cannot be differentiated: its derivative reads noise that was not drawn yet")
@@ -258,7 +283,7 @@ def _explained(op: Operation, trace: Callable[[FakeWorld], Any], symbols: Dictio
         if isinstance(value.type, (FloatType, BoolType)) and not value.type.expression.data:
             raise VerifyException(f"{op.name} cannot be differentiated at a number that is not known before it runs")
     try:
-        return traced_at_two_sizes(trace, symbols)
+        return traced_for_any_sizes(trace, FakeWorld(symbols), symbols, agree)
     except CannotInfer as error:
         raise VerifyException(f"{op.name} cannot be differentiated: {error}") from error
     except VerifyException:

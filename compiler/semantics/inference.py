@@ -8,12 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    UnsupportedFakeTensorException,
-    UnsupportedOperatorException,
-)
+from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import DictionaryAttr, TupleType
 from xdsl.ir import Attribute, Operation
@@ -26,14 +21,10 @@ from fxc.dialects.values import str_attr
 from fxc.errors import FxcError
 from fxc.semantics.any_sizes import other_answers
 from fxc.semantics.interpret import Interpreter, ResultCountError
+from fxc.semantics.refusals import is_untold
+from fxc.semantics.same_types import same_types
 from fxc.semantics.static_world import Answer, NoFake, StaticWorld, asked
 from fxc.semantics.tensors import FakeWorld
-
-_UNTOLD = (
-    FxcError, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
-    UnsupportedOperatorException, NotImplementedError,
-)  # fmt: skip
-"""What fake tensors raise where the call may well run on real ones."""
 
 
 class TypeInference:
@@ -61,12 +52,12 @@ class TypeInference:
         if not guessed and not world.has_guards:
             return types
         try:
-            for other in other_answers(ask, world, symbols):
+            for other, _ in other_answers(ask, world, symbols, guessed=guessed):
                 types = [_agreed(op, a, b) for a, b in zip(types, other, strict=True)]
         except VerifyException as error:
             if not world.oblivious:
                 types = self._inferred(op, type(world)(symbols, oblivious=True), symbols)
-                if all(each.same_numbers(types, found) for each, found in seen):
+                if all(same_types(types, found, each.numbers) for each, found in seen):
                     return types  # an oblivious world may order strides by what is true of no size
             raise CannotInfer(f"the result types of {op.name} hang on sizes or numbers that are not known") from error
         return types
@@ -124,9 +115,7 @@ class TypeInference:
         except Exception as error:
             if isinstance(error, ResultCountError) and not world.is_symbolic:
                 raise VerifyException(str(error)) from error
-            from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-
-            if isinstance(error, (*_UNTOLD, GuardOnDataDependentSymNode)):
+            if isinstance(error, FxcError) or is_untold(error):
                 has_no_rule = isinstance(error, NotImplementedError | UnsupportedOperatorException)
                 untold = NoFake if has_no_rule and is_mkl_or_onednn(op) else CannotInfer
                 raise untold(f"the result types of {op.name} cannot be told: {error}") from error

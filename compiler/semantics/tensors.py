@@ -227,26 +227,24 @@ class FakeWorld:
         """The type of a value that was computed from this world's fake values, in the module's symbols."""
         return type_of(value, self._names)
 
-    def same_numbers(self, some: Sequence[Attribute], others: Sequence[Attribute]) -> bool:
-        """Whether tensors of these types, at the hints of this world, have the same sizes, and strides where these matter."""
-        for a, b in zip(some, others, strict=True):
-            if isinstance(a, TupleType) and isinstance(b, TupleType):
-                if not self.same_numbers(a.types.data, b.types.data):
-                    return False
-            elif isinstance(a, TensorType) and isinstance(b, TensorType):
-                (shape, steps), (other, its) = (self._numbers(type) for type in (a, b))
-                if shape != other or (0 not in shape and any(n > 1 and x != y for n, x, y in zip(shape, steps, its))):
-                    return False
-        return True
-
-    def _numbers(self, type: TensorType) -> tuple[Sequence[int], Sequence[int]]:
-        """The sizes and strides of ``type`` at the hints."""
-        from fxc.semantics.expressions import number_of
-
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Name of a symbol that this world has -> its hint."""
+        if "shape_env" not in self.__dict__:
+            return {}
         hints = hints_of(self.shape_env)
-        known = {name: hints[symbol] for symbol, name in self._names.items() if symbol in hints}
-        shape, steps = [number_of(size, known) for size in types.sizes(type)], types.strides(type)
-        return shape, types.contiguous_strides(shape) if steps is None else [number_of(step, known) for step in steps]
+        return {str(name): int(hints[symbol]) for symbol, name in self._names.items() if symbol in hints}
+
+    def hints_elsewhere(self) -> dict[str, int]:
+        """What ``numbers`` is in a world with other guesses that meets the same symbols."""
+        guesses = {name: self._other_hint(name, place) for place, name in enumerate(self._symbols)}
+        return {name: guesses[name] for name in self.numbers}
+
+    def _other_hint(self, name: str, place: int) -> int:
+        """The hint of the symbol that comes at ``place`` where all guesses are others."""
+        low, high = self._limits(name)
+        hint = self._facts_of(name).get("hint", max(low, 5))
+        return min(2 * hint + 7 + 2 * place, sys.maxsize if high is None else high)
 
     def known_type_of(self, value: Any) -> Attribute:
         """``type_of``, in which a size that depends on a symbol which the module does not have is unnamed."""
@@ -354,10 +352,9 @@ class FakeWorld:
             if name.startswith("u"):
                 value = self._unbacked(low, high)
             else:
-                hint = self._facts_of(name).get("hint", max(low, 5))
+                hint = self._hints.get(name, self._facts_of(name).get("hint", max(low, 5)))
                 if self._other_guesses:
-                    hint = min(2 * hint + 7 + 2 * len(self._symbols), sys.maxsize if high is None else high)
-                hint = self._hints.get(name, hint)
+                    hint = self._other_hint(name, len(self._symbols))
                 from torch._dynamo.source import ConstantSource
                 from torch.fx.experimental.symbolic_shapes import DimDynamic
 

@@ -1,0 +1,122 @@
+"""Whether two answers of PyTorch are one program where sizes are given numbers, though they are written otherwise.
+
+At a size of 1 PyTorch writes numbers where it writes symbols else, other strides of dimensions of one element, and a view where
+it copies. What copies is right at each size, so the first program may copy where the second one has a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from fxc.dialects.fx import PositionalCall
+from fxc.dialects.torch_ops import TorchOp
+from fxc.dialects.types import IntType
+from fxc.dialects.values import MemoryFormatAttr, str_attr
+from fxc.semantics.same_results import same_results
+from fxc.semantics.same_types import number_at, same_types
+
+_CONTIGUOUS = MemoryFormatAttr(str_attr("contiguous_format"))
+_COPY, _VIEW_OF_COPY, _VIEW = "aten.clone.default", "aten._unsafe_view.default", "aten.view.default"
+
+
+def same_programs(first: object, second: object, numbers: Mapping[str, int]) -> bool:
+    """Whether the answer ``first``, where symbols have ``numbers``, is what ``second`` is there."""
+    return _Comparison(numbers).same(first, second)
+
+
+class _Comparison:
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        self.numbers = numbers
+        self.values = dict[SSAValue, SSAValue]()
+        """A value of the first program -> that of the second."""
+
+    def same(self, a: Any, b: Any) -> bool:
+        if isinstance(a, func.FuncOp) and isinstance(b, func.FuncOp):
+            return self.blocks(list(a.body.blocks), list(b.body.blocks)) or same_results(a, b, self.numbers)
+        if isinstance(a, Operation) and isinstance(b, Operation):
+            return self.op(a, b)
+        if isinstance(a, Block) and isinstance(b, Block):
+            return self.blocks([a], [b])
+        if isinstance(a, SSAValue) or isinstance(b, SSAValue) or isinstance(a, IntegerAttr):
+            return self.operand(a, b)
+        if isinstance(a, dict) and isinstance(b, dict):
+            return list(a) == list(b) and all(self.same(a[key], b[key]) for key in a)
+        if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+            return len(a) == len(b) and all(self.same(x, y) for x, y in zip(a, b, strict=True))
+        if isinstance(a, slice) and isinstance(b, slice):
+            return self.same((a.start, a.stop, a.step), (b.start, b.stop, b.step))
+        if is_dataclass(a) and is_dataclass(b) and not isinstance(a, Attribute):
+            return all(self.same(getattr(a, each.name), getattr(b, each.name)) for each in fields(a) if each.compare)
+        return a == b
+
+    def operand(self, a: Any, b: Any) -> bool:
+        """Whether two arguments are the same value, or the same number."""
+        if isinstance(a, SSAValue) and isinstance(b, SSAValue) and self.values.get(_uncopied(a)) is _uncopied(b):
+            return True
+        number = self.number(a)
+        return number is not None and number == self.number(b)
+
+    def number(self, value: Any) -> int | None:
+        if isinstance(value, SSAValue):
+            return number_at(value.type.expression.data, self.numbers) if isinstance(value.type, IntType) else None
+        return value.value.data if isinstance(value, IntegerAttr) else None
+
+    def blocks(self, some: list[Block], others: list[Block]) -> bool:
+        return len(some) == len(others) and all(map(self.block, some, others))
+
+    def block(self, a: Block, b: Block) -> bool:
+        if not same_types(a.arg_types, b.arg_types, self.numbers):
+            return False
+        self.values.update(zip(a.args, b.args, strict=True))
+        some, others = self.steps(a), self.steps(b)
+        return len(some) == len(others) and all(map(self.op, some, others))
+
+    def steps(self, block: Block) -> list[Operation]:
+        """The operations of ``block`` but those that make known numbers, and copies that are seen through a view alone."""
+        return [op for op in block.ops if not self.makes_numbers(op) and not _is_viewed_copy(op)]
+
+    def makes_numbers(self, op: Operation) -> bool:
+        return bool(op.results) and all(self.number(result) is not None for result in op.results)
+
+    def op(self, a: Operation, b: Operation) -> bool:
+        if not same_types(a.result_types, b.result_types, self.numbers) or not self.same_arguments(a, b):
+            return False
+        self.values.update(zip(a.results, b.results, strict=True))
+        return all(self.blocks(list(x.blocks), list(y.blocks)) for x, y in zip(a.regions, b.regions, strict=True))
+
+    def same_arguments(self, a: Operation, b: Operation) -> bool:
+        """Whether the operations, their arguments and attributes are the same."""
+        if len(a.regions) != len(b.regions) or a.attributes != b.attributes:
+            return False
+        if isinstance(a, TorchOp) and isinstance(b, TorchOp):
+            names = [op.operator + "(copy)" * _views_copy(op) for op in (a, b)]
+            is_same_name = names[0] == names[1] or names == [f"{_VIEW_OF_COPY}(copy)", _VIEW]
+            return is_same_name and self.same(a.trees(), b.trees())
+        if isinstance(a, PositionalCall) and isinstance(b, PositionalCall):
+            return (a.name, a.call_target()) == (b.name, b.call_target()) and self.same(a.trees(), b.trees())
+        return a.name == b.name and a.properties == b.properties and self.same(list(a.operands), list(b.operands))
+
+
+def _uncopied(value: SSAValue) -> SSAValue:
+    """``value``, or what it is a copy of that is seen through a view alone."""
+    owner = value.owner
+    return owner.operands[0] if isinstance(owner, Operation) and _is_viewed_copy(owner) else value
+
+
+def _is_viewed_copy(op: Operation) -> bool:
+    """Whether ``op`` makes the contiguous copy that ``reshape`` makes where no view is possible."""
+    if not isinstance(op, TorchOp) or op.operator != _COPY or op.bound().get("memory_format") != _CONTIGUOUS:
+        return False
+    uses = [use.operation for use in op.results[0].uses]
+    return bool(uses) and all(isinstance(use, TorchOp) and use.operator == _VIEW_OF_COPY for use in uses)
+
+
+def _views_copy(op: TorchOp) -> bool:
+    viewed = op.operands[0].owner if op.operands else None
+    return op.operator == _VIEW_OF_COPY and isinstance(viewed, Operation) and _is_viewed_copy(viewed)

@@ -1,0 +1,66 @@
+"""Types where symbols have given numbers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from xdsl.dialects.builtin import TensorType, TupleType
+from xdsl.ir import Attribute
+
+from fxc.dialects import types
+from fxc.dialects.types import BoolType, FloatType, IntType
+
+
+def same_types(some: Sequence[Attribute], others: Sequence[Attribute], numbers: Mapping[str, int]) -> bool:
+    """Whether values of these types are alike where symbols have ``numbers``: strides where they lead to elements."""
+    return len(some) == len(others) and all(_same_type(a, b, numbers) for a, b in zip(some, others, strict=True))
+
+
+def _same_type(a: Attribute, b: Attribute, numbers: Mapping[str, int]) -> bool:
+    if a == b:
+        return True
+    if isinstance(a, TupleType) and isinstance(b, TupleType):
+        return same_types(a.types.data, b.types.data, numbers)
+    if isinstance(a, (IntType, FloatType, BoolType)) and type(a) is type(b) and not a.expression.data:
+        return True
+    if isinstance(a, IntType) and isinstance(b, IntType):
+        return (number := number_at(a.expression.data, numbers)) is not None and number == number_at(b.expression.data, numbers)
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return False
+    if _kind(a) != _kind(b):
+        return False
+    shape, other = sizes_at(a, numbers), sizes_at(b, numbers)
+    if shape is None or shape != other:
+        return False
+    steps = zip(shape, _strides(a, shape, numbers), _strides(b, shape, numbers), strict=True)
+    return 0 in shape or all(size == 1 or (x is not None and x == y) for size, x, y in steps)
+
+
+def _kind(type: TensorType) -> tuple[object, ...]:
+    return type.element_type, types.device(type), types.layout(type)
+
+
+def sizes_at(type: TensorType, numbers: Mapping[str, int]) -> list[int] | None:
+    found = [number_at(size, numbers) for size in types.sizes(type)]
+    known = [size for size in found if size is not None]
+    return known if len(known) == len(found) else None
+
+
+def _strides(type: TensorType, shape: list[int], numbers: Mapping[str, int]) -> Sequence[int | None]:
+    steps = types.strides(type)
+    return types.contiguous_strides(shape) if steps is None else [number_at(step, numbers) for step in steps]
+
+
+def number_at(dim: types.Dim, numbers: Mapping[str, int]) -> int | None:
+    """What ``dim`` is at ``numbers``; None where they do not tell it."""
+    return dim if isinstance(dim, int) else _value(dim, tuple(numbers.items()))
+
+
+@lru_cache(1 << 12)
+def _value(text: str, numbers: tuple[tuple[str, int], ...]) -> int | None:
+    from fxc.semantics.expressions import number_of, sympy_symbol
+
+    value = number_of(text, {sympy_symbol(name): number for name, number in numbers})
+    return None if value == sys.maxsize else value
