@@ -45,6 +45,7 @@ _CALLS = frozenset(
 )  # fmt: skip
 
 
+@lru_cache(1 << 12)
 def parse_expression(text: str) -> sympy.Expr:
     """The sympy expression of ``text``, read as arithmetic over symbols: nothing is evaluated. FxcError where it is not."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from fxc.dialects.types import BoolType, FloatType, IntType
 from fxc.dialects.values import str_attr
 from fxc.errors import FxcError
 from fxc.semantics.any_sizes import other_answers
+from fxc.semantics.call_key import question_key
 from fxc.semantics.interpret import Interpreter, ResultCountError
 from fxc.semantics.refusals import is_untold
 from fxc.semantics.same_types import same_types
@@ -28,9 +29,13 @@ from fxc.semantics.tensors import FakeWorld
 
 
 class TypeInference:
-    """Runs ops on fake values of their operand types. A world is kept as long as ops leave no trace in it."""
+    """Runs ops on fake values of their operand types. A world is kept as long as ops leave no trace in it.
+
+    Passes ask for the types of a module again and again: the answer about a call depends on its ``question_key``.
+    """
 
     def __init__(self) -> None:
+        self._answers = dict[Hashable, Sequence[Attribute]]()
         self._interpreter = Interpreter({})
         self._symbols: DictionaryAttr | None = None
         self._world, self._static = FakeWorld(), StaticWorld()
@@ -38,7 +43,10 @@ class TypeInference:
     def infer(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[Attribute]:
         """The result types of ``op``. Where an answer hangs on a guess (a hint, a number that is not known) other worlds
         guess otherwise, and must give the same answer."""
-        return self._asked(lambda world: self._inferred(op, world, symbols), symbols)
+        key = question_key(op, symbols)
+        if (types := self._answers.get(key)) is None:
+            self._answers[key] = types = self._asked(lambda world: self._inferred(op, world, symbols), symbols)
+        return types
 
     def _inferred(self, op: Operation, world: FakeWorld, symbols: DictionaryAttr | None) -> Sequence[Attribute]:
         seen = list[tuple[FakeWorld, Sequence[Attribute]]]()

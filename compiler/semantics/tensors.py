@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, TupleType
 from xdsl.ir import Attribute
 
@@ -262,10 +262,13 @@ class FakeWorld:
         sizes = [self._size(s) for s in types.sizes(type)]
         strides = types.strides(type)
         dtype, device = torch_dtype(type.element_type), torch.device(types.device(type))
-        with self.mode:
-            if strides is None:
-                return torch.empty(sizes, dtype=dtype, device=device)
-            return torch.empty_strided(sizes, [self._size(s) for s in strides], dtype=dtype, device=device)
+        steps = None if strides is None else [self._size(s) for s in strides]
+        with torch._C._DisableTorchDispatch():
+            if steps is None:
+                meta = torch.empty(sizes, dtype=dtype, device="meta")
+            else:
+                meta = torch.empty_strided(sizes, steps, dtype=dtype, device="meta")
+        return FakeTensor(self.mode, meta, device)
 
     def _number(self, type: IntType | FloatType | BoolType) -> Any:
         text, guess = type.expression.data, 2.5 if self._other_guesses else 1.0
