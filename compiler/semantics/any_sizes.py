@@ -1,4 +1,11 @@
-"""What holds for any sizes: answers of PyTorch that do not hang on the hints that were there when it was asked."""
+"""What holds for any sizes: answers of PyTorch that do not hang on the hints that were there when it was asked.
+
+Each guard that the ranges of sizes do not imply is broken by sizes chosen for it. At these PyTorch must refuse the call, or
+give an answer that agrees: the same, one program written otherwise, or another one that computes the same. Else types,
+decompositions, derivatives and replacements are refused; of whole functions the guard becomes a condition of the program.
+
+A question whether a size is 0 leaves no guard: PyTorch's symbols are positive.
+"""
 
 from __future__ import annotations
 
