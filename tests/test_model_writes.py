@@ -356,3 +356,34 @@ def test_the_way_out_for_gaps_of_a_written_input() -> None:
     x, y = memory()[:, :2], memory()[:, :2]
     torch.testing.assert_close(torch.compile(with_gaps, backend="fxc")(x), with_gaps(y))
     assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize("how", ["fxc", "training", "torch.compile"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.add_(1),
+        lambda x: x.index_fill_(0, torch.arange(1), 2.0),
+        lambda x: x.mul_(x.flip(0)),
+        lambda x: x[0].neg_(),
+    ],
+)
+def test_a_written_tensor_keeps_strides_of_one_element_by_which_convolutions_choose_their_format(
+    write: Callable[[torch.Tensor], object], how: str
+) -> None:
+    weight = torch.tensor([[[0.5]], [[-2.0]]])
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        write(x)
+        return torch.nn.functional.conv1d(x, weight)
+
+    def given() -> torch.Tensor:
+        return torch.tensor([[[1.0], [-3.0]]]).permute(0, 2, 1)
+
+    if how == "torch.compile":
+        compiled = torch.compile(function, backend="fxc")
+    else:
+        compiled = fxc.compile(function, (given(),), training=how == "training")
+    found, expected = compiled(given()), function(given())
+    torch.testing.assert_close(found, expected)
+    assert found.stride() == expected.stride()

@@ -50,16 +50,30 @@ def _laying_out(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def lay_out(base: FunctionalTensor) -> bool:
-    """Gives the new value of ``base``, which was written, the strides of ``base``; whether it has others."""
+    """Gives the new value of ``base``, which was written, the strides of ``base``; whether it has others that lead to elements.
+
+    The others, of dimensions of one element, are what a convolution takes its memory format from.
+    """
     torch._sync(base)  # type: ignore[attr-defined]
     new = torch._from_functional_tensor(base.elem)  # type: ignore[attr-defined]
-    if same_strides(base, new):
+    moves = not same_strides(base, new)
+    if moves:
+        laid_out = torch.ops.aten.slice_scatter.default(new.new_empty_strided(base.shape, base.stride()), new, 0)
+    elif _has_other_idle_strides(base, new):
+        laid_out = torch.ops.aten.as_strided.default(new, base.shape, base.stride())
+    else:
         return False
-    laid_out = torch.ops.aten.slice_scatter.default(new.new_empty_strided(base.shape, base.stride()), new, 0)
     base.replace_(laid_out)
     base.commit_update()
     base.sync()
-    return True
+    return moves
+
+
+def _has_other_idle_strides(base: torch.Tensor, new: torch.Tensor) -> bool:
+    """Whether strides of a dimension of one element differ, where all are known."""
+    pairs = list(zip(base.stride(), new.stride(), strict=True))
+    known = all(isinstance(number, int) for pair in (*pairs, base.shape) for number in pair)
+    return known and base.numel() > 0 and any(a != b for a, b in pairs)
 
 
 def is_strided(value: Any) -> bool:
