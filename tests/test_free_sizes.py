@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from xdsl.ir import Operation
 
 import fxc
 from fxc.dialects.semantics import CannotInfer, Vjp
-from fxc.dialects.types import IntType, conditions_of
+from fxc.dialects.types import IntType, conditions_of, tensor_type
 from fxc.errors import CaptureError, InputError
 from fxc.semantics import differentiate
 from fxc.semantics.any_sizes import traced_for_any_sizes, traced_under_conditions
@@ -345,3 +346,15 @@ def test_a_size_that_is_not_free_is_said_with_the_way_out() -> None:
         fxc.compile(
             Model(lambda x: x * 2 if x.shape[0] < 10 else x), [torch.randn(4)], dynamic_shapes={"args": ({0: Dim("n")},)}
         )
+
+
+def test_a_symbol_of_pytorch_may_have_the_name_of_another_of_the_module() -> None:
+    names = [f"s{i}" for i in range(150)]
+    facts = DictionaryAttr({name: DictionaryAttr({"hint": IntegerAttr(7 + i, 64)}) for i, name in enumerate(names)})
+    for first, second in pairwise(names):
+        world = FakeWorld(facts)
+        type = tensor_type("float32", (first, second), (f"2*{first}*{second}", first))
+        fake = world.fake(type)
+        assert world.type_of(fake) == type
+        hints = 7 + int(first[1:]), 7 + int(second[1:])
+        assert [stride.node.hint for stride in fake.stride()] == [2 * hints[0] * hints[1], hints[0]]

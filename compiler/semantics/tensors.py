@@ -312,7 +312,7 @@ class FakeWorld:
         names = [str(symbol) for symbol in expression.free_symbols]
         if not all(re.fullmatch(r"[su]\d+", name) for name in names):
             return None
-        return expression.subs({sympy_symbol(name): self._symbol(name).node.expr for name in names})
+        return expression.xreplace({sympy_symbol(name): self._symbol(name).node.expr for name in names})
 
     def _size(self, size: types.Dim) -> int | torch.SymInt:
         if isinstance(size, int):
@@ -328,7 +328,7 @@ class FakeWorld:
         if expression.is_Integer:
             return int(expression)
         values = {name: self._symbol(name) for name in sorted(str(s) for s in expression.free_symbols)}
-        renamed = expression.subs({sympy_symbol(name): value.node.expr for name, value in values.items()})
+        renamed = expression.xreplace({sympy_symbol(name): value.node.expr for name, value in values.items()})
         return self.shape_env.create_symintnode(renamed, hint=_hint(renamed, self.shape_env))
 
     def _unbacked(self, low: int, high: int | None) -> torch.SymInt:
