@@ -21,6 +21,7 @@ from fxc.dialects.types import IntType, conditions_of, tensor_type
 from fxc.errors import CaptureError, InputError
 from fxc.semantics import differentiate
 from fxc.semantics.any_sizes import traced_for_any_sizes, traced_under_conditions
+from fxc.semantics.expressions import canonical
 from fxc.semantics.tensors import FakeWorld
 from tests.models.zoo import ZOO, load
 
@@ -353,7 +354,7 @@ def test_a_symbol_of_pytorch_may_have_the_name_of_another_of_the_module() -> Non
     facts = DictionaryAttr({name: DictionaryAttr({"hint": IntegerAttr(7 + i, 64)}) for i, name in enumerate(names)})
     for first, second in pairwise(names):
         world = FakeWorld(facts)
-        type = tensor_type("float32", (first, second), (f"2*{first}*{second}", first))
+        type = tensor_type("float32", (first, second), (canonical(f"2*{first}*{second}"), first))
         fake = world.fake(type)
         assert world.type_of(fake) == type
         hints = 7 + int(first[1:]), 7 + int(second[1:])
