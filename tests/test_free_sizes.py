@@ -359,3 +359,15 @@ def test_a_symbol_of_pytorch_may_have_the_name_of_another_of_the_module() -> Non
         assert world.type_of(fake) == type
         hints = 7 + int(first[1:]), 7 + int(second[1:])
         assert [stride.node.hint for stride in fake.stride()] == [2 * hints[0] * hints[1], hints[0]]
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_the_derivative_of_a_batch_norm_of_no_rows(affine: bool) -> None:
+    model = torch.nn.BatchNorm1d(3, affine=affine).eval()
+    example = torch.randn(4, 3, 2, requires_grad=True)
+    compiled = fxc.compile(model, (example,), training=True, dynamic_shapes=({0: Dim("n", min=0)},))
+    for rows in (0, 5):
+        x = torch.randn(rows, 3, 2, requires_grad=True)
+        wanted = [x, *model.parameters()]
+        found, expected = (torch.autograd.grad(f(x).square().sum(), wanted) for f in (compiled, model))
+        torch.testing.assert_close(found, expected)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 import fxc
@@ -235,6 +236,7 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
     "rows": lambda x: x[1:],
     "expanded": lambda x: x.expand(2, *x.shape),
     "expanded column": lambda x: x[:, :1].expand(x.shape),
+    "nothing dropped": lambda x: F.dropout(F.dropout(x, 0.0).T, 0.0).reshape(-1),
     "of two": lambda x: (x * 2)[1:],
 }
 

@@ -15,7 +15,8 @@ from fxc.dialects.plan import BOXED
 from fxc.dialects.target import target_of
 from fxc.passes._sequences import LOWER_KERNELS, LOWER_SUBGRAPH, PassList, derivative
 from fxc.program import Program
-from fxc.runtime.second_backward import differentiable, is_batched
+from fxc.runtime.no_elements import NO_ELEMENTS
+from fxc.runtime.second_backward import DIFFERENTIABLE, is_batched, replace_operators
 
 _specializing = RLock()
 """Held while a module is made: the passes ask PyTorch, whose tracing changes classes of the whole process."""
@@ -67,6 +68,5 @@ class Derivative(torch.nn.Module):
         main.attributes[BOXED] = UnitAttr()
         in_kernels: PassList = (*LOWER_KERNELS, *(LOWER_SUBGRAPH if is_static(main) else ())) if kernels else ()
         module = lowered(program, (*derivative(reductions=kernels), *in_kernels), self.export)
-        if not kernels:
-            differentiable(module)
+        replace_operators(module, NO_ELEMENTS if kernels else {**NO_ELEMENTS, **DIFFERENTIABLE})
         return module

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import TensorType
 
 from fxc.dialects.effects import UNDECLARED_VIEWS
 from fxc.dialects.types import overlaps, sizes, strides
+from fxc.frontends.idle_dropouts import dropped, is_idle
 from fxc.semantics.tensors import symbolic_parts, type_of
 from fxc.semantics.windows import counts_in_memory, may_write, name_of
 
@@ -102,8 +103,11 @@ def _returns_overlapping_input(module: GraphModule) -> bool:
         for value in inputs
         if value is not None and value.requires_grad and _is_free(value) and _may_overlap(value)
     }
-    results = [_tensor(leaf) for leaf in tree_leaves(graph.output_node().args) if isinstance(leaf, Node)] if wanted else []
-    return any(value is not None and _storage(value) in wanted for value in results)
+    if not wanted:
+        return False
+    results = [leaf for leaf in tree_leaves(graph.output_node().args) if isinstance(leaf, Node)]
+    views = [*results, *(dropped(node) for node in graph.nodes if is_idle(node))]  # a result may be a view of what is dropped
+    return any(value is not None and _storage(value) in wanted for value in map(_tensor, views))
 
 
 def _requires_grad(node: Node) -> bool:

@@ -29,20 +29,26 @@ def remove_idle_dropouts(module: GraphModule) -> None:
     for inner in module.modules():
         if not isinstance(inner, GraphModule):
             continue
-        idle = [node for node in inner.graph.nodes if _is_idle(node)]
+        idle = [node for node in inner.graph.nodes if is_idle(node)]
         for node in idle:
-            node.replace_all_uses_with(_arguments(node)["input"])
+            node.replace_all_uses_with(dropped(node))
             inner.graph.erase_node(node)
         if idle:
             inner.recompile()
 
 
-def _is_idle(node: Node) -> bool:
+def is_idle(node: Node) -> bool:
+    """Whether ``node`` is a dropout that drops nothing. The fake of one that trains is a copy, as is what views it."""
     if node.op != "call_function" or node.target not in _SIGNATURES:
         return False
     found = _arguments(node)
     trains = found.get("training", found.get("train"))
     return trains is False or (isinstance(found["p"], (int, float)) and found["p"] == 0)
+
+
+def dropped(node: Node) -> Any:
+    """The argument of a dropout."""
+    return _arguments(node)["input"]
 
 
 def _arguments(node: Node) -> Mapping[str, Any]:

@@ -90,12 +90,12 @@ NAMES = frozenset(f"{target._schema.name.replace('::', '.')}.{target._overloadna
 """The operators, as the IR has their names."""
 
 
-def differentiable(module: torch.nn.Module) -> None:
-    """Puts these functions in the place of their operators in all graphs of ``module``."""
+def replace_operators(module: torch.nn.Module, functions: Mapping[Any, Callable[..., Any]]) -> None:
+    """Puts ``functions`` in the place of their operators in all graphs of ``module``."""
     for each in module.modules():
         if isinstance(each, torch.fx.GraphModule):
-            nodes = [node for node in each.graph.nodes if node.target in DIFFERENTIABLE]
+            nodes = [node for node in each.graph.nodes if node.target in functions]
             for node in nodes:
-                node.target = DIFFERENTIABLE[node.target]
+                node.target = functions[node.target]
             if nodes:
                 each.recompile()
