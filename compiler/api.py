@@ -36,7 +36,7 @@ from fxc.named_pipeline import Flow
 from fxc.numerics_watch import NumericsWatch
 from fxc.options import AUTO, Options
 from fxc.pass_registry import PassRegistry
-from fxc.pipeline import Step, parse_pipeline, pipeline_text, steps_from
+from fxc.pipeline import Step, lays_out_memory, parse_pipeline, pipeline_text, steps_from
 from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
 from fxc.print_ir import PrintIR
 from fxc.program import Program
@@ -74,7 +74,9 @@ def run_passes(
     """
     result = program.copy()
     chosen = options or Options.from_env()
-    run_pipeline_on(result, pipeline, replace(chosen, passes=(*chosen.passes, *passes)))
+    chosen = replace(chosen, passes=(*chosen.passes, *passes))
+    steps = _steps(pipeline, chosen)
+    _run_steps(result, steps, chosen, Timer(), check_types=lays_out_memory(steps))
     return result
 
 
@@ -379,7 +381,9 @@ def _steps(pipeline: str, options: Options) -> tuple[Step, ...]:
     return parse_pipeline(pipeline, registry)
 
 
-def _run_steps(program: Program, steps: Sequence[Step], options: Options, timer: Timer, *more: Instrumentation) -> None:
+def _run_steps(
+    program: Program, steps: Sequence[Step], options: Options, timer: Timer, *more: Instrumentation, check_types: bool = False
+) -> None:
     if options.target not in (None, AUTO):
         import torch
 
@@ -398,7 +402,7 @@ def _run_steps(program: Program, steps: Sequence[Step], options: Options, timer:
         program.context,
         program.module,
         steps,
-        RunOptions(verify_each=options.verify_each, instrumentations=tuple(watchers), timer=timer),
+        RunOptions(verify_each=options.verify_each, instrumentations=tuple(watchers), timer=timer, check_types=check_types),
     )
     if options.timing:
         for name, wall, share, cpu, _ in timer.rows():

@@ -12,7 +12,7 @@ from fxc.named_pipeline import NamedPipeline
 from fxc.pass_options import make_pass, spec_of
 from fxc.pass_registry import PassRegistry
 from fxc.pipeline_text import AnchorSpec, PassSpec, Spec, parse, to_text
-from fxc.pipelines import NAMED
+from fxc.pipelines import NAMED, TYPES_TO_MEMORY
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,11 @@ def _written_out(pipeline: Sequence[Step]) -> Iterator[Step]:
             yield from _written_out(step.steps)
         else:
             yield step
+
+
+def lays_out_memory(pipeline: Sequence[Step]) -> bool:
+    """Whether a pass of ``pipeline`` lays out memory as types say."""
+    return any(each.name in TYPES_TO_MEMORY for each in passes_in(pipeline))
 
 
 def passes_in(pipeline: Sequence[Step]) -> Iterator[ModulePass]:

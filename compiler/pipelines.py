@@ -155,6 +155,7 @@ TYPES_TO_MEMORY = frozenset({"convert-fusion-to-linalg", "lower-scans", "tile-ma
 """The passes that lay out memory, or compute where elements lie, from the types of results. A type that a text declares is
 checked before one of them runs on it."""
 
+
 _KERNELS = "outline-repeated{shortest=8 least=4},torchscript{gradients=false reductions=true},lower-kernels"
 _LAYOUTS = "choose-convolutions,propagate-layouts"
 

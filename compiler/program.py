@@ -96,7 +96,7 @@ class Program:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise FxcError(f"cannot read {path}: {error}") from error
-        module = read_module(context, text, str(path), runs=True)
+        module = read_module(context, text, str(path))
         needed = state_names(module)
         weights = weights_beside(path)
         if needed and not weights.exists():
@@ -115,7 +115,7 @@ class Program:
 
         live = dict(allow or {})
         context = new_context(live)
-        return cls(read_module(context, text, "<string>", runs=True), dict(state or {}), live, context)
+        return cls(read_module(context, text, "<string>"), dict(state or {}), live, context)
 
 
 def entry_function(module: ModuleOp) -> FuncOp:

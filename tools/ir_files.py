@@ -70,7 +70,7 @@ def load_program(
         from fxc.weights_file import load_state
 
         context = new_context(live)
-        module = read_module(context, text, shown, runs=True)
+        module = read_module(context, text, shown)
         program = Program(module, {}, live, context)
         names = state_names(module) if need_weights else []
         weights = weights_beside(Path(file))

@@ -16,8 +16,7 @@ from fxc.dialects.context import FxcContext
 from fxc.errors import FxcError
 from fxc.instrumentation import Instrumentation
 from fxc.pass_registry import PassRegistry
-from fxc.pipeline import parse_pipeline, passes_in
-from fxc.pipelines import TYPES_TO_MEMORY
+from fxc.pipeline import lays_out_memory, parse_pipeline
 from fxc.runner import RunOptions, parse_error, run_pipeline
 from fxc.source_places import parse_with_places
 from fxc.timing import Timer
@@ -113,7 +112,7 @@ def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[
         inputs=options.inputs,
         timer=timer,
         place_of=places.place_of,
-        check_types=any(instance.name in TYPES_TO_MEMORY for instance in passes_in(pipeline)),
+        check_types=lays_out_memory(pipeline),
     )
     with timer.scope("pipeline"):
         run_pipeline(context, module, pipeline, run_options)
