@@ -303,16 +303,22 @@ class FakeWorld:
 
     def _in_symbols(self, text: str) -> sympy.Expr | None:
         """The expression of ``text`` over this world's symbols; None where it is not one over sizes."""
-        from fxc.semantics.expressions import parse_expression, sympy_symbol
+        from fxc.semantics.expressions import parse_expression
 
         try:
             expression = parse_expression(text)
         except FxcError:
             return None
-        names = [str(symbol) for symbol in expression.free_symbols]
-        if not all(re.fullmatch(r"[su]\d+", name) for name in names):
+        if not all(re.fullmatch(r"[su]\d+", str(symbol)) for symbol in expression.free_symbols):
             return None
-        return expression.xreplace({sympy_symbol(name): self._symbol(name).node.expr for name in names})
+        return self._renamed(expression)
+
+    def _renamed(self, expression: sympy.Expr) -> sympy.Expr:
+        """``expression`` over this world's symbols, all at once: one may be called as another of the module."""
+        from fxc.semantics.expressions import sympy_symbol
+
+        names = sorted(str(symbol) for symbol in expression.free_symbols)
+        return expression.xreplace({sympy_symbol(name): self._symbol(name).node.expr for name in names})  # type: ignore[return-value]
 
     def _size(self, size: types.Dim) -> int | torch.SymInt:
         if isinstance(size, int):
@@ -322,13 +328,12 @@ class FakeWorld:
                 return self._unbacked(0, None)
         if re.fullmatch(r"-?\d+", size):
             return int(size)
-        from fxc.semantics.expressions import parse_expression, sympy_symbol
+        from fxc.semantics.expressions import parse_expression
 
         expression = parse_expression(size)
         if expression.is_Integer:
             return int(expression)
-        values = {name: self._symbol(name) for name in sorted(str(s) for s in expression.free_symbols)}
-        renamed = expression.xreplace({sympy_symbol(name): value.node.expr for name, value in values.items()})
+        renamed = self._renamed(expression)
         return self.shape_env.create_symintnode(renamed, hint=_hint(renamed, self.shape_env))
 
     def _unbacked(self, low: int, high: int | None) -> torch.SymInt:
