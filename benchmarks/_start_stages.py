@@ -77,8 +77,8 @@ def stages(request: dict[str, Any], within: Clock) -> dict[str, float]:
     options = {"target": "host", "freeze": request["frozen"]}
     with torch.no_grad(), ExitStack() as patches:
         if not load:
-            from fxc.backends import program_times
-            from fxc.backends.cpu import machine_code
+            from fxc.codegen.cpu import machine_code
+            from fxc.measure import program_times
 
             for place, name, label in ((program_times, "program_times", "trials"), (machine_code, "object_code", "LLVM")):
                 timed = within.timed(lambda *_, label=label: label, getattr(place, name))

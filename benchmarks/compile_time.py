@@ -71,13 +71,13 @@ def start_up(runs: int) -> float:
 
 def synthetic(size: int, runs: int) -> dict[str, float]:
     """Stage -> milliseconds for a graph of about ``size`` ops."""
-    from fxc.context import new_context
-    from fxc.dialects.syntax import clone_module, parse_module, print_module
-    from fxc.dialects.verification import verify
-    from fxc.frontends.fx import import_fx
-    from fxc.location import node_location
-    from fxc.pipeline import parse_pipeline
-    from fxc.runner import run_pipeline
+    from fxc.bridge.location import node_location
+    from fxc.dialects.text.syntax import clone_module, parse_module, print_module
+    from fxc.dialects.verify.verifier import verify
+    from fxc.driver.pipeline import parse_pipeline
+    from fxc.driver.runner import run_pipeline
+    from fxc.frontends.import_fx import import_fx
+    from fxc.program.context import new_context
 
     graph = transformer_graph(size)
     stages: dict[str, float] = {}
@@ -113,11 +113,11 @@ def synthetic(size: int, runs: int) -> dict[str, float]:
 
 def kernel_stages(module: Any) -> dict[str, float]:
     """Stage -> milliseconds, from operators to the source of Triton kernels; one run, as each changes the module."""
-    from fxc.backends.triton.printer import print_kernels
-    from fxc.collector import collections_paused
-    from fxc.context import new_context
+    from fxc.codegen.triton.printer import print_kernels
     from fxc.dialects.target import preset, set_target
-    from fxc.pipeline import parse_pipeline
+    from fxc.driver.gc_pause import collections_paused
+    from fxc.driver.pipeline import parse_pipeline
+    from fxc.program.context import new_context
 
     stages: dict[str, float] = {}
     set_target(module, preset("cuda:sm_80"))
@@ -192,9 +192,9 @@ def gpt2_stages() -> dict[str, float]:
     import torch
 
     import fxc
-    from fxc.frontends.fx import import_fx
-    from fxc.pipeline import parse_pipeline
-    from fxc.runner import run_pipeline
+    from fxc.driver.pipeline import parse_pipeline
+    from fxc.driver.runner import run_pipeline
+    from fxc.frontends.import_fx import import_fx
 
     spec = importlib.util.spec_from_file_location("gpt2", ROOT / "examples" / "models" / "gpt2.py")
     assert spec is not None and spec.loader is not None
@@ -211,7 +211,7 @@ def gpt2_stages() -> dict[str, float]:
         timed(stages, name, 1, lambda steps=steps: run_pipeline(program.context, program.module, steps))
     timed(stages, "print", 1, lambda: str(program))
     stages["total without export"] = round(sum(stages.values()) - stages["torch.export"], 1)
-    assert isinstance(program, fxc.program.Program)
+    assert isinstance(program, fxc.program.program.Program)
     return stages
 
 

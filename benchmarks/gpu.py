@@ -23,7 +23,7 @@ from torch.nn.functional import gelu, layer_norm
 from torch.utils._pytree import tree_leaves
 
 import fxc
-from fxc.backends.triton.measure import Clock, EventClock, by_turns
+from fxc.codegen.triton.measure import Clock, EventClock, by_turns
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))

@@ -43,7 +43,7 @@ from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.options import Options
-from fxc.program import Program
+from fxc.program.program import Program
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.models.zoo import ZOO, load

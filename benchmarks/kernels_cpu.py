@@ -238,9 +238,9 @@ def launch_text(name: str, rows: int, columns: int = COLUMNS, width: int = WIDTH
 def compiled(name: str, rows: int, width: int = WIDTH) -> Callable[..., Any]:
     from xdsl.parser import Parser
 
-    from fxc.backends.cpu.launch import compile_launch
-    from fxc.context import new_context
+    from fxc.codegen.cpu.launch import compile_launch
     from fxc.dialects.tile import LaunchOp
+    from fxc.program.context import new_context
 
     module = Parser(new_context(), launch_text(name, rows, width=width)).parse_module()
     launch = next(op for op in module.walk() if isinstance(op, LaunchOp))

@@ -9,30 +9,30 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fxc.collector import collections_paused
+from fxc.driver.gc_pause import collections_paused
 
 if TYPE_CHECKING:
     from fxc import errors
     from fxc.api import capture, compile, import_fx, run_passes, to_fx
     from fxc.execution_plan import ExecutionPlan
+    from fxc.interpret.interpreter import Interpreter
     from fxc.options import Options
-    from fxc.pattern_replacement import replace_pattern
-    from fxc.program import Program
-    from fxc.program_interpreter import Interpreter
+    from fxc.patterns.replace import replace_pattern
+    from fxc.program.program import Program
     from fxc.runtime.compiled import Compiled
     from fxc.runtime.kept_memory import release_memory
 
 _HOMES = {
     "Compiled": "fxc.runtime.compiled",
     "ExecutionPlan": "fxc.execution_plan",
-    "Interpreter": "fxc.program_interpreter",
+    "Interpreter": "fxc.interpret.interpreter",
     "Options": "fxc.options",
-    "Program": "fxc.program",
+    "Program": "fxc.program.program",
     "capture": "fxc.api",
     "compile": "fxc.api",
     "import_fx": "fxc.api",
     "release_memory": "fxc.runtime.kept_memory",
-    "replace_pattern": "fxc.pattern_replacement",
+    "replace_pattern": "fxc.patterns.replace",
     "run_passes": "fxc.api",
     "to_fx": "fxc.api",
 }

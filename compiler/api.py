@@ -14,42 +14,42 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.passes import ModulePass
 
-from fxc.backends import program_cache
-from fxc.backends.fallback import FIRST, Checkpoint, Lowering
-from fxc.backends.frozen import own_weights
-from fxc.backends.fx import to_fx
-from fxc.backends.shared_state import (
+from fxc.artifact import cache as program_cache
+from fxc.codegen.fallback import FIRST, Checkpoint, Lowering
+from fxc.dialects.target import GpuAttr, set_target
+from fxc.driver.gc_pause import collections_paused
+from fxc.driver.instrumentation import Instrumentation
+from fxc.driver.named_pipeline import Flow
+from fxc.driver.pipeline import Step, lays_out_memory, parse_pipeline, pipeline_text, steps_from
+from fxc.driver.print_ir import PrintIR
+from fxc.driver.registry import PassRegistry
+from fxc.driver.runner import RunOptions, run_pipeline
+from fxc.driver.timing import Timer
+from fxc.errors import InputError, PipelineError, nearest
+from fxc.execution_plan import ExecutionPlan
+from fxc.export.fx import to_fx
+from fxc.export.plan_time_values import own_weights
+from fxc.export.shared_state import (
     placed_state,
     refuse_later_starts,
     refuse_partial_sharing,
     refuse_shared_inputs,
     written_state,
 )
-from fxc.collector import collections_paused
-from fxc.dialects.target import GpuAttr, set_target
-from fxc.errors import InputError, PipelineError, nearest
-from fxc.execution_plan import ExecutionPlan
 from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock, modules_of
-from fxc.frontends.fx import import_fx
-from fxc.instrumentation import Instrumentation
-from fxc.named_pipeline import Flow
-from fxc.numerics_watch import NumericsWatch
+from fxc.frontends.import_fx import import_fx
+from fxc.numerics.watch import NumericsWatch
 from fxc.options import AUTO, Options
-from fxc.pass_registry import PassRegistry
-from fxc.pipeline import Step, lays_out_memory, parse_pipeline, pipeline_text, steps_from
 from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
-from fxc.print_ir import PrintIR
-from fxc.program import Program
-from fxc.runner import RunOptions, run_pipeline
+from fxc.program.program import Program
+from fxc.program.program_signature import signature_of, with_constants, with_moves, with_writes
+from fxc.program.specialization import mark_gradients, refuse_written_leaves
 from fxc.runtime import autocast
 from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled
 from fxc.runtime.live_model import LiveModel
 from fxc.runtime.plan import FROM_DISK, PLAN_CACHE
 from fxc.runtime.signature import Signature
-from fxc.signature import signature_of, with_constants, with_moves, with_writes
-from fxc.specialization import mark_gradients, refuse_written_leaves
-from fxc.timing import Timer
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -226,7 +226,7 @@ def _plan_of(
 
     def finish(program: Program) -> ExecutionPlan:
         if options.strict:
-            from fxc.backends.kernels import require_kernels
+            from fxc.codegen.contract import require_kernels
 
             require_kernels(program.module)
         if written is not None:
@@ -283,7 +283,7 @@ def _time_of_disk(start: float, options: Options) -> dict[str, float]:
 
 def _text(options: Options) -> str:
     """What ``options`` ask of passes beside the pipeline, with the target that its name stands for here."""
-    from fxc.backends.kernels import target_named
+    from fxc.codegen.contract import target_named
 
     target = None if options.target is None else str(target_named(options.target))
     return str((target, [(item.name, getattr(options, item.name)) for item in fields(options) if item.name not in _UNREAD]))
@@ -310,7 +310,7 @@ def with_machine(options: Options, flow: Flow, program: Program) -> Options:
     """``options`` that name the machine which ``auto`` means for a captured graph: one where ``flow`` makes host programs."""
     if options.target != AUTO:
         return options
-    from fxc.backends.kernels import machine_of
+    from fxc.codegen.contract import machine_of
 
     return replace(options, target=None if options.pipeline or flow.plan is None else machine_of(program.module))
 
@@ -328,7 +328,7 @@ def pipeline_for(flow: Flow, options: Options) -> str:
 
 def _refuse_idle_streams(flow: Flow, options: Options) -> None:
     """PipelineError where no host program for a GPU is made, which alone has streams."""
-    from fxc.backends.kernels import target_named
+    from fxc.codegen.contract import target_named
 
     if options.pipeline:
         why, hint = "a pipeline of your own says itself how many", f"write lower-to-plan{{streams={options.streams}}} in it"
@@ -387,7 +387,7 @@ def _run_steps(
     if options.target not in (None, AUTO):
         import torch
 
-        from fxc.backends.kernels import target_named
+        from fxc.codegen.contract import target_named
 
         deterministic = torch.are_deterministic_algorithms_enabled()
         set_target(program.module, target_named(options.target), autotune=options.autotune, deterministic=deterministic)
@@ -395,7 +395,7 @@ def _run_steps(
     if options.print_ir:
         watchers.append(PrintIR(sys.stderr.write, after_change=True))
     if options.check_numerics:
-        from fxc.semantics.check_numerics import CheckNumerics
+        from fxc.numerics.check_numerics import CheckNumerics
 
         watchers.append(CheckNumerics(program))
     run_pipeline(

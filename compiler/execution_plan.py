@@ -10,8 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from fxc import plan_file
-from fxc.collector import collections_paused
+from fxc.artifact import plan_file
+from fxc.driver.gc_pause import collections_paused
 from fxc.options import Options
 from fxc.runtime.entry import entry
 from fxc.runtime.first_call import FirstCall
@@ -22,7 +22,7 @@ from fxc.runtime.signature import Signature
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-    from fxc.program import Program
+    from fxc.program.program import Program
 
 
 class ExecutionPlan(Plan):
@@ -69,8 +69,8 @@ class ExecutionPlan(Plan):
         ``kernels``: their machine code, where a file had it. Raises TargetError for a callee that a program may not name,
         WeightsError for a tensor without a value.
         """
-        from fxc.backends.fx import to_fx
-        from fxc.backends.plan import host_program, is_plan
+        from fxc.export.fx import to_fx
+        from fxc.export.host import host_program, is_plan
 
         start = perf_counter()
         host = host_program(ir, kernels) if is_plan(ir.main) else None
@@ -91,8 +91,8 @@ class ExecutionPlan(Plan):
         return plan
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExecutionPlan:
-        from fxc.backends.fx import to_fx
-        from fxc.dialects.syntax import clone_module
+        from fxc.dialects.text.syntax import clone_module
+        from fxc.export.fx import to_fx
 
         ir = replace(self.ir, module=clone_module(self.ir.module), state=deepcopy(self.ir.state, memo))
         made = copy(self)
@@ -120,7 +120,7 @@ class ExecutionPlan(Plan):
         What was there before is replaced where it is a plan. Raises PlanFileError where it is not, or where the plan holds
         what a file cannot.
         """
-        from fxc.backends.plan import kernel_code
+        from fxc.export.host import kernel_code
 
         kernels = None if self.host is None else kernel_code(self.ir)
         plan_file.write(Path(path), plan_file.Contents(self.ir, self.signature, self.training, kernels))
@@ -147,6 +147,6 @@ class ExecutionPlan(Plan):
 
 
 def _graph(ir: Program) -> GraphModule:
-    from fxc.backends.fx import to_fx
+    from fxc.export.fx import to_fx
 
     return to_fx(ir)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from fxc.named_pipeline import Flow, NamedPipeline, Slot
-from fxc.passes import _sequences
-from fxc.pipeline_text import PassSpec
+from fxc.driver import pass_sequences as _sequences
+from fxc.driver.named_pipeline import Flow, NamedPipeline, Slot
+from fxc.driver.pipeline_text import PassSpec
 
 SIMPLIFY = NamedPipeline((
     PassSpec("canonicalize"),

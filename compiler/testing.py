@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 
-from fxc.context import new_context
 from fxc.dialects.context import FxcContext
-from fxc.dialects.syntax import clone_module, parse_module, print_module
-from fxc.dialects.verification import verify
-from fxc.pipeline import parse_pipeline
-from fxc.runner import run_pipeline
+from fxc.dialects.text.syntax import clone_module, parse_module, print_module
+from fxc.dialects.verify.verifier import verify
+from fxc.driver.pipeline import parse_pipeline
+from fxc.driver.runner import run_pipeline
+from fxc.program.context import new_context
 
 
 def parse(text: str, context: FxcContext | None = None) -> ModuleOp:

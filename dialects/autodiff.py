@@ -41,11 +41,11 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, SymbolTable, SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attributes.types import device, dtype_name, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.values import int_attr, string_text
 from fxc.dialects.effects import CallEffects
 from fxc.dialects.fx import PositionalCall
-from fxc.dialects.syntax import parse_type, type_text
-from fxc.dialects.types import device, dtype_name, layout, sizes, strides, tensor_type
-from fxc.dialects.values import int_attr, string_text
+from fxc.dialects.text.syntax import parse_type, type_text
 
 INDEX_LISTS = ("input_vjps", "captured_inputs", "captured_outputs", "output_vjps")
 UNDEFINED, DEFINED = "autodiff.undefined", "autodiff.defined"

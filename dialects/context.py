@@ -28,7 +28,7 @@ class FxcContext(Context):
     def semantics(self) -> Semantics:
         if self._semantics is None:
             if self._load_semantics is None:
-                raise ValueError("this context was made without semantics; use fxc.context.new_context()")
+                raise ValueError("this context was made without semantics; use fxc.program.context.new_context()")
             self._semantics = self._load_semantics()
         return self._semantics
 

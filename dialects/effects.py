@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import EffectInstance, IsTerminator, MemoryEffect, MemoryEffectKind, Pure, RecursiveMemoryEffect
 
-from fxc.dialects.marks import BORROWS
-from fxc.dialects.values import leaves
+from fxc.dialects.attributes.discardable import BORROWS
+from fxc.dialects.attributes.values import leaves
 
 if TYPE_CHECKING:
     from fxc.dialects.torch_ops.base import TorchOp
@@ -170,8 +170,8 @@ def is_random(op: Operation) -> bool:
 
 def _is_inert_random(op: Operation) -> bool:
     """A dropout that is switched off, or that drops nothing, draws nothing; ``native_dropout`` does in the second case."""
+    from fxc.dialects.attributes.values import bool_attr
     from fxc.dialects.torch_ops.base import TorchOp
-    from fxc.dialects.values import bool_attr
 
     assert isinstance(op, TorchOp)
     arguments, off = op.SCHEMA.by_name, bool_attr(False)
@@ -233,7 +233,7 @@ def _schema_writes(op: TorchOp) -> list[SSAValue]:
         if isinstance(leaf, SSAValue)
     ]
     if op.operator in HIDDEN_WRITES:
-        from fxc.dialects.values import bool_attr
+        from fxc.dialects.attributes.values import bool_attr
 
         flag, names = HIDDEN_WRITES[op.operator]
         if bound.get(flag) != bool_attr(False):
@@ -389,7 +389,7 @@ def _has_parts(type: Attribute) -> bool:
     """Whether a tensor of ``type`` may be made of others, which it then keeps: a sparse one is."""
     from xdsl.dialects.builtin import TensorType
 
-    from fxc.dialects.types import layout
+    from fxc.dialects.attributes.types import layout
 
     return isinstance(type, TensorType) and layout(type) != "strided"
 
@@ -398,8 +398,8 @@ def _is_answered(op: TorchOp) -> bool:
     """Whether the type of the tensor states all that an assertion on its metadata asks."""
     from xdsl.dialects.builtin import TensorType
 
-    from fxc.dialects.types import device, dtype_name, layout
-    from fxc.dialects.values import NoneValueAttr, device_attr, dtype_attr, enum_attr
+    from fxc.dialects.attributes.types import device, dtype_name, layout
+    from fxc.dialects.attributes.values import NoneValueAttr, device_attr, dtype_attr, enum_attr
 
     type = op.operands[0].type
     if not isinstance(type, TensorType):
@@ -479,7 +479,7 @@ def reads_memory(op: Operation) -> bool:
     """Whether what ``op`` computes depends on the contents of tensors that others may write."""
     from xdsl.dialects.builtin import TensorType, TupleType
 
-    from fxc.dialects.types import ValueType
+    from fxc.dialects.attributes.types import ValueType
 
     reads = any(isinstance(operand.type, (TensorType, TupleType, ValueType)) for operand in op.operands)
     return reads or op.name in KERNEL_READS

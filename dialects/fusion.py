@@ -11,7 +11,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.syntax import parse_type, type_text
+from fxc.dialects.text.syntax import parse_type, type_text
 
 
 @irdl_op_definition

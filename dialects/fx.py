@@ -18,15 +18,15 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.call import CallOp
-from fxc.dialects.call_lines import Layout
-from fxc.dialects.call_text import Arguments, CallReader, CallWriter
+from fxc.dialects.attributes.types import FX_TYPES
+from fxc.dialects.attributes.values import VALUE_ATTRIBUTES, DictAttr, TupleAttr, str_attr
+from fxc.dialects.base.op_rules import local
 from fxc.dialects.effects import CallEffects
-from fxc.dialects.nesting import NestingAttr
-from fxc.dialects.own_rules import local
-from fxc.dialects.syntax import type_text
-from fxc.dialects.types import FX_TYPES
-from fxc.dialects.values import VALUE_ATTRIBUTES, DictAttr, TupleAttr, str_attr
+from fxc.dialects.text.call import CallOp
+from fxc.dialects.text.call_lines import Layout
+from fxc.dialects.text.call_text import Arguments, CallReader, CallWriter
+from fxc.dialects.text.nesting import NestingAttr
+from fxc.dialects.text.syntax import type_text
 
 
 class PositionalCall(CallOp):

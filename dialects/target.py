@@ -17,7 +17,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.values import int_attr, str_attr, string_text
+from fxc.dialects.attributes.values import int_attr, str_attr, string_text
 
 ATTRIBUTE = "fxc.target"
 """The module attribute that holds the target."""

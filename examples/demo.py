@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 import fxc
-from fxc.pipeline import parse_pipeline
-from fxc.runner import RunOptions, run_pipeline
-from fxc.statistics import Statistics
+from fxc.driver.pipeline import parse_pipeline
+from fxc.driver.runner import RunOptions, run_pipeline
+from fxc.driver.statistics import Statistics
 
 PIPELINE = "lower-to-torch,simplify"
 MODELS = Path(__file__).parent / "models"

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 import fxc
+from fxc.bridge.location import module_stack, node_name, stack_trace
 from fxc.dialects.torch_ops import TorchOp
-from fxc.location import module_stack, node_name, stack_trace
 
 
 class Net(nn.Module):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TypeAlias
 
-from fxc.dialects.steps import Polynomial, Steps
+from fxc.dialects.attributes.size_polynomials import Polynomial, Steps
 
 
 @dataclass(frozen=True)

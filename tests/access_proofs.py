@@ -20,12 +20,12 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from fxc.dialects import plan, tile
-from fxc.dialects.steps import Monomial, Polynomial, Steps, sizes_of, strides_of
-from fxc.dialects.syntax import op_text
+from fxc.dialects.attributes.size_polynomials import Monomial, Polynomial, Steps, sizes_of, strides_of
+from fxc.dialects.attributes.types import IntType
+from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile.types import shape_of
-from fxc.dialects.types import IntType
-from fxc.passes.lowering._tile.numbers import facts_of
-from fxc.passes.lowering.tile import TilePass
+from fxc.passes.analysis.size_values import facts_of
+from fxc.passes.kernels.tile import TilePass
 from tests.access_conditions import (
     All,
     AtLeast0,

@@ -1,6 +1,6 @@
 """Index arithmetic of kernels as polynomials of unknown integers, and conditions on these.
 
-A number is a polynomial (``fxc.dialects.steps``) whose names are sizes and *unknowns*: a program's number, a loop's step,
+A number is a polynomial (``fxc.dialects.attributes.size_polynomials``) whose names are sizes and *unknowns*: a program's number, a loop's step,
 a lane, a quotient, what is loaded. What is known of an unknown stands in ``Terms.about``.
 """
 
@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from fxc.dialects import tile
-from fxc.dialects.steps import Polynomial, Steps, is_natural, names_of, steps_of_size
+from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, is_natural, names_of, steps_of_size
 from fxc.dialects.tile.types import element_of, shape_of
 from tests.access_conditions import Condition, Unknown, at_least, both, either, equal, implies, opposite
 

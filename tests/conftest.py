@@ -18,8 +18,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, settings
 
-from fxc.backends.triton import ahead_of_time
-from fxc.backends.triton.workers import Worker
+from fxc.codegen.triton import ahead_of_time
+from fxc.codegen.triton.workers import Worker
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from fxc.pipeline_text import Word
+from fxc.driver.pipeline_text import Word
 from fxc.pipelines import TORCHSCRIPT
 
 _ALL = (("subgraph-threshold", (Word("1"),)), ("inline-threshold", (Word("0"),)))

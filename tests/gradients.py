@@ -13,14 +13,14 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
 import fxc
-from fxc.context import new_context
+from fxc.dialects.attributes.values import leaves
 from fxc.dialects.autodiff import GradientAttr, SubgraphOp
 from fxc.dialects.fx import OutputOp
-from fxc.dialects.syntax import clone_module
-from fxc.dialects.values import leaves
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import clone_module
+from fxc.dialects.verify.verifier import verify
+from fxc.interpret.torch_level import Interpreter
 from fxc.passes import load
-from fxc.semantics.interpret import Interpreter
+from fxc.program.context import new_context
 
 CONTEXT = new_context()
 F64 = torch.float64

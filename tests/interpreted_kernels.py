@@ -8,8 +8,8 @@ import torch
 from xdsl.dialects import func
 
 from fxc.dialects.tile import KernelOp
-from fxc.semantics.interpret import Interpreter
-from fxc.semantics.tile_interpreter import run_kernel
+from fxc.interpret.tile_level import run_kernel
+from fxc.interpret.torch_level import Interpreter
 from fxc.testing import parse
 
 NAMES = {

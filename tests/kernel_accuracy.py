@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from xdsl.dialects.builtin import ModuleOp
 
-from fxc.semantics.float64 import Float64Interpreter, widened
-from fxc.semantics.interpret import Interpreter
+from fxc.interpret.torch_level import Interpreter
+from fxc.numerics.float64 import Float64Interpreter, widened
 from tests.kernel_engines import functions_of
 
 

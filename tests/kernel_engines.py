@@ -12,19 +12,19 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, VectorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from fxc.backends.cpu.launch import compile_launch
-from fxc.backends.triton.kernel_source import KernelSource
-from fxc.backends.triton.printer import print_kernel
-from fxc.backends.triton.simulator import simulate
+from fxc.codegen.cpu.launch import compile_launch
+from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.printer import print_kernel
+from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.syntax import clone_module
 from fxc.dialects.target import PRESETS, set_target
+from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import KernelOp, LaunchOp
-from fxc.dialects.verification import verify
-from fxc.passes._sequences import LOWER_KERNELS
-from fxc.passes.autodiff._functions import copy_op
-from fxc.semantics.interpret import Interpreter
-from fxc.semantics.tile_interpreter import kernel_of, launch, operand_layouts, result_layouts, symbol_values
+from fxc.dialects.verify.verifier import verify
+from fxc.driver.pass_sequences import LOWER_KERNELS
+from fxc.interpret.tile_level import kernel_of, launch, operand_layouts, result_layouts, symbol_values
+from fxc.interpret.torch_level import Interpreter
+from fxc.passes.rewriting.functions import copy_op
 from tests.kernel_groups import run_passes
 
 Engine = Callable[[LaunchOp, Sequence[Any]], Sequence[torch.Tensor]]

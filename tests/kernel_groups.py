@@ -14,21 +14,21 @@ from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from fxc.context import new_context
+from fxc.bridge.operators import operator_name
+from fxc.bridge.tensors import type_of
+from fxc.bridge.values import attribute_of, tree_of
+from fxc.dialects.base.op_rules import OwnRules
 from fxc.dialects.fusion import GroupOp, YieldOp
-from fxc.dialects.own_rules import OwnRules
-from fxc.dialects.syntax import parse_module, print_module
 from fxc.dialects.target import TargetAttr, set_target
+from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.tile import ScheduleAttr
 from fxc.dialects.torch_ops import op_class
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.verification import verify
+from fxc.dialects.verify.verifier import verify
+from fxc.interpret.torch_level import Interpreter
 from fxc.passes import load
-from fxc.passes._statistics import recording
-from fxc.semantics.interpret import Interpreter
-from fxc.semantics.operators import operator_name
-from fxc.semantics.tensors import type_of
-from fxc.semantics.values import attribute_of, tree_of
+from fxc.passes.analysis.statistics import recording
+from fxc.program.context import new_context
 from tests.opinfo_samples import sample_inputs
 
 CONTEXT = new_context()

@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.syntax import clone_module
+from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import KernelOp, LoadOp, MaskOp, StoreOp
 from fxc.dialects.tile.memory import integers
-from fxc.dialects.verification import verify
-from fxc.semantics.tile_interpreter import Programs
+from fxc.dialects.verify.verifier import verify
+from fxc.interpret.tile_level import Programs
 
 
 @dataclass(frozen=True)

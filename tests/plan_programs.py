@@ -13,8 +13,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 import fxc
-from fxc.program import Program
-from fxc.semantics.interpret import Interpreter
+from fxc.interpret.torch_level import Interpreter
+from fxc.program.program import Program
 
 OPERATORS = "lower-to-torch,simplify"
 KERNELS = "set-target{to=cpu:avx2},lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels"

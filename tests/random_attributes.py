@@ -25,9 +25,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from fxc.dialects import types, values
+from fxc.bridge.location import node_location
+from fxc.dialects.attributes import types, values
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
-from fxc.location import node_location
 
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=8),

@@ -22,7 +22,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from fxc.dialects import types, values
+from fxc.bridge.location import node_location, with_regions
+from fxc.dialects.attributes import types, values
 from fxc.dialects.fx import (
     CallFunctionOp,
     CallMethodOp,
@@ -32,10 +33,9 @@ from fxc.dialects.fx import (
     OutputOp,
     TensorDeclOp,
 )
-from fxc.dialects.syntax import print_module
+from fxc.dialects.text.syntax import print_module
 from fxc.dialects.torch_ops import OperatorDeclOp, TorchOp, make_op_class, op_class, table
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.location import node_location, with_regions
 from tests.random_attributes import (
     ATTRIBUTES,
     CONSTANTS,

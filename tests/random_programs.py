@@ -17,14 +17,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.context import new_context
-from fxc.dialects import types, values
+from fxc.dialects.attributes import types, values
 from fxc.dialects.fx import (
     CallFunctionOp,
     OutputOp,
 )
 from fxc.dialects.torch_ops import TorchOp, op_class
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
+from fxc.program.context import new_context
 from tests.random_modules import Sample
 
 Arguments: TypeAlias = tuple[list[values.Tree], dict[str, values.Tree]]

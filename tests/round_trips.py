@@ -9,8 +9,8 @@ from torch import nn
 from torch.fx import Graph, GraphModule
 
 import fxc
-from fxc.dialects.verification import verify
-from fxc.program import Program
+from fxc.dialects.verify.verifier import verify
+from fxc.program.program import Program
 from tests.graph_equality import assert_same_graph
 
 

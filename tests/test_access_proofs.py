@@ -12,8 +12,8 @@ import torch
 
 import fxc
 from fxc.errors import KernelError
-from fxc.execute import execute
-from fxc.program import Program
+from fxc.interpret.execute import execute
+from fxc.program.program import Program
 from tests.access_proofs import Watch, unproved_in
 from tests.kernel_engines import ENGINES, Kernels, kernels_for
 from tests.kernel_mutations import mutant, recorded_ops, sites

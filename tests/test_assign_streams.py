@@ -22,18 +22,18 @@ from xdsl.utils.exceptions import VerifyException
 
 import fxc
 from fxc.api import pipeline_for
-from fxc.backends.plan import host_program
-from fxc.context import new_context
 from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, RecordOp, WaitOp, stream_of
-from fxc.dialects.syntax import print_module
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import print_module
+from fxc.dialects.verify.verifier import verify
+from fxc.driver.pipeline import parse_pipeline
 from fxc.errors import PassError
+from fxc.export.host import host_program
 from fxc.options import Options
-from fxc.passes.plan._dependences import reduced
 from fxc.passes.plan.assign_streams import AssignStreamsPass
+from fxc.passes.plan.dependences import reduced
 from fxc.passes.plan.plan_memory import PlanMemoryPass
-from fxc.pipeline import parse_pipeline
 from fxc.pipelines import INFERENCE
+from fxc.program.context import new_context
 from fxc.runtime.arena import Arenas
 from fxc.runtime.streams import Streams
 from fxc.testing import parse, run_pass

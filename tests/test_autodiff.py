@@ -17,10 +17,10 @@ from xdsl.utils.exceptions import VerifyException
 import fxc
 from fxc.dialects.autodiff import GradientAttr, SubgraphOp
 from fxc.dialects.effects import aliases, is_pure
-from fxc.dialects.syntax import clone_module, parse_module
+from fxc.dialects.text.syntax import clone_module, parse_module
 from fxc.errors import InputError
-from fxc.program import Program
-from fxc.semantics.interpret import Interpreter
+from fxc.interpret.torch_level import Interpreter
+from fxc.program.program import Program
 from tests.gradients import (
     CASES,
     CONTEXT,

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import fxc
+from fxc.bridge.static_world import IS_PLAIN
 from fxc.errors import CaptureError, InputError
-from fxc.semantics.static_world import IS_PLAIN
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -15,14 +15,14 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 import fxc
+from fxc.dialects.attributes.types import tensor_type
+from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.torch_ops import TorchOp, op_class
-from fxc.dialects.types import tensor_type
-from fxc.dialects.values import int_attr
+from fxc.driver.pipeline import parse_pipeline
+from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.errors import NumericsError
-from fxc.pipeline import parse_pipeline
-from fxc.runner import RunOptions, run_pipeline
-from fxc.semantics.check_numerics import CheckNumerics
-from fxc.semantics.differences import difference
+from fxc.numerics.check_numerics import CheckNumerics
+from fxc.numerics.differences import difference
 from fxc.tools.fxc_opt import run as fxc_opt
 
 

@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import linear
 
 import fxc
-from fxc.backends import program_times
+from fxc.measure import program_times
 
 ALWAYS = "choose-products{gain=1.0e30 least=1}"
 NAN, INFINITY = float("nan"), float("inf")

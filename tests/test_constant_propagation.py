@@ -8,10 +8,10 @@ import pytest
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
 
-from fxc.context import new_context
+from fxc.dialects.attributes.values import float_attr
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
-from fxc.dialects.values import float_attr
+from fxc.program.context import new_context
 from fxc.testing import run_pass
 
 Answer = Callable[[TorchOp, Sequence[Attribute]], Sequence[Attribute] | None]

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fxc.semantics.tile_interpreter import run_kernel
+from fxc.interpret.tile_level import run_kernel
 from tests.tile_programs import NAMES, TARGETS, both, kernel_text, llvm_text, parse_kernel, run_native
 
 TARGET = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)

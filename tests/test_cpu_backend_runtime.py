@@ -18,16 +18,16 @@ from torch.testing._internal.two_tensor import TwoTensor
 from xdsl.parser import Parser
 
 import fxc
-from fxc.backends.cpu import launch, machine_code
-from fxc.backends.cpu.choices import SHARED_FROM
-from fxc.backends.cpu.kernel_printer import print_kernels
-from fxc.backends.cpu.launch import compile_launch
-from fxc.backends.cpu.machine_code import assembly, compile_module
-from fxc.context import new_context
+from fxc.codegen.cpu import launch, machine_code
+from fxc.codegen.cpu.choices import SHARED_FROM
+from fxc.codegen.cpu.kernel_printer import print_kernels
+from fxc.codegen.cpu.launch import compile_launch
+from fxc.codegen.cpu.machine_code import assembly, compile_module
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import InputError, KernelError
-from fxc.program import Program
+from fxc.program.context import new_context
+from fxc.program.program import Program
 from fxc.runtime.cpu_features import features_named, host_features
 from fxc.runtime.native_kernel import NativeKernel
 from fxc.runtime.object_cache import ObjectCache, cache_key
@@ -312,7 +312,7 @@ def test_kernels_may_be_called_and_compiled_from_several_threads() -> None:
 
 
 def count_compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    from fxc.backends.cpu import machine_code
+    from fxc.codegen.cpu import machine_code
 
     seen, compile_now = list[str](), machine_code.object_code
     monkeypatch.setattr(machine_code, "object_code", lambda text, features: seen.append(text) or compile_now(text, features))
@@ -359,9 +359,9 @@ CHILD = """
 import sys
 import torch
 from xdsl.parser import Parser
-from fxc.backends.cpu import machine_code
-from fxc.backends.cpu.launch import compile_launch
-from fxc.context import new_context
+from fxc.codegen.cpu import machine_code
+from fxc.codegen.cpu.launch import compile_launch
+from fxc.program.context import new_context
 from fxc.dialects.tile import LaunchOp
 calls = []
 compile_now = machine_code.object_code

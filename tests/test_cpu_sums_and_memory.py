@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import fxc
+from fxc.interpret.tile_level import run_kernel
 from fxc.runtime.kept_memory import KEPT
 from fxc.runtime.large_memory import LARGE, in_large_pages
-from fxc.semantics.tile_interpreter import run_kernel
 from tests.tile_programs import NAMES, TARGETS, kernel_text, parse_kernel, run_native
 
 HOST = {"target": "host"}

@@ -11,8 +11,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import fxc
-from fxc.backends.plan import host_program
 from fxc.errors import PipelineError
+from fxc.export.host import host_program
 from fxc.runtime.cuda_graphs import RECORDINGS, CudaGraphs
 from fxc.runtime.streams import Streams
 

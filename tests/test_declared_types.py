@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from fxc.api import run_passes
-from fxc.context import new_context
-from fxc.declared_types import check_types
 from fxc.dialects.torch_ops import TorchOp
+from fxc.driver.declared_types import check_types
+from fxc.driver.runner import read_module
 from fxc.errors import VerifyError
-from fxc.program import Program
-from fxc.runner import read_module
+from fxc.program.context import new_context
+from fxc.program.program import Program
 from fxc.tools import fxc_opt
 
 PIPELINE = "fuse,set-target,lower-kernels"

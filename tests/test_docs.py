@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from fxc.context import new_context
-from fxc.dialects.syntax import parse_module
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import parse_module
+from fxc.dialects.verify.verifier import verify
+from fxc.program.context import new_context
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

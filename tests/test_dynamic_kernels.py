@@ -12,15 +12,15 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim
 
 import fxc
-from fxc.backends.triton.printer import print_kernel
-from fxc.backends.triton.simulator import simulate
+from fxc.codegen.triton.printer import print_kernel
+from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.errors import InputError
-from fxc.execute import execute
-from fxc.program import Program
+from fxc.interpret import torch_level as interpret
+from fxc.interpret.execute import execute
+from fxc.interpret.tile_level import kernel_of, result_layouts, symbol_values
+from fxc.program.program import Program
 from fxc.runtime.native_kernel import TensorKernel
-from fxc.semantics import interpret
-from fxc.semantics.tile_interpreter import kernel_of, result_layouts, symbol_values
 from fxc.testing import parse
 
 SIZES = (0, 1, 2, 3, 7, 130, 2049)
@@ -263,7 +263,7 @@ func.func @main(%x: tensor<?x3xf32, #torch.meta<sizes = ["s0", 3]>>, %n: !torch.
 
 
 def native() -> TensorKernel:
-    from fxc.backends.cpu import launch_runner
+    from fxc.codegen.cpu import launch_runner
     from fxc.dialects.target import CpuAttr
 
     [launch] = [op for op in parse(KERNEL).walk() if isinstance(op, LaunchOp)]

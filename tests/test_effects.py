@@ -8,6 +8,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.traits import MemoryEffectKind, get_effects
 
+from fxc.bridge.callables import resolve_operator
 from fxc.dialects.effects import (
     DROPOUTS,
     VIEWS_OF_EACH,
@@ -20,7 +21,6 @@ from fxc.dialects.effects import (
     reads_memory,
     writes,
 )
-from fxc.semantics.targets import resolve_operator
 from fxc.testing import parse
 
 T = "tensor<4xf32>"

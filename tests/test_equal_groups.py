@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import fxc
 from fxc.api import run_pipeline_on
-from fxc.dialects.syntax import print_module
+from fxc.dialects.text.syntax import print_module
 from fxc.dialects.tile import KernelOp
 from fxc.options import Options
 

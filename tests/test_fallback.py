@@ -19,17 +19,17 @@ from xdsl.dialects.builtin import ModuleOp, f64
 
 import fxc
 from fxc.api import lowering
-from fxc.backends.cpu import host_kernels, kernel_printer
-from fxc.backends.triton import launch as triton_launch
+from fxc.codegen.cpu import host_kernels, kernel_printer
+from fxc.codegen.triton import launch as triton_launch
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import PRESETS, GpuAttr
 from fxc.dialects.tile import KernelOp, LaunchOp
+from fxc.driver.timing import Timer
 from fxc.errors import FallbackWarning, FxcError, PassError
 from fxc.options import Options
-from fxc.passes.lowering import append_kernels, convert_fusion_to_linalg, group_kernels, schedule, tile, tile_matmul
+from fxc.passes.kernels import append_kernels, convert_fusion_to_linalg, group_kernels, schedule, tile, tile_matmul
 from fxc.passes.plan import merge_kernels
-from fxc.program import Program
-from fxc.timing import Timer
+from fxc.program.program import Program
 from fxc.tools.fxc_opt import run
 
 OPTIONS: dict[str, Any] = {"fallback": True}

@@ -16,13 +16,13 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringA
 from xdsl.ir import Operation
 
 import fxc
+from fxc.bridge.expressions import canonical
+from fxc.bridge.tensors import FakeWorld
+from fxc.dialects.attributes.types import IntType, conditions_of, tensor_type
 from fxc.dialects.semantics import CannotInfer, Vjp
-from fxc.dialects.types import IntType, conditions_of, tensor_type
 from fxc.errors import CaptureError, InputError
 from fxc.semantics import differentiate
 from fxc.semantics.any_sizes import traced_for_any_sizes, traced_under_conditions
-from fxc.semantics.expressions import canonical
-from fxc.semantics.tensors import FakeWorld
 from tests.models.zoo import ZOO, load
 
 Function = Callable[..., torch.Tensor]

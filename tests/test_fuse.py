@@ -9,13 +9,13 @@ import torch
 from xdsl.dialects.func import FuncOp
 
 import fxc
-from fxc.context import new_context
 from fxc.dialects.effects import aliases, is_pure
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.syntax import parse_module, print_module
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import parse_module, print_module
+from fxc.dialects.verify.verifier import verify
+from fxc.interpret.torch_level import Interpreter
 from fxc.passes import load
-from fxc.semantics.interpret import Interpreter
+from fxc.program.context import new_context
 
 CONTEXT = new_context()
 T = "tensor<4xf32>"

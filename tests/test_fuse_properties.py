@@ -13,11 +13,11 @@ from xdsl.ir import Block, Operation
 
 from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.syntax import clone_module, print_module
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import clone_module, print_module
+from fxc.dialects.verify.verifier import verify
+from fxc.numerics.reference_run import Outcome, ReferenceRun, public_functions
 from fxc.passes import load
-from fxc.passes.optimize.fuse import FusePass
-from fxc.semantics.reference_run import Outcome, ReferenceRun, public_functions
+from fxc.passes.fusion.fuse.fuse import FusePass
 from tests.random_modules import Sample
 from tests.random_programs import CONTEXT, graphs
 

@@ -15,13 +15,13 @@ from xdsl.dialects.func import FuncOp
 import fxc
 from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.syntax import print_module
+from fxc.dialects.text.syntax import print_module
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.verification import verify
-from fxc.passes._fusion_cost import MOST_VALUES
-from fxc.passes._remarks import remarking, wanted
-from fxc.semantics.interpret import Interpreter
+from fxc.dialects.verify.verifier import verify
+from fxc.interpret.torch_level import Interpreter
+from fxc.passes.fusion.fuse.cost import MOST_VALUES
+from fxc.passes.rewriting.remarks import remarking, wanted
 
 FUSE = "fuse{reductions=true}"
 TAKE_APART = "lower-to-torch,simplify,lower-simple-tuples,decompose-ops{reductions=true},simplify"

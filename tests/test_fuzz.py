@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from fxc.passes.lowering._index.forms import Form
-from fxc.passes.lowering._linalg import table
+from fxc.passes.analysis.index.forms import Form
+from fxc.passes.operators import table
 from tests.fuzz import check as checks
 from tests.fuzz import operators_compute, operators_views, search, strategy
 from tests.fuzz.check import MODES, Difference, check

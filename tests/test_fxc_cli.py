@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import fxc
-from fxc.program import Program
+from fxc.program.program import Program
 from fxc.tools.fxc import run
 from fxc.tools.fxc_opt import run as run_opt
 from fxc.tools.sources import import_source

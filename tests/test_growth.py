@@ -11,8 +11,8 @@ import torch.nn.functional as F
 import fxc
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.torch_ops.traits import operations
-from fxc.passes._fusion_cost import MOST_OPERATIONS
-from fxc.passes._pieces import MANY
+from fxc.passes.fusion.fuse.cost import MOST_OPERATIONS
+from fxc.passes.fusion.outline_repeated.pieces import MANY
 
 Tensor = torch.Tensor
 FUSED = "lower-to-torch,canonicalize,outline-repeated{shortest=8 least=4},torchscript{gradients=false reductions=true}"

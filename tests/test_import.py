@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 import fxc
 from fxc.errors import CaptureError
-from fxc.program import Program
+from fxc.program.program import Program
 from tests.graph_equality import assert_same_graph
 from tests.round_trips import graph_of, round_trip
 

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Tracer, symbolic_trace
 
 import fxc
-from fxc.dialects.verification import verify
+from fxc.dialects.verify.verifier import verify
 from fxc.errors import TargetError
-from fxc.program import Program
+from fxc.program.program import Program
 from tests.round_trips import graph_of, round_trip
 
 # state

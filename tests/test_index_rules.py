@@ -14,10 +14,10 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Block
 from xdsl.ir.affine import AffineExpr
 
-from fxc.dialects.steps import Polynomial, Steps, value_at
-from fxc.passes.lowering._index.forms import Form, Quotient, Symbol
-from fxc.passes.lowering._index.maps import affine_of, form_of
-from fxc.passes.lowering._index.ranges import Ranges, remainders_of
+from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, value_at
+from fxc.passes.analysis.index.forms import Form, Quotient, Symbol
+from fxc.passes.analysis.index.maps import affine_of, form_of
+from fxc.passes.analysis.index.ranges import Ranges, remainders_of
 
 X, Y, A, B, C, K, Q, R, LOW, HIGH = z3.Ints("x y a b c k q r low high")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import fxc
-from fxc.backends.kernels import target_named
+from fxc.codegen.contract import target_named
 from fxc.dialects.tile import KernelOp
 from fxc.errors import KernelError
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
-from fxc.backends import program_times
+from fxc.measure import program_times
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
-from fxc.backends.triton.printer import print_kernel
-from fxc.backends.triton.simulator import simulate
+from fxc.codegen.triton.printer import print_kernel
+from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.tile import KernelOp
 from fxc.errors import KernelError
-from fxc.semantics.tile_interpreter import run_kernel
+from fxc.interpret.tile_level import run_kernel
 from tests.tile_programs import kernel_text, parse_kernel
 
 ELEMENTS, LANES = 64, 16

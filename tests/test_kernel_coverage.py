@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fxc.dialects.torch_ops import op_class
-from fxc.passes.lowering._linalg.aliases import ALIASES
+from fxc.passes.operators.aliases import ALIASES
 from tests.opinfo import coverage
 
 

@@ -12,16 +12,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 import fxc
-from fxc.backends.cpu.launch import compile_kernel
-from fxc.backends.triton.counters import Counters, counters
-from fxc.backends.triton.launch import gpu_kernel
-from fxc.backends.triton.printer import print_kernel
-from fxc.backends.triton.simulator import simulate
+from fxc.codegen.cpu.launch import compile_kernel
+from fxc.codegen.triton.counters import Counters, counters
+from fxc.codegen.triton.launch import gpu_kernel
+from fxc.codegen.triton.printer import print_kernel
+from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.plan import LaunchOp as PlannedLaunch
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, set_target
 from fxc.dialects.tile import KernelOp, LastProgramOp, LaunchOp
 from fxc.errors import KernelError
-from fxc.semantics.tile_interpreter import run_kernel
+from fxc.interpret.tile_level import run_kernel
 from tests.kernel_engines import ENGINES, EngineInterpreter, functions_of, kernels_for
 from tests.kernel_groups import LINALG, group_of, run_passes
 from tests.tile_programs import parse_kernel
@@ -161,7 +161,7 @@ def test_the_simulator_finds_what_is_wrong_with_counting(old: str, new: str, mes
 
 
 def test_batches_and_branches_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxc.backends.triton.simulator.LANES_AT_ONCE", 48)
+    monkeypatch.setattr("fxc.codegen.triton.simulator.simulator.LANES_AT_ONCE", 48)
     outputs = CASES["last_program"].outputs()
     simulate(print_kernel(parse_kernel(TOTALS)), [*CASES["last_program"].inputs(), *outputs])
     for output, expected in zip(outputs, CASES["last_program"].expected(*CASES["last_program"].inputs()), strict=True):
@@ -207,7 +207,7 @@ def test_a_counter_for_each_stream_and_a_new_one_for_each_recorded_launch(monkey
     made = Counters(torch.device("cpu"))
     assert made(1) is made(1) and made(1) is not made(2)
     assert made(1).dtype == torch.int32 and not made(1).any()
-    monkeypatch.setattr("fxc.backends.triton.counters.is_captured", lambda device: True)
+    monkeypatch.setattr("fxc.codegen.triton.counters.is_captured", lambda device: True)
     assert made(1) is not made(1)
 
 

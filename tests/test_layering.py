@@ -21,11 +21,11 @@ ALLOWED = {
     "compiler/errors.py": "",
     "compiler/options.py": "fxc.errors",
     "compiler/location.py": "xdsl",
-    "compiler/semantics": "torch numpy sympy xdsl fxc.dialects fxc.errors fxc.location fxc.semantics",
-    "compiler/frontends": """torch numpy sympy xdsl fxc.dialects fxc.errors fxc.location fxc.context fxc.program fxc.semantics
+    "compiler/semantics": "torch numpy sympy xdsl fxc.dialects fxc.errors fxc.bridge.location fxc.semantics",
+    "compiler/frontends": """torch numpy sympy xdsl fxc.dialects fxc.errors fxc.bridge.location fxc.program.context fxc.program.program fxc.semantics
         fxc.frontends""",
-    "compiler/backends": """torch numpy llvmlite triton xdsl fxc.dialects fxc.passes fxc.errors fxc.location fxc.program
-        fxc.pipeline_text fxc.reproducer fxc.semantics fxc.runtime fxc.backends""",
+    "compiler/backends": """torch numpy llvmlite triton xdsl fxc.dialects fxc.passes fxc.errors fxc.bridge.location fxc.program.program
+        fxc.driver.pipeline_text fxc.driver.reproducer fxc.semantics fxc.runtime fxc.backends""",
     "compiler/runtime": "torch numpy safetensors llvmlite fxc.errors fxc.runtime",
 }
 """File or folder -> what it may import, the standard library apart. What is not listed may import all."""

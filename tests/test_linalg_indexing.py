@@ -13,17 +13,17 @@ from torch.testing._internal.common_methods_invocations import op_db
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
+from fxc.bridge.callables import resolve_operator
 from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.syntax import parse_module, print_module
+from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.tile import KernelOp
 from fxc.dialects.torch_ops import op_class
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import GATHERS
 from fxc.errors import BoundsError
-from fxc.passes.lowering._linalg import assembling, indexing, updating, views
-from fxc.passes.lowering._linalg.table import CONCATENATIONS, STACKS
-from fxc.semantics.targets import resolve_operator
+from fxc.passes.operators import assembling, indexing, updating, views
+from fxc.passes.operators.table import CONCATENATIONS, STACKS
 from tests.kernel_engines import ENGINES, kernels_for
 from tests.kernel_groups import CONTEXT, LINALG, Call, GroupBuilder, Recorder, calls_of, group_of, run_main, run_passes, samples
 

@@ -12,12 +12,12 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 import fxc
+from fxc.bridge.callables import resolve_operator
 from fxc.dialects.torch_ops import op_class, table
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.lowering._linalg import bessel, incomplete_gamma, polynomials, special
-from fxc.passes.lowering._linalg.rules import Pointwise
-from fxc.passes.lowering._linalg.table import CONCATENATIONS, RULES
-from fxc.semantics.targets import resolve_operator
+from fxc.passes.operators import bessel, incomplete_gamma, polynomials, special
+from fxc.passes.operators.rules import Pointwise
+from fxc.passes.operators.table import CONCATENATIONS, RULES
 from tests.kernel_groups import calls_of, check, run_main, samples
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)

@@ -14,9 +14,9 @@ from torch.utils._pytree import tree_structure
 from xdsl.parser import Parser
 
 import fxc
-from fxc.context import new_context
+from fxc.bridge.nesting import nesting_attr, spec_of
 from fxc.errors import FxcError, InputError
-from fxc.semantics.nesting import nesting_attr, spec_of
+from fxc.program.context import new_context
 
 HOST: dict[str, Any] = {"target": "host"}
 

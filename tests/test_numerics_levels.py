@@ -18,14 +18,14 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 import fxc
-from fxc.backends.cpu import launch, machine_code
+from fxc.codegen.cpu import launch, machine_code
 from fxc.dialects.plan import AllocOp, FreeOp, WaitOp
 from fxc.dialects.plan import LaunchOp as PlanLaunchOp
 from fxc.dialects.tile import KernelOp, LoadOp
 from fxc.errors import NumericsError, PipelineError
 from fxc.options import Options
 from fxc.passes import load
-from fxc.program import Program
+from fxc.program.program import Program
 from fxc.tools.fxc_opt import run as fxc_opt
 from tests.kernel_mutations import _address
 

@@ -26,7 +26,7 @@ from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.options import Options
-from fxc.passes.autodiff._functions import derivatives
+from fxc.passes.rewriting.functions import derivatives
 from fxc.runtime.subgraph import HostSubgraph
 
 TARGET = "host"

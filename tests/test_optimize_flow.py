@@ -14,12 +14,12 @@ import torch
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType, UnitAttr
 from xdsl.ir import Operation
 
-from fxc.dialects.syntax import parse_module, print_module
+from fxc.dialects.attributes.types import dtype_name, sizes, strides
+from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
-from fxc.dialects.types import dtype_name, sizes, strides
-from fxc.dialects.verification import verify
+from fxc.dialects.verify.verifier import verify
+from fxc.interpret.torch_level import Interpreter
 from fxc.passes import load
-from fxc.semantics.interpret import Interpreter
 from tests.test_simplify import CONTEXT, assert_equivalent, assert_same_bits, functions, outcome, programs, run
 
 LIT = Path(__file__).parent.parent / "lit_tests" / "passes" / "optimize"

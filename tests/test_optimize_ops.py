@@ -12,15 +12,15 @@ import torch
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute
 
-from fxc.dialects.syntax import clone_module, parse_module, print_module, type_text
+from fxc.bridge.callables import resolve_operator
+from fxc.bridge.tensors import type_of
+from fxc.dialects.attributes.types import device
+from fxc.dialects.text.syntax import clone_module, parse_module, print_module, type_text
 from fxc.dialects.torch_ops import TorchOp, op_class, table
-from fxc.dialects.types import device
-from fxc.dialects.verification import verify
+from fxc.dialects.verify.verifier import verify
 from fxc.passes import load
-from fxc.passes._broadcasting import broadcasts
 from fxc.passes.patterns.queries import _SCALAR_TYPES
-from fxc.semantics.targets import resolve_operator
-from fxc.semantics.tensors import type_of
+from fxc.passes.rewriting.broadcasting import broadcasts
 from fxc.testing import run_pass
 from tests.test_simplify import CONTEXT, assert_equivalent, functions, memory_relation, outcome, programs
 

@@ -14,15 +14,15 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 import fxc
-from fxc.backends.fx import to_fx
-from fxc.frontends.fx import import_fx
+from fxc.export.fx import to_fx
+from fxc.frontends.import_fx import import_fx
 from fxc.passes import load as load_pass
-from fxc.passes._fusion import is_host_constant
-from fxc.passes._repeats import Repeat, repeats
-from fxc.passes._structure import Structures
-from fxc.passes.optimize.outline_repeated import OutlineRepeatedPass
+from fxc.passes.analysis.structural_key import Structures
+from fxc.passes.fusion.fuse.candidates import is_host_constant
+from fxc.passes.fusion.outline_repeated.outline_repeated import OutlineRepeatedPass
+from fxc.passes.fusion.outline_repeated.suffix_array import Repeat, repeats
 from fxc.passes.simplify.inline import NO_INLINE
-from fxc.program import entry_function
+from fxc.program.program import entry_function
 from tests.models.captures import capture_of
 from tests.models.zoo import ZOO, load
 from tests.random_modules import Sample

@@ -22,14 +22,14 @@ from xdsl.irdl import OpDef
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.context import new_context
-from fxc.dialects.own_rules import OwnRules, is_local
-from fxc.dialects.syntax import clone_module, parse_module
+from fxc.dialects.base.op_rules import OwnRules, is_local
 from fxc.dialects.target import preset, set_target
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import clone_module, parse_module
+from fxc.dialects.verify.verifier import verify
+from fxc.driver.pipeline import parse_pipeline
+from fxc.driver.runner import run_pipeline
 from fxc.errors import PassError
-from fxc.pipeline import parse_pipeline
-from fxc.runner import run_pipeline
+from fxc.program.context import new_context
 from fxc.testing import parse
 
 ROOT = Path(__file__).parent.parent

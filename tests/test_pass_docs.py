@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fxc.dialects.syntax import print_module
+from fxc.dialects.text.syntax import print_module
 from fxc.passes import available
 from fxc.testing import parse, run_pass, same_ir
 from tests.pass_contracts import SECTIONS, contract, example, sections

@@ -11,11 +11,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from fxc.driver.named_pipeline import NamedPipeline, Slot
+from fxc.driver.pipeline import Anchored, Stage, parse_pipeline, pipeline_text
+from fxc.driver.pipeline_text import AnchorSpec, PassSpec, parse, to_text
+from fxc.driver.registry import PassRegistry
 from fxc.errors import PipelineError
-from fxc.named_pipeline import NamedPipeline, Slot
-from fxc.pass_registry import PassRegistry
-from fxc.pipeline import Anchored, Stage, parse_pipeline, pipeline_text
-from fxc.pipeline_text import AnchorSpec, PassSpec, parse, to_text
 from fxc.pipelines import NAMED
 
 

@@ -14,16 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import fxc
+from fxc.bridge import fake_mode
+from fxc.bridge.location import places
+from fxc.bridge.static_world import IS_PLAIN
 from fxc.errors import CaptureError
-from fxc.frontends.fx import import_traced
-from fxc.location import places
-from fxc.program import Program
-from fxc.semantics import fake_mode
-from fxc.semantics.static_world import IS_PLAIN
+from fxc.frontends.import_fx import import_traced
+from fxc.program.program import Program
 from tests.models.captures import cases, kept, model_of
 
 pytestmark = pytest.mark.skipif(not IS_PLAIN, reason="torch.export of this PyTorch is asked")
-traced = pytest.importorskip("fxc.frontends.plain_trace", exc_type=ImportError).traced
+traced = pytest.importorskip("fxc.frontends.non_strict_trace", exc_type=ImportError).traced
 
 X = torch.randn(4, 6)
 NOT_PLAIN = ("cond", "lstm", "moe")

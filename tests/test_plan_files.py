@@ -17,7 +17,7 @@ import torch
 from xdsl.dialects.builtin import StringAttr
 
 import fxc
-from fxc import plan_file
+from fxc.artifact import plan_file
 from fxc.errors import FxcError, InputError, PlanFileError, WeightsError
 from tests.plan_models import Net, make_net, plan_of, x
 
@@ -360,7 +360,7 @@ def test_a_plan_of_things_of_this_process(tmp_path: Path) -> None:
 
     root = torch.nn.Sequential(Own())
     program = fxc.import_fx(torch.fx.GraphModule(root, Tracer().trace(root)), [torch.ones(2)])
-    from fxc.signature import signature_of
+    from fxc.program.program_signature import signature_of
 
     plan = fxc.ExecutionPlan(program, fxc.to_fx(program), signature_of(program), False)
     torch.testing.assert_close(plan(torch.ones(2)), torch.full((2,), 2.0))

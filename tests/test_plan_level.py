@@ -15,12 +15,12 @@ from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
-from fxc.context import new_context
+from fxc.bridge.callables import BINDINGS, resolve_operator
 from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
-from fxc.dialects.syntax import parse_module, print_module
-from fxc.dialects.verification import verify
-from fxc.semantics.reference_run import ReferenceRun, public_functions
-from fxc.semantics.targets import BINDINGS, resolve_operator
+from fxc.dialects.text.syntax import parse_module, print_module
+from fxc.dialects.verify.verifier import verify
+from fxc.numerics.reference_run import ReferenceRun, public_functions
+from fxc.program.context import new_context
 from tests.models.zoo import load
 from tests.opinfo.suite import copies, operators, samples_of, trace
 from tests.plan_programs import KERNELS, OPERATORS, PLAN, consumed, memory, ops, planned, run
@@ -245,7 +245,7 @@ def test_random_programs(sample: Sample, seed: int) -> None:
         expected = ReferenceRun(seed=seed)(sample.module, function)
     except (RuntimeError, IndexError):
         return  # such as writing to an expanded tensor, which only the run finds out
-    program = fxc.run_passes(fxc.program.Program(sample.module, {}, {}, context), f"lower-simple-tuples,{PLAN}")
+    program = fxc.run_passes(fxc.program.program.Program(sample.module, {}, {}, context), f"lower-simple-tuples,{PLAN}")
     after = ReferenceRun(seed=seed)(program.module, program.main)
     torch.testing.assert_close(after.results, expected.results, equal_nan=True)
     torch.testing.assert_close(after.arguments, expected.arguments, equal_nan=True)

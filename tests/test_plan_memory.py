@@ -17,18 +17,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
 import fxc
-from fxc.context import new_context
-from fxc.dialects.marks import BRIEF
+from fxc.dialects.attributes.discardable import BRIEF
 from fxc.dialects.plan import AllocOp
-from fxc.dialects.syntax import parse_module
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import parse_module
+from fxc.dialects.verify.verifier import verify
 from fxc.errors import KernelError
-from fxc.passes.plan import _offsets
-from fxc.passes.plan._brief import MAPPED, SMALL
-from fxc.passes.plan._buffers import Buffers
-from fxc.passes.plan._offsets import Layout, Span, best_layout, lower_bound
+from fxc.interpret.torch_level import Interpreter
+from fxc.passes.plan import offsets as _offsets
+from fxc.passes.plan.buffers import Buffers
+from fxc.passes.plan.offsets import Layout, Span, best_layout, lower_bound
 from fxc.passes.plan.plan_memory import PlanMemoryPass
-from fxc.semantics.interpret import Interpreter
+from fxc.passes.plan.short_lived import MAPPED, SMALL
+from fxc.program.context import new_context
 from tests.plan_programs import memory
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))

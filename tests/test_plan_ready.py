@@ -16,8 +16,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import fxc
-from fxc import plan_file
-from fxc.backends import program_cache
+from fxc.artifact import cache as program_cache
+from fxc.artifact import plan_file
 from fxc.errors import BoundsError, InputError, PlanFileError
 from tests.test_plan_save_kernels import edit, with_other
 
@@ -122,7 +122,7 @@ import torch
 import fxc
 plan = fxc.ExecutionPlan.load({str(saved)!r}, trust_kernels=True)
 plan({{"x": torch.zeros(15, 24), "more": torch.ones(2, 3)}}, 0.5)
-for name in ("xdsl", "sympy", "fxc.program", "torch._dynamo"):
+for name in ("xdsl", "sympy", "fxc.program.program", "torch._dynamo"):
     assert name not in sys.modules, name
 plan.ir
 assert "xdsl" in sys.modules

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import fxc
-from fxc import plan_file
+from fxc.artifact import plan_file
 from fxc.errors import PlanFileError
 from fxc.runtime.cpu_features import features_named
 from fxc.runtime.host_program import KernelCode
@@ -49,7 +49,7 @@ def saved(plan: fxc.ExecutionPlan, tmp_path: Path) -> Path:
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The texts that LLVM compiles from here on; the cache of object files is empty."""
-    from fxc.backends.cpu import machine_code
+    from fxc.codegen.cpu import machine_code
 
     monkeypatch.setenv("FXC_CACHE_DIR", str(tmp_path / "cache"))
     texts, compile_now = list[str](), machine_code.object_code

@@ -23,9 +23,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.printer import Printer
 
-from fxc.dialects.syntax import FxcPrinter
-from fxc.location import node_location, places
-from fxc.program import Program
+from fxc.bridge.location import node_location, places
+from fxc.dialects.text.syntax import FxcPrinter
+from fxc.program.program import Program
 
 TEXTS = ["", "plain", 'with "quotes"', "back\\slash", "two\nlines", "tab\t", "é and 漢", "\x00\x7f"]
 

@@ -20,7 +20,7 @@ from torch.library import Library
 
 import fxc
 from fxc.api import pipeline_for
-from fxc.backends import program_cache
+from fxc.artifact import cache as program_cache
 from fxc.pipelines import INFERENCE
 from fxc.runtime.object_cache import ObjectCache
 

@@ -16,15 +16,15 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import PassFailedException
 
 import fxc
-from fxc.context import new_context
+from fxc.dialects.attributes.types import dtype_name
 from fxc.dialects.effects import is_random
-from fxc.dialects.syntax import clone_module, parse_module, print_module
-from fxc.dialects.types import dtype_name
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import clone_module, parse_module, print_module
+from fxc.dialects.verify.verifier import verify
 from fxc.errors import CaptureError
+from fxc.numerics.reference_run import Outcome, ReferenceRun, public_functions, why_not
 from fxc.passes import available, load
-from fxc.program import Program
-from fxc.semantics.reference_run import Outcome, ReferenceRun, public_functions, why_not
+from fxc.program.context import new_context
+from fxc.program.program import Program
 from tests.pass_contracts import is_idempotent
 from tests.random_modules import Sample
 from tests.random_programs import CONTEXT, graphs

@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import (
     ModuleOp,
 )
 
-from fxc.context import new_context
-from fxc.dialects.syntax import parse_module, print_module
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import parse_module, print_module
+from fxc.dialects.verify.verifier import verify
+from fxc.program.context import new_context
 from fxc.tools import fxc_opt
 from tests.random_modules import Sample, modules
 

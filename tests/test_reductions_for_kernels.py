@@ -14,8 +14,8 @@ from xdsl.dialects.func import FuncOp
 import fxc
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.verification import verify
-from fxc.semantics.interpret import Interpreter
+from fxc.dialects.verify.verifier import verify
+from fxc.interpret.torch_level import Interpreter
 
 TAKE_APART = "lower-to-torch,decompose-ops{reductions=true},dce"
 KERNELS = "fuse{reductions=true},lower-kernels"

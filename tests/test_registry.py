@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 import pytest
 from xdsl.passes import ModulePass
 
-from fxc.pass_options import make_pass, option_help, spec_of
+from fxc.driver.pass_options import make_pass, option_help, spec_of
 from fxc.passes import available, load, pass_in
 
 FILES = [

@@ -12,11 +12,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 
 import fxc
-from fxc.context import new_context
 from fxc.dialects.tile import KernelOp
-from fxc.dialects.verification import verify
-from fxc.passes.plan._in_place import writes_over
-from fxc.semantics.interpret import Interpreter
+from fxc.dialects.verify.verifier import verify
+from fxc.interpret.torch_level import Interpreter
+from fxc.passes.plan.in_place import writes_over
+from fxc.program.context import new_context
 
 HOST: dict[str, Any] = {"target": "host"}
 

@@ -18,18 +18,18 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import parse_spec
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from fxc import reproducer
-from fxc.collector import collections_paused
-from fxc.context import new_context
-from fxc.dialects.diagnostics import OpPassFailedException
-from fxc.dialects.syntax import parse_module, print_module
+from fxc.dialects.text.diagnostics import OpPassFailedException
+from fxc.dialects.text.syntax import parse_module, print_module
+from fxc.driver import reproducer
+from fxc.driver.gc_pause import collections_paused
+from fxc.driver.instrumentation import PassRun
+from fxc.driver.pipeline import Anchored, Stage
+from fxc.driver.runner import RunOptions, run_pipeline
+from fxc.driver.statistics import Statistics
+from fxc.driver.timing import Timer
 from fxc.errors import FxcError, NumericsError, PassError, PipelineError, VerifyError
-from fxc.instrumentation import PassRun
-from fxc.passes._statistics import count, recording
-from fxc.pipeline import Anchored, Stage
-from fxc.runner import RunOptions, run_pipeline
-from fxc.statistics import Statistics
-from fxc.timing import Timer
+from fxc.passes.analysis.statistics import count, recording
+from fxc.program.context import new_context
 
 TEXT = """
 func.func private @helper(%a: i32) -> i32 {

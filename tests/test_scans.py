@@ -125,7 +125,7 @@ def test_what_is_left_to_the_library() -> None:
 
 
 def test_scans_print_as_triton_scans() -> None:
-    from fxc.backends.triton.printer import print_kernels
+    from fxc.codegen.triton.printer import print_kernels
 
     module = kernels_of(lambda x: torch.cummax(x, 1), tensor(4, 100), TARGETS[2])
     [kernel] = print_kernels(module)

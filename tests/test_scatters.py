@@ -15,16 +15,16 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
-from fxc.backends.triton.printer import print_kernels
+from fxc.codegen.triton.printer import print_kernels
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import PRESETS, GpuAttr, preset, set_target
 from fxc.dialects.tile import AccumulateOp, KernelOp, LaunchOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.errors import BoundsError
-from fxc.execute import execute
-from fxc.passes._remarks import remarking
+from fxc.interpret.execute import execute
+from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import AOT
-from fxc.program import Program
+from fxc.program.program import Program
 from tests.kernel_engines import ENGINES, kernels_for
 from tests.kernel_groups import LINALG, group_of, run_main, run_passes
 

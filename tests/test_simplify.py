@@ -14,12 +14,12 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from fxc.context import new_context
-from fxc.dialects.syntax import clone_module, parse_module, print_module
-from fxc.dialects.types import IntType, dtype_name, sizes, strides
-from fxc.dialects.verification import verify
+from fxc.dialects.attributes.types import IntType, dtype_name, sizes, strides
+from fxc.dialects.text.syntax import clone_module, parse_module, print_module
+from fxc.dialects.verify.verifier import verify
+from fxc.interpret.torch_level import Interpreter
 from fxc.passes import load
-from fxc.semantics.interpret import Interpreter
+from fxc.program.context import new_context
 
 LIT_TESTS = Path(__file__).parent.parent / "lit_tests"
 PASSES = ("canonicalize", "cse", "dce", "lower-simple-tuples")

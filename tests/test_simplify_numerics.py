@@ -11,11 +11,11 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from fxc.context import new_context
-from fxc.dialects.syntax import clone_module, parse_module, print_module
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import clone_module, parse_module, print_module
+from fxc.dialects.verify.verifier import verify
+from fxc.interpret.torch_level import Interpreter
 from fxc.passes import load
-from fxc.semantics.interpret import Interpreter
+from fxc.program.context import new_context
 
 T = "tensor<4xf32>"
 PAIR = f"tuple<{T}, {T}>"

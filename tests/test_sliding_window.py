@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import fxc
-from fxc.semantics.expressions import canonical
+from fxc.bridge.expressions import canonical
 
 WINDOW, HEADS, WIDTH = 4, 2, 8
 

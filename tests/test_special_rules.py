@@ -12,10 +12,10 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
+from fxc.bridge.callables import resolve_operator
 from fxc.dialects.tile import IterateOp
-from fxc.passes.lowering._linalg import bessel, incomplete_gamma, polynomials, special
-from fxc.passes.lowering._linalg.arithmetic import MOST_MULTIPLICATIONS
-from fxc.semantics.targets import resolve_operator
+from fxc.passes.operators import bessel, incomplete_gamma, polynomials, special
+from fxc.passes.operators.arithmetic import MOST_MULTIPLICATIONS
 from tests.kernel_accuracy import Expected, difference
 from tests.kernel_engines import ENGINES, kernels_for
 from tests.kernel_groups import LINALG, GroupBuilder, calls_of, check, check_function, run_main, run_passes

@@ -16,10 +16,10 @@ from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.dialects.func import FuncOp
 
 import fxc
+from fxc.bridge.fake_mode import StaticFakeMode, without_dynamo
+from fxc.bridge.static_world import IS_PLAIN, NoFake, StaticWorld
+from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.semantics import CannotInfer
-from fxc.semantics.fake_mode import StaticFakeMode, without_dynamo
-from fxc.semantics.static_world import IS_PLAIN, NoFake, StaticWorld
-from fxc.semantics.tensors import FakeWorld
 from tests.models.zoo import ZOO, load
 
 pytestmark = pytest.mark.skipif(not IS_PLAIN, reason="PyTorch is asked of this version")
@@ -162,7 +162,7 @@ import sys
 import torch
 import fxc
 plan = fxc.ExecutionPlan.load({str(tmp_path / "plan")!r}, trust_kernels=True)
-assert not any(each in sys.modules for each in ("torch._dynamo", "sympy", "networkx", "fxc.semantics.linalg_interpreter"))
+assert not any(each in sys.modules for each in ("torch._dynamo", "sympy", "networkx", "fxc.interpret.linalg_level"))
 """
     run(loaded, FXC_CACHE_DIR=str(tmp_path / "other"))
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 import fxc
-from fxc.semantics.tensors import FakeWorld
+from fxc.bridge.tensors import FakeWorld
 from tests.fuzz import check as checks
 
 IMAGES = torch.linspace(-2, 3, 120).view(2, 3, 4, 5)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fxc.semantics.philox import philox, random_bits
+from fxc.bridge.philox import philox, random_bits
 from tests.interpreted_kernels import NAMES, SOFTMAX, compute, made, run
 
 POINTWISE = """
@@ -368,7 +368,7 @@ def test_random_bits_are_words_of_philox() -> None:
 
 
 def test_large_grids_run_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxc.semantics.tile_interpreter._LANES", 32)
+    monkeypatch.setattr("fxc.interpret.tile_level._LANES", 32)
     x, y = made(45), torch.empty(45)
     compute(POINTWISE, [x], y, grid=[3])
     torch.testing.assert_close(y, x * x.tanh())

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import fxc
-from fxc.backends.kernels import KernelLaunch
+from fxc.codegen.contract import KernelLaunch
 from fxc.dialects.target import preset, set_target
 from fxc.errors import KernelError, NoRuleError
-from fxc.program import Program
-from fxc.semantics.float64 import Float64Interpreter
+from fxc.numerics.float64 import Float64Interpreter
+from fxc.program.program import Program
 from fxc.testing import parse
 from tests.interpreted_kernels import LAUNCH, SOFTMAX, compute, interpret, kernel, made, run
 

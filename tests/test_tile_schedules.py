@@ -13,14 +13,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
-from fxc.backends.kernels import HOST, launch_runner, target_named
-from fxc.backends.triton import ahead_of_time
-from fxc.backends.triton.printer import print_kernel, print_kernels
-from fxc.backends.triton.simulator import simulate
+from fxc.codegen.contract import HOST, launch_runner, target_named
+from fxc.codegen.triton import ahead_of_time
+from fxc.codegen.triton.printer import print_kernel, print_kernels
+from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.target import CpuAttr, TargetAttr, preset, set_target
 from fxc.dialects.tile import KernelOp, LaunchOp, ScheduleAttr
-from fxc.passes.lowering._tile import choices
-from fxc.semantics.tile_interpreter import result_layouts
+from fxc.interpret.tile_level import result_layouts
+from fxc.passes.kernels.tiling import choices
 from tests.kernel_groups import LINALG, check_function, check_text, group_of, run_passes
 
 Tensors = list[torch.Tensor]

@@ -13,14 +13,14 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from fxc.context import new_context
+from fxc.dialects.attributes.types import contiguous_strides, dtype_name, sizes
+from fxc.dialects.attributes.values import NoneValueAttr, Tree, leaves
 from fxc.dialects.fx import OutputOp
-from fxc.dialects.syntax import parse_module
+from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.schema import Argument
-from fxc.dialects.types import contiguous_strides, dtype_name, sizes
-from fxc.dialects.values import NoneValueAttr, Tree, leaves
 from fxc.passes import load
+from fxc.program.context import new_context
 
 C = torch._C
 CONTEXT = new_context()

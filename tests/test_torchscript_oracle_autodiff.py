@@ -10,11 +10,11 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from fxc.context import new_context
 from fxc.dialects.autodiff import AddOp, SubgraphOp
-from fxc.dialects.syntax import parse_module
-from fxc.dialects.verification import verify
+from fxc.dialects.text.syntax import parse_module
+from fxc.dialects.verify.verifier import verify
 from fxc.passes import load
+from fxc.program.context import new_context
 
 C: Any = torch._C
 CONTEXT = new_context()

@@ -10,11 +10,11 @@ import torch
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 
-from fxc.context import new_context
-from fxc.dialects.syntax import parse_module
+from fxc.dialects.attributes.types import sizes
+from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
-from fxc.dialects.types import sizes
 from fxc.passes import load
+from fxc.program.context import new_context
 from tests.test_torchscript_oracle import torchscript
 
 C = torch._C

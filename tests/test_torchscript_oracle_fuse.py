@@ -12,12 +12,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from fxc.context import new_context
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.syntax import parse_module
+from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.pipeline import parse_pipeline
-from fxc.runner import run_pipeline
+from fxc.driver.pipeline import parse_pipeline
+from fxc.driver.runner import run_pipeline
+from fxc.program.context import new_context
 from tests.test_torchscript_oracle import graph, output
 from tests.test_torchscript_oracle_ops import Writer
 

@@ -13,16 +13,16 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, TensorType, 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from fxc.context import new_context
+from fxc.bridge.values import constant_value
+from fxc.dialects.attributes.types import FloatType, IntType, contiguous_strides, dtype_name, sizes
+from fxc.dialects.attributes.values import Tree, leaves
 from fxc.dialects.fx import OutputOp
-from fxc.dialects.syntax import parse_module
+from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.types import FloatType, IntType, contiguous_strides, dtype_name, sizes
-from fxc.dialects.values import Tree, leaves
-from fxc.pipeline import parse_pipeline
-from fxc.runner import run_pipeline
-from fxc.semantics.values import constant_value
+from fxc.driver.pipeline import parse_pipeline
+from fxc.driver.runner import run_pipeline
+from fxc.program.context import new_context
 from tests.test_torchscript_oracle import _Writer, call, graph, output
 
 C = torch._C

@@ -188,6 +188,6 @@ def test_gradients_of_equal_free_sizes(f: Function, options: dict[str, str]) -> 
     ],
 )
 def test_divisions_without_a_rest_are_no_divisions(text: str, plain: str) -> None:
-    from fxc.semantics.expressions import canonical
+    from fxc.bridge.expressions import canonical
 
     assert canonical(text) == plain

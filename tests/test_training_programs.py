@@ -18,7 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
 import fxc
-from fxc.backends import program_cache, subgraphs
+from fxc.artifact import cache as program_cache
+from fxc.derivatives import subgraphs
 from fxc.runtime.autograd import DifferentiableSubgraph
 from fxc.runtime.subgraph import HostSubgraph
 from tests.training_models import MODELS, assert_same, both, leaf, weigh

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 import fxc
-from fxc.backends.cpu.launch import compile_launch
+from fxc.codegen.cpu.launch import compile_launch
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.errors import InputError
-from fxc.execute import execute
-from fxc.semantics.tile_interpreter import launch
-from fxc.signature import signature_of
+from fxc.interpret.execute import execute
+from fxc.interpret.tile_level import launch
+from fxc.program.program_signature import signature_of
 from tests.group_programs import ANY_SIZES, KNOWN_SIZES, MOST, Step, program, steps
 from tests.kernel_engines import ENGINES, Engine, Kernels, kernels_for, simulated
 from tests.kernel_groups import LINALG, group_of, run_main, run_passes

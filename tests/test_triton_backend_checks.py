@@ -9,8 +9,8 @@ import sys
 import pytest
 import torch
 
-from fxc.backends.triton.ahead_of_time import compile_kernel
-from fxc.backends.triton.simulator import simulate
+from fxc.codegen.triton.ahead_of_time import compile_kernel
+from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.errors import KernelError
 from tests.test_triton_backend import printed
 from tests.triton_kernels import CASES, kernel, pointer

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, silu
 
-from fxc.backends.triton.printer import print_kernels
-from fxc.backends.triton.simulator import simulate
+from fxc.codegen.triton.printer import print_kernels
+from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.testing import parse, run_pass
 from tests.triton_kernels import random
 

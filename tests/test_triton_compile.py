@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from fxc.backends.triton import ahead_of_time
-from fxc.backends.triton.ahead_of_time import CompiledKernel, CompileOptions, compile_kernel, compile_kernels
-from fxc.backends.triton.kernel_source import KernelSource
-from fxc.backends.triton.targets import PRESETS
+from fxc.codegen.triton import ahead_of_time
+from fxc.codegen.triton.ahead_of_time import CompiledKernel, CompileOptions, compile_kernel, compile_kernels
+from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.targets import PRESETS
 from fxc.errors import KernelError
 from tests.test_triton_backend import FLOAT_OPS, INTEGER_OPS, UNSIGNED_OPS, printed
 from tests.triton_interpreter import can_compute_bounds

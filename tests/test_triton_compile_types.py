@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fxc.backends.triton.ahead_of_time import compile_kernels
-from fxc.backends.triton.kernel_source import KernelSource
-from fxc.backends.triton.targets import PRESETS
+from fxc.codegen.triton.ahead_of_time import compile_kernels
+from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.targets import PRESETS
 from tests.test_triton_backend import printed
 from tests.triton_kernels import kernel, pointer
 

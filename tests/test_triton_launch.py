@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fxc.backends.kernels import launch_runner, target_named
-from fxc.backends.triton.ahead_of_time import DEFAULT, CompileOptions
-from fxc.backends.triton.autotune import candidates, tuned
-from fxc.backends.triton.device import runs_on
-from fxc.backends.triton.launch import GpuKernel, gpu_kernel
-from fxc.backends.triton.measure import by_turns
-from fxc.backends.triton.targets import Target
+from fxc.codegen.contract import launch_runner, target_named
+from fxc.codegen.triton.ahead_of_time import DEFAULT, CompileOptions
+from fxc.codegen.triton.autotune import candidates, tuned
+from fxc.codegen.triton.device import runs_on
+from fxc.codegen.triton.launch import GpuKernel, gpu_kernel
+from fxc.codegen.triton.measure import by_turns
+from fxc.codegen.triton.targets import Target
 from fxc.dialects import plan
 from fxc.dialects.target import GpuAttr, preset
 from fxc.dialects.tile import LaunchOp

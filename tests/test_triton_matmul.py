@@ -14,20 +14,20 @@ from torch.nn.functional import gelu
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 
 import fxc
-from fxc.backends.kernels import KernelLaunch
-from fxc.backends.program_times import program_times
-from fxc.backends.triton.printer import print_kernel, print_kernels
-from fxc.backends.triton.simulator import simulate
-from fxc.backends.triton.targets import PRESETS
-from fxc.context import new_context
+from fxc.codegen.contract import KernelLaunch
+from fxc.codegen.triton.printer import print_kernel, print_kernels
+from fxc.codegen.triton.simulator.simulator import simulate
+from fxc.codegen.triton.targets import PRESETS
 from fxc.dialects.target import AUTOTUNE, TargetAttr, preset, set_target
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import PipelineError
-from fxc.passes.lowering._tile.products import OPERANDS
-from fxc.passes.lowering.tile_matmul import TileMatmulPass
-from fxc.program import Program
-from fxc.semantics.tile_interpreter import kernel_of, launch, result_layouts
+from fxc.interpret.tile_level import kernel_of, launch, result_layouts
+from fxc.measure.program_times import program_times
+from fxc.passes.kernels.tile_matmul import TileMatmulPass
+from fxc.passes.kernels.tiling.products import OPERANDS
+from fxc.program.context import new_context
+from fxc.program.program import Program
 from fxc.testing import parse, run_pass
 
 GROUPS = "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},convert-fusion-to-linalg"
@@ -133,7 +133,7 @@ def interpreted(op: LaunchOp, target: TargetAttr | None) -> Callable[..., list[T
 
 
 def compiled(op: LaunchOp, target: TargetAttr | None) -> Callable[..., list[Tensor]]:
-    from fxc.backends.cpu import launch_runner
+    from fxc.codegen.cpu import launch_runner
 
     runner = launch_runner(op, None)
     assert runner is not None
@@ -154,7 +154,7 @@ def test_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(launches) == 1) == case.fused, f"{len(launches)} kernels"
     expected = case.function(*case.inputs)
     for engine in ENGINES.values():
-        monkeypatch.setattr("fxc.backends.kernels.launch_runner", engine)
+        monkeypatch.setattr("fxc.codegen.contract.launch_runner", engine)
         module = fxc.to_fx(program)
         assert any(isinstance(child, KernelLaunch) for child in module.modules())
         half = any(value.dtype in (torch.bfloat16, torch.float16) for value in case.inputs)
@@ -247,7 +247,7 @@ LARGE = {
 @pytest.mark.parametrize("target", PRESETS)
 def test_products_compile(target: str, tmp_path: Path) -> None:
     pytest.importorskip("triton", reason="needs the triton extra: pip install fxc[triton]")
-    from fxc.backends.triton.ahead_of_time import compile_kernels
+    from fxc.codegen.triton.ahead_of_time import compile_kernels
 
     sources = list[Any]()
     for case in LARGE.values():

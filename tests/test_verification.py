@@ -12,10 +12,10 @@ from xdsl.dialects.test import TestOp, TestTermOp
 from xdsl.ir import Block, Region
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.context import new_context
-from fxc.dialects.diagnostics import OpVerifyException
-from fxc.dialects.syntax import parse_module
-from fxc.dialects.verification import verify
+from fxc.dialects.text.diagnostics import OpVerifyException
+from fxc.dialects.text.syntax import parse_module
+from fxc.dialects.verify.verifier import verify
+from fxc.program.context import new_context
 
 
 def module_of(text: str) -> ModuleOp:

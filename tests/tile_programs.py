@@ -10,13 +10,13 @@ from torch import Tensor
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from fxc.backends.cpu.kernel_printer import print_kernels
-from fxc.backends.cpu.launch import compile_kernel
-from fxc.context import new_context
+from fxc.codegen.cpu.kernel_printer import print_kernels
+from fxc.codegen.cpu.launch import compile_kernel
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.tile import KernelOp
+from fxc.interpret.tile_level import run_kernel
+from fxc.program.context import new_context
 from fxc.runtime.cpu_features import features_named
-from fxc.semantics.tile_interpreter import run_kernel
 
 TARGETS = {
     "host": None,

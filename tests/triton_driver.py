@@ -13,8 +13,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import max_shared_mem
 from triton.runtime import driver
 
-from fxc.backends.triton.kernel_source import KernelSource
-from fxc.backends.triton.simulator import _TYPES, simulate
+from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.simulator.simulator import _TYPES, simulate
 
 
 @dataclass

@@ -15,11 +15,11 @@ from typing import Any
 import numpy
 import torch
 
-from fxc.backends.triton.ahead_of_time import triton_version
-from fxc.backends.triton.kernel_source import KernelSource
-from fxc.backends.triton.printer import print_kernel
+from fxc.codegen.triton.ahead_of_time import triton_version
+from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.printer import print_kernel
 from fxc.dialects.tile import LaunchOp
-from fxc.semantics.tile_interpreter import kernel_of
+from fxc.interpret.tile_level import kernel_of
 from tests.kernel_engines import launch_arguments
 
 _WORKER = """

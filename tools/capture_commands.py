@@ -12,7 +12,7 @@ from fxc.tools.command_line import progress, say, write_output, writing
 from fxc.tools.completions import complete_pipeline
 
 if TYPE_CHECKING:
-    from fxc.program import Program
+    from fxc.program.program import Program
 
 ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
 
@@ -122,7 +122,7 @@ def run_on(program: Program, pipeline: str, check_numerics: bool = False) -> Non
 
 def save(program: Program, path: Path, *, debuginfo: bool) -> None:
     """Writes text and weights, and says so."""
-    from fxc.program import weights_path
+    from fxc.program.program import weights_path
 
     with writing(path), progress(f"writing {path}"):
         program.save(path, debuginfo=debuginfo)

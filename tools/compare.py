@@ -12,8 +12,8 @@ from fxc.errors import InputError
 from fxc.tools.sources import Source, running
 
 if TYPE_CHECKING:
-    from fxc.execute import Outcome
-    from fxc.program import Program
+    from fxc.interpret.execute import Outcome
+    from fxc.program.program import Program
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class _Match:
 def _match(program: Program, source: Source) -> _Match:
     from torch.utils._pytree import keystr, tree_flatten_with_path
 
-    from fxc.execute import arguments
+    from fxc.interpret.execute import arguments
 
     wanted = [argument.name for argument in arguments(program) if not argument.is_state]
     bound = inspect.signature(getattr(source.model, "forward", source.model)).bind(*source.args)
@@ -80,7 +80,7 @@ def _match(program: Program, source: Source) -> _Match:
 
 
 def _nesting(program: Program) -> Any:
-    from fxc.semantics.nesting import INPUTS, spec_of
+    from fxc.bridge.nesting import INPUTS, spec_of
 
     attribute = program.main.attributes.get(INPUTS)
     return None if attribute is None else spec_of(attribute)

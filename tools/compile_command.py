@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fxc.driver.pipeline_text import PassSpec, Spec, parse, to_text
 from fxc.errors import PlanFileError
-from fxc.passes._remarks import remarking
-from fxc.pipeline_text import PassSpec, Spec, parse, to_text
+from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import INFERENCE, NAMED, TRAINING
 from fxc.tools.capture_commands import SOURCE_HELP, capture_options, capture_source
 from fxc.tools.command_line import progress, say, write_output, writing
@@ -21,9 +21,9 @@ from fxc.tools.completions import complete_pipeline
 from fxc.tools.emitters import EMITTERS, EmitOptions, emit
 
 if TYPE_CHECKING:
-    from fxc.named_pipeline import Flow
+    from fxc.driver.named_pipeline import Flow
     from fxc.options import Options
-    from fxc.program import Program
+    from fxc.program.program import Program
     from fxc.runtime.signature import Signature
 
 HELP = f"""Compile a model, and leave every step in a folder.
@@ -125,8 +125,8 @@ def compile_command(
     if output is None and emitted is None:
         raise click.UsageError("nothing is to be written: give -o DIR, --emit=FORMAT, or both")
     from fxc.api import lowering, pipeline_for, with_machine
+    from fxc.driver.timing import Timer
     from fxc.options import Options
-    from fxc.timing import Timer
 
     options = Options.from_env()
     options = replace(
@@ -162,9 +162,9 @@ def compile_command(
 def _refuse_wrong_names(options: Options, flow: Flow) -> None:
     """PipelineError for a pass, an option of one or a machine that there is not."""
     from fxc.api import pipeline_for
-    from fxc.backends.kernels import target_named
+    from fxc.codegen.contract import target_named
+    from fxc.driver.pipeline import parse_pipeline
     from fxc.options import AUTO
-    from fxc.pipeline import parse_pipeline
 
     parse_pipeline(pipeline_for(flow, options))
     if options.target not in (None, AUTO):
@@ -173,8 +173,8 @@ def _refuse_wrong_names(options: Options, flow: Flow) -> None:
 
 def _specialized(program: Program, args: tuple[Any, ...], options: Options, train: bool) -> Signature:
     """The signature of ``program``, which is told what ``fxc.compile`` tells it of a call with ``args``."""
-    from fxc.signature import signature_of, with_constants
-    from fxc.specialization import mark_gradients
+    from fxc.program.program_signature import signature_of, with_constants
+    from fxc.program.specialization import mark_gradients
 
     signature = with_constants(signature_of(program), args, {})
     if train:
@@ -188,11 +188,11 @@ def _write(path: Path, text: str) -> None:
 
 
 def _write_results(program: Program, folder: Path, options: Options, signature: Signature, train: bool) -> None:
-    from fxc import plan_file
-    from fxc.program import SHARED_WEIGHTS
+    from fxc.artifact import plan_file
+    from fxc.program.program import SHARED_WEIGHTS
+    from fxc.program.weights import save_state
     from fxc.tools.emit_fx import python_text
     from fxc.tools.kernel_files import write_kernels
-    from fxc.weights_file import save_state
 
     if program.state:
         with writing(folder / SHARED_WEIGHTS), progress("writing the weights"):

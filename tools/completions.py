@@ -26,7 +26,7 @@ def complete_op(context: click.Context, parameter: click.Parameter, incomplete: 
 
 
 def pass_names() -> list[str]:
-    from fxc.pass_registry import PassRegistry
+    from fxc.driver.registry import PassRegistry
     from fxc.pipelines import NAMED
 
     return [*PassRegistry().names(), *NAMED]

@@ -12,19 +12,19 @@ from fxc.tools.emitters import EmitOptions
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-    from fxc.program import Program
+    from fxc.program.program import Program
 
 COLUMNS = ("opcode", "name", "target", "args", "kwargs")
 
 
 def emit_fx(module: ModuleOp, options: EmitOptions) -> str:
-    from fxc.program import Program
+    from fxc.program.program import Program
 
     return python_text(Program(module))
 
 
 def emit_table(module: ModuleOp, options: EmitOptions) -> str:
-    from fxc.program import Program
+    from fxc.program.program import Program
 
     return table_text(Program(module))
 
@@ -57,7 +57,7 @@ def plain_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def graph_module(program: Program, lifted: bool = False) -> GraphModule:
     """The FX graph of ``program``; a tensor without a value is one without data, which is enough to show code."""
     from fxc.api import to_fx
-    from fxc.program import Program
+    from fxc.program.program import Program
 
     state = {**stand_ins(program), **program.state}
     return to_fx(Program(program.module, state, program.live, program.context), lifted=lifted)
@@ -67,11 +67,11 @@ def stand_ins(program: Program) -> dict[str, Any]:
     """A tensor without data for each that the program names."""
     import torch
 
+    from fxc.bridge.values import torch_dtype
+    from fxc.dialects.attributes.types import SYMBOLS
     from fxc.dialects.fx import TensorDeclOp
-    from fxc.dialects.types import SYMBOLS
-    from fxc.execute import arguments
-    from fxc.semantics.seeded import Seeded
-    from fxc.semantics.values import torch_dtype
+    from fxc.interpret.example_values import Seeded
+    from fxc.interpret.execute import arguments
 
     maker = Seeded(program.module.attributes.get(SYMBOLS))
     named: dict[str, Any] = {op.sym.data: op.type for op in program.module.ops if isinstance(op, TensorDeclOp)}

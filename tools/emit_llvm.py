@@ -10,8 +10,8 @@ from fxc.tools.emitters import EmitOptions
 
 def emit_llvm(module: ModuleOp, options: EmitOptions) -> str:
     """For the module's CPU target; where it names none, for any CPU. Raises KernelError for an op that has no code."""
-    from fxc.backends.cpu.choices import features_of, shares_work
-    from fxc.backends.cpu.kernel_printer import print_kernels
+    from fxc.codegen.cpu.choices import features_of, shares_work
+    from fxc.codegen.cpu.kernel_printer import print_kernels
     from fxc.dialects.target import CpuAttr, target_of
     from fxc.dialects.tile import KernelOp
     from fxc.runtime.cpu_features import features_named

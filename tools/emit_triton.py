@@ -10,7 +10,7 @@ from fxc.tools.emitters import EmitOptions
 
 def emit_triton(module: ModuleOp, options: EmitOptions) -> str:
     """The sources one after the other. Raises KernelError for a kernel that Triton cannot express."""
-    from fxc.backends.triton.printer import print_kernels
+    from fxc.codegen.triton.printer import print_kernels
 
     kernels = print_kernels(module)
     if not kernels:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from xdsl.dialects.builtin import ModuleOp
 
-from fxc.dialects.syntax import print_module
+from fxc.dialects.text.syntax import print_module
 from fxc.errors import FxcError
 
 EMITTERS: Mapping[str, str] = MappingProxyType(

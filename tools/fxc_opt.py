@@ -14,13 +14,13 @@ from typing import Any
 
 import click
 
+from fxc.driver.print_ir import PrintIR
+from fxc.driver.registry import PassRegistry
+from fxc.driver.statistics import Statistics
+from fxc.driver.timing import Timer
 from fxc.errors import FxcError, InputError, PipelineError, nearest
-from fxc.pass_registry import PassRegistry
-from fxc.passes._remarks import remarking
+from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import NAMED
-from fxc.print_ir import PrintIR
-from fxc.statistics import Statistics
-from fxc.timing import Timer
 from fxc.tools.click_groups import GroupedCommand, GroupedOption
 from fxc.tools.emitters import EMITTERS, EmitOptions
 from fxc.tools.ir_files import read_text

@@ -16,7 +16,7 @@ def lines() -> list[str]:
     """The table of the running PyTorch, sorted by operator."""
     import torch
 
-    from fxc.semantics.operators import flags_of, schema_text
+    from fxc.bridge.operators import flags_of, schema_text
 
     rows = dict[str, str]()
     for schema in torch._C._jit_get_all_schemas():

@@ -10,10 +10,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
-from fxc.dialects import types
-from fxc.dialects.call import CallOp
+from fxc.dialects.attributes import types
 from fxc.dialects.entry import ArgumentFacts
-from fxc.dialects.syntax import type_text
+from fxc.dialects.text.call import CallOp
+from fxc.dialects.text.syntax import type_text
 
 DECLARATIONS = frozenset({"fx.module", "fx.tensor", "torch.operator"})
 """Ops that say what names stand for, and compute nothing."""

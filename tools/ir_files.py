@@ -14,7 +14,7 @@ from fxc.errors import InputError, ParseError, WeightsError
 from fxc.tools.command_line import progress
 
 if TYPE_CHECKING:
-    from fxc.program import Program
+    from fxc.program.program import Program
 
 
 def allow_options(function: Any) -> Any:
@@ -55,8 +55,8 @@ def load_program(
     need_weights: bool = True,
 ) -> Program:
     """The program of an IR file after ``pipeline``, with the weights beside the file where they are needed."""
-    from fxc.context import new_context
-    from fxc.runner import read_module
+    from fxc.driver.runner import read_module
+    from fxc.program.context import new_context
     from fxc.tools.sources import allowed, import_source, running
 
     text, shown = read_text(file), "<stdin>" if file == "-" else file
@@ -66,8 +66,8 @@ def load_program(
                 import_source(package)
         live = allowed(tuple(allow))
         importlib.import_module("torch")
-        from fxc.program import Program, state_names, weights_beside
-        from fxc.weights_file import load_state
+        from fxc.program.program import Program, state_names, weights_beside
+        from fxc.program.weights import load_state
 
         context = new_context(live)
         module = read_module(context, text, shown)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fxc.backends.kernels import is_interpreted
+from fxc.codegen.contract import is_interpreted
 from fxc.dialects.target import CpuAttr, GpuAttr, target_of
 from fxc.dialects.tile import KernelOp
-from fxc.program import Program
+from fxc.program.program import Program
 from fxc.tools.command_line import progress, say, write_output
 from fxc.tools.emit_llvm import emit_llvm
 from fxc.tools.emitters import EmitOptions
@@ -29,9 +29,9 @@ def write_kernels(program: Program, folder: Path) -> None:
 def _write_triton(program: Program, machine: GpuAttr, folder: Path) -> None:
     from importlib.util import find_spec
 
-    from fxc.backends.triton.ahead_of_time import compile_kernels
-    from fxc.backends.triton.device import compile_target
-    from fxc.backends.triton.printer import print_kernels
+    from fxc.codegen.triton.ahead_of_time import compile_kernels
+    from fxc.codegen.triton.device import compile_target
+    from fxc.codegen.triton.printer import print_kernels
 
     folder.mkdir(parents=True, exist_ok=True)
     sources = print_kernels(program.module)

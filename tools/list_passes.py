@@ -7,8 +7,8 @@ import sys
 
 from xdsl.passes import ModulePass
 
-from fxc.pass_options import option_help
-from fxc.pass_registry import PassRegistry
+from fxc.driver.pass_options import option_help
+from fxc.driver.registry import PassRegistry
 from fxc.pipelines import NAMED
 
 

@@ -22,7 +22,7 @@ def passes_command(name: str | None) -> None:
       fxc passes constant-propagation       what it assumes and guarantees, its options, an example
       fxc passes simplify                   the passes of a pipeline
     """
-    from fxc.pass_registry import PassRegistry
+    from fxc.driver.registry import PassRegistry
     from fxc.tools.list_passes import listing
 
     print(listing(PassRegistry()) if name is None else pass_help(name))
@@ -30,8 +30,8 @@ def passes_command(name: str | None) -> None:
 
 def pass_help(name: str) -> str:
     """The contract of a pass, its options, and its example. InputError with the nearest names where there is none."""
-    from fxc.pass_options import option_help
-    from fxc.pass_registry import PassRegistry
+    from fxc.driver.pass_options import option_help
+    from fxc.driver.registry import PassRegistry
     from fxc.pipelines import NAMED
 
     if name in NAMED:

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from xdsl.utils.exceptions import ParseError as XdslParseError
 
-from fxc import reproducer
-from fxc.context import new_context
 from fxc.dialects.context import FxcContext
+from fxc.driver import reproducer
+from fxc.driver.instrumentation import Instrumentation
+from fxc.driver.pipeline import lays_out_memory, parse_pipeline
+from fxc.driver.registry import PassRegistry
+from fxc.driver.runner import RunOptions, parse_error, run_pipeline
+from fxc.driver.source_places import parse_with_places
+from fxc.driver.timing import Timer
 from fxc.errors import FxcError
-from fxc.instrumentation import Instrumentation
-from fxc.pass_registry import PassRegistry
-from fxc.pipeline import lays_out_memory, parse_pipeline
-from fxc.runner import RunOptions, parse_error, run_pipeline
-from fxc.source_places import parse_with_places
-from fxc.timing import Timer
+from fxc.program.context import new_context
 from fxc.tools import expected_diagnostics as expected
 from fxc.tools.emitters import EmitOptions, emit
 
@@ -123,7 +123,7 @@ def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[
 def require_numerics() -> Callable[[FxcContext], Instrumentation]:
     """The function that makes the instrumentation of ``--check-numerics``. Imports torch, so only when asked for."""
     try:
-        return importlib.import_module("fxc.semantics.check_numerics").instrumentation
+        return importlib.import_module("fxc.numerics.check_numerics").instrumentation
     except ImportError as error:
         raise FxcError(f"--check-numerics is not available: {error}", hint="it needs PyTorch") from error
 

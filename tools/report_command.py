@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
-from fxc.dialects.syntax import type_text
+from fxc.dialects.text.syntax import type_text
 from fxc.tools.command_line import write_output
 from fxc.tools.ir_files import read_text
 
@@ -28,8 +28,8 @@ def report_command(file: str) -> None:
       fxc report mlp.mlir
       fxc-opt mlp.mlir -p simplify | fxc report -
     """
-    from fxc.context import new_context
-    from fxc.runner import read_module
+    from fxc.driver.runner import read_module
+    from fxc.program.context import new_context
 
     module = read_module(new_context(), read_text(file), "<stdin>" if file == "-" else file)
     write_output(None, "\n".join(_report(module)) + "\n")
@@ -92,7 +92,7 @@ def _state(module: ModuleOp) -> Iterator[tuple[str, tuple[str, Attribute]]]:
 
 
 def _symbols(module: ModuleOp) -> Iterator[str]:
-    from fxc.dialects.types import SYMBOLS
+    from fxc.dialects.attributes.types import SYMBOLS
 
     symbols = module.attributes.get(SYMBOLS)
     if isinstance(symbols, DictionaryAttr) and symbols.data:

@@ -15,8 +15,8 @@ from fxc.tools.completions import complete_pipeline
 from fxc.tools.ir_files import allow_options, load_program
 
 if TYPE_CHECKING:
-    from fxc.execute import Outcome
-    from fxc.program import Program
+    from fxc.interpret.execute import Outcome
+    from fxc.program.program import Program
 
 
 @click.command("run")
@@ -62,7 +62,7 @@ def run_command(
         raise click.UsageError("--inputs and --seed exclude each other")
     if compare and lifted:
         raise click.UsageError("--compare needs the weights; leave out --lifted")
-    from fxc.execute import execute, seeded_inputs, seeded_state
+    from fxc.interpret.execute import execute, seeded_inputs, seeded_state
 
     program = load_program(
         file,
@@ -108,8 +108,8 @@ def read_inputs(program: Program, path: Path) -> list[Any]:
     from safetensors import SafetensorError, safe_open
     from xdsl.dialects.builtin import TensorType
 
-    from fxc.execute import arguments
-    from fxc.weights_file import load_state
+    from fxc.interpret.execute import arguments
+    from fxc.program.weights import load_state
 
     wanted = [argument for argument in arguments(program) if not argument.is_state]
     try:
@@ -146,8 +146,8 @@ def summary(outcome: Outcome) -> list[str]:
 def _shown(name: str, value: Any) -> list[str]:
     import torch
 
-    from fxc.dialects.syntax import type_text
-    from fxc.semantics.tensors import type_of
+    from fxc.bridge.tensors import type_of
+    from fxc.dialects.text.syntax import type_text
 
     if not isinstance(value, torch.Tensor):
         return [f"{name}: {value!r}"]
@@ -173,7 +173,7 @@ def write_results(outcome: Outcome, path: Path) -> None:
     """Results under their names, new values of arguments under theirs."""
     import torch
 
-    from fxc.weights_file import save_state
+    from fxc.program.weights import save_state
 
     named = {re.sub(r"\W+", "_", name).strip("_"): value for name, value in results_by_name(outcome).items()}
     tensors = {name: value for name, value in {**named, **outcome.written}.items() if isinstance(value, torch.Tensor)}

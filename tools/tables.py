@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from fxc.statistics import Statistics
-from fxc.timing import Timer
+from fxc.driver.statistics import Statistics
+from fxc.driver.timing import Timer
 
 
 def print_timing(timer: Timer) -> None:

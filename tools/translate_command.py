@@ -58,9 +58,9 @@ def translate_command(
 
 def _drawn(file: str, format: str, pipeline: str) -> str:
     """From the IR alone: neither weights nor PyTorch are needed."""
-    from fxc.context import new_context
-    from fxc.pipeline import parse_pipeline
-    from fxc.runner import read_module, run_pipeline
+    from fxc.driver.pipeline import parse_pipeline
+    from fxc.driver.runner import read_module, run_pipeline
+    from fxc.program.context import new_context
     from fxc.tools.emitters import EmitOptions, emit
 
     context = new_context()

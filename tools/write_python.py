@@ -38,7 +38,7 @@ def _set(root, path, value):
 
 def write_folder(graph: GraphModule, folder: Path) -> None:
     """Writes ``graph``. FxcError for a submodule that cannot be written as Python."""
-    from fxc.weights_file import save_state
+    from fxc.program.weights import save_state
 
     folder.mkdir(parents=True, exist_ok=True)
     writer = _Writer()

@@ -24,23 +24,23 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 
-from fxc.dialects.values import str_attr
+from fxc.bridge import autograd_functions
+from fxc.bridge.eager_strides import in_all_fakes
+from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
+from fxc.bridge.static_world import IS_PLAIN
+from fxc.dialects.attributes.values import str_attr
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.frontends.free_sizes import export_free
-from fxc.frontends.fx import import_fx, import_traced
+from fxc.frontends.import_fx import import_fx, import_traced
 from fxc.frontends.indexed_writes import IndexedWrites
 from fxc.frontends.kept_state import KeptState, Variables, is_data_set, watched
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
-from fxc.frontends.resign import resign
-from fxc.program import Program, is_frozen
-from fxc.semantics import autograd_functions
-from fxc.semantics.eager_strides import in_all_fakes
-from fxc.semantics.nesting import INPUTS, OUTPUTS, nesting_attr
-from fxc.semantics.static_world import IS_PLAIN
+from fxc.frontends.restore_signature import resign
+from fxc.program.program import Program, is_frozen
 from fxc.semantics.trace import first_line
 
 if TYPE_CHECKING:
-    from fxc.frontends.plain_trace import Traced
+    from fxc.frontends.non_strict_trace import Traced
 
 ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
 """Capture routes: ATen before autograd; the fx level; Dynamo's graph of Python calls; ATen after decomposition."""
@@ -330,7 +330,7 @@ process; after decomposition there are operators in their place."""
 def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
     if not IS_PLAIN:
         return None
-    from fxc.frontends.plain_trace import traced
+    from fxc.frontends.non_strict_trace import traced
 
     return traced(module, args)
 

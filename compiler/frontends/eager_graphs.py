@@ -14,10 +14,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import TensorType
 
+from fxc.bridge.tensors import symbolic_parts, type_of
+from fxc.dialects.attributes.types import overlaps, sizes, strides
 from fxc.dialects.effects import UNDECLARED_VIEWS
-from fxc.dialects.types import overlaps, sizes, strides
-from fxc.frontends.idle_dropouts import dropped, is_idle
-from fxc.semantics.tensors import symbolic_parts, type_of
+from fxc.frontends.noop_dropout import dropped, is_idle
 from fxc.semantics.windows import counts_in_memory, may_write, name_of
 
 STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})

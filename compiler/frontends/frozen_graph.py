@@ -11,9 +11,9 @@ import torch
 from torch.fx import GraphModule
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 
-from fxc.dialects.values import str_attr
-from fxc.frontends.fx import import_fx
-from fxc.program import Program
+from fxc.dialects.attributes.values import str_attr
+from fxc.frontends.import_fx import import_fx
+from fxc.program.program import Program
 
 Make = Callable[[Program], Callable[..., Any]]
 

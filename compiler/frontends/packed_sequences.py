@@ -23,10 +23,10 @@ from torch.utils._pytree import SequenceKey, keystr, tree_flatten_with_path, tre
 from torch.utils.weak import WeakTensorKeyDictionary
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, i64
 
+from fxc.bridge.nesting import INPUTS, spec_of
 from fxc.dialects.entry import VALUES, ArgumentFacts, argument_attributes
 from fxc.errors import CaptureError
-from fxc.program import Program
-from fxc.semantics.nesting import INPUTS, spec_of
+from fxc.program.program import Program
 
 
 class NoPackedSequence(CaptureError):

@@ -11,7 +11,7 @@ from torch._guards import detect_fake_mode
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
-from fxc.semantics.tensors import hints_of, symbolic_parts
+from fxc.bridge.tensors import hints_of, symbolic_parts
 
 
 def drop_unread_numbers(graph: GraphModule) -> None:

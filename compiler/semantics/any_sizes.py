@@ -17,12 +17,12 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.semantics import CannotInfer
 from fxc.errors import FxcError
 from fxc.semantics.assumptions import Hints, add_conditions, are_broken_elsewhere, assumptions, breaking, written
 from fxc.semantics.refusals import is_of_torch, is_refusal, root_of
 from fxc.semantics.same_at_sizes import same_programs
-from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import first_line
 
 Answer = TypeVar("Answer")

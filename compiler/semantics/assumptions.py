@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 
-from fxc.dialects.types import CONDITIONS, conditions_of
-from fxc.dialects.values import str_attr
-from fxc.semantics.tensors import FakeWorld, hints_of, symbolic_parts
+from fxc.bridge.tensors import FakeWorld, hints_of, symbolic_parts
+from fxc.dialects.attributes.types import CONDITIONS, conditions_of
+from fxc.dialects.attributes.values import str_attr
 
 if TYPE_CHECKING:  # known sizes need none of these, which take as long to import as some models to compile
     import sympy

@@ -13,10 +13,10 @@ from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.bridge.static_world import IS_PLAIN, asked
+from fxc.bridge.tensors import FakeWorld
+from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.inference import quiet
-from fxc.semantics.interpret import Interpreter
-from fxc.semantics.static_world import IS_PLAIN, asked
-from fxc.semantics.tensors import FakeWorld
 
 State = Mapping[str, str | None]
 

@@ -24,22 +24,22 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
-from fxc.dialects.diagnostics import place_of
+from fxc.bridge.import_nodes import GraphImporter
+from fxc.bridge.tensors import FakeWorld
+from fxc.bridge.values import attribute_of, constant_value
+from fxc.dialects.attributes.types import SYMBOLS, BoolType, FloatType, IntType, ValueType
+from fxc.dialects.attributes.values import Tree, int_attr
 from fxc.dialects.fx import CallFunctionOp, CallModuleOp, GetAttrOp, OutputOp, PositionalCall
-from fxc.dialects.syntax import op_text
+from fxc.dialects.text.diagnostics import place_of
+from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.types import SYMBOLS, BoolType, FloatType, IntType, ValueType
-from fxc.dialects.values import Tree, int_attr
 from fxc.errors import CaptureError, FxcError, InputError
+from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.assumptions import add_conditions, assumptions, written
-from fxc.semantics.graphs import GraphImporter
-from fxc.semantics.interpret import Interpreter
 from fxc.semantics.model_state import ModelState
 from fxc.semantics.nests import Leaf, Size, Slot, leaves_of, map_leaves, sized, with_slots
-from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
-from fxc.semantics.values import attribute_of, constant_value
 
 
 def convert(module: ModuleOp, function: func.FuncOp, live: dict[str, Any]) -> None:

@@ -14,21 +14,21 @@ from xdsl.dialects.builtin import DictionaryAttr, FunctionType, TupleType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region, SSAValue
 
+from fxc.bridge.callables import resolve_operator
+from fxc.bridge.import_nodes import GraphImporter
+from fxc.bridge.static_world import asked
+from fxc.bridge.tensors import FakeWorld
+from fxc.dialects.attributes.values import NoneValueAttr
 from fxc.dialects.effects import is_pure
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.torch_ops.traits import FOREACH
-from fxc.dialects.values import NoneValueAttr
 from fxc.errors import FxcError
+from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
-from fxc.semantics.graphs import GraphImporter
-from fxc.semantics.interpret import Interpreter
 from fxc.semantics.record import record
-from fxc.semantics.static_world import asked
-from fxc.semantics.targets import resolve_operator
-from fxc.semantics.tensors import FakeWorld
 
 
 def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: Interpreter) -> FuncOp | None:

@@ -19,23 +19,23 @@ from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.bridge import autograd_functions
+from fxc.bridge.call_key import call_key
+from fxc.bridge.functional_rules import FUNCTIONAL
+from fxc.bridge.import_nodes import GraphImporter
+from fxc.bridge.tensors import FakeWorld
+from fxc.dialects.attributes.types import BoolType, FloatType
 from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.effects import counts_in_storage
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.semantics import CannotInfer, Jvp, Vjp
-from fxc.dialects.syntax import op_text
+from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import TorchOp
-from fxc.dialects.types import BoolType, FloatType
 from fxc.errors import FxcError
-from fxc.semantics import autograd_functions
+from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.any_sizes import agree, traced_for_any_sizes
-from fxc.semantics.call_key import call_key
-from fxc.semantics.functional_rules import FUNCTIONAL
-from fxc.semantics.graphs import GraphImporter
-from fxc.semantics.interpret import Interpreter
 from fxc.semantics.record import graph_so_far, record
 from fxc.semantics.same_results import same_results
-from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import first_line
 
 _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default

@@ -15,23 +15,23 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from fxc.bridge.callables import resolve_operator
+from fxc.bridge.functional_rules import FUNCTIONAL, lie_within
+from fxc.bridge.import_nodes import GraphImporter
+from fxc.bridge.nesting import OUTPUTS, nesting_attr
+from fxc.bridge.tensors import FakeWorld
+from fxc.bridge.values import constant_value
+from fxc.dialects.attributes.types import SYMBOLS, ValueType
+from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.effects import DROPOUTS, UNDECLARED_VIEWS, is_random, writes
 from fxc.dialects.fx import OutputOp
-from fxc.dialects.syntax import op_text
+from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.dialects.types import SYMBOLS, ValueType
-from fxc.dialects.values import int_attr
 from fxc.errors import CaptureError
+from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.any_sizes import traced_under_conditions
-from fxc.semantics.functional_rules import FUNCTIONAL, lie_within
-from fxc.semantics.graphs import GraphImporter
-from fxc.semantics.interpret import Interpreter
-from fxc.semantics.nesting import OUTPUTS, nesting_attr
-from fxc.semantics.targets import resolve_operator
-from fxc.semantics.tensors import FakeWorld
 from fxc.semantics.trace import trace
-from fxc.semantics.values import constant_value
 from fxc.semantics.windows import BY_VIEWS
 from fxc.semantics.written_strides import is_strided, lay_out, memory_of
 

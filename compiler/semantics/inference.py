@@ -14,18 +14,18 @@ from xdsl.dialects.builtin import DictionaryAttr, TupleType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.bridge.call_key import question_key
+from fxc.bridge.static_world import Answer, NoFake, StaticWorld, asked
+from fxc.bridge.tensors import FakeWorld
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType
+from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops.traits import is_mkl_or_onednn
-from fxc.dialects.types import BoolType, FloatType, IntType
-from fxc.dialects.values import str_attr
 from fxc.errors import FxcError
+from fxc.interpret.torch_level import Interpreter, ResultCountError
 from fxc.semantics.any_sizes import other_answers
-from fxc.semantics.call_key import question_key
-from fxc.semantics.interpret import Interpreter, ResultCountError
 from fxc.semantics.refusals import is_untold
 from fxc.semantics.same_types import same_types
-from fxc.semantics.static_world import Answer, NoFake, StaticWorld, asked
-from fxc.semantics.tensors import FakeWorld
 
 
 class TypeInference:

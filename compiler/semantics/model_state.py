@@ -12,12 +12,12 @@ from torch.nn.utils.stateless import _reparametrize_module
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation
 
+from fxc.bridge.modules import build_module
+from fxc.bridge.tensors import FakeWorld
+from fxc.dialects.attributes.values import StateAttr, encode, str_attr
 from fxc.dialects.fx import CallModuleOp, ModuleDeclOp, TensorDeclOp
-from fxc.dialects.values import StateAttr, encode, str_attr
 from fxc.errors import CaptureError
-from fxc.semantics.modules import build_module
 from fxc.semantics.nests import Leaf, map_leaves
-from fxc.semantics.tensors import FakeWorld
 
 
 class ModelState:

@@ -8,7 +8,7 @@ import struct
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp
 from xdsl.ir import Attribute
 
-from fxc.dialects.syntax import clone_module
+from fxc.dialects.text.syntax import clone_module
 
 ULP = 2.0**-23
 """The last digit of a float32."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from xdsl.ir import Attribute, SSAValue
 
-from fxc.semantics.tensors import FakeWorld, Later
+from fxc.bridge.tensors import FakeWorld, Later
 
 
 @dataclass(frozen=True, eq=False)

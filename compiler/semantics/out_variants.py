@@ -9,16 +9,16 @@ import torch
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 from xdsl.ir import Operation
 
-from fxc.dialects import types
+from fxc.bridge.static_world import asked
+from fxc.bridge.tensors import FakeWorld, type_of
+from fxc.dialects.attributes import types
 from fxc.dialects.effects import is_pure
 from fxc.dialects.plan import storage_bytes
 from fxc.dialects.semantics import OutVariant
 from fxc.dialects.torch_ops import TorchOp, op_class
 from fxc.dialects.torch_ops.schema import Schema
+from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.inference import quiet
-from fxc.semantics.interpret import Interpreter
-from fxc.semantics.static_world import asked
-from fxc.semantics.tensors import FakeWorld, type_of
 
 
 def out_variant(op: Operation, symbols: DictionaryAttr | None, interpreter: Interpreter) -> OutVariant | None:

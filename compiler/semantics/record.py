@@ -25,9 +25,9 @@ from torch.utils._python_dispatch import (
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from fxc.semantics.functional_rules import Rules
-from fxc.semantics.static_world import IS_PLAIN, StaticWorld
-from fxc.semantics.tensors import FakeWorld
+from fxc.bridge.functional_rules import Rules
+from fxc.bridge.static_world import IS_PLAIN, StaticWorld
+from fxc.bridge.tensors import FakeWorld
 
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
 _ACCESSORS = (torch.ops.aten.size.default, torch.ops.aten.stride.default, torch.ops.aten.storage_offset.default)

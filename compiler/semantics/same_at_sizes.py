@@ -14,10 +14,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from fxc.dialects.attributes.types import IntType
+from fxc.dialects.attributes.values import MemoryFormatAttr, str_attr
 from fxc.dialects.fx import PositionalCall
 from fxc.dialects.torch_ops import TorchOp
-from fxc.dialects.types import IntType
-from fxc.dialects.values import MemoryFormatAttr, str_attr
 from fxc.semantics.same_results import same_results
 from fxc.semantics.same_types import number_at, same_types
 

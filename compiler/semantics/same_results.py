@@ -14,14 +14,14 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 from xdsl.ir import Attribute, Operation
 
-from fxc.dialects import types
-from fxc.dialects.values import int_attr
+from fxc.bridge.tensors import type_of
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.values import int_attr
 from fxc.errors import InputError
-from fxc.semantics.interpret import Interpreter
+from fxc.interpret.example_values import Seeded
+from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.refusals import is_of_torch
 from fxc.semantics.same_types import same_types, sizes_at
-from fxc.semantics.seeded import Seeded
-from fxc.semantics.tensors import type_of
 
 _MOST = 1 << 22
 """Of so many elements a trial takes longer than a trace."""

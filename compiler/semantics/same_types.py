@@ -9,8 +9,8 @@ from functools import lru_cache
 from xdsl.dialects.builtin import TensorType, TupleType
 from xdsl.ir import Attribute
 
-from fxc.dialects import types
-from fxc.dialects.types import BoolType, FloatType, IntType
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType
 
 
 def same_types(some: Sequence[Attribute], others: Sequence[Attribute], numbers: Mapping[str, int]) -> bool:
@@ -60,7 +60,7 @@ def number_at(dim: types.Dim, numbers: Mapping[str, int]) -> int | None:
 
 @lru_cache(1 << 12)
 def _value(text: str, numbers: tuple[tuple[str, int], ...]) -> int | None:
-    from fxc.semantics.expressions import number_of, sympy_symbol
+    from fxc.bridge.expressions import number_of, sympy_symbol
 
     value = number_of(text, {sympy_symbol(name): number for name, number in numbers})
     return None if value == sys.maxsize else value

@@ -11,29 +11,29 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
+from fxc.bridge.call_key import call_key
+from fxc.bridge.static_world import asked
+from fxc.bridge.tensors import FakeWorld
+from fxc.bridge.values import attribute_of, literal_of, tensor_of, value_of
+from fxc.dialects.attributes.types import SYMBOLS
 from fxc.dialects.semantics import Jvp, OutVariant, Vjp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
-from fxc.dialects.types import SYMBOLS
 from fxc.errors import CaptureError, FxcError
+from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.autocast import casts
-from fxc.semantics.call_key import call_key
 from fxc.semantics.convert import convert
 from fxc.semantics.decompose import decompose
 from fxc.semantics.differentiate import Differentiator
 from fxc.semantics.functionalize import functionalize
 from fxc.semantics.inference import TypeInference
-from fxc.semantics.interpret import Interpreter
 from fxc.semantics.out_variants import out_variant
-from fxc.semantics.static_world import asked
-from fxc.semantics.tensors import FakeWorld
-from fxc.semantics.values import attribute_of, literal_of, tensor_of, value_of
 
 Times = Callable[[Sequence[ModuleOp]], Sequence[float] | None]
 
 
 class TorchSemantics:
-    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live`` as in ``fxc.program.Program``; ``times`` measures programs."""
+    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live`` as in ``fxc.program.program.Program``; ``times`` measures programs."""
 
     def __init__(self, live: dict[str, Any] | None = None, times: Times | None = None) -> None:
         self.live = live if live is not None else {}

@@ -12,9 +12,9 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
+from fxc.bridge.functional_rules import Rules
+from fxc.bridge.tensors import FakeWorld
 from fxc.errors import CaptureError, FxcError
-from fxc.semantics.functional_rules import Rules
-from fxc.semantics.tensors import FakeWorld
 
 
 def trace(

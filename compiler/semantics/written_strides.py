@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.utils._pytree import tree_leaves
 
-from fxc.semantics.eager_strides import same_strides
+from fxc.bridge.eager_strides import same_strides
 
 
 @contextmanager

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from fxc.dialects.attributes.discardable import ONCE
+from fxc.dialects.attributes.types import is_mutable
 from fxc.dialects.effects import aliases, has_side_effect, is_view, writes
 from fxc.dialects.fx import GetAttrOp
-from fxc.dialects.marks import ONCE
 from fxc.dialects.plan.lifetimes import reads
 from fxc.dialects.plan.ops import AllocOp, ArenaOp, FreeOp
 from fxc.dialects.plan.streams import RecordOp, WaitOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.torch_ops.traits import is_size_query
-from fxc.dialects.types import is_mutable
 
 
 @dataclass(frozen=True)

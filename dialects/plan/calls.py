@@ -6,10 +6,10 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Block, SSAValue
 from xdsl.traits import IsTerminator, SymbolTable
 
-from fxc.dialects.diagnostics import OpVerifyException
+from fxc.dialects.attributes.discardable import BORROWS
 from fxc.dialects.effects import aliases, may_keep
-from fxc.dialects.marks import BORROWS
 from fxc.dialects.plan.lifetimes import reads
+from fxc.dialects.text.diagnostics import OpVerifyException
 
 
 def borrows(block: Block) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.diagnostics import OpVerifyException
 from fxc.dialects.effects import aliases
+from fxc.dialects.text.diagnostics import OpVerifyException
 
 
 def reads(op: Operation) -> Iterator[SSAValue]:

@@ -25,15 +25,15 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryAllocEffect, MemoryFreeEffect, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attributes.size_polynomials import names_in
+from fxc.dialects.attributes.types import IntType, device
+from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.plan.calls import check_calls
 from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases
 from fxc.dialects.plan.types import ALIGNMENT, ArenaType, fill_the_same, has_known_steps, storage_bytes
-from fxc.dialects.steps import names_in
-from fxc.dialects.syntax import parse_type, type_text
+from fxc.dialects.text.syntax import parse_type, type_text
 from fxc.dialects.tile.kernel import KernelOp, check_arguments, kernel_around
 from fxc.dialects.tile.types import print_operands, print_types
-from fxc.dialects.types import IntType, device
-from fxc.dialects.values import str_attr
 
 _SEGMENTS = AttrSizedOperandSegments(as_property=True).attribute_name
 

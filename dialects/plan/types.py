@@ -12,7 +12,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.types import contiguous_strides, device, layout, sizes, strides
+from fxc.dialects.attributes.types import contiguous_strides, device, layout, sizes, strides
 
 ALIGNMENT = 64
 """Bytes: what each offset in an arena is a multiple of. A line of the cache, and the widest vector."""

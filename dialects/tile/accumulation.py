@@ -10,7 +10,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, 
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.own_rules import local
+from fxc.dialects.base.op_rules import local
 
 
 @irdl_op_definition

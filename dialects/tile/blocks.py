@@ -15,7 +15,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.own_rules import local
+from fxc.dialects.base.op_rules import local
 from fxc.dialects.tile.types import (
     TileOp,
     block_type,

@@ -9,8 +9,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect
 
-from fxc.dialects.own_rules import local
-from fxc.dialects.syntax import parse_type, type_text
+from fxc.dialects.base.op_rules import local
+from fxc.dialects.text.syntax import parse_type, type_text
 from fxc.dialects.tile.types import TileOp, check_type, with_element
 
 

@@ -39,10 +39,10 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.steps import names_in
-from fxc.dialects.syntax import isolated, parse_type
+from fxc.dialects.attributes.size_polynomials import names_in
+from fxc.dialects.attributes.types import FloatType, IntType, contiguous_strides, sizes, strides
+from fxc.dialects.text.syntax import isolated, parse_type
 from fxc.dialects.tile.types import PtrType, TileOp, integers, is_number, print_operands, print_types, shape_of
-from fxc.dialects.types import FloatType, IntType, contiguous_strides, sizes, strides
 
 ACCESS = "tile.access"
 ELEMENTS = "tile.elements"

@@ -12,7 +12,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.syntax import parse_isolated_region
+from fxc.dialects.text.syntax import parse_isolated_region
 from fxc.dialects.tile.kernel import KernelOp, ProgramIdOp
 from fxc.dialects.tile.types import PtrType, TileOp, parse_bindings, parse_types, print_bindings, print_types
 

@@ -29,8 +29,8 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.own_rules import local
-from fxc.dialects.syntax import type_text
+from fxc.dialects.base.op_rules import local
+from fxc.dialects.text.syntax import type_text
 from fxc.dialects.tile.types import PtrType, TileOp, check_block, check_type, integers, is_float, shape_of, with_element
 
 

@@ -13,7 +13,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.values import int_attr, str_attr
+from fxc.dialects.attributes.values import int_attr, str_attr
 
 KINDS = ("elementwise", "inner", "outer")
 FORMS = ("looped", "held", "stored", "online")

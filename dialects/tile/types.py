@@ -33,7 +33,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.syntax import type_text
+from fxc.dialects.text.syntax import type_text
 
 POINTEES = (f16, bf16, f32, f64, i1, i8, i16, i32, i64, IntegerType(8, Signedness.UNSIGNED))
 """What a pointer may point to. An ``i1`` lies in a byte of its own; blocks of ``ui8`` elements are of ``i8``, as in arith."""

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from xdsl.ir import Dialect, Operation
 
+from fxc.dialects.attributes.types import TORCH_TYPES
+from fxc.dialects.attributes.values import TORCH_ATTRIBUTES
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.torch_ops.declaration import OperatorDeclOp
 from fxc.dialects.torch_ops.higher_order import HigherOrderOp
 from fxc.dialects.torch_ops.schema import Schema, parse_schema
-from fxc.dialects.types import TORCH_TYPES
-from fxc.dialects.values import TORCH_ATTRIBUTES
 
 __all__ = [
     "HigherOrderOp",

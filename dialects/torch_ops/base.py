@@ -10,14 +10,14 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.core import OpTraits
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.call import CallOp
-from fxc.dialects.call_lines import Layout
-from fxc.dialects.call_text import Arguments
+from fxc.dialects.attributes.types import NoneValueType, ValueType
+from fxc.dialects.attributes.values import SSA, SSAAttr, Tree, count_ssa, decode, str_attr
+from fxc.dialects.base.op_rules import local
 from fxc.dialects.effects import CallEffects
-from fxc.dialects.own_rules import local
+from fxc.dialects.text.call import CallOp
+from fxc.dialects.text.call_lines import Layout
+from fxc.dialects.text.call_text import Arguments
 from fxc.dialects.torch_ops.schema import Schema
-from fxc.dialects.types import NoneValueType, ValueType
-from fxc.dialects.values import SSA, SSAAttr, Tree, count_ssa, decode, str_attr
 
 KEYWORDS = "keywords"
 """The property that lists the arguments passed by keyword, where that differs from the schema's own division."""

@@ -15,11 +15,11 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.call_text import CallReader, CallWriter
-from fxc.dialects.own_rules import local
-from fxc.dialects.syntax import type_text
-from fxc.dialects.types import dtype_name
-from fxc.dialects.values import NoneValueAttr, scalar_attr, scalar_of, string_text
+from fxc.dialects.attributes.types import dtype_name
+from fxc.dialects.attributes.values import NoneValueAttr, scalar_attr, scalar_of, string_text
+from fxc.dialects.base.op_rules import local
+from fxc.dialects.text.call_text import CallReader, CallWriter
+from fxc.dialects.text.syntax import type_text
 
 _FORMATS = {
     "float64": "d", "float32": "f", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b", "uint8": "B",

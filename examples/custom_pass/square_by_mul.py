@@ -14,8 +14,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, PatternRewriteWalker, RewritePattern
 
+from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.torch_ops import torch_op
-from fxc.dialects.values import int_attr
 
 MUL, POW = torch_op("aten.mul.Tensor"), torch_op("aten.pow.Tensor_Scalar")
 

@@ -9,6 +9,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attributes.types import IntType, sizes
+from fxc.dialects.attributes.values import MemoryFormatAttr, Tree, enum_attr, int_attr, str_attr
 from fxc.dialects.autodiff import (
     AddOp,
     GradientAttr,
@@ -28,12 +30,10 @@ from fxc.dialects.semantics import Vjp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp, op_class
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
-from fxc.dialects.types import IntType, sizes
-from fxc.dialects.values import MemoryFormatAttr, Tree, enum_attr, int_attr, str_attr
-from fxc.passes._constants import is_constant
-from fxc.passes._statistics import count
-from fxc.passes.autodiff._functions import copy_body, copy_op, declare, fresh_symbol, owner_block, unpack
-from fxc.passes.autodiff._requires_grad import REQUIRES_GRAD, requires_grad
+from fxc.passes.analysis.constants import is_constant
+from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, requires_grad
+from fxc.passes.analysis.statistics import count
+from fxc.passes.rewriting.functions import copy_body, copy_op, declare, fresh_symbol, owner_block, unpack
 
 TWICE = "autodiff.twice"
 """The attribute of a derivative that may be differentiated again, whatever it is the derivative of."""

@@ -51,19 +51,19 @@ from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attributes.types import is_mutable
+from fxc.dialects.attributes.values import bool_attr
 from fxc.dialects.autodiff import AddOp, SubgraphOp, ZeroOp, gradient_type, is_differentiable
 from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import aliases, has_side_effect, is_random, writes
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
-from fxc.dialects.types import is_mutable
-from fxc.dialects.values import bool_attr
-from fxc.passes._constants import is_constant
-from fxc.passes._memory import Memory, is_isolated
-from fxc.passes._slices import Slices
-from fxc.passes._statistics import count
-from fxc.passes.autodiff._functions import Symbols, copy_op, differentiated_functions, unpack
-from fxc.passes.autodiff._requires_grad import ARGUMENT, REQUIRES_GRAD, marked, requires_grad
+from fxc.passes.analysis.constants import is_constant
+from fxc.passes.analysis.memory import Memory, is_isolated
+from fxc.passes.analysis.requires_grad import ARGUMENT, REQUIRES_GRAD, marked, requires_grad
+from fxc.passes.analysis.slices import Slices
+from fxc.passes.analysis.statistics import count
 from fxc.passes.autodiff._reverse import Activity
+from fxc.passes.rewriting.functions import Symbols, copy_op, differentiated_functions, unpack
 
 
 @dataclass(frozen=True)

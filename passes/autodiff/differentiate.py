@@ -68,11 +68,11 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.autodiff import GradientAttr, SubgraphOp
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import argument_attributes
-from fxc.passes._statistics import count
+from fxc.passes.analysis.requires_grad import marked, requires_grad
+from fxc.passes.analysis.statistics import count
 from fxc.passes.autodiff._forward import ForwardDerivative
-from fxc.passes.autodiff._functions import fresh_symbol
-from fxc.passes.autodiff._requires_grad import marked, requires_grad
 from fxc.passes.autodiff._reverse import ReverseDerivative
+from fxc.passes.rewriting.functions import fresh_symbol
 
 JVP = "autodiff.jvp"
 """The attribute of a subgraph that names its forward derivative."""

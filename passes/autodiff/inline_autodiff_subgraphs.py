@@ -51,8 +51,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.autodiff import SubgraphOp
-from fxc.passes._statistics import count
-from fxc.passes.autodiff._functions import copy_ops
+from fxc.passes.analysis.statistics import count
+from fxc.passes.rewriting.functions import copy_ops
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.autodiff import AnyNonzeroOp, GradOfOp, ZeroOp
-from fxc.dialects.syntax import copy_names
-from fxc.passes._statistics import count
+from fxc.dialects.text.syntax import copy_names
+from fxc.passes.analysis.statistics import count
 
 
 @dataclass(frozen=True)

@@ -53,14 +53,14 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attributes.types import device, dtype_name
+from fxc.dialects.attributes.values import NoneValueAttr, Tree, device_attr, dtype_attr
 from fxc.dialects.autodiff import DEFINED, UNDEFINED, AddOp, AnyNonzeroOp, MaterializeOp, SubgraphOp, SumToSizeOp, ZeroOp
 from fxc.dialects.entry import argument_attributes
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp, op_class
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.types import device, dtype_name
-from fxc.dialects.values import NoneValueAttr, Tree, device_attr, dtype_attr
-from fxc.passes._statistics import count
+from fxc.passes.analysis.statistics import count
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from fxc.dialects.attributes.types import device, layout, sizes, strides
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.types import device, layout, sizes, strides
-from fxc.passes._matching import dtype, is_floating, is_integral, is_left_out, number, producer
-from fxc.passes._rewriting import Pattern, PatternRewriter
+from fxc.passes.analysis.matching import dtype, is_floating, is_integral, is_left_out, number, producer
+from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 
 _WIDER = {
     "bool": {"uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"},

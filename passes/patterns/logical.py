@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes._matching import dtype, number, producer, same_type
-from fxc.passes._rewriting import Pattern, PatternRewriter
+from fxc.passes.analysis.matching import dtype, number, producer, same_type
+from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 
 
 class NotOfNot(Pattern):

@@ -9,17 +9,17 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.call import CallOp
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType, device, layout, sizes
+from fxc.dialects.attributes.values import NoneValueAttr, Tree, bool_attr, device_attr, int_attr
 from fxc.dialects.fx import CallFunctionOp
+from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.types import BoolType, FloatType, IntType, device, layout, sizes
-from fxc.dialects.values import NoneValueAttr, Tree, bool_attr, device_attr, int_attr
-from fxc.passes._constants import is_host_constant
-from fxc.passes._matching import dtype, integer, is_complex, is_floating, producer, rank, same_type
-from fxc.passes._rewriting import Pattern, PatternRewriter
-from fxc.passes._shape_queries import QUERIES, answer
-from fxc.passes._tuples import selected_index
+from fxc.passes.analysis.constants import is_host_constant
+from fxc.passes.analysis.matching import dtype, integer, is_complex, is_floating, producer, rank, same_type
+from fxc.passes.analysis.shape_queries import QUERIES, answer
+from fxc.passes.analysis.tuples import selected_index
+from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 
 _RANK = ("aten.dim.default",)
 _ALL_SIZES = ("aten.size.default", "aten.sym_size.default")

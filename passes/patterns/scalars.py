@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.call import CallOp
+from fxc.dialects.attributes.types import is_mutable
+from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.types import is_mutable
-from fxc.passes._rewriting import Pattern, PatternRewriter
+from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 
 
 class FoldScalar(Pattern):

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from fxc.dialects.attributes.types import layout, sizes, strides
+from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.effects import DROPOUTS, is_random
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.types import layout, sizes, strides
-from fxc.dialects.values import int_attr
-from fxc.passes._matching import integer, integers, is_complex, is_left_out, producer, rank, same_type, torch_op
-from fxc.passes._rewriting import Pattern, PatternRewriter
+from fxc.passes.analysis.matching import integer, integers, is_complex, is_left_out, producer, rank, same_type, torch_op
+from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 
 _PERMUTES = ("aten.permute.default", "aten.transpose.int", "aten.t.default")
 _RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")

@@ -50,16 +50,16 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
+from fxc.dialects.attributes.types import device, sizes
 from fxc.dialects.effects import has_side_effect, may_keep
 from fxc.dialects.plan import STREAM, ArenaType, LaunchOp, RecordOp, WaitOp
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops import TorchOp
-from fxc.dialects.types import device, sizes
-from fxc.passes._fusion_cost import CostModel
-from fxc.passes._remarks import remark
-from fxc.passes._statistics import count
-from fxc.passes.plan._dependences import Step, Steps, reduced, steps_of
-from fxc.passes.plan._stream_choice import Choice, work_of
+from fxc.passes.analysis.statistics import count
+from fxc.passes.fusion.fuse.cost import CostModel
+from fxc.passes.plan.dependences import Step, Steps, reduced, steps_of
+from fxc.passes.plan.stream_choice import Choice, work_of
+from fxc.passes.rewriting.remarks import remark
 
 NAME = "assign-streams"
 

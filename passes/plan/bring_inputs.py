@@ -34,8 +34,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.plan import BringOp
-from fxc.passes._statistics import count
-from fxc.passes._written_arguments import written_arguments
+from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.written_arguments import written_arguments
 
 MOVES = "fx.moves"
 """The attribute of an argument that may come on any device."""

@@ -40,7 +40,7 @@ from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.passes import ModulePass
 
 from fxc.dialects import plan, tile
-from fxc.passes._statistics import count
+from fxc.passes.analysis.statistics import count
 
 SOURCE = "tile.source"
 

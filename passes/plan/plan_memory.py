@@ -57,16 +57,16 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.marks import BORROWS, BRIEF
+from fxc.dialects.attributes.discardable import BORROWS, BRIEF
+from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, FreeOp
-from fxc.dialects.syntax import copy_names
-from fxc.dialects.values import int_attr
-from fxc.passes._statistics import count
-from fxc.passes.plan._brief import brief_buffers, spans, without
-from fxc.passes.plan._buffers import Buffer, buffers_of
-from fxc.passes.plan._calls import Callee, callees
-from fxc.passes.plan._offsets import Layout, best_layout, lower_bound
-from fxc.passes.plan._outside import Outside
+from fxc.dialects.text.syntax import copy_names
+from fxc.passes.analysis.statistics import count
+from fxc.passes.plan.buffers import Buffer, buffers_of
+from fxc.passes.plan.calls import Callee, callees
+from fxc.passes.plan.offsets import Layout, best_layout, lower_bound
+from fxc.passes.plan.outside_memory import Outside
+from fxc.passes.plan.short_lived import brief_buffers, spans, without
 
 MEMORY = "plan.memory"
 FACTS = {

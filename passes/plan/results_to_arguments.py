@@ -48,12 +48,12 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.marks import BORROWS
+from fxc.dialects.attributes.discardable import BORROWS
 from fxc.dialects.plan import AllocOp
 from fxc.dialects.plan.calls import borrows
-from fxc.dialects.syntax import copy_names
-from fxc.passes._statistics import count
-from fxc.passes.plan._calls import Callee, callees
+from fxc.dialects.text.syntax import copy_names
+from fxc.passes.analysis.statistics import count
+from fxc.passes.plan.calls import Callee, callees
 
 T = TypeVar("T")
 

@@ -62,10 +62,10 @@ from fxc.dialects.effects import aliases, may_keep, writes
 from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
 from fxc.dialects.tile.kernel import INIT
 from fxc.dialects.torch_ops import TorchOp
-from fxc.passes._matching import same_type
-from fxc.passes._plan_write_backs import COPY
-from fxc.passes._statistics import count
-from fxc.passes.plan._in_place import allow, writes_over
+from fxc.passes.analysis.matching import same_type
+from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.write_backs import COPY
+from fxc.passes.plan.in_place import allow, writes_over
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from fxc.passes.plan._calls import callees
-from fxc.passes.plan._overwrite import overwrite_dying_inputs
-from fxc.passes.plan._update import update_dying_operands
+from fxc.passes.plan.calls import callees
+from fxc.passes.plan.overwrite import overwrite_dying_inputs
+from fxc.passes.plan.update import update_dying_operands
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from fxc.passes._rewriting import apply_patterns, dispatch_table
 from fxc.passes.patterns import arithmetic, logical, scalars, views
+from fxc.passes.rewriting.patterns import apply_patterns, dispatch_table
 
 DISPATCH = dispatch_table([*scalars.PATTERNS, *views.PATTERNS, *arithmetic.PATTERNS, *logical.PATTERNS])
 

@@ -38,11 +38,11 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from fxc.dialects.attributes.types import is_mutable
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.types import is_mutable
-from fxc.passes._constants import is_constant
-from fxc.passes._memory import Memory, is_isolated, scopes
-from fxc.passes._statistics import count
+from fxc.passes.analysis.constants import is_constant
+from fxc.passes.analysis.memory import Memory, is_isolated, scopes
+from fxc.passes.analysis.statistics import count
 
 
 @dataclass(frozen=True)

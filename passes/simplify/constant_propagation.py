@@ -37,16 +37,16 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.call import CallOp
+from fxc.dialects.attributes.values import Tree
 from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import is_pure
+from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.values import Tree
-from fxc.passes._branches import agreed_values, bind_constants, initial_values, never_runs, taken_region
-from fxc.passes._evaluation import Evaluation
-from fxc.passes._region_calls import Leaf, can_stand_for, inline_region, put_in_place, results_by_index
-from fxc.passes._statistics import count
+from fxc.passes.analysis.branches import agreed_values, bind_constants, initial_values, never_runs, taken_region
+from fxc.passes.analysis.evaluation import Evaluation
+from fxc.passes.analysis.region_calls import Leaf, can_stand_for, inline_region, put_in_place, results_by_index
+from fxc.passes.analysis.statistics import count
 
 
 @dataclass(frozen=True)

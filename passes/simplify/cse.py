@@ -42,11 +42,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.attribute_numbers import AttributeNumbers
+from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
+from fxc.dialects.attributes.types import is_mutable
 from fxc.dialects.effects import is_pure, reads_memory
-from fxc.dialects.types import is_mutable
-from fxc.passes._memory import Memory, Set, is_isolated, is_same_memory, scopes, writes_anything
-from fxc.passes._statistics import count
+from fxc.passes.analysis.memory import Memory, Set, is_isolated, is_same_memory, scopes, writes_anything
+from fxc.passes.analysis.statistics import count
 
 _Seen: TypeAlias = dict[Hashable, Operation]
 

@@ -41,9 +41,9 @@ from xdsl.traits import IsTerminator, RecursiveMemoryEffect
 
 from fxc.dialects.effects import has_side_effect
 from fxc.dialects.torch_ops.higher_order import HigherOrderOp
-from fxc.passes._memory import Memory, Set, is_isolated, scopes, writes_anything
-from fxc.passes._results import drop_results, returned_tree
-from fxc.passes._statistics import count
+from fxc.passes.analysis.memory import Memory, Set, is_isolated, scopes, writes_anything
+from fxc.passes.analysis.statistics import count
+from fxc.passes.simplify.dce_results import drop_results, returned_tree
 
 
 @dataclass(frozen=True)

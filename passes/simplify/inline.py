@@ -40,13 +40,13 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from fxc.dialects.attributes.values import leaves
 from fxc.dialects.fx import OutputOp
-from fxc.dialects.syntax import copy_names
+from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.values import leaves
-from fxc.passes._call_graph import callee_first, calls_in, functions_of
-from fxc.passes._constants import is_host_constant
-from fxc.passes._statistics import count
+from fxc.passes.analysis.call_graph import callee_first, calls_in, functions_of
+from fxc.passes.analysis.constants import is_host_constant
+from fxc.passes.analysis.statistics import count
 
 NO_INLINE = "no_inline"
 

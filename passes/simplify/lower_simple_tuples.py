@@ -31,12 +31,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from fxc.dialects.attributes.values import TupleAttr
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.higher_order import HigherOrderOp
-from fxc.dialects.values import TupleAttr
-from fxc.passes._statistics import count
-from fxc.passes._tuples import selections
+from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.tuples import selections
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.passes import ModulePass
 from xdsl.traits import SymbolOpInterface, SymbolTable
 
-from fxc.passes._statistics import count
+from fxc.passes.analysis.statistics import count
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import fxc
-from fxc.backends.kernels import target_named
-from fxc.backends.triton.ahead_of_time import CompiledKernel, compile_kernels
-from fxc.backends.triton.kernel_source import KernelSource
-from fxc.backends.triton.printer import print_kernels
-from fxc.backends.triton.targets import PRESETS
+from fxc.codegen.contract import target_named
+from fxc.codegen.triton.ahead_of_time import CompiledKernel, compile_kernels
+from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.printer import print_kernels
+from fxc.codegen.triton.targets import PRESETS
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import set_target
 from fxc.errors import KernelError

@@ -28,9 +28,9 @@ from xdsl.ir import Operation, SSAValue
 
 import fxc
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.syntax import print_module
+from fxc.dialects.text.syntax import print_module
+from fxc.interpret.torch_level import Interpreter
 from fxc.pipelines import AOT
-from fxc.semantics.interpret import Interpreter
 from tests.kernel_accuracy import Difference, Expected, difference
 from tests.kernel_engines import ENGINES, functions_of, kernels_for, module_of
 from tests.models.captures import kept, loss_of, model_of

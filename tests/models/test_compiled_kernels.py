@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fxc.backends.triton.ahead_of_time import compile_kernels
-from fxc.backends.triton.printer import print_kernels
-from fxc.backends.triton.targets import PRESETS
+from fxc.codegen.triton.ahead_of_time import compile_kernels
+from fxc.codegen.triton.printer import print_kernels
+from fxc.codegen.triton.targets import PRESETS
 from fxc.testing import parse, run_pass
 from tests.models.compiled_kernels import complaints, kernels_of
 

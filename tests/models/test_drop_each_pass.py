@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 import fxc
-from fxc.pipeline_text import PassSpec, to_text
+from fxc.driver.pipeline_text import PassSpec, to_text
 from fxc.pipelines import NAMED, SIMPLIFY
-from fxc.program import Program
+from fxc.program.program import Program
 from tests.models.steps import gradients
 
 STEPS = [spec for spec in NAMED["torchscript"].specs("torchscript") if isinstance(spec, PassSpec)]

@@ -21,7 +21,7 @@ from torch.fx import GraphModule
 import fxc
 from fxc.errors import PassError
 from fxc.passes import available
-from fxc.program import Program
+from fxc.program.program import Program
 from tests.models.captures import capture_of, example_inputs, model_of
 from tests.models.steps import gradients, values
 from tests.models.zoo import ZOO
@@ -143,7 +143,7 @@ OTHER_PROCESS = """
 import json, sys
 from pathlib import Path
 import fxc
-from fxc.program import Program
+from fxc.program.program import Program
 cases = json.loads(sys.stdin.read())
 found = []
 for text, names in cases:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import fxc
-from fxc.program import Program
+from fxc.program.program import Program
 from tests.models.zoo import ZOO, load
 
 PACKED = "pack-weights{gain=1.0e30},propagate-layouts,freeze-parameters,dce"

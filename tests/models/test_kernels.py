@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fxc
-from fxc.backends import derivatives
+from fxc.derivatives import derivatives
 from fxc.errors import KernelError
 from tests.models.test_torchscript import total
 from tests.models.zoo import ZOO, load

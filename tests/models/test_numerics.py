@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_structure
 
 import fxc
-from fxc.program import Program
+from fxc.program.program import Program
 from tests.models.captures import EXPORTING, capture_of, case_name, cases, example_inputs, kept, loss_of, model_of, state_of
 from tests.models.zoo import resize_batch
 

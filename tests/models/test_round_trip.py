@@ -9,8 +9,8 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_structure
 
 import fxc
-from fxc.dialects.verification import verify
-from fxc.program import Program
+from fxc.dialects.verify.verifier import verify
+from fxc.program.program import Program
 from tests.graph_equality import assert_same_graph
 from tests.models.captures import EXPORTING, capture_of, case_name, cases, kept, model_of
 

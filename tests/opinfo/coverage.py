@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
+from fxc.bridge.callables import resolve_operator
 from fxc.dialects.torch_ops import op_class, table
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes._random_formulas import FORMULAS
-from fxc.passes.lowering._linalg.table import RULES
-from fxc.passes.lowering.lower_scans import KINDS
-from fxc.semantics.targets import resolve_operator
+from fxc.passes.kernels.lower_scans import KINDS
+from fxc.passes.normalize.lower_random.formulas import FORMULAS
+from fxc.passes.operators.table import RULES
 from tests.kernel_groups import LINALG, Call, GroupBuilder, calls_of, run_passes
 
 REDUCTIONS = (

@@ -21,9 +21,9 @@ from torch.testing._internal.common_utils import noncontiguous_like
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import ModuleOp
 
-from fxc.dialects.syntax import clone_module
-from fxc.passes.lowering._linalg.rules import Conversion, View
-from fxc.passes.lowering._linalg.table import CONCATENATIONS, RULES
+from fxc.dialects.text.syntax import clone_module
+from fxc.passes.operators.rules import Conversion, View
+from fxc.passes.operators.table import CONCATENATIONS, RULES
 from tests.kernel_accuracy import Expected, difference
 from tests.kernel_engines import ENGINES, kernels_for
 from tests.kernel_groups import LINALG, Call, GroupBuilder, calls_of, run_passes

@@ -31,8 +31,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 import fxc
-from fxc.dialects.verification import verify
-from fxc.program import Program
+from fxc.dialects.verify.verifier import verify
+from fxc.program.program import Program
 from tests.graph_equality import assert_same_graph
 from tests.opinfo_samples import sample_inputs
 

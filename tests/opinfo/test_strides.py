@@ -15,9 +15,9 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from fxc.semantics.fake_mode import StaticFakeMode
+from fxc.bridge.fake_mode import StaticFakeMode
+from fxc.bridge.tensors import FakeWorld
 from fxc.semantics.inference import quiet
-from fxc.semantics.tensors import FakeWorld
 from tests.opinfo_samples import sample_inputs
 
 SAMPLES = 6

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.test import TestOp
 from xdsl.passes import ModulePass
 
-from fxc.passes._statistics import count
+from fxc.passes.analysis.statistics import count
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.test import TestOp
 from xdsl.passes import ModulePass
 
-from fxc.dialects.diagnostics import OpPassFailedException
+from fxc.dialects.text.diagnostics import OpPassFailedException
 
 
 @dataclass(frozen=True)

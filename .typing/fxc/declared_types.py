@@ -1,1 +1,0 @@
-../../compiler/declared_types.py

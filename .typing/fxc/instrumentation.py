@@ -1,1 +1,0 @@
-../../compiler/instrumentation.py

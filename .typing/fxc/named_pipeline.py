@@ -1,1 +1,0 @@
-../../compiler/named_pipeline.py

@@ -1,1 +1,0 @@
-../../compiler/numerics_watch.py

@@ -1,1 +1,0 @@
-../../compiler/pass_registry.py

@@ -1,1 +1,0 @@
-../../compiler/pattern_replacement.py

@@ -1,1 +1,0 @@
-../../compiler/pipeline_text.py

@@ -1,1 +1,0 @@
-../../compiler/plan_file.py

@@ -1,1 +1,0 @@
-../../compiler/print_ir.py

@@ -1,1 +1,0 @@
-../../compiler/program_interpreter.py

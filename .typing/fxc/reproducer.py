@@ -1,1 +1,0 @@
-../../compiler/reproducer.py

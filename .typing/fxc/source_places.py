@@ -1,1 +1,0 @@
-../../compiler/source_places.py

@@ -1,1 +1,0 @@
-../../compiler/stride_changes.py

@@ -1,1 +1,0 @@
-../../compiler/subgraph_matching.py

@@ -1,0 +1,1 @@
+../../compiler/torch_compile.py

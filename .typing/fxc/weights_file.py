@@ -1,1 +1,0 @@
-../../compiler/weights_file.py

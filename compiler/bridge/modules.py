@@ -1,0 +1,109 @@
+"""Submodules as data, and back: class and ``__dict__``, parameters and buffers by name; PyTorch's own classes only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from fxc.bridge.callables import resolve_module_class
+from fxc.bridge.values import attribute_of, python_of, tree_of, value_of
+from fxc.dialects.attributes.values import OpaqueAttr, StateAttr, Tree
+from fxc.dialects.fx import ModuleDeclOp, TensorDeclOp
+from fxc.errors import CaptureError, TargetError
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_OWN = frozenset(torch.nn.Module().__dict__) - {"training"}
+
+
+def declare_module(path: str, module: torch.nn.Module) -> ModuleDeclOp:
+    """The ``fx.module`` of ``module``, which lies at ``path``. What cannot be written stands there as ``#fx.opaque``."""
+    cls = type(module)
+    own = {id(t): f"{path}.{name}" for name, t in [*module._parameters.items(), *module._buffers.items()] if t is not None}
+
+    def leaf(value: Any) -> Attribute:
+        if isinstance(value, torch.Tensor):
+            name = own.get(id(value))
+            return OpaqueAttr(StringAttr("Tensor")) if name is None else StateAttr(StringAttr(name))
+        try:
+            return attribute_of(value)
+        except CaptureError:
+            return OpaqueAttr(StringAttr(f"{type(value).__module__}.{type(value).__qualname__}"))
+
+    fields: dict[str, Tree] = {name: tree_of(t, leaf) for name, t in [*module._parameters.items(), *module._buffers.items()]}
+    fields |= {name: _field(value, leaf) for name, value in module.__dict__.items() if name not in _OWN}
+    fields |= {name: OpaqueAttr(StringAttr("hooks")) for name in _HOOKS if getattr(module, name)}
+    op = ModuleDeclOp.build_call([], fields, [], target=f"{cls.__module__}.{cls.__qualname__}")
+    op.properties["path"] = StringAttr(path)
+    return op
+
+
+def _field(value: Any, leaf: Any) -> Tree:
+    try:
+        return tree_of(value, leaf)
+    except CaptureError:  # a dict whose keys cannot be written
+        return OpaqueAttr(StringAttr(type(value).__name__))
+
+
+def build_module(
+    path: str,
+    declarations: Mapping[str, ModuleDeclOp],
+    tensors: Mapping[str, TensorDeclOp],
+    tensor: Callable[[str], torch.Tensor],
+    allowed: dict[str, Any],
+) -> torch.nn.Module:
+    """The module declared at ``path`` with its children. No constructor runs: fields are set as they were.
+
+    TargetError where the class is not one of PyTorch's, or where a field could not be written to the file.
+    """
+    declaration = declarations.get(path)
+    if declaration is None:
+        raise TargetError(f"the graph calls the module {path!r}, which the file does not declare")
+    name = declaration.call_target() or ""
+    cls = resolve_module_class(name, allowed)
+    module = cls.__new__(cls)
+    torch.nn.Module.__init__(module)
+    parameters = dict[str, torch.Tensor]()
+
+    def leaf(attr: SSAValue | Attribute) -> Any:
+        if isinstance(attr, StateAttr):
+            if attr.target.data not in parameters:
+                parameters[attr.target.data] = _registered(tensor(attr.target.data), tensors.get(attr.target.data))
+            return parameters[attr.target.data]
+        assert isinstance(attr, Attribute)
+        return value_of(attr)
+
+    _, fields = declaration.trees()
+    if any(name in fields for name in _HOOKS):
+        raise TargetError(
+            f"the module {path!r} has hooks, which a file cannot hold",
+            hint="capture with route='export', which looks inside modules, or run it in the process that has the module",
+        )
+    for field, tree in fields.items():
+        if isinstance(tree, OpaqueAttr) or (isinstance(tree, list) and any(isinstance(e, OpaqueAttr) for e in tree)):
+            continue  # caches and weak references, which PyTorch's modules rebuild or do without
+        value = python_of(tree, leaf)
+        if isinstance(tree, StateAttr):
+            kind = tensors.get(tree.target.data)
+            if isinstance(value, torch.nn.Parameter):
+                module.register_parameter(field, value)
+            else:
+                module.register_buffer(field, value, persistent=kind is None or kind.non_persistent is None)
+        else:
+            module.__dict__[field] = value
+    if isinstance(module, torch.nn.RNNBase):
+        module._init_flat_weights()
+    for child in declarations:
+        parent, _, last = child.rpartition(".")
+        if parent == path:
+            module.add_module(last, build_module(child, declarations, tensors, tensor, allowed))
+    return module
+
+
+def _registered(tensor: torch.Tensor, declaration: TensorDeclOp | None) -> torch.Tensor:
+    if declaration is None or declaration.kind.data != "parameter" or isinstance(tensor, torch.nn.Parameter):
+        return tensor
+    return torch.nn.Parameter(tensor, requires_grad=declaration.requires_grad is not None)

@@ -1,0 +1,142 @@
+"""How a model's inputs and outputs are nested, as an attribute, and back.
+
+``fx.inputs = #fx.nesting<((_,), {})>`` is one positional argument and no keyword. Classes of named tuples are named in it; they
+are found where their module is imported already. A nesting with other containers of the user's own is kept as PyTorch's JSON
+text.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+from weakref import WeakValueDictionary
+
+from torch.utils._pytree import TreeSpec, tree_structure, tree_unflatten, treespec_dumps, treespec_loads
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Attribute
+
+from fxc.bridge.values import python_of, tree_of, value_of
+from fxc.dialects.attributes.values import SSA, SSAAttr, decode_constants, encode, str_attr
+from fxc.dialects.text.nesting import NestingAttr
+from fxc.errors import CaptureError, FxcError
+
+INPUTS, OUTPUTS = "fx.inputs", "fx.outputs"
+"""The function attributes that hold the nestings of a captured model: (args, kwargs), and what it returned."""
+
+
+class _Leaf:
+    pass
+
+
+def nesting_attr(spec: TreeSpec) -> Attribute:
+    """The attribute of a nesting."""
+    leaf = _Leaf()
+    nest = tree_unflatten([leaf] * spec.num_leaves, spec)
+    names = [*_names(nest)]
+    try:
+        if tree_structure(_rebuilt(nest, iter(names))) == spec:
+            named = ArrayAttr([StringAttr(name) for name in names] if any(names) else [])
+            return NestingAttr(encode(tree_of(nest, lambda value: SSA), []), named)
+    except (CaptureError, LookupError):
+        pass  # a key that cannot be written, a class of tuples without names
+    try:
+        return str_attr(treespec_dumps(spec))
+    except NotImplementedError as error:
+        hint = "nest inputs and outputs in lists, tuples, named tuples and dicts"
+        raise CaptureError(f"the nesting of inputs or outputs cannot be written: {error}", hint=hint) from error
+
+
+_CLASSES: WeakValueDictionary[str, type] = WeakValueDictionary()
+"""Classes of named tuples that were seen in this process, those of functions too, which nothing else has under a name."""
+
+
+def _names(nest: Any) -> Iterator[str]:
+    """The names of the classes of the tuples in ``nest``; empty for plain ones."""
+    if isinstance(nest, tuple):
+        kind = type(nest)
+        name = "" if kind is tuple else f"{kind.__module__}.{kind.__qualname__}"
+        if name:
+            _CLASSES[name] = kind
+        yield name
+    if isinstance(nest, (tuple, list, dict)):
+        for part in nest.values() if isinstance(nest, dict) else nest:
+            yield from _names(part)
+
+
+def _rebuilt(nest: Any, names: Iterator[str]) -> Any:
+    """``nest`` made of tuples of these classes, lists and dicts alone: equal in structure where it had no others.
+
+    LookupError where there are too few names, or where one is of no class of named tuples that is imported.
+    """
+    if isinstance(nest, dict):
+        return {key: _rebuilt(value, names) for key, value in nest.items()}
+    if isinstance(nest, list):
+        return [_rebuilt(value, names) for value in nest]
+    if not isinstance(nest, tuple):
+        return nest
+    name = next(names, "")
+    parts = tuple([_rebuilt(value, names) for value in nest])
+    return _named(name, parts) if name else parts
+
+
+def _named(name: str, parts: tuple[Any, ...]) -> Any:
+    """A named tuple of a class that is imported here, none of whose code runs."""
+    kind = _CLASSES.get(name) or _imported(name)
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        if len(getattr(kind, "_fields", ())) == len(parts):
+            return tuple.__new__(kind, parts)
+        if getattr(kind, "n_sequence_fields", None) == len(parts):
+            return kind(parts)  # as PyTorch's results of several tensors are, in C
+    raise LookupError(f"{name} is no class of {len(parts)} named elements that is imported here")
+
+
+def _imported(name: str) -> Any:
+    """What has this name in a module that is imported; None where nothing has."""
+    names = name.split(".")
+    for count in range(len(names) - 1, 0, -1):
+        if (found := sys.modules.get(".".join(names[:count]))) is not None:
+            return reduce(lambda value, part: getattr(value, "__dict__", {}).get(part), names[count:], found)
+    return None
+
+
+def spec_of(attr: Attribute) -> TreeSpec:
+    """The nesting of an attribute. FxcError where it is not one."""
+    try:
+        if isinstance(attr, NestingAttr):
+            tree = decode_constants(attr.template)
+            nest = python_of(tree, lambda a: _Leaf() if isinstance(a, SSAAttr) else value_of(a))  # type: ignore[arg-type]
+            return tree_structure(_rebuilt(nest, iter([name.data for name in attr.named])))
+        if isinstance(attr, StringAttr):
+            _check_imports_nothing(json.loads(attr.data)[1])
+            return treespec_loads(attr.data)
+    except (ValueError, NotImplementedError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
+        raise FxcError(f"the program's input or output nesting cannot be read: {error}") from error
+    raise FxcError(f"not a nesting: {attr}", hint="write it as #fx.nesting<((_, _), {})>")
+
+
+_FACTORIES = frozenset({"list", "dict", "set", "tuple", "int", "float", "str", "bool"})
+"""What a ``defaultdict`` in a nesting may make its values with."""
+
+
+def _check_imports_nothing(schema: dict[str, Any]) -> None:
+    """PyTorch's reader imports the modules that a nesting names: of enums, and of what a defaultdict calls."""
+    context = schema["context"]
+    _check_enums(json.loads(context) if isinstance(context, str) and context[:1] in ("[", "{") else context)
+    if isinstance(context, dict) and "default_factory_module" in context:
+        module, name = context["default_factory_module"], context["default_factory_name"]
+        if module != "builtins" or name not in _FACTORIES:
+            raise ValueError(f"a defaultdict may not call {module}.{name}")
+    for child in schema["children_spec"]:
+        _check_imports_nothing(child)
+
+
+def _check_enums(value: Any) -> None:
+    if isinstance(value, dict):
+        if "__enum__" in value and str(value.get("fqn")).partition(":")[0] not in sys.modules:
+            raise ValueError(f"{value.get('fqn')} is not imported here")
+        value = list(value.values())
+    for inner in value if isinstance(value, list) else ():
+        _check_enums(inner)

@@ -1,0 +1,427 @@
+"""Between tensor types and fake tensors, symbolic sizes included."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, TupleType
+from xdsl.ir import Attribute
+
+from fxc.bridge.eager_strides import lay_out_as_eager
+from fxc.bridge.values import torch_dtype
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import NONE_TYPE, VALUE, BoolType, FloatType, IntType, tensor_type, tuple_type
+from fxc.dialects.attributes.values import int_attr, str_attr
+from fxc.errors import FxcError
+
+if TYPE_CHECKING:  # known sizes need none of these, which take as long to import as some models to compile
+    import sympy
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+Names = Mapping[Any, Any]
+"""A shape environment's symbols -> the module's, both SymPy's."""
+
+
+def type_of(value: Any, names: Names = MappingProxyType({})) -> Attribute:
+    """The IR type of a (fake) value: a tensor, a symbolic or plain number, None, or a nesting of them."""
+    if isinstance(value, torch.Tensor):
+        return _tensor_type_of(value, names)
+    if value is None:
+        return NONE_TYPE
+    if isinstance(value, (bool, torch.SymBool)):
+        return BoolType(str_attr(_expression(value, names)))
+    if isinstance(value, (int, torch.SymInt)):
+        return IntType(str_attr(_expression(value, names)))
+    if isinstance(value, (float, torch.SymFloat)):
+        return FloatType(str_attr(_expression(value, names)))
+    if isinstance(value, (tuple, list)):
+        return tuple_type([type_of(element, names) for element in value])
+    return VALUE
+
+
+def _tensor_type_of(tensor: torch.Tensor, names: Names) -> TensorType:
+    dtype, layout = str(tensor.dtype).removeprefix("torch."), str(tensor.layout).removeprefix("torch.")
+    sizes = tuple(_dim(s, names) for s in tensor.shape)
+    device = str(tensor.device)
+    if layout != "strided":
+        return tensor_type(dtype, sizes, None, device, layout)
+    symbolic = not all(isinstance(s, int) for s in sizes)
+    strides = tuple(_dim(s, names) for s in tensor.stride())
+    contiguous = symbolic and strides in [_contiguous_expressions(tensor, names, least) for least in (None, 1)]
+    return tensor_type(dtype, sizes, None if contiguous else strides, device)
+
+
+def _contiguous_expressions(tensor: torch.Tensor, names: Names, least: int | None) -> tuple[types.Dim, ...]:
+    """The strides of a contiguous tensor of these sizes, as expressions. A symbolic size counts as more than zero, or as at
+    ``least`` so many: PyTorch writes ``Max(1, u0)`` where only data tells the size."""
+    import sympy
+    import torch.utils._sympy.functions as torch_sympy
+
+    step, strides = sympy.Integer(1), list[types.Dim]()
+    for size in reversed(tensor.shape):
+        strides.append(_text(step, names))
+        if not isinstance(size, torch.SymInt):
+            step = step * sympy.Integer(max(int(size), 1))
+        else:
+            step = step * (size.node.expr if least is None else torch_sympy.Max(least, size.node.expr))
+    return tuple(reversed(strides))
+
+
+def _dim(size: int | torch.SymInt, names: Names) -> types.Dim:
+    return _text(size.node.expr, names) if isinstance(size, torch.SymInt) else size
+
+
+def _text(expression: sympy.Expr, names: Names) -> types.Dim:
+    return int(expression) if expression.is_Integer else _written(expression, names)
+
+
+def _expression(value: Any, names: Names) -> str:
+    symbolic = isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+    return _written(value.node.expr, names) if symbolic else str(value)
+
+
+def _written(expression: sympy.Expr, names: Names) -> str:
+    from fxc.bridge.expressions import canonical
+
+    return canonical(str(expression.xreplace(names)))
+
+
+def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:
+    """Name -> ``{hint, min, max}`` for every symbol in the sizes of fake tensors and in symbolic numbers."""
+    found: dict[str, Attribute] = {}
+    for part in symbolic_parts(values):
+        for symbol in part.node.expr.free_symbols:
+            if str(symbol) not in found:
+                found[str(symbol)] = _symbol_facts(part.node.shape_env, symbol)
+    return dict(sorted(found.items()))
+
+
+def symbolic_parts(values: Sequence[Any]) -> Iterator[torch.SymInt | torch.SymFloat | torch.SymBool]:
+    """Sizes and strides of tensors among ``values``, and the other symbolic numbers."""
+    for value in values:
+        is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
+        for part in [*value.shape, *value.stride()] if is_strided else [value]:
+            if isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                yield part
+
+
+def _symbol_facts(env: ShapeEnv, symbol: sympy.Symbol) -> Attribute:
+    facts: dict[str, Attribute] = {}
+    hint = hints_of(env).get(symbol)
+    if hint is not None and getattr(hint, "is_Integer", False):
+        facts["hint"] = int_attr(int(hint))
+    bounds = env.var_to_range.get(symbol)
+    if bounds is not None:
+        for key, bound in (("min", bounds.lower), ("max", bounds.upper)):
+            if bound.is_Integer and abs(int(bound)) < 2**31:
+                facts[key] = int_attr(int(bound))
+    return DictionaryAttr(facts)
+
+
+class FakeWorld:
+    """Makes fake values from types: one fake mode and shape environment, a symbol a name.
+
+    ``other_guesses``: other hints, and other numbers for those that are not known, than a world makes by default.
+    ``hints``: those of some symbols, by name. ``oblivious``: PyTorch asks for hints only where it must, and has more words for
+    sizes than where it is told of each what it likes to know.
+    """
+
+    def __init__(
+        self,
+        symbols: DictionaryAttr | None = None,
+        *,
+        other_guesses: bool = False,
+        hints: Mapping[str, int] = MappingProxyType({}),
+        oblivious: bool = False,
+    ) -> None:
+        self._other_guesses, self._hints, self.oblivious = other_guesses, dict(hints), oblivious
+        self._facts = dict(symbols.data) if symbols is not None else {}
+        self._symbols = dict[str, torch.SymInt]()
+        self._names = dict[Any, Any]()
+
+    @cached_property
+    def mode(self) -> FakeTensorMode:
+        mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
+        mode.cache_enabled = False  # a hit gives two tensors where the operator itself returns one twice
+        lay_out_as_eager(mode)
+        return mode
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Computing with this world's values."""
+        with self.mode, ExitStack() as stack:
+            if self.oblivious:
+                from torch.fx.experimental import _config
+
+                stack.enter_context(_config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
+            if self._hints:  # a size of 1 is written as its symbol, as in the world that is compared
+                stack.enter_context(self.shape_env.suppress_guards())
+            yield
+
+    @cached_property
+    def shape_env(self) -> ShapeEnv:
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        env = ShapeEnv()
+        known = [int(name[1:]) for name in self._facts if re.fullmatch(r"u\d+", name)]
+        env.unbacked_symint_counter = max(known, default=-1) + 1  # a fresh symbol has a name of its own
+        return env
+
+    @property
+    def has_guards(self) -> bool:
+        """Whether what was computed here hangs on the hint of a symbol."""
+        return "shape_env" in self.__dict__ and bool(self.shape_env.guards)
+
+    @property
+    def named_ranges(self) -> dict[sympy.Symbol, tuple[str, Any]]:
+        """Symbol -> its name in the module, and the range that the module states, which guards may have narrowed here."""
+        return {own: (str(name), _range(*self._limits(str(name)))) for own, name in self._names.items()}
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether any value of this world has a symbol."""
+        return bool(self._symbols) or bool(self._facts)
+
+    @property
+    def is_unmarked(self) -> bool:
+        """Whether what was computed here left nothing behind: no guard, and no symbol that has no name."""
+        if "shape_env" not in self.__dict__:
+            return True
+        env = self.shape_env
+        marks = env.guards or env.deferred_runtime_asserts or env.replacements
+        return not marks and all(symbol in self._names for symbol in env.var_to_range)
+
+    def fake(self, type: Attribute) -> Any:
+        """A fake value of ``type``. FxcError where the type says too little."""
+        if isinstance(type, TensorType):
+            return self._tensor(type)
+        if isinstance(type, TupleType):
+            return tuple(self.fake(t) for t in type.types.data)
+        if isinstance(type, (IntType, FloatType, BoolType)):
+            return self._number(type)
+        if type == NONE_TYPE:
+            return None
+        raise FxcError(
+            f"the type {type} says too little to compute with",
+            hint="give example inputs when capturing, or write the tensor type of every argument",
+        )
+
+    def later(self, type: Attribute) -> Any:
+        """``fake``, but for a static tensor ``Later``, as most fake tensors are never asked for."""
+        if not isinstance(type, TensorType) or types.layout(type) != "strided":
+            return self.fake(type)
+        _ = torch_dtype(type.element_type), torch.device(types.device(type))  # they refuse what PyTorch does not have
+        is_static = all(isinstance(dim, int) for dim in (*types.sizes(type), *(types.strides(type) or ())))
+        return Later(self, type) if is_static else self.fake(type)
+
+    def type_of(self, value: Any) -> Attribute:
+        """The type of a value that was computed from this world's fake values, in the module's symbols."""
+        return type_of(value, self._names)
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Name of a symbol that this world has -> its hint."""
+        if "shape_env" not in self.__dict__:
+            return {}
+        hints = hints_of(self.shape_env)
+        return {str(name): int(hints[symbol]) for symbol, name in self._names.items() if symbol in hints}
+
+    def hints_elsewhere(self) -> dict[str, int]:
+        """What ``numbers`` is in a world with other guesses that meets the same symbols."""
+        guesses = {name: self._other_hint(name, place) for place, name in enumerate(self._symbols)}
+        return {name: guesses[name] for name in self.numbers}
+
+    def _other_hint(self, name: str, place: int) -> int:
+        """The hint of the symbol that comes at ``place`` where all guesses are others."""
+        low, high = self._limits(name)
+        hint = self._facts_of(name).get("hint", max(low, 5))
+        return min(2 * hint + 7 + 2 * place, sys.maxsize if high is None else high)
+
+    def known_type_of(self, value: Any) -> Attribute:
+        """``type_of``, in which a size that depends on a symbol which the module does not have is unnamed."""
+        known = "shape_env" not in self.__dict__
+        unnamed = [] if known else [symbol for symbol in self.shape_env.var_to_range if symbol not in self._names]
+        if not unnamed:
+            return self.type_of(value)
+        import sympy
+
+        return _without_unnamed(type_of(value, {**self._names, **{s: sympy.Symbol(f"unnamed_{s}") for s in unnamed}}))
+
+    def _tensor(self, type: TensorType) -> torch.Tensor:
+        if (layout := types.layout(type)) != "strided":
+            raise FxcError(f"cannot make a fake {layout} tensor", hint="keep sparse tensors outside of the compiled graph")
+        sizes = [self._size(s) for s in types.sizes(type)]
+        strides = types.strides(type)
+        dtype, device = torch_dtype(type.element_type), torch.device(types.device(type))
+        steps = None if strides is None else [self._size(s) for s in strides]
+        with torch._C._DisableTorchDispatch():
+            if steps is None:
+                meta = torch.empty(sizes, dtype=dtype, device="meta")
+            else:
+                meta = torch.empty_strided(sizes, steps, dtype=dtype, device="meta")
+        return FakeTensor(self.mode, meta, device)
+
+    def _number(self, type: IntType | FloatType | BoolType) -> Any:
+        text, guess = type.expression.data, 2.5 if self._other_guesses else 1.0
+        if isinstance(type, IntType):
+            return self._size(text)
+        if isinstance(type, BoolType):
+            return {"True": True, "False": False}.get(text, not self._other_guesses)
+        try:
+            return float(text) if text else guess
+        except ValueError:
+            return guess
+
+    def known_number(self, type: Attribute) -> bool | int | float | None:
+        """The number that a type says its value is, or None where it depends on data."""
+        text = type.expression.data if isinstance(type, (IntType, FloatType, BoolType)) else ""
+        try:
+            if isinstance(type, BoolType):
+                return {"True": True, "False": False}[text]
+            return float(text) if isinstance(type, FloatType) else int(text)
+        except (KeyError, ValueError):
+            return None
+
+    def unknown_number(self, type: Attribute) -> Any:
+        """A symbolic number: what the type's expression says of a float, else one of which nothing is known."""
+        if isinstance(type, FloatType) and (expression := self._in_symbols(type.expression.data)) is not None:
+            value = expression.subs(hints_of(self.shape_env))
+            return self.shape_env.create_symfloatnode(expression, hint=float(value) if value.is_number else None)  # type: ignore[arg-type]
+        with self.mode, self.shape_env.ignore_fresh_unbacked_symbols():
+            if isinstance(type, BoolType):
+                return self.shape_env.create_unbacked_symbool()
+            return self.shape_env.create_unbacked_symfloat() if isinstance(type, FloatType) else self._size("")
+
+    def _in_symbols(self, text: str) -> sympy.Expr | None:
+        """The expression of ``text`` over this world's symbols; None where it is not one over sizes."""
+        from fxc.bridge.expressions import parse_expression
+
+        try:
+            expression = parse_expression(text)
+        except FxcError:
+            return None
+        if not all(re.fullmatch(r"[su]\d+", str(symbol)) for symbol in expression.free_symbols):
+            return None
+        return self._renamed(expression)
+
+    def _renamed(self, expression: sympy.Expr) -> sympy.Expr:
+        """``expression`` over this world's symbols, all at once: one may be called as another of the module."""
+        from fxc.bridge.expressions import sympy_symbol
+
+        names = sorted(str(symbol) for symbol in expression.free_symbols)
+        return expression.xreplace({sympy_symbol(name): self._symbol(name).node.expr for name in names})  # type: ignore[return-value]
+
+    def _size(self, size: types.Dim) -> int | torch.SymInt:
+        if isinstance(size, int):
+            return size
+        if not size:
+            with self.mode:
+                return self._unbacked(0, None)
+        if re.fullmatch(r"-?\d+", size):
+            return int(size)
+        from fxc.bridge.expressions import parse_expression
+
+        expression = parse_expression(size)
+        if expression.is_Integer:
+            return int(expression)
+        renamed = self._renamed(expression)
+        return self.shape_env.create_symintnode(renamed, hint=_hint(renamed, self.shape_env))
+
+    def _unbacked(self, low: int, high: int | None) -> torch.SymInt:
+        """A size that depends on data. It counts as known: a trace over it is not to say what binds it."""
+        with self.shape_env.ignore_fresh_unbacked_symbols():
+            value = self.shape_env.create_unbacked_symint()
+        self.shape_env.var_to_range[value.node.expr] = _range(low, high)
+        return value
+
+    def _facts_of(self, name: str) -> dict[str, int]:
+        facts = self._facts.get(name)
+        data = facts.data if isinstance(facts, DictionaryAttr) else {}
+        return {key: attr.value.data for key, attr in data.items() if isinstance(attr, IntegerAttr)}
+
+    def _limits(self, name: str) -> tuple[int, int | None]:
+        number = self._facts_of(name)
+        return number.get("min", 0 if name.startswith("u") else 2), number.get("max")
+
+    def _symbol(self, name: str) -> torch.SymInt:
+        if name not in self._symbols:
+            from fxc.bridge.expressions import sympy_symbol
+
+            low, high = self._limits(name)
+            if name.startswith("u"):
+                value = self._unbacked(low, high)
+            else:
+                hint = self._hints.get(name, self._facts_of(name).get("hint", max(low, 5)))
+                if self._other_guesses:
+                    hint = self._other_hint(name, len(self._symbols))
+                from torch._dynamo.source import ConstantSource
+                from torch.fx.experimental.symbolic_shapes import DimDynamic
+
+                symbol = self.shape_env.create_symbol(
+                    hint, ConstantSource(name), DimDynamic.DYNAMIC, None, do_not_specialize_zero_one=hint < 2
+                )
+                value = self.shape_env.create_symintnode(symbol, hint=hint)
+                if isinstance(value, torch.SymInt):
+                    self.shape_env.var_to_range[symbol] = _range(low, high)  # type: ignore[index]
+            assert isinstance(value, torch.SymInt)
+            self._names[value.node.expr] = sympy_symbol(name)
+            self._symbols[name] = value
+        return self._symbols[name]
+
+
+@dataclass(frozen=True)
+class Later:
+    """A fake tensor that is not made yet."""
+
+    world: FakeWorld
+    type: TensorType
+
+    def make(self) -> torch.Tensor:
+        return self.world.fake(self.type)
+
+
+def _without_unnamed(type: Attribute) -> Attribute:
+    if isinstance(type, TupleType):
+        return tuple_type([_without_unnamed(t) for t in type.types.data])
+    if isinstance(type, (IntType, FloatType, BoolType)):
+        return type.__class__(str_attr(_known(type.expression.data)))  # type: ignore[arg-type]
+    if not isinstance(type, TensorType):
+        return type
+    steps = types.strides(type)
+    return tensor_type(
+        types.dtype_name(type.element_type),
+        tuple(map(_known, types.sizes(type))),
+        None if steps is None else tuple(map(_known, steps)),
+        types.device(type),
+        types.layout(type),
+    )
+
+
+def _known(dim: types.Dim) -> Any:
+    return "" if isinstance(dim, str) and re.search(r"\bunnamed_", dim) else dim
+
+
+def _range(low: int, high: int | None) -> Any:
+    import sympy
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    return ValueRanges(low, sympy.oo if high is None else high)  # type: ignore[arg-type]
+
+
+def hints_of(env: ShapeEnv) -> Any:
+    """Symbol -> its hint; PyTorch 2.11 has them under another name."""
+    return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
+
+
+def _hint(expression: sympy.Expr, env: ShapeEnv) -> int | None:
+    value = expression.subs(hints_of(env))
+    return int(value) if value.is_Integer else None

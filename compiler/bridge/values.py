@@ -1,0 +1,129 @@
+"""Between IR attributes and the Python values that they stand for, PyTorch's own kinds included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from fxc.bridge.callables import function_name, is_allowed, resolve_function
+from fxc.bridge.operators import operator_name
+from fxc.dialects.attributes.types import dtype_name
+from fxc.dialects.attributes.values import (
+    DeviceAttr,
+    DTypeAttr,
+    FunctionAttr,
+    LayoutAttr,
+    MemoryFormatAttr,
+    Tree,
+    device_attr,
+    enum_attr,
+    scalar_attr,
+    scalar_of,
+    str_attr,
+)
+from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
+from fxc.errors import CaptureError, TargetError
+
+
+def attribute_of(value: Any) -> Attribute:
+    """The attribute of a Python constant. CaptureError where the IR has none for it."""
+    if (attr := scalar_attr(value)) is not None:
+        return attr
+    if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
+        return enum_attr(str(value).removeprefix("torch."))
+    if isinstance(value, torch.device):
+        return device_attr(str(value))
+    if isinstance(value, str):
+        return str_attr(str(value))
+    if isinstance(value, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+        return FunctionAttr(StringAttr(f"torch.ops.{operator_name(value)}"))
+    if callable(value) and is_allowed(value):
+        return FunctionAttr(StringAttr(function_name(value)))
+    raise CaptureError(
+        f"a {type(value).__module__}.{type(value).__qualname__} cannot be written as an argument: {_short(value)}",
+        hint="pass numbers, strings, dtypes, devices, tensors and nestings of them",
+    )
+
+
+def value_of(attr: Attribute) -> Any:
+    """The Python constant of ``attr``; the inverse of ``attribute_of``."""
+    match attr:
+        case DTypeAttr() | LayoutAttr() | MemoryFormatAttr():
+            found = getattr(torch, attr.value.data, None)
+            if not isinstance(found, (torch.dtype, torch.layout, torch.memory_format)):
+                raise TargetError(f"PyTorch has no torch.{attr.value.data}")
+            return found
+        case DeviceAttr():
+            return torch.device(attr.value.data)
+        case FunctionAttr():
+            return resolve_function(attr.target.data)
+        case _:
+            return scalar_of(attr)
+
+
+def tree_of(value: Any, leaf: Callable[[Any], SSAValue | Attribute]) -> Tree:
+    """A Python nesting as a tree of call arguments; ``leaf`` turns what is no container into an SSA value or attribute."""
+    if isinstance(value, list):
+        return [tree_of(element, leaf) for element in value]
+    if isinstance(value, tuple):
+        return tuple([tree_of(element, leaf) for element in value])
+    if isinstance(value, dict):
+        return {attribute_of(key): tree_of(element, leaf) for key, element in value.items()}
+    if isinstance(value, slice):
+        return slice(*(tree_of(part, leaf) for part in (value.start, value.stop, value.step)))
+    return leaf(value)
+
+
+def python_of(tree: Tree, leaf: Callable[[SSAValue | Attribute], Any]) -> Any:
+    """A tree of call arguments as a Python nesting; ``leaf`` turns SSA values and attributes into Python values."""
+    if isinstance(tree, list):
+        return [python_of(element, leaf) for element in tree]
+    if isinstance(tree, tuple):
+        return tuple([python_of(element, leaf) for element in tree])
+    if isinstance(tree, dict):
+        return {value_of(key): python_of(element, leaf) for key, element in tree.items()}
+    if isinstance(tree, slice):
+        return slice(*(python_of(part, leaf) for part in (tree.start, tree.stop, tree.step)))
+    return leaf(tree)
+
+
+def torch_dtype(element: Attribute) -> torch.dtype:
+    """The dtype of an element type; TargetError where the running PyTorch lacks it."""
+    name = dtype_name(element)
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise TargetError(f"PyTorch {torch.__version__} has no dtype {name}")
+    return found
+
+
+def tensor_of(literal: TensorLiteralAttr, type: TensorType) -> torch.Tensor:
+    """A fresh CPU tensor with the bytes of ``literal``."""
+    dtype, raw = torch_dtype(type.element_type), literal.bytes
+    shape = type.get_shape()
+    if not raw:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(dtype).reshape(shape).clone()
+
+
+def literal_of(tensor: torch.Tensor) -> TensorLiteralAttr:
+    """The bytes of a plain tensor, row-major."""
+    flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+    raw = bytes(flat.view(torch.uint8).tolist()) if flat.numel() else b""
+    return TensorLiteralAttr(StringAttr(raw.hex()))
+
+
+def constant_value(op: ConstantOp) -> Any:
+    """The tensor or host value of a ``torch.constant``."""
+    if isinstance(op.value, TensorLiteralAttr):
+        assert isinstance(op.result.type, TensorType)
+        return tensor_of(op.value, op.result.type)
+    return value_of(op.value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 80 else text[:77] + "..."

@@ -1,0 +1,153 @@
+"""Runs kernels of the ``tile`` dialect: by a backend that compiles them for the target, else by the reference interpreter.
+
+A backend is a module with ``launch_runner(op, target)``. It returns a function that takes what the launch takes and gives a
+list of its results, new tensors as their types say; or None where it does not compile this kernel for these tensors. Without
+a target the interpreter runs: slow, and every access of memory is checked.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import ModuleOp, TensorType
+
+from fxc.dialects import plan
+from fxc.dialects.attributes.types import device
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.target import INTERPRETER, PRESETS, CpuAttr, GpuAttr, TargetAttr, target_of
+from fxc.dialects.text.diagnostics import one_line, place_of
+from fxc.dialects.tile import LaunchOp
+from fxc.dialects.torch_ops import TorchOp
+from fxc.errors import KernelError, PipelineError, nearest
+from fxc.interpret.tile_level import launch, launch_into
+from fxc.runtime.cpu_features import features_named, host_features
+from fxc.runtime.native_kernel import TensorKernel
+
+Runner = Callable[..., list[Any]]
+
+BACKENDS: Mapping[type, str] = MappingProxyType({CpuAttr: "fxc.codegen.cpu", GpuAttr: "fxc.codegen.triton"})
+"""The module that compiles kernels for a kind of target."""
+
+
+HOST = "host"
+"""The name of the machine that this process runs on."""
+
+GPU = "cuda"
+"""The name of the GPU that is here, AMD's too, as PyTorch calls them."""
+
+
+def target_named(name: str) -> TargetAttr:
+    """The machine called ``name``: a preset of ``fxc.dialects.target``, ``host`` or ``cuda``. PipelineError for what is none.
+
+    ``cuda`` is the GPU that is here. ``host`` is the widest preset of a CPU that this one has the instructions of, so that
+    a plan moves to others like it.
+    """
+    if name == HOST:
+        return _host()
+    if name == GPU:
+        from fxc.codegen.triton.device import device_target
+
+        return device_target()
+    if name not in PRESETS:
+        names = [HOST, GPU, *PRESETS]
+        raise PipelineError(f"there is no target {name}", hint=nearest(name, names) or f"targets: {', '.join(names)}")
+    return PRESETS[name]
+
+
+def machine_of(module: ModuleOp) -> str | None:
+    """``host`` where all tensors of a captured graph are on the CPU, else None: kernels for a GPU are made on request."""
+    blocks = [block for op in module.walk() for region in op.regions for block in region.blocks]
+    values = chain.from_iterable((*block.args, *(result for op in block.ops for result in op.results)) for block in blocks)
+    return HOST if {device(value.type) for value in values if isinstance(value.type, TensorType)} <= {"cpu"} else None
+
+
+def _host() -> CpuAttr:
+    has = host_features()
+    fitting = [
+        target
+        for target in PRESETS.values()
+        if isinstance(target, CpuAttr) and features_named(target.features.data).names <= has.names
+    ]
+    widest = max(fitting, key=lambda target: target.vector_bits.value.data)
+    return CpuAttr.of(**widest.fields() | {"threads": torch.get_num_threads()})
+
+
+def is_interpreted(target: TargetAttr | None) -> bool:
+    """Whether the target is the reference interpreter."""
+    return isinstance(target, CpuAttr) and target.cpu.data == INTERPRETER
+
+
+def require_kernels(module: ModuleOp) -> None:
+    """KernelError for the first group of operators that has no kernel, or kernel that the target's backend does not compile."""
+    target = target_of(module)
+    for op in module.walk():
+        if isinstance(op, GroupOp):
+            inside = [inner for inner in op.walk() if isinstance(inner, TorchOp)]
+            raise KernelError(
+                f"operators that were fused have no kernel: {', '.join(inner.operator for inner in inside)}",
+                place=place_of(inside[0] if inside else op),
+                hint="fxc compile --remarks says why; without strict they run as operators",
+            )
+        if isinstance(op, (LaunchOp, plan.LaunchOp)) and not is_interpreted(target) and _compiled(op, target) is None:
+            raise KernelError(
+                f"only the reference interpreter runs this kernel: it is not compiled for {target}",
+                op=one_line(op),
+                place=place_of(op),
+                hint="name another target, or leave strict off",
+            )
+
+
+def launch_runner(op: LaunchOp, target: TargetAttr | None) -> Runner:
+    """What runs ``op`` on ``target``: the reference interpreter, where it is the target, there is none, or no backend compiles
+    the kernel for it."""
+    return _compiled(op, target) or (lambda *operands: launch(op, operands))
+
+
+def launch_writer(op: plan.LaunchOp, target: TargetAttr | None) -> Callable[..., None]:
+    """What runs ``op``, as ``launch_runner`` says: it takes the operands and then the tensors to write, and checks them all."""
+    compiled, count = _compiled(op, target), len(op.inputs)
+    if isinstance(compiled, TensorKernel):
+        return compiled.write
+    return lambda *values: launch_into(op, values[:count], values[count:])
+
+
+def _compiled(op: LaunchOp | plan.LaunchOp, target: TargetAttr | None) -> Runner | None:
+    name = None if is_interpreted(target) else BACKENDS.get(type(target))
+    compiles = getattr(importlib.import_module(name), "launch_runner", None) if name is not None else None
+    return compiles(op, target) if compiles is not None else None
+
+
+class KernelLaunch(torch.nn.Module):
+    """A ``tile.launch`` as a node of a graph: takes its operands, gives a list of new tensors."""
+
+    is_kernel = True
+
+    def __init__(self, op: LaunchOp, target: TargetAttr | None) -> None:
+        super().__init__()
+        self.run = launch_runner(op, target)
+
+    def __call__(self, *operands: Any) -> list[Any]:
+        return self.run(*operands)  # without Module's hooks, which cost more than a small kernel
+
+    forward = __call__
+
+
+class KernelWrite(torch.nn.Module):
+    """A ``plan.launch`` as a node of a graph: takes its operands and the tensors that it writes."""
+
+    is_kernel = True
+    _is_impure = True  # passes over FX graphs drop calls without a use otherwise
+
+    def __init__(self, op: plan.LaunchOp, target: TargetAttr | None) -> None:
+        super().__init__()
+        self.run = launch_writer(op, target)
+
+    def __call__(self, *values: Any) -> None:
+        self.run(*values)
+
+    forward = __call__

@@ -1,0 +1,266 @@
+"""Ops of ``arith``, and ``tile.cast`` and ``tile.select``, as LLVM instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
+from xdsl.ir import Attribute, Operation
+
+from fxc.codegen.cpu.builder import Builder, constant, float_text, vector_constant
+from fxc.codegen.cpu.conversions import extend, in_float, truncate
+from fxc.codegen.cpu.extremes import extreme
+from fxc.codegen.cpu.types import Type, Value, element_text, llvm_type, scalar_of
+from fxc.dialects.tile import CastOp, CompareOp
+from fxc.errors import KernelError
+
+Rule = Callable[..., Value | Sequence[Value] | None]
+"""``rule(builder, op, *operands)`` appends the code of ``op`` and gives its results."""
+
+_KEPT_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")  # nnan and ninf would make NaN and infinity undefined
+
+
+def flags(op: Operation) -> str:
+    """The fast-math flags of ``op`` that hold for every input, and always ``contract``."""
+    found = op.properties.get("fastmath")
+    names = {flag.value for flag in found.data} if isinstance(found, arith.FastMathFlagsAttr) else set[str]()
+    if "fast" in names:
+        names |= set(_KEPT_FLAGS)
+    return " ".join(name for name in _KEPT_FLAGS if name in names | {"contract"})
+
+
+def _float_binary(instruction: str) -> Rule:
+    def rule(b: Builder, op: Operation, left: Value, right: Value) -> Value:
+        return in_float(lambda b, x, y: b.binary(f"{instruction} {flags(op)}", x, y))(b, left, right)
+
+    return rule
+
+
+def _float_intrinsic(name: str) -> Rule:
+    return lambda b, op, *values: in_float(lambda b, *x: b.intrinsic(name, *x))(b, *values)
+
+
+def _extreme(kind: str) -> Rule:
+    return lambda b, op, left, right: in_float(lambda b, x, y: extreme(b, kind, x, y))(b, left, right)
+
+
+def _binary(instruction: str) -> Rule:
+    return lambda b, op, left, right: b.binary(instruction, left, right)
+
+
+def _intrinsic(name: str) -> Rule:
+    return lambda b, op, *values: b.intrinsic(name, *values)
+
+
+def _negated(b: Builder, op: Operation, value: Value) -> Value:
+    return in_float(lambda b, x: b.neg(x))(b, value)
+
+
+# integer division: LLVM leaves division by zero and of the smallest number by -1 undefined, x86 traps. Lanes that a mask turned
+# off hold any number, so each division gets a divisor that is safe; division by zero gives 0.
+
+
+def _safe(b: Builder, left: Value, right: Value, signed: bool) -> tuple[Value, Value | None]:
+    """A divisor that does not trap, and where it stands for another (None: nowhere)."""
+    one, zero = constant(right.type, 1), constant(right.type, 0)
+    if _is_safe_constant(right):
+        return right, None
+    bad = b.compare("eq", right, zero)
+    if signed:
+        bad = b.binary("or", bad, b.compare("eq", right, constant(right.type, -1)))
+    return b.select(bad, one, right), bad
+
+
+def _is_safe_constant(value: Value, limit: int = 1 << 63) -> bool:
+    """Whether it is one positive number below ``limit``."""
+    digits = value.text.removeprefix("splat (").removesuffix(")").split()[-1]
+    return digits.isdecimal() and 0 < int(digits) < limit
+
+
+def _divide(b: Builder, left: Value, right: Value, signed: bool) -> Value:
+    divisor, bad = _safe(b, left, right, signed)
+    quotient = b.binary("sdiv" if signed else "udiv", left, divisor)
+    if bad is None:
+        return quotient
+    zero = constant(left.type, 0)
+    instead = b.select(b.compare("eq", right, zero), zero, b.sub(zero, left)) if signed else zero
+    return b.select(bad, instead, quotient)
+
+
+def _remainder(b: Builder, left: Value, right: Value, signed: bool) -> Value:
+    divisor, bad = _safe(b, left, right, signed)
+    rest = b.binary("srem" if signed else "urem", left, divisor)
+    return rest if bad is None else b.select(bad, constant(left.type, 0), rest)
+
+
+def _rounded_division(b: Builder, left: Value, right: Value, up: bool) -> Value:
+    """Towards minus infinity, or ``up``."""
+    quotient = _divide(b, left, right, True)
+    rest = b.sub(left, b.mul(quotient, right))
+    zero = constant(left.type, 0)
+    exact = b.compare("eq", rest, zero)
+    opposite = b.compare("slt", b.binary("xor", rest, right), zero)
+    unfit = b.binary("and", b.compare("ne", right, zero), b.compare("eq", exact, constant(exact.type, 0)))
+    wrong = b.compare("eq", opposite, constant(opposite.type, 0 if up else -1))
+    step = b.cast("zext", b.binary("and", unfit, wrong), left.type.element) if left.type.element != "i1" else zero
+    return b.add(quotient, step) if up else b.sub(quotient, step)
+
+
+def _ceil_of_unsigned(b: Builder, left: Value, right: Value) -> Value:
+    quotient = _divide(b, left, right, False)
+    more = b.compare("ugt", left, b.mul(quotient, right))
+    more = b.binary("and", more, b.compare("ne", right, constant(right.type, 0)))
+    return b.add(quotient, b.cast("zext", more, left.type.element))
+
+
+def _shift(instruction: str) -> Rule:
+    """By as many bits as there are, or more: what is left after shifting bit by bit."""
+
+    def rule(b: Builder, op: Operation, left: Value, right: Value) -> Value:
+        if _is_safe_constant(right, left.type.bits) or right.text in ("0", "zeroinitializer"):
+            return b.binary(instruction, left, right)
+        last = constant(right.type, left.type.bits - 1)
+        wide = b.compare("ugt", right, last)
+        shifted = b.binary(instruction, left, b.select(wide, last if instruction == "ashr" else constant(right.type, 0), right))
+        return shifted if instruction == "ashr" else b.select(wide, constant(left.type, 0), shifted)
+
+    return rule
+
+
+# comparisons, constants, casts
+
+_INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+_FLOAT_PREDICATES = ("false", *"oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno".split(), "true")
+
+
+def _predicate(op: Operation) -> int:
+    attribute = op.properties["predicate"]
+    assert isinstance(attribute, IntegerAttr)
+    return attribute.value.data
+
+
+def _compare_integers(b: Builder, op: Operation, left: Value, right: Value) -> Value:
+    return b.compare(_INTEGER_PREDICATES[_predicate(op)], left, right)
+
+
+def _compare_floats(b: Builder, op: Operation, left: Value, right: Value) -> Value:
+    return _compared(b, _FLOAT_PREDICATES[_predicate(op)], left, right)
+
+
+def _compare_blocks(b: Builder, op: CompareOp, left: Value, right: Value) -> Value:
+    return _compared(b, op.kind.data, left, right)
+
+
+def _compared(b: Builder, predicate: str, left: Value, right: Value) -> Value:
+    return in_float(lambda b, x, y: b.compare(predicate, x, y))(b, left, right)
+
+
+def number_text(value: Any, element: str) -> str:
+    """One number of a constant."""
+    if element == "i1":
+        return "true" if value else "false"
+    return str(int(value)) if element.startswith("i") else float_text(float(value), element)
+
+
+def number(attribute: Attribute, type: Attribute) -> Value:
+    """A constant of MLIR as one of LLVM."""
+    target = llvm_type(type)
+    match attribute:
+        case IntegerAttr() | FloatAttr():
+            return Value(number_text(attribute.value.data, target.element), target)
+        case DenseIntOrFPElementsAttr():
+            texts = [number_text(value, target.element) for value in attribute.get_values()]
+            if len(texts) != target.lanes:  # a splat holds its number once
+                texts = texts * (target.lanes or 1)
+            scalar = target.with_lanes(None)
+            if len(set(texts)) == 1 and target.lanes is not None:
+                return Builder.splat_constant(Value(texts[0], scalar), target.lanes)
+            return vector_constant(scalar, texts)
+    raise KernelError(f"a kernel cannot hold the constant {attribute}")
+
+
+def _constant(b: Builder, op: Operation) -> Value:
+    return number(op.properties["value"], op.results[0].type)
+
+
+def _result_element(op: Operation) -> str:
+    return element_text(scalar_of(op.results[0].type))
+
+
+def cast(b: Builder, kind: str, value: Value, element: str) -> Value:
+    """The op of ``arith`` that is called ``kind``."""
+    match kind:
+        case "extf":
+            return extend(b, value, element)
+        case "truncf":
+            return truncate(b, value, element)
+        case "sitofp" | "uitofp":
+            through = "double" if element in ("half", "bfloat") else element
+            return truncate(b, b.cast(kind, value, through), element)
+        case "fptosi" | "fptoui":
+            wide = extend(b, value, "float") if value.type.element in ("half", "bfloat") else value
+            if Type(element).bits < 32:  # by way of i32, as in C: what does not fit wraps
+                return b.cast("trunc", b.to_integer(wide, "i32"), element)
+            return b.to_integer(wide, element, kind)
+    return b.cast({"extsi": "sext", "extui": "zext", "trunci": "trunc"}[kind], value, element)
+
+
+def _cast_rule(kind: str) -> Rule:
+    return lambda b, op, value: cast(b, kind, value, _result_element(op))
+
+
+def _tile_cast(b: Builder, op: CastOp, value: Value) -> Value:
+    return cast(b, op.kind.data, value, _result_element(op))
+
+
+def _index_cast(b: Builder, op: Operation, value: Value) -> Value:
+    target: Type = value.type.of(_result_element(op))
+    return b.cast("sext" if target.bits > value.type.bits else "trunc", value, target.element)
+
+
+def _bitcast(b: Builder, op: Operation, value: Value) -> Value:
+    element = _result_element(op)
+    if str(value.type.of(element)) == str(value.type):  # bf16 and i16
+        return Value(value.text, value.type.of(element))
+    return b.cast("bitcast", value, element)
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "arith.constant": _constant,
+        "arith.select": lambda b, op, condition, yes, no: b.select(condition, yes, no),
+        "tile.select": lambda b, op, condition, yes, no: b.select(condition, yes, no),
+        "tile.cast": _tile_cast,
+        "arith.bitcast": _bitcast,
+        "arith.index_cast": _index_cast,
+        "arith.cmpi": _compare_integers,
+        "arith.cmpf": _compare_floats,
+        "tile.compare": _compare_blocks,
+        "arith.negf": _negated,
+        "arith.divsi": lambda b, op, x, y: _divide(b, x, y, True),
+        "arith.divui": lambda b, op, x, y: _divide(b, x, y, False),
+        "arith.remsi": lambda b, op, x, y: _remainder(b, x, y, True),
+        "arith.remui": lambda b, op, x, y: _remainder(b, x, y, False),
+        "arith.floordivsi": lambda b, op, x, y: _rounded_division(b, x, y, False),
+        "arith.ceildivsi": lambda b, op, x, y: _rounded_division(b, x, y, True),
+        "arith.ceildivui": lambda b, op, x, y: _ceil_of_unsigned(b, x, y),
+        **{f"arith.{name}": _float_binary(f"f{name[:3]}") for name in ("addf", "subf", "mulf", "divf")},
+        **{f"arith.{name}i": _binary(name) for name in ("add", "sub", "mul", "and", "or", "xor")},
+        "arith.shli": _shift("shl"),
+        "arith.shrui": _shift("lshr"),
+        "arith.shrsi": _shift("ashr"),
+        **{f"arith.{name[1:]}{name[0]}i": _intrinsic(f"llvm.{name}") for name in ("smin", "smax", "umin", "umax")},
+        "arith.maximumf": _extreme("max"),
+        "arith.minimumf": _extreme("min"),
+        "arith.maxnumf": _float_intrinsic("llvm.maxnum"),
+        "arith.minnumf": _float_intrinsic("llvm.minnum"),
+        **{
+            f"arith.{kind}": _cast_rule(kind)
+            for kind in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui")
+        },
+    }
+)
+"""Op name -> rule."""

@@ -1,0 +1,146 @@
+"""Ops of ``tile`` that make and move blocks, and the functions of ``math``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xdsl.ir import Operation
+
+from fxc.codegen.cpu.arith_rules import Rule
+from fxc.codegen.cpu.builder import Builder, constant, i64, vector_constant
+from fxc.codegen.cpu.conversions import extend, in_float, truncate
+from fxc.codegen.cpu.lanes import numbers, permute, stretch
+from fxc.codegen.cpu.types import I32, Type, Value, llvm_type, shape_of
+from fxc.codegen.cpu.vector_math import call_math
+from fxc.dialects.tile import BroadcastOp, IotaOp, MaskOp, MathOp, ReshapeOp, SplatOp, TransposeOp
+
+
+def places(shape: tuple[int, ...], dim: int, element: Type) -> Value:
+    """Each lane's place along ``dim``, a constant."""
+    if not shape:
+        return constant(element, 0)
+    along = numbers(shape) // int(numbers(shape[dim + 1 :]).size) % shape[dim]
+    return vector_constant(element, [str(place) for place in along.ravel()])
+
+
+def _iota(b: Builder, op: IotaOp) -> Value:
+    type = llvm_type(op.result.type)
+    return places(shape_of(op.result.type), op.dim.value.data, type.with_lanes(None))
+
+
+def _mask(b: Builder, op: MaskOp, start: Value, stop: Value) -> Value:
+    """Compares 32-bit places with how many lanes are left: half the registers that indices would take."""
+    shape, dim = shape_of(op.result.type), op.dim.value.data
+    left = b.intrinsic("llvm.smin", b.sub(stop, start), i64(shape[dim] if shape else 1))
+    left = b.cast("trunc", b.intrinsic("llvm.smax", left, i64(0)), "i32")
+    lanes = llvm_type(op.result.type).lanes
+    return b.compare("slt", places(shape, dim, I32), b.splat(left, lanes))
+
+
+def _splat(b: Builder, op: SplatOp, value: Value) -> Value:
+    return b.splat(value, llvm_type(op.result.type).lanes)
+
+
+def _broadcast(b: Builder, op: BroadcastOp, value: Value) -> Value:
+    return stretch(b, value, shape_of(op.value.type), shape_of(op.result.type))
+
+
+def _reshape(b: Builder, op: ReshapeOp, value: Value) -> Value:
+    """Blocks are flat: only between a number and a block of one something changes."""
+    target = llvm_type(op.result.type)
+    if value.type.lanes == target.lanes:
+        return value
+    return b.splat(value, target.lanes) if value.type.lanes is None else b.extract(value, 0)
+
+
+def _transpose(b: Builder, op: TransposeOp, value: Value) -> Value:
+    return permute(b, value, shape_of(op.value.type), [int(dim) for dim in op.permutation.get_values()])
+
+
+# functions
+
+_LIBRARY_NAMES = {"powf": "pow"}
+_INTRINSICS = ("ceil", "floor", "trunc", "round", "roundeven", "sqrt", "copysign")
+
+
+def _function(name: str) -> Rule:
+    """Of the C library."""
+    return lambda b, op, *values: _in_library_types(b, name, *values)
+
+
+def _in_library_types(b: Builder, name: str, *values: Value) -> Value:
+    element = values[0].type.element
+    if element not in ("half", "bfloat"):
+        return call_math(b, name, *values)
+    return truncate(b, call_math(b, name, *(extend(b, value, "float") for value in values)), element)
+
+
+def _intrinsic(name: str) -> Rule:
+    return lambda b, op, *values: in_float(lambda b, *x: b.intrinsic(f"llvm.{name}", *x))(b, *values)
+
+
+def _fma(b: Builder, op: Operation, *values: Value) -> Value:
+    return in_float(lambda b, x, y, z: b.intrinsic("llvm.fma", x, y, z))(b, *values)
+
+
+def _absolute_integer(b: Builder, op: Operation, value: Value) -> Value:
+    return b.intrinsic_with_flag("llvm.abs", value)
+
+
+def _count_bits(name: str) -> Rule:
+    def rule(b: Builder, op: Operation, value: Value) -> Value:
+        return b.intrinsic(f"llvm.{name}", value) if name == "ctpop" else b.intrinsic_with_flag(f"llvm.{name}", value)
+
+    return rule
+
+
+def _integer_power(b: Builder, op: Operation, base: Value, power: Value) -> Value:
+    """By squaring, all bits of the exponent: wraps as multiplication does. A negative power of 1 and -1 is one, else 0."""
+    type = base.type
+    zero, one = constant(type, 0), constant(type, 1)
+    result, square, rest = one, base, power
+    for _ in range(type.bits - 1):
+        odd = b.compare("ne", b.binary("and", rest, one), zero)
+        result = b.select(odd, b.mul(result, square), result)
+        square, rest = b.mul(square, square), b.binary("lshr", rest, one)
+    unit = b.compare("ult", b.add(base, one), constant(type, 3))  # -1, 0, 1; of 0 the product is right
+    fraction = b.binary("and", b.compare("slt", power, zero), b.compare("eq", unit, constant(unit.type, 0)))
+    return b.select(fraction, zero, result)
+
+
+def _power_to_integer(b: Builder, op: Operation, base: Value, power: Value) -> Value:
+    def raised(b: Builder, x: Value) -> Value:
+        return call_math(b, "pow", x, b.cast("sitofp", power, x.type.element))
+
+    return in_float(raised)(b, base)
+
+
+def _tile_math(b: Builder, op: MathOp, *values: Value) -> Value:
+    return _in_library_types(b, op.kind.data, *values)
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "tile.iota": _iota,
+        "tile.mask": _mask,
+        "tile.splat": _splat,
+        "tile.broadcast": _broadcast,
+        "tile.reshape": _reshape,
+        "tile.transpose": _transpose,
+        "tile.math": _tile_math,
+        "math.fma": _fma,
+        "math.absf": _intrinsic("fabs"),
+        "math.absi": _absolute_integer,
+        "math.ipowi": _integer_power,
+        "math.fpowi": _power_to_integer,
+        **{f"math.{name}": _count_bits(name) for name in ("ctpop", "ctlz", "cttz")},
+        **{f"math.{name}": _intrinsic(name) for name in _INTRINSICS},
+        **{
+            f"math.{name}": _function(_LIBRARY_NAMES.get(name, name))
+            for name in """acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf exp exp2 expm1 log log10 log1p log2 powf
+                rsqrt sin sinh tan tanh""".split()
+        },
+    }
+)
+"""Op name -> rule."""

@@ -1,0 +1,351 @@
+"""``tile.kernel`` to LLVM IR: text with vectors of the block types, ready for LLVM's parser.
+
+A kernel ``@k`` becomes
+
+``void @k(ptr %arguments, i64 %first, i64 %last)``
+    programs first to last of the grid, row by row; ``%arguments`` is a table of eight bytes an argument: pointers, then numbers
+``void @k.call(...)``
+    the whole grid, on the threads of OpenMP's pool where that was asked for, and then what ``tile.last_program`` says; takes
+    the arguments themselves
+
+Where @k has assertions, a pointer to a number comes after the arguments: that of an assertion that failed, from 1 on, in the
+order of the text. ``i32 @k.call(...)`` returns it, or 0.
+
+``contract`` stands on float arithmetic, ``reassoc`` on reductions only, and nothing assumes that there is no NaN or infinity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import reduce
+from math import prod
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, StringAttr
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+
+from fxc.codegen.cpu import arith_rules, assert_rules, block_rules, memory_rules, reduce_rules
+from fxc.codegen.cpu.assert_rules import STATUS, messages
+from fxc.codegen.cpu.builder import ZERO, Builder, ModuleText, i32, i64
+from fxc.codegen.cpu.choices import FEWEST_PROGRAMS
+from fxc.codegen.cpu.types import I32, I64, PTR, Type, Value, llvm_type
+from fxc.dialects.plan import IN_PLACE
+from fxc.dialects.text.syntax import op_text
+from fxc.dialects.tile import IterateOp, KernelOp, LastProgramOp, NextOp, ProgramIdOp, PtrType, ReturnOp
+from fxc.errors import FxcError, KernelError
+from fxc.runtime.cpu_features import CpuFeatures
+
+RULES = {**arith_rules.RULES, **assert_rules.RULES, **block_rules.RULES, **memory_rules.RULES, **reduce_rules.RULES}
+
+
+def print_kernels(
+    kernels: Sequence[KernelOp], features: CpuFeatures, parallel: Callable[[KernelOp], bool], *, sources: bool = False
+) -> str:
+    """One LLVM module. ``parallel`` says of a kernel whether its calls share the work among threads; ``sources`` adds what each
+    computes of the user's program, as comments.
+
+    Raises KernelError, with the op, for what the CPU has no code for.
+    """
+    return kernel_module(kernels, features, parallel, sources=sources).text()
+
+
+def kernel_module(
+    kernels: Sequence[KernelOp], features: CpuFeatures, parallel: Callable[[KernelOp], bool], *, sources: bool = False
+) -> ModuleText:
+    """What ``print_kernels`` prints, for more functions to be added."""
+    module = ModuleText(features)
+    for kernel in kernels:
+        if sources:
+            module.functions.append(_source_comments(kernel))
+        _print_body(module, kernel)
+        if (last := _last(kernel)) is not None:
+            _print_last(module, kernel, last)
+        _print_range(module, kernel)
+        if parallel(kernel):
+            _print_team(module, kernel)
+        _print_call(module, kernel, parallel(kernel))
+    return module
+
+
+def _source_comments(kernel: KernelOp) -> str:
+    listed = kernel.attributes.get("tile.source")
+    lines = [item.data for item in listed.data if isinstance(item, StringAttr)] if isinstance(listed, ArrayAttr) else []
+    return "".join(f"; {part}\n" for line in lines for part in line.splitlines())
+
+
+def symbol(kernel: KernelOp, suffix: str = "") -> str:
+    """``@k``, quoted where LLVM needs it."""
+    name = kernel.sym_name.data + suffix
+    return f"@{name}" if re.fullmatch(r"[\w.$]+", name) else f'@"{name}"'
+
+
+def argument_type(argument: BlockArgument) -> Type:
+    return PTR if isinstance(argument.type, PtrType) else llvm_type(argument.type)
+
+
+def _print_body(module: ModuleText, kernel: KernelOp) -> None:
+    """The loop over programs, in a function of its own: there LLVM may be told that no two pointers meet."""
+    b = Builder(module)
+    arguments = [Value(f"%p{i}", argument_type(argument)) for i, argument in enumerate(kernel.body.block.args)]
+    listed = [f"{_parameter(kernel, a)} {value.text}" for a, value in zip(kernel.body.block.args, arguments, strict=True)]
+    listed += [str(STATUS)] * bool(messages(kernel))
+    printer = _Printer(b, kernel, arguments)
+    head, body, done = "programs", "program", "done"
+    b.branch(head)
+    b.label(head)
+    program, position = b.open_phi(I64, Value("%first", I64), "entry")
+    b.branch_if(b.compare("slt", program, Value("%last", I64)), body, done)
+    b.label(body)
+    printer.start(program)
+    printer.block(kernel.body.block)
+    b.close_phi(position, b.add(program, i64(1)), b.current)
+    b.branch(head)
+    b.label(done)
+    b.line("ret void")
+    parameters = ", ".join([*listed, "i64 %first", "i64 %last"])
+    module.functions.append(f"define internal void {symbol(kernel, '.body')}({parameters}) #2 {{\n{b.text()}}}\n")
+
+
+def _last(kernel: KernelOp) -> LastProgramOp | None:
+    return next((op for op in kernel.body.block.ops if isinstance(op, LastProgramOp)), None)
+
+
+def _print_last(module: ModuleText, kernel: KernelOp, last: LastProgramOp) -> None:
+    """What comes after all programs, in a function of its own: the pointers that they wrote, it may read."""
+    b = Builder(module)
+    arguments = [Value(f"%p{i}", argument_type(argument)) for i, argument in enumerate(kernel.body.block.args)]
+    listed = [f"{_parameter(kernel, a)} {value.text}" for a, value in zip(kernel.body.block.args, arguments, strict=True)]
+    listed += [str(STATUS)] * bool(messages(kernel))
+    printer = _Printer(b, kernel, arguments)
+    printer.values |= {a: printer.values[pointer] for a, pointer in zip(last.body.block.args, last.pointers, strict=True)}
+    printer.block(last.body.block)
+    b.line("ret void")
+    name = symbol(kernel, ".last")
+    module.functions.append(f"define internal void {name}({', '.join(listed)}) #2 {{\n{b.text()}}}\n")
+
+
+def _parameter(kernel: KernelOp, argument: BlockArgument) -> str:
+    type = str(argument_type(argument))
+    if type != "ptr":
+        return type
+    attributes = kernel.argument_attributes(argument)
+    words = [type] if IN_PLACE in attributes else [type, "noalias"]
+    if kernel.access(argument) == "read":
+        words.append("readonly")
+    divisible = attributes.get("tile.divisible")
+    if isinstance(divisible, IntegerAttr) and divisible.value.data & (divisible.value.data - 1) == 0:
+        words.append(f"align {divisible.value.data}")
+    return " ".join(words)
+
+
+def _print_range(module: ModuleText, kernel: KernelOp) -> None:
+    b, table = Builder(module), Value("%arguments", PTR)
+    values = list[Value]()
+    for i, argument in enumerate(kernel.body.block.args):
+        type = argument_type(argument)
+        values.append(b.emit(type, f"load {type}, {b.address(table, I64, i64(i))}, align 8"))
+    if messages(kernel):
+        values.append(b.emit(PTR, f"load ptr, {b.address(table, I64, i64(len(values)))}, align 8"))
+    listed = ", ".join([*map(str, values), "i64 %first", "i64 %last"])
+    b.line(f"call void {symbol(kernel, '.body')}({listed})")
+    b.line("ret void")
+    module.functions.append(f"define void {symbol(kernel)}(ptr %arguments, i64 %first, i64 %last) #0 {{\n{b.text()}}}\n")
+
+
+def _print_team(module: ModuleText, kernel: KernelOp) -> None:
+    """What each thread of a team runs: an equal share of the programs, without gaps."""
+    b = Builder(module)
+    me = b.cast("sext", b.call("omp_get_thread_num", I32), "i64")
+    all_of_us = b.cast("sext", b.call("omp_get_num_threads", I32), "i64")
+    table = Value("%arguments", PTR)
+    numbers = [b.emit(I64, f"load i64, {b.address(table, I64, i64(each.index))}, align 8") for each in kernel.indices()]
+    programs = _total(b, kernel, numbers)
+    first, last = (b.binary("sdiv", b.mul(programs, part), all_of_us) for part in (me, b.add(me, i64(1))))
+    b.line(f"call void {symbol(kernel)}(ptr %arguments, {first}, {last})")
+    b.line("ret void")
+    module.functions.append(f"define internal void {symbol(kernel, '.team')}(ptr %arguments) #0 {{\n{b.text()}}}\n")
+
+
+def _print_call(module: ModuleText, kernel: KernelOp, parallel: bool) -> None:
+    b = Builder(module)
+    arguments = [Value(f"%p{i}", argument_type(argument)) for i, argument in enumerate(kernel.body.block.args)]
+    parameters = ", ".join(map(str, arguments))
+    if can_fail := bool(messages(kernel)):
+        b.line(f"{STATUS.text} = alloca i32, align 4")
+        b.line(f"store i32 0, {STATUS}, align 4")
+        arguments.append(STATUS)
+    listed = ", ".join(map(str, arguments))
+    if parallel:
+        table = b.emit(PTR, f"alloca [{max(len(arguments), 1)} x i64], align 8")
+        for i, value in enumerate(arguments):
+            b.line(f"store {value}, {b.address(table, I64, i64(i))}, align 8")
+        threads = i32(0)
+        if kernel.is_dynamic:
+            few = b.compare("slt", _total(b, kernel, _numbers(kernel, arguments)), i64(FEWEST_PROGRAMS))
+            threads = b.select(few, i32(1), i32(0))
+        b.call_void("GOMP_parallel", Value(symbol(kernel, ".team"), PTR), table, threads, i32(0))
+    else:
+        programs = _total(b, kernel, _numbers(kernel, arguments))
+        b.line(f"call void {symbol(kernel, '.body')}({listed}{', ' * bool(listed)}i64 0, {programs})")
+    if _last(kernel) is not None:
+        b.line(f"call void {symbol(kernel, '.last')}({listed})")
+    result = b.emit(I32, f"load i32, {STATUS}, align 4") if can_fail else "void"
+    b.line(f"ret {result}")
+    kind = "i32" if can_fail else "void"
+    module.functions.append(f"define {kind} {symbol(kernel, '.call')}({parameters}) #0 {{\n{b.text()}}}\n")
+
+
+def _numbers(kernel: KernelOp, arguments: Sequence[Value]) -> list[Value]:
+    """Those of ``arguments`` that a dynamic grid is made of."""
+    return [arguments[argument.index] for argument in kernel.indices()]
+
+
+def grid_sizes(b: Builder, kernel: KernelOp, numbers: Sequence[Value]) -> list[Value]:
+    """How many programs there are along each axis; ``numbers``: those of the scalars that are an index."""
+    if not isinstance(kernel.grid, AffineMapAttr):
+        return [i64(size) for size in kernel.programs]
+    return [_affine(b, axis, numbers) for axis in kernel.grid.data.results]
+
+
+def _affine(b: Builder, expression: AffineExpr, numbers: Sequence[Value]) -> Value:
+    match expression:
+        case AffineConstantExpr():
+            return i64(expression.value)
+        case AffineDimExpr():
+            return numbers[expression.position]
+        case AffineBinaryOpExpr():
+            left, right = _affine(b, expression.lhs, numbers), _affine(b, expression.rhs, numbers)
+            match expression.kind:
+                case AffineBinaryOpKind.Add:
+                    return b.add(left, right)
+                case AffineBinaryOpKind.Mul:
+                    return b.mul(left, right)
+                case AffineBinaryOpKind.CeilDiv:  # of numbers that are not negative
+                    return b.binary("udiv", b.add(left, b.sub(right, i64(1))), right)
+                case AffineBinaryOpKind.FloorDiv:
+                    return b.binary("udiv", left, right)
+                case AffineBinaryOpKind.Mod:
+                    return b.binary("urem", left, right)
+    raise KernelError(f"the CPU backend has no code for a grid of {expression}")
+
+
+def _total(b: Builder, kernel: KernelOp, numbers: Sequence[Value]) -> Value:
+    """The number of all programs."""
+    return reduce(b.mul, grid_sizes(b, kernel, numbers)) if kernel.is_dynamic else i64(prod(kernel.programs))
+
+
+class _Printer:
+    """The ops of one kernel, in the function that ``b`` builds."""
+
+    def __init__(self, b: Builder, kernel: KernelOp, arguments: Sequence[Value]) -> None:
+        self.b, self.kernel = b, kernel
+        self.values: dict[SSAValue, Value] = dict(zip(kernel.body.block.args, arguments, strict=True))
+        self.axes = list[Value]()
+
+    def start(self, program: Value) -> None:
+        """The place on each axis of a program's number; the last axis counts fastest."""
+        rest, places = program, list[Value]()
+        for size in reversed(grid_sizes(self.b, self.kernel, [self.values[each] for each in self.kernel.indices()])[1:]):
+            if size.text == "0":
+                places.insert(0, ZERO)
+                continue
+            places.insert(0, self.b.binary("urem", rest, size))
+            rest = self.b.binary("udiv", rest, size)
+        self.axes = [rest, *places]
+
+    def block(self, block: Block) -> list[Value]:
+        """What the terminator hands on."""
+        for op in block.ops:
+            if isinstance(op, (scf.YieldOp, ReturnOp, NextOp)):
+                return [self.values[operand] for operand in op.operands]
+            self.op(op)
+        return []
+
+    def op(self, op: Operation) -> None:
+        operands = [self.values[operand] for operand in op.operands]
+        match op:
+            case scf.ForOp():
+                results = self.loop(op, *operands)
+            case scf.IfOp():
+                results = self.branches(op, operands[0])
+            case IterateOp():
+                results = self.iterate(op, *operands)
+            case LastProgramOp():
+                results = None  # a function of its own
+            case ProgramIdOp():
+                results = self.axes[op.axis.value.data]
+            case _ if op.name in RULES:
+                results = self.by_rule(op, operands)
+            case _:
+                raise KernelError(f"the CPU backend has no code for {op.name}", op=op_text(op), hint="lower it first")
+        listed = [] if results is None else [results] if isinstance(results, Value) else list(results)
+        self.values.update(zip(op.results, listed, strict=True))
+
+    def by_rule(self, op: Operation, operands: Sequence[Value]) -> Value | Sequence[Value] | None:
+        try:
+            return RULES[op.name](self.b, op, *operands)
+        except FxcError as error:
+            error.op = error.op or op_text(op)
+            raise
+
+    def loop(self, op: scf.ForOp, start: Value, stop: Value, step: Value, *carried: Value) -> list[Value]:
+        b, before = self.b, self.b.current
+        head, body, done = b.name("loop"), b.name("body"), b.name("after")
+        b.branch(head)
+        b.label(head)
+        index, index_at = b.open_phi(start.type, start, before)
+        opened = [b.open_phi(value.type, value, before) for value in carried]
+        b.branch_if(b.compare("slt", index, stop), body, done)
+        b.label(body)
+        block = op.body.block
+        self.values.update(zip(block.args, [index, *(phi for phi, _ in opened)], strict=True))
+        yielded = self.block(block)
+        b.close_phi(index_at, b.binary("add nsw", index, step), b.current)
+        for (_, position), value in zip(opened, yielded, strict=True):
+            b.close_phi(position, value, b.current)
+        b.branch(head)
+        b.label(done)
+        return [phi for phi, _ in opened]
+
+    def iterate(self, op: IterateOp, going: Value, *carried: Value) -> list[Value]:
+        """A loop that ends when no lane is going any more; lanes that have stopped keep what they carry."""
+        b, before = self.b, self.b.current
+        head, body, done = b.name("while"), b.name("step"), b.name("after")
+        b.branch(head)
+        b.label(head)
+        mask, mask_at = b.open_phi(going.type, going, before)
+        opened = [b.open_phi(value.type, value, before) for value in carried]
+        b.branch_if(reduce_rules.any_lane(b, mask), body, done)
+        b.label(body)
+        self.values.update(zip(op.body.block.args, [phi for phi, _ in opened], strict=True))
+        more, *new = self.block(op.body.block)
+        kept = [b.select(mask, value, phi) for value, (phi, _) in zip(new, opened, strict=True)]
+        b.close_phi(mask_at, b.binary("and", mask, more), b.current)
+        for (_, position), value in zip(opened, kept, strict=True):
+            b.close_phi(position, value, b.current)
+        b.branch(head)
+        b.label(done)
+        return [phi for phi, _ in opened]
+
+    def branches(self, op: scf.IfOp, condition: Value) -> list[Value]:
+        b = self.b
+        yes, no, done = b.name("then"), b.name("else"), b.name("endif")
+        b.branch_if(condition, yes, no)
+        ends = list[tuple[list[Value], str]]()
+        for label, region in ((yes, op.true_region), (no, op.false_region)):
+            b.label(label)
+            ends.append((self.block(region.block) if region.blocks else [], b.current))
+            b.branch(done)
+        b.label(done)
+        (first, first_end), (second, second_end) = ends
+        return [
+            b.phi(result.type, (result, first_end), (other, second_end)) for result, other in zip(first, second, strict=True)
+        ]

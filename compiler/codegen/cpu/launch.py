@@ -1,0 +1,131 @@
+"""Compiled kernels, and launches of them as functions on tensors."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from fxc.bridge.values import torch_dtype
+from fxc.codegen.cpu.assert_rules import messages
+from fxc.codegen.cpu.choices import shares_work, usable_features
+from fxc.codegen.cpu.kernel_printer import argument_type, print_kernels
+from fxc.codegen.cpu.machine_code import compile_module
+from fxc.dialects import plan
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.size_polynomials import Steps, sizes_of, strides_of
+from fxc.dialects.target import CpuAttr
+from fxc.dialects.text.syntax import op_text
+from fxc.dialects.tile import KernelOp, LaunchOp, PtrType
+from fxc.dialects.tile.kernel import INIT
+from fxc.errors import BoundsError, KernelError
+from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.native_kernel import NativeKernel, ScalarSpec, TensorSpec
+from fxc.runtime.object_cache import ObjectCache, default_cache_folder
+from fxc.runtime.openmp import openmp_symbols
+
+
+def compile_kernel(kernel: KernelOp, target: CpuAttr | None) -> Callable[[Sequence[Any]], None] | None:
+    """See ``kernel_runner`` of ``fxc.codegen.cpu``."""
+    address = _address(kernel, target)
+    if address is None:
+        return None
+    parameters = kernel.body.block.args
+    kinds = [ctypes.c_void_p if isinstance(p.type, PtrType) else _c_type(p) for p in parameters]
+    failures = messages(kernel)
+    code = ctypes.CFUNCTYPE(ctypes.c_int if failures else None, *kinds)(address)
+
+    def run(arguments: Sequence[Any]) -> None:
+        torch.get_num_threads()  # tells OpenMP in a new thread what torch.set_num_threads has said
+        if status := code(*(value.data_ptr() if hasattr(value, "data_ptr") else value for value in arguments)):
+            raise BoundsError(failures[status - 1], place=f"kernel {kernel.sym_name.data}")
+
+    return run
+
+
+def compile_launch(op: LaunchOp | plan.LaunchOp, target: CpuAttr | None, *, copies: bool = False) -> NativeKernel | None:
+    """See ``launch_runner`` of ``fxc.codegen.cpu``; ``copies`` as NativeKernel takes it.
+
+    KernelError for a launch whose tensors are too small for the kernel.
+    """
+    kernel = op.kernel()
+    if kernel is None:
+        raise KernelError(f"there is no kernel @{op.callee.root_reference.data}", op=op_text(op))
+    inputs = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.inputs(), op.operands, strict=False)]
+    written = op.outs if isinstance(op, plan.LaunchOp) else op.results
+    outputs = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.outputs(), written, strict=True)]
+    if not all(inputs) or not all(outputs):
+        return None
+    address = _address(kernel, target)
+    if address is None:
+        return None
+    operands = op.inputs if isinstance(op, plan.LaunchOp) else op.operands
+    scalars = [_scalar(*pair) for pair in zip(kernel.scalars(), operands[len(kernel.inputs()) :], strict=True)]
+    name, shared, failures = kernel.sym_name.data, shares_work(kernel), messages(kernel)
+    return NativeKernel(name, address, inputs, outputs, scalars, copies=copies, shared=shared, failures=failures)  # type: ignore[arg-type]
+
+
+def _address(kernel: KernelOp, target: CpuAttr | None) -> int | None:
+    """Of the machine code that runs the whole grid."""
+    features = usable_features(target)
+    if features is None:
+        return None
+    text = print_kernels([kernel], features, lambda kernel: shares_work(kernel) and bool(openmp_symbols()))
+    return _loaded(text, f"{kernel.sym_name.data}.call", features)
+
+
+@cache
+def _loaded(text: str, name: str, features: CpuFeatures) -> int:
+    return compile_module(text, [name], features, ObjectCache(default_cache_folder() / "cpu"))[name]
+
+
+def tensor_spec(op: Operation, kernel: KernelOp, argument: BlockArgument, value: SSAValue) -> TensorSpec | None:
+    """What the launch gives for a pointer; None where it is no tensor of known strides on the CPU."""
+    type = value.type
+    assert isinstance(type, TensorType)
+    sizes, steps = tuple(sizes_of(type)), tuple(strides_of(type))
+    if not plan.has_known_steps(type) or types.device(type) != "cpu":
+        return None
+    extent, limit = _extent(sizes, steps), kernel.elements(argument)
+    if limit is not None and extent is not None and limit > extent:
+        name = argument.name_hint or str(argument.index)
+        raise KernelError(f"%{name} points to {limit} elements, but the tensor has {extent}", op=op_text(op))
+    init = kernel.argument_attributes(argument).get(INIT)
+    return TensorSpec(
+        value.name_hint or argument.name_hint or str(argument.index),
+        torch_dtype(type.element_type),
+        sizes,
+        steps,
+        _fill(init) if init is not None and kernel.access(argument) != "read" else None,
+    )
+
+
+def _extent(sizes: Sequence[Steps], steps: Sequence[Steps]) -> int | None:
+    """How many elements a tensor goes over in memory; None where that is not known."""
+    dims = [size for size in sizes if isinstance(size, int)]
+    known = [step for step in steps if isinstance(step, int)]
+    if len(dims) < len(sizes) or len(known) < len(steps):
+        return None
+    return 1 + sum((size - 1) * step for size, step in zip(dims, known, strict=True)) if 0 not in dims else 0
+
+
+def _fill(init: Attribute) -> float | None:
+    return init.value.data if isinstance(init, (IntegerAttr, FloatAttr)) else None
+
+
+def _scalar(argument: BlockArgument, value: SSAValue) -> ScalarSpec:
+    type, given = argument_type(argument), value.type
+    symbol = given.expression.data if isinstance(given, types.IntType) else ""
+    return ScalarSpec(argument.name_hint or str(argument.index), float if type.is_float else int, type.bits, symbol)
+
+
+def _c_type(argument: BlockArgument) -> Any:
+    type = argument_type(argument)
+    if type.is_float:
+        return {64: ctypes.c_double, 32: ctypes.c_float}[type.bits]
+    return {1: ctypes.c_bool, 8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32, 64: ctypes.c_int64}[type.bits]

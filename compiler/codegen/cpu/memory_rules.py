@@ -1,0 +1,235 @@
+"""Loads and stores. What lies side by side is one vector access; what is turned is loaded by runs and transposed; the rest is
+gathered and scattered lane by lane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from types import MappingProxyType
+
+from xdsl.ir import SSAValue
+
+from fxc.codegen.cpu.arith_rules import Rule
+from fxc.codegen.cpu.atomic_rules import atomic
+from fxc.codegen.cpu.block_rules import places
+from fxc.codegen.cpu.builder import Builder, constant, i64
+from fxc.codegen.cpu.lanes import join, numbers, permute, pick, pieces, stretch
+from fxc.codegen.cpu.memory_access import from_memory, gather, load_one, load_run, scatter, store_one, store_run, to_memory
+from fxc.codegen.cpu.types import I1, I64, Type, Value, llvm_type, shape_of, storage
+from fxc.dialects.tile import GatherOp, LoadOp, ScatterOp, StoreOp
+from fxc.dialects.tile.memory import ATOMICS
+
+_SHORTEST_RUN = 4
+"""Below this many neighbours, loading lane by lane is no worse."""
+
+_LONGEST_STEP = 8
+"""Beyond so many elements from lane to lane, gathering them is no slower than loading all that lies between."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the lanes of a block lie: ``base`` and one stride a dimension, in elements of ``element`` in memory."""
+
+    pointer: Value
+    base: Value
+    shape: tuple[int, ...]
+    strides: tuple[int | Value, ...]
+    element: Type
+
+    def order(self) -> list[int]:
+        """The dimensions with that of stride 1 last, where one has it, and before it what it continues."""
+        wide = [dim for dim, size in enumerate(self.shape) if size > 1]
+        tail, length = list[int](), 1
+        while found := [dim for dim in wide if dim not in tail and self.strides[dim] == length]:
+            tail.insert(0, found[-1])
+            length *= self.shape[found[-1]]
+        return [dim for dim in range(len(self.shape)) if dim not in tail] + tail
+
+    def run(self) -> int:
+        """How many lanes lie side by side, in ``order``."""
+        order, length = self.order(), 1
+        for dim in reversed(order):
+            if self.shape[dim] == 1:
+                continue
+            if self.strides[dim] != length:
+                break
+            length *= self.shape[dim]
+        return length
+
+    def offset(self, b: Builder, indices: Sequence[int], dims: Sequence[int]) -> Value:
+        """Of one element: base plus index times stride."""
+        fixed, total = 0, self.base
+        for index, dim in zip(indices, dims, strict=True):
+            stride = self.strides[dim]
+            if isinstance(stride, int):
+                fixed += index * stride
+            elif index:
+                total = b.add(total, stride if index == 1 else b.mul(stride, i64(index)))
+        return b.add(total, i64(fixed)) if fixed else total
+
+    def offsets(self, b: Builder) -> Value:
+        """Of every lane."""
+        lanes = prod(self.shape) if self.shape else None
+        total = b.splat(self.base, lanes)
+        for dim, stride in enumerate(self.strides):
+            if self.shape[dim] > 1 and stride != 0:
+                step = b.splat(stride if isinstance(stride, Value) else i64(stride), lanes)
+                total = b.add(total, b.mul(places(self.shape, dim, I64), step))
+        return total
+
+
+def _strides(op: LoadOp | StoreOp, dynamic: Sequence[Value]) -> tuple[int | Value, ...]:
+    pending = iter(dynamic)
+    return tuple(next(pending) if isinstance(stride, SSAValue) else int(stride) for stride in op.strides())
+
+
+# blocks at even steps
+
+
+def _load(b: Builder, op: LoadOp, pointer: Value, base: Value, *more: Value) -> Value:
+    count = len(op.dynamic_strides)
+    mask, other = more[count:] or (None, None)
+    type, shape = llvm_type(op.result.type), shape_of(op.result.type)
+    memory = storage(type)
+    place = _Place(pointer, base, shape, _strides(op, more[:count]), memory.with_lanes(None))
+    lying = None if other is None else to_memory(b, other)
+    return from_memory(b, _load_place(b, place, memory, mask, lying), type)
+
+
+def _load_place(b: Builder, place: _Place, type: Type, mask: Value | None, other: Value | None) -> Value:
+    if type.lanes is None:
+        return load_one(b, b.address(place.pointer, type, place.base), type, mask, other)
+    repeated = [dim for dim, size in enumerate(place.shape) if size > 1 and place.strides[dim] == 0]
+    if repeated:
+        return _load_repeated(b, place, type, mask, other, repeated)
+    run = place.run()
+    if mask is None and (step := _step(b, place, type)) is not None:
+        return _load_steps(b, place, type, step)
+    if run < min(_SHORTEST_RUN, type.lanes):
+        return gather(b, place.pointer, place.offsets(b), type, mask, other)
+    order = place.order()
+    count = type.lanes // run
+    masks = [None] * count if mask is None else pieces(b, permute(b, mask, place.shape, order), count)
+    addresses, part = _runs(b, place, order, run), type.with_lanes(run)
+    loaded = join(b, [load_run(b, *each, other) for each in zip(addresses, [part] * count, masks, strict=True)])
+    turned = [place.shape[dim] for dim in order]
+    return permute(b, loaded, turned, [order.index(dim) for dim in range(len(order))])
+
+
+def _runs(b: Builder, place: _Place, order: Sequence[int], run: int) -> list[Value]:
+    """The address of each run of ``run`` lanes, in ``order``."""
+    outer = list(order)
+    while run > 1:
+        run //= place.shape[outer.pop()]
+    indices = product(*(range(place.shape[dim]) for dim in outer))
+    return [b.address(place.pointer, place.element, place.offset(b, index, outer)) for index in indices]
+
+
+def _step(b: Builder, place: _Place, type: Type) -> int | None:
+    """How far all lanes of a block lie apart along one dimension, where it pays to load what is between; else None."""
+    wide = [stride for size, stride in zip(place.shape, place.strides, strict=True) if size > 1]
+    if len(wide) != 1 or not isinstance(step := wide[0], int) or not 1 < step <= _LONGEST_STEP:
+        return None
+    return step if (type.lanes or 1) % _register(b, type) == 0 else None
+
+
+def _register(b: Builder, type: Type) -> int:
+    return max(b.module.features.vector_bits // max(type.bits, 32), _SHORTEST_RUN)
+
+
+def _load_steps(b: Builder, place: _Place, type: Type, step: int) -> Value:
+    """Whole registers, of which lanes are picked; the last one ends at the last lane, as nothing behind it may be read."""
+    part, found = _register(b, type), list[Value]()
+    for first in range(0, type.lanes or 1, part):
+        starts = [*range(0, part * (step - 1), part), (part - 1) * step + 1 - part]
+        total: Value | None = None
+        for start in starts:
+            place_of = b.add(place.base, i64(first * step + start)) if first or start else place.base
+            vector = load_run(b, b.address(place.pointer, place.element, place_of), type.with_lanes(part), None, None)
+            inside = [lane * step - start for lane in range(part)]
+            lanes = [at if 0 <= at < part else -1 for at in inside]
+            if total is None:
+                total = b.shuffle(vector, lanes)
+            else:
+                total = b.shuffle(total, [lane if at < 0 else part + at for lane, at in enumerate(lanes)], vector)
+        assert total is not None
+        found.append(total)
+    return join(b, found)
+
+
+def _load_repeated(
+    b: Builder, place: _Place, type: Type, mask: Value | None, other: Value | None, repeated: list[int]
+) -> Value:
+    """Each element once, then in all lanes that repeat it; it is read where one of these asks for it."""
+    small = tuple(1 if dim in repeated else size for dim, size in enumerate(place.shape))
+    lanes = prod(small)
+    once = _Place(place.pointer, place.base, small, place.strides, place.element)
+    wanted, instead = None, None
+    if mask is not None:
+        order = [dim for dim in range(len(small)) if dim not in repeated] + repeated
+        groups = permute(b, mask, place.shape, order)
+        wanted = _any_of_groups(b, groups, lanes)
+        instead = constant(type.with_lanes(None), 0)
+    loaded = stretch(b, _load_place(b, once, type.with_lanes(lanes), wanted, instead), small, place.shape)
+    return loaded if mask is None or other is None else b.select(mask, loaded, b.splat(other, type.lanes))
+
+
+def _any_of_groups(b: Builder, mask: Value, count: int) -> Value:
+    """Of each of ``count`` runs of equal length, whether one lane is true."""
+    size = (mask.type.lanes or 1) // count
+    if count == 1:
+        found = b.call(f"llvm.vector.reduce.or.{mask.type.suffix}", I1, mask)
+        return b.splat(found, 1)
+    table = numbers((count, size))
+    result = pick(b, mask, table[:, 0])
+    for column in range(1, size):
+        result = b.binary("or", result, pick(b, mask, table[:, column]))
+    return result
+
+
+def _store(b: Builder, op: StoreOp, value: Value, pointer: Value, base: Value, *more: Value) -> None:
+    count = len(op.dynamic_strides)
+    mask = more[count] if len(more) > count else None
+    value, shape = to_memory(b, value), shape_of(op.value.type)
+    lanes = value.type.lanes
+    place = _Place(pointer, base, shape, _strides(op, more[:count]), value.type.with_lanes(None))
+    if lanes is None:
+        return store_one(b, b.address(pointer, place.element, base), value, mask)
+    run = place.run()
+    if run < min(_SHORTEST_RUN, lanes):
+        return scatter(b, pointer, place.offsets(b), value, mask)
+    order = place.order()
+    values = pieces(b, permute(b, value, shape, order), lanes // run)
+    masks = [None] * len(values) if mask is None else pieces(b, permute(b, mask, shape, order), len(values))
+    for address, part, part_mask in zip(_runs(b, place, order, run), values, masks, strict=True):
+        store_run(b, address, part, part_mask)
+    return None
+
+
+# blocks of numbered elements
+
+
+def _tile_gather(b: Builder, op: GatherOp, pointer: Value, offsets: Value, *more: Value) -> Value:
+    mask, other = more or (None, None)
+    type = llvm_type(op.result.type)
+    memory = storage(type)
+    lying = None if other is None else to_memory(b, other)
+    return from_memory(b, gather(b, pointer, offsets, memory, mask, lying), type)
+
+
+def _tile_scatter(b: Builder, op: ScatterOp, value: Value, pointer: Value, offsets: Value, *more: Value) -> None:
+    scatter(b, pointer, offsets, to_memory(b, value), more[0] if more else None)
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "tile.load": _load,
+        "tile.store": _store,
+        "tile.gather": _tile_gather,
+        "tile.scatter": _tile_scatter,
+        **{op.name: atomic for op in ATOMICS.values()},
+    }
+)
+"""Op name -> rule."""

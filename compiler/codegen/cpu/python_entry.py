@@ -1,0 +1,49 @@
+"""The entry of a kernel for a host program in Python: a function that CPython calls with addresses as Python numbers."""
+
+from __future__ import annotations
+
+from fxc.codegen.cpu.assert_rules import messages
+from fxc.codegen.cpu.builder import Builder, ModuleText, i64
+from fxc.codegen.cpu.kernel_printer import symbol
+from fxc.codegen.cpu.types import I32, I64, PTR, Value
+from fxc.dialects.tile import KernelOp
+
+ENTRY = ".python"
+"""What the name of an entry ends in."""
+
+RELEASES_FROM = 1 << 14
+"""Elements of the largest tensor from which on other Python threads run meanwhile: letting them costs 50 ns, and a kernel that
+is shorter than the time they have before they must give way again is slower by that time."""
+
+
+def print_entry(module: ModuleText, kernel: KernelOp) -> None:
+    """Adds ``PyObject *k.python(PyObject *, PyObject *const *arguments, Py_ssize_t)``: it gives 0, or what ``k.call`` says.
+
+    An argument is the address of a tensor; the kernel has no numbers among its arguments. Nothing is checked.
+    """
+    b = Builder(module)
+    pointers = [_pointer(b, index) for index in range(len(kernel.body.block.args))]
+    state = b.call("PyEval_SaveThread", PTR) if _is_long(kernel) else None
+    status = _call(b, kernel, pointers)
+    if state is not None:
+        b.call_void("PyEval_RestoreThread", state)
+    b.line(f"ret {b.call('PyLong_FromLong', PTR, status)}")
+    parameters = "ptr %self, ptr %arguments, i64 %count"
+    module.functions.append(f"define ptr {symbol(kernel, ENTRY)}({parameters}) #0 {{\n{b.text()}}}\n")
+
+
+def _pointer(b: Builder, index: int) -> Value:
+    place = b.address(Value("%arguments", PTR), PTR, i64(index))
+    return b.call("PyLong_AsVoidPtr", PTR, b.emit(PTR, f"load {place.type}, {place}, align 8"))
+
+
+def _call(b: Builder, kernel: KernelOp, pointers: list[Value]) -> Value:
+    listed = ", ".join(map(str, pointers))
+    if not messages(kernel):
+        b.line(f"call void {symbol(kernel, '.call')}({listed})")
+        return i64(0)
+    return b.cast("sext", b.emit(I32, f"call i32 {symbol(kernel, '.call')}({listed})"), I64.element)
+
+
+def _is_long(kernel: KernelOp) -> bool:
+    return max((kernel.elements(argument) or 0 for argument in kernel.body.block.args), default=0) >= RELEASES_FROM

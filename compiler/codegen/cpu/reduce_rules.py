@@ -1,0 +1,200 @@
+"""Reductions, scans and random numbers: ops of ``tile`` that combine lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from fxc.codegen.cpu.arith_rules import Rule
+from fxc.codegen.cpu.builder import Builder, constant, vector_constant
+from fxc.codegen.cpu.conversions import extend, in_float, truncate
+from fxc.codegen.cpu.extremes import extreme, later_extreme
+from fxc.codegen.cpu.lanes import join, numbers, pick, pieces
+from fxc.codegen.cpu.types import I1, Type, Value, shape_of
+from fxc.dialects.tile import DotOp, RandomOp, ReduceIndexOp, ReduceOp, ScanOp
+
+_SUM = "reassoc contract"  # the only place where the order of float operations is LLVM's to choose
+_FLOAT: Mapping[str, Callable[[Builder, Value, Value], Value]] = MappingProxyType(
+    {
+        "add": lambda b, x, y: b.binary(f"fadd {_SUM}", x, y),
+        "mul": lambda b, x, y: b.binary(f"fmul {_SUM}", x, y),
+        "max": lambda b, x, y: extreme(b, "max", x, y),
+        "min": lambda b, x, y: extreme(b, "min", x, y),
+    }
+)
+_INTEGER: Mapping[str, Callable[[Builder, Value, Value], Value]] = MappingProxyType(
+    {
+        **{kind: lambda b, x, y, kind=kind: b.binary(kind, x, y) for kind in ("add", "mul", "and", "or", "xor")},
+        "max": lambda b, x, y: b.intrinsic("llvm.smax", x, y),
+        "min": lambda b, x, y: b.intrinsic("llvm.smin", x, y),
+    }
+)
+_ALL_LANES = {"max": "smax", "min": "smin"}
+
+
+def _combine(b: Builder, kind: str, left: Value, right: Value) -> Value:
+    return (_FLOAT if left.type.is_float else _INTEGER)[kind](b, left, right)
+
+
+def _combine_later(b: Builder, kind: str, before: Value, value: Value) -> Value:
+    """As ``_combine``, but of equal floats the later one is the max and the min."""
+    if value.type.is_float and kind in ("max", "min"):
+        return later_extreme(b, kind, before, value)
+    return _combine(b, kind, before, value)
+
+
+def _reduce(b: Builder, op: ReduceOp, value: Value) -> Value:
+    return in_float(lambda b, x: _reduced(b, op, x))(b, value)
+
+
+def _reduced(b: Builder, op: ReduceOp, value: Value) -> Value:
+    kind, dims = op.kind.data, [int(dim) for dim in op.dims.get_values()]
+    shape = shape_of(op.value.type)
+    if len(dims) == len(shape):
+        return _all_lanes(b, kind, value)
+    for dim in dims:
+        (value,) = _halved(b, [value], shape, dim, lambda b, x, y: [_combine(b, kind, x[0], y[0])])
+        shape = (*shape[:dim], 1, *shape[dim + 1 :])
+    return value
+
+
+def _all_lanes(b: Builder, kind: str, value: Value) -> Value:
+    scalar, suffix = value.type.with_lanes(None), value.type.suffix
+    if not value.type.is_float:
+        return b.call(f"llvm.vector.reduce.{_ALL_LANES.get(kind, kind)}.{suffix}", scalar, value)
+    if kind in ("max", "min"):
+        return b.call(f"llvm.vector.reduce.f{kind}imum.{suffix}", scalar, value)
+    neutral = constant(scalar, -0.0 if kind == "add" else 1.0)
+    return b.call(f"llvm.vector.reduce.f{kind}.{suffix}", scalar, neutral, value, flags=_SUM)
+
+
+def any_lane(b: Builder, mask: Value) -> Value:
+    """Whether a lane of ``mask`` is set."""
+    return mask if mask.type.lanes is None else _all_lanes(b, "or", mask)
+
+
+Combine = Callable[[Builder, Sequence[Value], Sequence[Value]], list[Value]]
+
+
+def _halved(b: Builder, values: list[Value], shape: Sequence[int], dim: int, combine: Combine) -> list[Value]:
+    """Blocks of ``shape`` combined along ``dim``, first half with second, until one is left."""
+    shape = list(shape)
+    while (size := shape[dim]) > 1:
+        half = size // 2
+        parts = [np.split(numbers(shape), [half, 2 * half], axis=dim)[i] for i in range(3)]
+        first, second, last = ([pick(b, value, part) for value in values] if part.size else [] for part in parts)
+        values = combine(b, first, second)
+        shape[dim] = half
+        if last:
+            table = numbers(shape)
+            both = np.concatenate([table, table.size + numbers([*shape[:dim], 1, *shape[dim + 1 :]])], axis=dim)
+            values = [_picked_of_two(b, value, rest, both) for value, rest in zip(values, last, strict=True)]
+            shape[dim] = half + 1
+    return values
+
+
+def _picked_of_two(b: Builder, left: Value, right: Value, lanes: np.ndarray) -> Value:
+    """Lanes of ``left`` and behind them of ``right``, which has no more."""
+    n, m = left.type.lanes or 1, right.type.lanes or 1
+    wide = b.shuffle(right, [*range(m), *[-1] * (n - m)])
+    return b.shuffle(left, [int(lane) for lane in lanes.ravel()], wide)
+
+
+def _reduce_index(b: Builder, op: ReduceIndexOp, value: Value, index: Value) -> list[Value]:
+    element = value.type.element
+    small = element in ("half", "bfloat")
+    values = [extend(b, value, "float") if small else value, index]
+    shape, dims = shape_of(op.value.type), [int(dim) for dim in op.dims.get_values()]
+    for dim in dims:
+        values = _halved(b, values, shape, dim, lambda b, x, y: _better(b, op.kind.data, x, y))
+        shape = (*shape[:dim], 1, *shape[dim + 1 :])
+    if len(dims) == len(shape):
+        values = [b.extract(each, 0) for each in values]
+    return [truncate(b, values[0], element) if small else values[0], values[1]]
+
+
+def _better(b: Builder, kind: str, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+    """Of two pairs (value, index) in each lane the larger or smaller value, of equal ones the lower index."""
+    (x, i), (y, j) = left, right
+    if x.type.is_float:
+        x_nan, y_nan = b.compare("uno", x, x), b.compare("uno", y, y)
+        wins = b.compare("ogt" if kind == "max" else "olt", y, x)
+        wins = b.binary("or", wins, b.binary("and", y_nan, b.compare("ord", x, x)))
+        equal = b.binary("or", b.compare("oeq", x, y), b.binary("and", x_nan, y_nan))
+    else:
+        wins = b.compare("sgt" if kind == "max" else "slt", y, x)
+        equal = b.compare("eq", x, y)
+    wins = b.binary("or", wins, b.binary("and", equal, b.compare("slt", j, i)))
+    return [b.select(wins, y, x), b.select(wins, j, i)]
+
+
+def _scan(b: Builder, op: ScanOp, value: Value) -> Value:
+    return in_float(lambda b, x: _scanned(b, op, x))(b, value)
+
+
+def _scanned(b: Builder, op: ScanOp, value: Value) -> Value:
+    """Each lane with that 1, 2, 4, ... before it: a logarithm of steps."""
+    shape, dim = shape_of(op.value.type), op.dim.value.data
+    table = numbers(shape)
+    behind = table.size // shape[dim] // int(np.prod(shape[:dim], dtype=int))
+    place, step = table // behind % shape[dim], 1
+    while step < shape[dim]:
+        there = place >= step
+        before = b.shuffle(value, [int(lane) for lane in np.where(there, table - step * behind, -1).ravel()])
+        mask = vector_constant(I1, ["true" if yes else "false" for yes in there.ravel()])
+        value = b.select(mask, _combine_later(b, op.kind.data, before, value), value)
+        step *= 2
+    return value
+
+
+_MULTIPLIERS, _WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
+
+
+def _random(b: Builder, op: RandomOp, seed: Value, offsets: Value) -> Value:
+    """Philox 4x32-10."""
+    wide, lanes = offsets.type, offsets.type.lanes
+    word, counter = b.cast("trunc", offsets, "i32"), b.binary("lshr", offsets, constant(wide, 2))
+    type = word.type
+    zero = constant(type, 0)
+    c = [b.cast("trunc", counter, "i32"), b.cast("trunc", b.binary("lshr", counter, constant(wide, 32)), "i32"), zero, zero]
+    high = b.binary("lshr", seed, constant(seed.type, 32))
+    keys = [b.splat(b.cast("trunc", half, "i32"), lanes) for half in (seed, high)]
+    for step in range(10):
+        first, second = (_product(b, c[2 * i], _MULTIPLIERS[i], wide) for i in range(2))
+        k = [b.add(key, constant(type, step * weyl & 0xFFFFFFFF)) for key, weyl in zip(keys, _WEYL, strict=True)]
+        c = [
+            b.binary("xor", b.binary("xor", second[0], c[1]), k[0]),
+            second[1],
+            b.binary("xor", b.binary("xor", first[0], c[3]), k[1]),
+            first[1],
+        ]
+    result, word = c[0], b.binary("and", word, constant(type, 3))
+    for i in (1, 2, 3):
+        result = b.select(b.compare("eq", word, constant(type, i)), c[i], result)
+    return result
+
+
+def _product(b: Builder, value: Value, factor: int, wide: Type) -> tuple[Value, Value]:
+    """The high and the low word."""
+    product = b.mul(b.cast("zext", value, "i64"), constant(wide, factor))
+    return b.cast("trunc", b.binary("lshr", product, constant(wide, 32)), "i32"), b.cast("trunc", product, "i32")
+
+
+def _dot(b: Builder, op: DotOp, left: Value, right: Value, start: Value) -> Value:
+    """Row by row: each element of a row of the left block times a row of the right one."""
+    [rows, inner], [_, columns] = shape_of(op.left.type), shape_of(op.right.type)
+    left, right = (extend(b, value, start.type.element) for value in (left, right))
+    factors, totals = pieces(b, right, inner), pieces(b, start, rows)
+    for row in range(rows):
+        for place in range(inner):
+            factor = b.splat(b.extract(left, row * inner + place), columns)
+            totals[row] = b.fma(factor, factors[place], totals[row])
+    return join(b, totals)
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {"tile.reduce": _reduce, "tile.reduce_index": _reduce_index, "tile.scan": _scan, "tile.dot": _dot, "tile.random": _random}
+)
+"""Op name -> rule."""

@@ -1,0 +1,158 @@
+"""KernelSource -> binary for a named GPU, by Triton, on a machine that need not have one.
+
+Needs ``pip install fxc[triton]``. Results lie on disk under a key of everything that made them; what is not there is
+compiled by several processes at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.resources import Resources
+from fxc.codegen.triton.targets import Target
+from fxc.codegen.triton.workers import Worker
+from fxc.errors import KernelError
+from fxc.runtime.object_cache import default_cache_folder
+
+FORMAT = 2
+"""Changes when the meaning of a file in the cache does."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """``fp_fusion`` lets products and sums become one rounding; without it results are those of IEEE's operations.
+
+    ``warps`` and ``stages`` stand for the kernel's own number of warps and Triton's of pipeline stages.
+    """
+
+    fp_fusion: bool = False
+    warps: int | None = None
+    stages: int | None = None
+
+
+DEFAULT = CompileOptions()
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """``binary`` (a cubin or an hsaco) has the function ``symbol``; ``assembly`` is PTX or AMD's; ``folder`` holds it all."""
+
+    symbol: str
+    target: str
+    binary: bytes
+    assembly: str
+    resources: Resources
+    folder: Path
+
+
+def compile_kernels(
+    kernels: Sequence[KernelSource],
+    target: str,
+    options: CompileOptions = DEFAULT,
+    *,
+    cache: Path | None = None,
+    workers: int | None = None,
+) -> list[CompiledKernel]:
+    """Compile ``kernels`` for ``target`` ("cuda:sm_90"), in as many processes as there are CPUs, or ``workers``.
+
+    ``cache`` is a folder, by default the user's. Raises KernelError: without Triton, for a target that is none, and for a
+    kernel that Triton refuses, with Triton's words.
+    """
+    jobs = [Job.of(kernel, target, options, cache) for kernel in kernels]
+    missing = list({job.folder: job for job in jobs if job.result() is None}.values())
+    if missing:
+        count = min(len(missing), workers or os.cpu_count() or 1)
+        with ThreadPoolExecutor(count) as threads:
+            _compile_all(threads, count, missing)
+    return [job.finished() for job in jobs]
+
+
+def compile_kernel(
+    kernel: KernelSource, target: str, options: CompileOptions = DEFAULT, *, cache: Path | None = None
+) -> CompiledKernel:
+    """One kernel, as ``compile_kernels`` does it."""
+    return compile_kernels([kernel], target, options, cache=cache)[0]
+
+
+def triton_version() -> str:
+    """The version of Triton. Raises KernelError where it is not installed."""
+    try:
+        return importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise KernelError("Triton is not installed", hint="pip install fxc[triton]") from error
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels lie: beside what else is kept on disk."""
+    return default_cache_folder() / "triton"
+
+
+def key_of(kernel: KernelSource, target: str, options: CompileOptions, version: str) -> str:
+    """A name for everything that a binary depends on."""
+    parts = [FORMAT, kernel.code(), target, asdict(options), version, platform.machine()]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A kernel to compile; ``folder`` is where the result lies, or will."""
+
+    kernel: KernelSource
+    target: Target
+    options: CompileOptions
+    folder: Path
+
+    @classmethod
+    def of(cls, kernel: KernelSource, target: str, options: CompileOptions = DEFAULT, cache: Path | None = None) -> Job:
+        """Errors as ``compile_kernels``."""
+        found, folder = Target.of(target), cache_folder() if cache is None else cache
+        return cls(kernel, found, options, folder / key_of(kernel, target, options, triton_version()))
+
+    def compile(self, worker: Worker) -> None:
+        """Have ``worker`` make the result. KernelError where Triton refuses."""
+        what = {"kernel": self.kernel.as_json(), "target": asdict(self.target), "options": asdict(self.options)}
+        answer = worker.ask({**what, "folder": str(self.folder)})
+        if "error" in answer:
+            message = f"Triton cannot compile {self.kernel.name} for {self.target.name}: {answer['error']}"
+            raise KernelError(message, hint="fxc-opt --emit=triton shows the source")
+
+    def result(self) -> CompiledKernel | None:
+        """What a worker wrote; None where there is nothing, or a part is missing."""
+        try:
+            facts = json.loads((self.folder / "kernel.json").read_text(encoding="utf-8"))
+            binary = (self.folder / f"kernel.{self.target.binary}").read_bytes()
+            assembly = (self.folder / "kernel.s").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return None
+        if hashlib.sha256(binary).hexdigest() != facts["sha256"] or not (self.folder / "launch.json").is_file():
+            return None
+        resources = Resources(**facts["resources"])
+        return CompiledKernel(facts["symbol"], self.target.name, binary, assembly, resources, self.folder)
+
+    def finished(self) -> CompiledKernel:
+        """The result of a job that was compiled."""
+        kernel = self.result()
+        if kernel is None:
+            raise KernelError(f"a compiled kernel was removed while it was to be read: {self.folder}", hint="try again")
+        return kernel
+
+
+def _compile_all(threads: ThreadPoolExecutor, count: int, missing: Sequence[Job]) -> None:
+    """Share the jobs among ``count`` processes, a thread waiting for each; the first that fails ends it all."""
+
+    def work(shift: int) -> None:
+        with Worker() as worker:
+            for job in missing[shift::count]:
+                job.compile(worker)
+
+    for done in [threads.submit(work, shift) for shift in range(count)]:
+        done.result()

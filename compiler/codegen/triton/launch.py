@@ -1,0 +1,218 @@
+"""Launches of compiled kernels as functions on tensors of a GPU."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from math import inf
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from fxc.codegen.triton.ahead_of_time import DEFAULT, CompiledKernel, CompileOptions
+from fxc.codegen.triton.autotune import tuned
+from fxc.codegen.triton.compile_pool import compile_pool
+from fxc.codegen.triton.counters import counters, is_captured
+from fxc.codegen.triton.device import compile_target, runs_on, target_here
+from fxc.codegen.triton.kernel_source import KernelSource
+from fxc.codegen.triton.loading import LoadedKernel, current_stream, load
+from fxc.codegen.triton.measure import EventClock, by_turns
+from fxc.codegen.triton.printer import print_kernel
+from fxc.codegen.triton.targets import Target
+from fxc.dialects import plan
+from fxc.dialects.attributes.types import IntType
+from fxc.dialects.target import GpuAttr, is_autotuned
+from fxc.dialects.tile import LaunchOp
+from fxc.errors import KernelError
+from fxc.interpret.tile_level import Layout, kernel_of, operand_layouts, result_layouts
+from fxc.runtime.native_kernel import ScalarSpec, TensorKernel, TensorSpec, function, specialized, specialized_write
+
+LARGEST_GRID = ((1 << 31) - 1, 65535, 65535)
+ALIGNMENT = 16
+"""What a pointer or number that ``tile.divisible`` speaks of is a multiple of, in the variant of a kernel that relies on it."""
+
+
+def compile_launch(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel | None:
+    """See ``launch_runner`` of ``fxc.codegen.triton``."""
+    layouts = [*operand_layouts(op), *result_layouts(op)]
+    if not layouts or any(layout.device.type != "cuda" for layout in layouts):
+        return None
+    return gpu_kernel(op, target)
+
+
+def gpu_kernel(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel:
+    """The launch on the device of its tensors, whatever that is. KernelError for what cannot be printed or launched."""
+    kernel, source = kernel_of(op), print_kernel(kernel_of(op))
+    if any(isinstance(size, int) and size > limit for size, limit in zip(source.grid, LARGEST_GRID, strict=False)):
+        raise KernelError(f"kernel {source.name} has the grid {source.grid}, but {LARGEST_GRID} is the largest")
+    names = [argument.name for argument in source.arguments]
+    layouts = [*operand_layouts(op), *result_layouts(op)]
+    specs = [_spec(name, layout) for name, layout in zip(names, layouts, strict=False)]
+    operands = (op.inputs if isinstance(op, plan.LaunchOp) else op.operands)[len(kernel.inputs()) :]
+    symbols = [value.type.expression.data if isinstance(value.type, IntType) else "" for value in operands]
+    numbers = zip(source.arguments[len(layouts) :], symbols, strict=True)
+    scalars = [_scalar(argument.name, argument.type, symbol) for argument, symbol in numbers]
+    inputs, outputs = specs[: len(kernel.inputs())], specs[len(kernel.inputs()) :]
+    return GpuKernel(source, target, inputs, outputs, scalars, tunes=is_autotuned(_module_of(op)))
+
+
+def _module_of(op: Operation) -> ModuleOp:
+    module = op.get_toplevel_object()
+    assert isinstance(module, ModuleOp)
+    return module
+
+
+def _spec(name: str, layout: Layout) -> TensorSpec:
+    place = torch.device("cuda", 0) if layout.device == torch.device("cuda") else layout.device
+    return TensorSpec(name, layout.dtype, layout.sizes, layout.strides, layout.init, place)
+
+
+def _scalar(name: str, type: str, symbol: str) -> ScalarSpec:
+    kind = float if type.startswith(("fp", "bf")) else int
+    return ScalarSpec(name, kind, int(type.lstrip("fpbi")), symbol)
+
+
+class GpuKernel(TensorKernel):
+    """A kernel that Triton compiles for ``target``: when it is made if there is a GPU, else when it is first called.
+
+    Calls start the kernel on the current stream of its device and do not wait. Tensors whose addresses, and numbers, that are
+    less divisible than the kernel says run a variant that relies on nothing. ``tunes``: the first call finds out how many
+    warps are best. KernelError, at the first call, where the device is not ``target`` or Triton is not installed.
+    """
+
+    def __init__(
+        self,
+        source: KernelSource,
+        target: GpuAttr,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        scalars: Sequence[ScalarSpec] = (),
+        *,
+        tunes: bool = False,
+    ) -> None:
+        super().__init__(source.name, inputs, outputs, scalars, copies=True)
+        self.source, self.target, self.tunes = source, compile_target(target), tunes
+        self.device = (*inputs, *outputs)[0].device
+        self._lock = threading.Lock()
+        self._compiled = self._submit(source, DEFAULT) if torch.cuda.is_available() and not tunes else None
+        self._unaligned: LoadedKernel | None = None
+        self._call, self._start, self._write = self._first_call, self._first_start, super().write
+
+    def write(self, *values: Any) -> None:
+        self._write(*values)
+
+    def _first_call(self, *arguments: Any) -> list[torch.Tensor]:
+        tensors, numbers = arguments[: len(self.inputs)], arguments[len(self.inputs) :]
+        sizes = self.sizes(*numbers)
+        fake = self.fake_results(*tensors, sizes=sizes)
+        if fake is not None:
+            return fake
+        self._bind(self.accepted(*tensors, sizes=sizes), numbers)
+        return self._call(*arguments)
+
+    def _first_start(self, *values: Any) -> None:
+        self._bind(values[: len(self.inputs)], values[len(self.inputs) + len(self.outputs) :])
+        self._start(*values)
+
+    def _bind(self, tensors: Sequence[torch.Tensor], numbers: Sequence[Any]) -> None:
+        """Load the kernel, and write out what a call does. ``tensors`` and ``numbers``: arguments to tune with."""
+        with self._lock, self._on_device():
+            here, built = target_here(), Target.of(self.target)
+            if not runs_on(built, here):
+                message = f"kernel {self.name} is made for {self.target}, but {self.device} is {here.name}"
+                raise KernelError(message, hint="the target cuda is the GPU that is here")
+            if self.tunes and not is_captured(self.device):
+                options = tuned(self.source, self._device_name(), lambda ways: self._times(ways, tensors, numbers))
+                self._compiled = self._submit(self.source, options)
+            self._specialize(load((self._compiled or self._submit(self.source, DEFAULT)).result(), self.source))
+
+    def _specialize(self, loaded: LoadedKernel) -> None:
+        lines, names = self._lines(loaded)
+        tensors = [*(f"x{i}" for i in range(len(self.inputs))), *(f"y{i}" for i in range(len(self.outputs)))]
+        call, write = specialized(self, lines, names), specialized_write(self, lines, names)
+        start = function([*tensors, *(f"n{i}" for i in range(len(self.scalars)))], lines, names)
+        self._call, self._start, self._write = map(self._guarded, (call, start, write))
+
+    def _lines(self, loaded: LoadedKernel) -> tuple[list[str], dict[str, Any]]:
+        """Python that launches the kernel on ``x0``, ... and ``y0``, ..., and what it names."""
+        if 0 in self.source.grid:
+            return [], {}
+        tensors = [*(f"x{i}" for i in range(len(self.inputs))), *(f"y{i}" for i in range(len(self.outputs)))]
+        values = [*(f"p{i}" for i in range(len(tensors))), *(f"n{i}" for i in range(len(self.scalars)))]
+        arguments = ", ".join(values)
+        lines = [f"p{i} = {tensor}.data_ptr()" for i, tensor in enumerate(tensors)]
+        lines.append("current = stream(device)")
+        if self.source.counter:
+            lines.append("counter = count(current)")
+            arguments += ", counter.data_ptr()"
+        pairs = zip(values, self.source.arguments, strict=True)
+        relied = [value for value, argument in pairs if argument.divisible % ALIGNMENT == 0]
+        if relied:
+            lines += [f"if ({' | '.join(relied)}) & {ALIGNMENT - 1}:", f"    unaligned(current, {arguments})", "else:"]
+        x, y, z = loaded.grid
+        start = f"run({x}, {y}, {z}, current, function, packed, None, None, None, {arguments})"
+        lines.append(f"    {start}" if relied else start)
+        names = {"run": loaded.run, "function": loaded.function, "packed": loaded.packed, "unaligned": self._run_unaligned}
+        return lines, names | {"stream": current_stream(), "device": self.device.index or 0, "count": counters(self.device)}
+
+    def _run_unaligned(self, stream: int, *arguments: Any) -> None:
+        with self._lock:
+            if self._unaligned is None:
+                plain = self.source.unaligned()
+                self._unaligned = load(self._submit(plain, DEFAULT).result(), plain)
+        self._unaligned(stream, *arguments)
+
+    def _times(
+        self, ways: Sequence[CompileOptions], tensors: Sequence[torch.Tensor], numbers: Sequence[Any]
+    ) -> Sequence[float]:
+        """Milliseconds of the kernel compiled in each of these ways; infinite where the device cannot hold it."""
+        waiting = [self._submit(self.source, way) for way in ways]
+        outputs = [spec.new() for spec in self.at(self.outputs, numbers)]  # they must outlive the runs
+        pointers = [tensor.data_ptr() for tensor in (*tensors, *outputs)]
+        counter = counters(self.device)(current_stream()(self.device.index or 0))
+        given = [*pointers, *numbers, *([counter.data_ptr()] if self.source.counter else [])]
+        loaded = [_load_or_none(each, self.source) for each in waiting]
+        runs = [_bound(kernel, self.device.index or 0, given) for kernel in loaded if kernel is not None]
+        found = iter(by_turns(runs, self._clock()))
+        return [inf if kernel is None else next(found) for kernel in loaded]
+
+    def _submit(self, source: KernelSource, options: CompileOptions) -> Future[CompiledKernel]:
+        return compile_pool().submit(source, self.target, options)
+
+    def _clock(self) -> EventClock:
+        return EventClock()
+
+    def _device_name(self) -> str:
+        return torch.cuda.get_device_name(self.device)
+
+    def _on_device(self) -> AbstractContextManager[Any]:
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+
+    def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function`` with the kernel's device as the current one, where there are others."""
+        if self.device.type != "cuda" or torch.cuda.device_count() == 1:
+            return function
+
+        def on_device(*arguments: Any) -> Any:
+            if torch.cuda.current_device() == self.device.index:
+                return function(*arguments)
+            with self._on_device():
+                return function(*arguments)
+
+        return on_device
+
+
+def _load_or_none(compiled: Future[CompiledKernel], source: KernelSource) -> LoadedKernel | None:
+    try:
+        return load(compiled.result(), source)
+    except KernelError:
+        return None
+
+
+def _bound(kernel: LoadedKernel, device: int, arguments: Sequence[Any]) -> Callable[[], None]:
+    stream = current_stream()
+    return lambda: kernel(stream(device), *arguments)

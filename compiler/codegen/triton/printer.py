@@ -1,0 +1,321 @@
+"""``tile.kernel`` -> Triton: one Python file a kernel, a line an op, under the names of the IR.
+
+Block shapes and strides are numbers in the text, and so are sizes but for those that are arguments. ``index`` has 32 bits where
+no value can need more, else 64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, StringAttr
+from xdsl.ir import Block, BlockArgument, Operation, OpResult
+
+from fxc.bridge.location import node_name
+from fxc.codegen.triton.casts import cast
+from fxc.codegen.triton.elementwise import expression
+from fxc.codegen.triton.grids import grid_of
+from fxc.codegen.triton.helpers import HELPERS
+from fxc.codegen.triton.kernel_source import Argument, KernelSource
+from fxc.codegen.triton.memory import STORES, write_memory
+from fxc.codegen.triton.names import RESERVED, python_name
+from fxc.codegen.triton.reductions import combination
+from fxc.codegen.triton.spelling import block_shape, signature_type
+from fxc.codegen.triton.writer import Writer, refusal
+from fxc.dialects.text.diagnostics import user_line
+from fxc.dialects.tile import (
+    BroadcastOp,
+    IterateOp,
+    KernelOp,
+    LastProgramOp,
+    NextOp,
+    ProgramIdOp,
+    PtrType,
+    ReshapeOp,
+    ReturnOp,
+    SplatOp,
+    TransposeOp,
+)
+from fxc.dialects.tile.kernel import DIVISIBLE
+from fxc.errors import KernelError
+
+MAX_LANES = 1 << 20
+"""The largest block that Triton takes."""
+SOURCE = "tile.source"
+WARPS = "warps"
+
+_SILENT = frozenset([arith.ConstantOp, ReturnOp, NextOp, scf.YieldOp])
+"""Ops without a line of their own."""
+_NEUTRAL: Mapping[type[Operation], int] = MappingProxyType({arith.AddiOp: 0, arith.MuliOp: 1})
+"""Op -> the operand that leaves the other one as it is."""
+_SHAPING = frozenset([ProgramIdOp, SplatOp, BroadcastOp, ReshapeOp, TransposeOp])
+
+HEADER = """\
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+"""
+
+
+def print_kernels(module: ModuleOp) -> list[KernelSource]:
+    """The kernels of ``module``, in order."""
+    return [print_kernel(op) for op in module.walk() if isinstance(op, KernelOp)]
+
+
+def print_kernel(kernel: KernelOp) -> KernelSource:
+    """The source of one kernel. Raises KernelError, with the op, for what Triton cannot express."""
+    return _KernelPrinter(kernel).source()
+
+
+class _KernelPrinter:
+    def __init__(self, kernel: KernelOp) -> None:
+        self.kernel = kernel
+        self.name = python_name(kernel.sym_name.data)
+        if self.name in RESERVED or self.name in HELPERS:
+            self.name += "_kernel"
+        first = dict[int, OpResult]()  # of each type: most are interned
+        for op in kernel.walk():
+            for result in op.results:
+                first.setdefault(id(result.type), result)
+        self.lanes = max(map(_lanes, first.values()), default=1)
+        self.writer = Writer(kernel)
+        self.place = self.counter = ""
+
+    def source(self) -> KernelSource:
+        self.block(self.kernel.body.block)
+        body = self.writer.lines or ["    pass"]
+        arguments = tuple(self.argument(value) for value in self.kernel.body.block.args)
+        parameters = [*(each.name for each in arguments), *([self.counter] if self.counter else [])]
+        definition = f"@triton.jit\ndef {self.name}({', '.join(parameters)}):\n"
+        helpers = "".join(f"\n{HELPERS[name]}" for name in self.writer.helpers)
+        text = f"{self.heading()}\n{HEADER}{helpers}\n\n{definition}" + "\n".join(body) + "\n"
+        return KernelSource(self.name, text, arguments, grid_of(self.kernel), self.lanes, self.warps(), self.counter)
+
+    def heading(self) -> str:
+        """Comments that say what the kernel is, and what of the user's program it computes."""
+        warps = f"{self.warps()} warp{'s' if self.warps() != 1 else ''}"
+        grid = grid_of(self.kernel, [self.writer.names[scalar] for scalar in self.kernel.scalars()])
+        listed = f"({', '.join(map(str, grid))}{',' * (len(grid) == 1)})"
+        lines = [f"{self.name}: grid {listed}, {warps}, {self.writer.ranges.bits}-bit index"]
+        sources = self.kernel.attributes.get(SOURCE)
+        if isinstance(sources, ArrayAttr):
+            lines += [f"  {each.data}" for each in sources.data if isinstance(each, StringAttr)]
+        return "".join(f"# {_one_line(line)}\n" for line in lines)
+
+    def warps(self) -> int:
+        """As the kernel says, else as many as give each thread eight lanes of the largest block, from one to eight."""
+        said = self.kernel.attributes.get(WARPS)
+        return said.value.data if isinstance(said, IntegerAttr) else min(max(self.lanes // 256, 1), 8)
+
+    def argument(self, value: BlockArgument) -> Argument:
+        """What a launch must know of an argument. Bytes have no sign here: ``ui8`` and ``i8`` are the same memory."""
+        name, attributes = self.writer.names[value], self.kernel.argument_attributes(value)
+        hint = attributes.get(DIVISIBLE)
+        divisible = hint.value.data if isinstance(hint, IntegerAttr) else 1
+        if not isinstance(value.type, PtrType):
+            return Argument(name, signature_type(value.type, self.writer.ranges.bits), divisible=divisible)
+        type = "*" + signature_type(value.type.value_type, 64)
+        return Argument(name, type, self.kernel.access(value), self.kernel.elements(value), divisible)
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            if type(op) in _SILENT:
+                continue
+            try:
+                if not self.is_written(op):
+                    self.comment(op)
+                    self.op(op)
+            except KernelError as error:
+                raise error if error.op else refusal(op, error.message, error.hint) from error
+
+    def is_written(self, op: Operation) -> bool:
+        """Whether the result of ``op`` is a known number, or another index value under a new name."""
+        writer = self.writer
+        if op.results and all(writer.constant(result) is not None for result in op.results):
+            return True
+        neutral = _NEUTRAL.get(type(op))
+        for value, other in (op.operands, reversed(op.operands)) if neutral is not None else ():
+            if isinstance(value.type, IndexType) and writer.constant(other) == neutral:
+                writer.names[op.results[0]] = writer.names[value]
+                return True
+        return False
+
+    def comment(self, op: Operation) -> None:
+        """Name the FX node that the next lines compute, with the user's line, once."""
+        name = node_name(op.location)
+        place = f"{name}: {user_line(op.location) or ''}".rstrip(": ") if name else ""
+        if place and place != self.place:
+            self.writer.line(f"# {_one_line(place)}")
+            self.place = place
+
+    def op(self, op: Operation) -> None:
+        if op.regions:
+            match op:
+                case scf.ForOp():
+                    return self.loop(op)
+                case scf.IfOp():
+                    return self.branch(op)
+                case IterateOp():
+                    return self.iterate(op)
+                case LastProgramOp():
+                    return self.last(op)
+        if write_memory(self.writer, op):
+            return None
+        combined = combination(self.writer, op)
+        if combined is not None:
+            return self.writer.line(f"{', '.join(self.writer.names[result] for result in op.results)} = {combined}")
+        text = shape_expression(self.writer, op) or cast(self.writer, op) or expression(self.writer, op)
+        if text is None:
+            kind = op.properties.get("kind")
+            what = f'{op.name} "{kind.data}"' if isinstance(kind, StringAttr) else op.name
+            raise refusal(op, f"Triton has nothing for {what}", "leave what needs it to the library")
+        return self.writer.assign(op.results[0], text)
+
+    def loop(self, op: scf.ForOp) -> None:
+        """What a loop carries is one variable: its argument, what is yielded, and its result."""
+        writer = self.writer
+        counter, *carried = op.body.block.args
+        for argument, start, result in zip(carried, op.iter_args, op.results, strict=True):
+            writer.assign(argument, writer.typed(start))
+            writer.names[result] = writer.names[argument]
+        writer.unseen |= {inner.pointer for inner in op.body.walk() if isinstance(inner, STORES)}
+        bounds = [writer.text(op.lb), writer.text(op.ub), writer.text(op.step)]
+        if writer.ranges.bits == 64:
+            bounds[0] = writer.typed(op.lb)
+        if bounds[2] == "1":
+            bounds = bounds[1:2] if bounds[0] == "0" else bounds[:2]
+        writer.line(f"for {writer.names[counter]} in range({', '.join(bounds)}):")
+        with writer.indented():
+            self.block(op.body.block)
+            self.yields(op.body.block, [writer.names[argument] for argument in carried])
+
+    def iterate(self, op: IterateOp) -> None:
+        """A loop while any lane is going, which is a variable, as what is carried is."""
+        writer, last = self.writer, op.body.block.last_op
+        assert last is not None
+        carried = [writer.names[argument] for argument in op.body.block.args]
+        going = writer.new_name("going")
+        writer.line(f"{going} = {writer.typed(op.going)}")
+        for argument, start, result in zip(op.body.block.args, op.carried, op.results, strict=True):
+            writer.assign(argument, writer.typed(start))
+            writer.names[result] = writer.names[argument]
+        writer.line(f"while {any_lane(going, len(block_shape(op.going.type)))}:")
+        with writer.indented():
+            self.block(op.body.block)
+            more, *new = [writer.typed(value) for value in last.operands]
+            values = [f"tl.where({going}, {value}, {name})" for name, value in zip(carried, new, strict=True)]
+            writer.line(f"{', '.join([*carried, going])} = {', '.join([*values, f'{going} & {more}'])}")
+
+    def last(self, op: LastProgramOp) -> None:
+        """Each program counts itself when its threads have stored; who finds that all others have is the last."""
+        writer = self.writer
+        self.counter, before = writer.new_name("counter"), writer.new_name("before")
+        for argument, pointer in zip(op.body.block.args, op.pointers, strict=True):
+            writer.names[argument] = writer.names[pointer]
+        writer.line("tl.debug_barrier()")
+        writer.line(f'{before} = tl.atomic_add({self.counter}, 1, sem="acq_rel")')
+        writer.line(f"if {before} == {math.prod(self.kernel.programs) - 1}:")
+        writer.unseen.clear()
+        with writer.indented():
+            writer.line(f"tl.store({self.counter}, 0)")
+            self.block(op.body.block)
+
+    def branch(self, op: scf.IfOp) -> None:
+        writer, before = self.writer, set(self.writer.unseen)
+        results = [writer.names[result] for result in op.results]
+        writer.line(f"if {writer.text(op.cond)}:")
+        with writer.indented():
+            self.block(op.true_region.block)
+            self.yields(op.true_region.block, results)
+        after, writer.unseen = writer.unseen, set(before)
+        if op.false_region.blocks and (results or len(op.false_region.block.ops) > 1):
+            writer.line("else:")
+            with writer.indented():
+                self.block(op.false_region.block)
+                self.yields(op.false_region.block, results)
+        writer.unseen |= after
+
+    def yields(self, block: Block, targets: list[str]) -> None:
+        """Assign what the block yields, all at once where a target is also a value."""
+        values = [self.writer.typed(value) for value in block.last_op.operands] if block.last_op is not None else []
+        pairs = [(target, value) for target, value in zip(targets, values, strict=True) if target != value]
+        if {target for target, _ in pairs} & {value for _, value in pairs}:
+            self.writer.line(f"{', '.join(target for target, _ in pairs)} = {', '.join(value for _, value in pairs)}")
+        else:
+            for target, value in pairs:
+                self.writer.line(f"{target} = {value}")
+
+
+def shape_expression(writer: Writer, op: Operation) -> str | None:
+    """The expression of an op that makes no new numbers."""
+    if type(op) not in _SHAPING:
+        return None
+    match op:
+        case ProgramIdOp():
+            number = f"tl.program_id({op.axis.value.data})"
+            return number if writer.ranges.bits == 32 else f"{number}.to(tl.int64)"
+        case SplatOp():
+            return f"tl.full({block_shape(op.result.type)}, {writer.typed(op.value)}, {writer.dtype(op.result.type)})"
+        case BroadcastOp():
+            return f"tl.broadcast_to({writer.typed(op.value)}, {block_shape(op.result.type)})"
+        case ReshapeOp():
+            return _reshape(writer, op)
+        case TransposeOp():
+            return f"tl.permute({writer.typed(op.value)}, {tuple(map(int, op.permutation.get_values()))})"
+    return None
+
+
+def _reshape(writer: Writer, op: ReshapeOp) -> str:
+    old, new = block_shape(op.value.type), block_shape(op.result.type)
+    if not old:
+        return f"tl.full({new}, {writer.typed(op.value)}, {writer.dtype(op.result.type)})"
+    if not new:  # the one number in the block
+        return f"tl.max(tl.reshape({writer.typed(op.value)}, (1,)), axis=0)"
+    added = _added_dimensions(old, new)
+    if added is not None:
+        return f"{writer.typed(op.value)}[{added}]"
+    return f"tl.reshape({writer.typed(op.value)}, {new})"
+
+
+def _added_dimensions(old: tuple[int, ...], new: tuple[int, ...]) -> str | None:
+    """``:, None`` where ``new`` is ``old`` with dimensions of size 1 added; None where it is more than that."""
+    places, rest = list[str](), list(old)
+    for size in new:
+        keeps = bool(rest) and rest[0] == size
+        places.append(":" if keeps else "None")
+        if keeps:
+            rest.pop(0)
+        elif size != 1:
+            return None
+    return ", ".join(places) if not rest else None
+
+
+def any_lane(mask: str, rank: int) -> str:
+    """Whether a lane of ``mask`` is set."""
+    if not rank:
+        return mask
+    lanes = f"{mask}.to(tl.int32)"
+    for dim in reversed(range(rank)):
+        lanes = f"tl.max({lanes}, axis={dim})"
+    return f"{lanes} != 0"
+
+
+def _lanes(value: OpResult) -> int:
+    """The lanes of a block. Raises KernelError where it is none that Triton has."""
+    shape, op = block_shape(value.type), value.op
+    if any(size & (size - 1) for size in shape):
+        hint = "give the kernel blocks with sizes that are powers of two, and mask what is beyond"
+        raise refusal(op, f"Triton has only blocks with sizes that are powers of two, not {value.type}", hint)
+    if math.prod(shape) > MAX_LANES:
+        raise refusal(
+            op, f"Triton has no blocks of more than {MAX_LANES} lanes, as {value.type} is", "give the kernel smaller blocks"
+        )
+    return math.prod(shape)
+
+
+def _one_line(text: str) -> str:
+    """``text`` for a comment: it may come from anywhere, and no character of it may end the line."""
+    return text if text.isprintable() else "".join(character if character.isprintable() else " " for character in text)

@@ -1,0 +1,112 @@
+"""Ops that combine the lanes of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xdsl.dialects.builtin import BFloat16Type
+from xdsl.ir import Attribute, Operation
+
+from fxc.codegen.triton.spelling import bits, block_shape, element_type, is_bool, is_float
+from fxc.codegen.triton.writer import Writer, refusal
+from fxc.dialects.tile import DotOp, RandomOp, ReduceIndexOp, ReduceOp, ScanOp
+
+_COMBINE: Mapping[str, str] = MappingProxyType(
+    {
+        "add": "add",
+        "mul": "multiply",
+        "max": "maximum",
+        "min": "minimum",
+        "and": "bit_and",
+        "or": "bit_or",
+        "xor": "bit_xor",
+    }
+)
+"""The helper that combines two lanes."""
+
+_SCAN: Mapping[str, str] = MappingProxyType({**_COMBINE, "max": "later_maximum", "min": "later_minimum"})
+"""The helper that combines a lane with those before it."""
+
+_COMBINING = frozenset([ReduceOp, ScanOp, ReduceIndexOp, DotOp, RandomOp])
+
+SMALLEST_FACTOR = 16
+"""Of each dimension of the factors of a product."""
+
+
+def combination(writer: Writer, op: Operation) -> str | None:
+    """The expression of the result of ``op``, or of both as a tuple; None where it combines no lanes."""
+    if type(op) not in _COMBINING:
+        return None
+    match op:
+        case ReduceOp():
+            return _reduce(writer, op)
+        case ScanOp():
+            return _scan(writer, op)
+        case ReduceIndexOp():
+            return _reduce_index(writer, op)
+        case DotOp():
+            return _dot(writer, op)
+        case RandomOp():
+            return f"{writer.helper('random_words')}({writer.typed(op.seed)}, {writer.typed(op.offsets)})"
+    return None
+
+
+def _reduce(writer: Writer, op: ReduceOp) -> str:
+    element, kind = element_type(op.value.type), op.kind.data
+    value, back = _wide(writer, op, op.value, element)
+    dims = [int(dim) for dim in op.dims.get_values()]
+    if not dims:
+        return f"{value}{back}"
+    for dim in reversed(dims):
+        if kind == "add":
+            value = f"tl.sum({value}, axis={dim})"
+        else:
+            value = f"tl.reduce({value}, {dim}, {writer.helper(_COMBINE[kind])})"
+    return f"{value}{back}"
+
+
+def _scan(writer: Writer, op: ScanOp) -> str:
+    element, kind, dim = element_type(op.value.type), op.kind.data, op.dim.value.data
+    value, back = _wide(writer, op, op.value, element)
+    if kind == "add":
+        return f"tl.cumsum({value}, axis={dim}){back}"
+    return f"tl.associative_scan({value}, {dim}, {writer.helper(_SCAN[kind])}){back}"
+
+
+def _reduce_index(writer: Writer, op: ReduceIndexOp) -> str:
+    element, dims = element_type(op.value.type), [int(dim) for dim in op.dims.get_values()]
+    if is_bool(element):
+        raise refusal(op, "booleans have no order", "cast them to an integer first")
+    better = writer.helper("larger" if op.kind.data == "max" else "smaller")
+    pair = f"({writer.typed(op.value)}, {writer.typed(op.index)})"
+    for dim in reversed(dims):
+        pair = f"tl.reduce({pair}, {dim}, {better})"
+    return pair
+
+
+def _dot(writer: Writer, op: DotOp) -> str:
+    """Without a word on the precision, NVIDIA's GPUs round float32 to 10 bits."""
+    [rows, inner], [_, columns] = block_shape(op.left.type), block_shape(op.right.type)
+    if min(rows, inner, columns) < SMALLEST_FACTOR:
+        raise refusal(op, f"Triton multiplies blocks of {SMALLEST_FACTOR}x{SMALLEST_FACTOR} and more", "give it larger blocks")
+    if bits(element_type(op.result.type)) > 32:
+        raise refusal(op, "not every GPU multiplies blocks of float64", "leave it to the library")
+    factors = f"{writer.typed(op.left)}, {writer.typed(op.right)}, {writer.typed(op.start)}"
+    return f'tl.dot({factors}, input_precision="ieee")'
+
+
+def _wide(writer: Writer, op: ReduceOp | ScanOp, value, element: Attribute) -> tuple[str, str]:
+    """The operand in a type that Triton combines without changing it, and the cast back."""
+    text, type = writer.typed(value), writer.dtype(element)
+    if is_bool(element):
+        if op.kind.data not in ("and", "or", "xor"):
+            raise refusal(
+                op, f'booleans are combined by "and", "or" and "xor", not by "{op.kind.data}"', "cast them to an integer first"
+            )
+        return f"{text}.to(tl.int32)", " != 0"
+    if isinstance(element, BFloat16Type):
+        return f"{text}.to(tl.float32)", f".to({type})"
+    if not is_float(element) and bits(element) < 32:
+        return f"{text}.to(tl.int32)", f".to({type})"
+    return text, ""

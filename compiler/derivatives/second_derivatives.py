@@ -1,0 +1,208 @@
+"""Why a derivative does not give second derivatives when autograd differentiates it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.autodiff import GradientAttr, GradOfOp, gradient_type, is_differentiable
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.semantics import Semantics, Vjp
+from fxc.dialects.text.diagnostics import one_line, place_of, user_line
+from fxc.dialects.tile import LaunchOp
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
+from fxc.errors import DerivativeError
+from fxc.passes.autodiff._reverse import TWICE
+from fxc.passes.rewriting.functions import unpack
+from fxc.runtime.second_backward import NAMES
+
+
+def second_derivative_obstacle(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> DerivativeError | None:
+    """None where ``df`` was made to be differentiated, or is the same as one that was; else the error that names the op.
+
+    It is not where autograd cannot differentiate ``df``, as there are kernels in it, or operators without a derivative. Nor is
+    it where PyTorch has another backward for an op of ``f`` that is to be differentiated again, and ``second_backward`` has
+    none: that of ``linalg.solve`` reads the factors that the forward made, which carry no gradient. Nor is it where ``df``
+    depends on a temporary of ``f`` whose gradient it does not take, as there is none in the first backward: of ``svd``, the
+    factors that are not used.
+    """
+    op = None if TWICE in df.attributes else _at_fault(semantics, f, df, gradient)
+    if op is None:
+        return None
+    return DerivativeError(
+        f"the derivative of {_callee(op)} cannot be differentiated again here",
+        op=one_line(op),
+        place=user_line(op.location) or place_of(op),
+        hint=_HINT,
+    )
+
+
+_PIPELINE = "lower-to-torch{gradients=true},canonicalize,torchscript{twice=true}"
+_HINT = f"""compile with options={{"target": None, "pipeline": "{_PIPELINE}"}}, whose derivatives have others"""
+
+
+def _at_fault(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> Operation | None:
+    """An op of ``f`` or of ``df`` that has another second derivative than autograd makes of ``df``."""
+    reached = set[SSAValue](f.args[i] for i in gradient.indices("output_vjps"))
+    operators = (op for op in _walk(f, reached) if isinstance(op, (TorchOp, HigherOrderOp)))
+    other = next((op for op in operators if not _has_one_backward(semantics, op, reached)), None)
+    if other is not None:
+        return other
+    last = f.body.block.last_op
+    assert last is not None
+    taken = set(gradient.indices("input_vjps"))
+    captured = gradient.indices("captured_outputs")
+    carried = [True] * len(taken) + [i in gradient.indices("output_vjps") for i in gradient.indices("captured_inputs")]
+    carried += [i in taken for i in captured]
+    constant = _without_derivative(semantics, df, {value for value, is_ in zip(df.args, carried, strict=True) if is_})
+    if constant is not None:
+        return constant
+    read = zip(captured, df.args[len(df.args) - len(captured) :], strict=True)
+    temporaries = {value: last.operands[i] for i, value in read if i not in taken and last.operands[i] in reached}
+    if not _depends(semantics, df, set(temporaries)):
+        return None
+    owners = [value.owner for value in temporaries.values()]
+    return next((owner for owner in owners if isinstance(owner, Operation)), df)
+
+
+def _without_derivative(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> Operation | None:
+    """The first op of ``df`` through which gradients go back to ``reached``, which grows, that has no derivative."""
+    for op in _walk(df, reached):
+        needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
+        if not any(needs) or not cotangents:
+            continue
+        if isinstance(op, LaunchOp):
+            return op
+        reached.update(op.results[i] for i in cotangents)
+        if isinstance(op, TorchOp) and not _computes_again(op) and not _has_derivative(semantics, op, needs, cotangents):
+            return op
+    return None
+
+
+def _depends(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> bool:
+    """Whether a derivative of ``df`` has a part by ``reached``, which grows. It has none by the statistics that a normalization
+    gives to its backward: of that PyTorch has no derivative by them, as the one by the operand counts them in."""
+    for op in _walk(df, reached):
+        needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
+        if not any(needs) or not cotangents or _computes_again(op):
+            continue
+        for value in {*op.operands} & reached:
+            alone = [operand is value for operand in op.operands]
+            if not isinstance(op, (TorchOp, HigherOrderOp)) or _has_part(semantics, op, alone, cotangents):
+                reached.update(op.results[i] for i in cotangents)
+    last = df.body.block.last_op
+    return last is not None and not reached.isdisjoint(last.operands)
+
+
+def _has_part(semantics: Semantics, op: Operation, needs: list[bool], cotangents: dict[int, TensorType]) -> bool:
+    """Whether the derivative of ``op`` has a part by the operand that is in ``needs``."""
+    try:
+        vjp = semantics.vjp(op, needs, cotangents, twice=True)
+    except VerifyException:
+        return False
+    return vjp.forward is not None or bool(vjp.gradients)
+
+
+def _cotangents(op: Operation) -> dict[int, TensorType]:
+    return {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
+
+
+def _has_derivative(semantics: Semantics, op: TorchOp, needs: list[bool], cotangents: dict[int, TensorType]) -> bool:
+    try:
+        semantics.vjp(op, needs, cotangents, twice=True)
+    except VerifyException:
+        return False
+    return True
+
+
+def _walk(around: Operation, reached: set[SSAValue]) -> Iterator[Operation]:
+    """The operations of a function, and of the groups and gradients in it, in order. What one of these gives is ``reached`` as
+    what it yields is, and what a kernel gives as it computes it."""
+    for op in around.regions[0].block.ops:
+        if isinstance(op, (GroupOp, GradOfOp)):
+            yield from _walk(op, reached)
+            last = op.body.block.last_op
+            assert last is not None
+            reached.update(new for new, old in zip(op.results, last.operands, strict=True) if old in reached)
+            continue
+        yield op
+        if isinstance(op, LaunchOp) and not reached.isdisjoint(op.operands):
+            computed = _computed_from(op, reached)
+            reached.update(op.results[i] for i in _cotangents(op) if i in computed)
+
+
+def _computed_from(op: LaunchOp, reached: set[SSAValue]) -> set[int]:
+    """The results that the kernel computes from operands which are ``reached``. Conditions carry no gradient."""
+    kernel = op.kernel()
+    if kernel is None:
+        return set(range(len(op.results)))
+    written = set[SSAValue](kernel.outputs())
+    found: set[SSAValue] = {
+        argument for argument, operand in zip(kernel.inputs(), op.operands, strict=False) if operand in reached
+    }
+    count = -1
+    while len(found) > count:
+        count = len(found)
+        for inner in kernel.body.walk():
+            around = inner.parent_op()
+            if found.isdisjoint(inner.operands):
+                continue
+            found.update(inner.results, written.intersection(inner.operands))
+            found.update(argument for region in inner.regions for block in region.blocks for argument in block.args)
+            if inner.next_op is None and around is not None and around is not kernel:
+                found.update(around.results, *(block.args for region in around.regions for block in region.blocks))
+    return {i for i, argument in enumerate(kernel.outputs()) if argument in found}
+
+
+def _has_one_backward(semantics: Semantics, op: Operation, reached: set[SSAValue]) -> bool:
+    """Whether it is the same one in any case; adds the results that carry gradients to ``reached``."""
+    needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
+    if not any(needs) or not cotangents:
+        return True
+    try:
+        once = semantics.vjp(op, needs, cotangents, twice=is_other_when_differentiated_again(op))
+    except VerifyException:  # no gradient was asked of it, or there would be no derivative
+        return True
+    try:
+        twice = semantics.vjp(op, needs, cotangents, twice=True)
+    except VerifyException:
+        return False
+    if _has_another(once):
+        reached.update(op.results[i] for i in once.cotangents if i not in once.results)
+        return True
+    reached.update(op.results[i] for i in (cotangents if once.forward is not None else once.cotangents))
+    return _facts(once) == _facts(twice) and _equal(once.backward, twice.backward) and _equal(once.forward, twice.forward)
+
+
+def _has_another(vjp: Vjp) -> bool:
+    """Whether there is another backward for an operator of this one, and nothing else reads what the forward made."""
+    if vjp.backward is None or not any(map(_computes_again, vjp.backward.walk())):
+        return False
+    saved = vjp.backward.args[len(vjp.backward.args) - len(vjp.results) :]
+    return all(_computes_again(use.operation) for value in saved for use in value.uses)
+
+
+def _computes_again(op: Operation) -> bool:
+    """Whether ``second_backward`` has another for ``op``, which computes again what that reads of the forward."""
+    return isinstance(op, TorchOp) and op.operator in NAMES
+
+
+def _callee(op: Operation) -> str:
+    return op.operator if isinstance(op, (TorchOp, HigherOrderOp)) else op.name
+
+
+def _facts(vjp: Vjp) -> tuple[object, ...]:
+    return vjp.cotangents, vjp.operands, vjp.results, vjp.gradients
+
+
+def _equal(a: FuncOp | None, b: FuncOp | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    unpack(a)
+    unpack(b)
+    return a.is_structurally_equivalent(b)

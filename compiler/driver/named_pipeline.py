@@ -1,0 +1,86 @@
+"""A pipeline with a name: its steps, and what ``name{option=value}`` sets in them; and the flows made of such. Data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from fxc.driver.pipeline_text import AnchorSpec, PassSpec, Spec, Word, parse
+from fxc.errors import PipelineError, nearest
+
+Setting = tuple[tuple[str, tuple[Word, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of passes that whoever names the pipeline adds: ``name{slot=my-pass}``, quoted where they have options."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"[{self.name}]"
+
+
+@dataclass(frozen=True)
+class NamedPipeline:
+    """``steps`` in order. ``options``: for each option of the pipeline the passes that it belongs to, with its name there."""
+
+    steps: tuple[Spec | Slot, ...]
+    options: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def specs(self, name: str, given: Setting = ()) -> tuple[Spec, ...]:
+        """The passes of ``name{given}``. Raises PipelineError for an option that the pipeline does not have."""
+        known = self.option_names()
+        for option, _ in given:
+            if option not in known:
+                accepted = f"it accepts: {', '.join(known)}" if known else "it takes none"
+                hint = nearest(option, known) or "write its passes out to set theirs"
+                raise PipelineError(f"pipeline {name} has no option {option}; {accepted}", hint=hint)
+        values = dict(given)
+        return tuple(spec for step in self.steps for spec in self._filled(step, values))
+
+    def option_names(self) -> list[str]:
+        """What may stand in the braces."""
+        return [*self.options, *(step.name for step in self.steps if isinstance(step, Slot))]
+
+    def _filled(self, step: Spec | Slot, values: Mapping[str, tuple[Word, ...]]) -> tuple[Spec, ...]:
+        if isinstance(step, Slot):
+            return parse(",".join(word.text for word in values.get(step.name, ())))
+        if isinstance(step, AnchorSpec):
+            return (replace(step, items=tuple(item for inner in step.items for item in self._filled(inner, values))),)  # type: ignore[arg-type]
+        owned = [(option, key) for option, owners in self.options.items() for owner, key in owners if owner == step.name]
+        mine = {key: values[option] for option, key in owned if option in values}
+        return (PassSpec(step.name, tuple((dict(step.options) | mine).items())),)
+
+    def __len__(self) -> int:
+        return sum(not isinstance(step, Slot) for step in self.steps)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.steps))
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Pipeline text of a compilation: ``prepare``, and then what ends in PyTorch's ``operators`` or in ``kernels``.
+
+    ``frozen`` stands between them where weights are to stay as they are; None where that cannot be. ``plan``: the pipeline that
+    makes a host program of kernels; None where there is to be none.
+    """
+
+    prepare: str
+    operators: str
+    kernels: str
+    frozen: str | None = None
+    plan: str | None = None
+
+    def text(self, *, kernels: bool, freeze: bool, streams: int = 1) -> str:
+        """The whole, a host program with so many ``streams``. PipelineError where weights are to be frozen that cannot be."""
+        if freeze and self.frozen is None:
+            raise PipelineError(
+                "weights cannot be frozen here", hint="fxc.compile freezes them, where training is not asked for"
+            )
+        parts = [self.prepare, self.frozen if freeze else None, self.kernels if kernels else self.operators]
+        if kernels and self.plan is not None:
+            parts.append(self.plan + (f"{{streams={streams}}}" if streams != 1 else ""))
+        return ",".join(part for part in parts if part)

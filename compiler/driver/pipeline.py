@@ -1,0 +1,114 @@
+"""A pipeline ready to run: pass instances, passes anchored on ops, and named stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.passes import ModulePass
+
+from fxc.driver.named_pipeline import NamedPipeline
+from fxc.driver.pass_options import make_pass, spec_of
+from fxc.driver.pipeline_text import AnchorSpec, PassSpec, Spec, parse, to_text
+from fxc.driver.registry import PassRegistry
+from fxc.errors import PipelineError, nearest
+from fxc.pipelines import NAMED, TYPES_TO_MEMORY
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """``steps`` run on each ``op_name`` op directly in the op around, one op at a time, and see nothing beside it."""
+
+    op_name: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A named pipeline: ``steps`` run as if they were written in its place."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+
+Step = ModulePass | Anchored | Stage
+Pipeline = tuple[Step, ...]
+
+
+def parse_pipeline(text: str, registry: PassRegistry | None = None, named: Mapping[str, NamedPipeline] = NAMED) -> Pipeline:
+    """The pipeline that ``text`` names. Imports the files of the passes in it, and no others."""
+    return resolve(parse(text), registry or PassRegistry(), named)
+
+
+def resolve(specs: Sequence[Spec], registry: PassRegistry, named: Mapping[str, NamedPipeline] = NAMED) -> Pipeline:
+    """Look each name up and make the passes."""
+    return tuple(_resolve_one(spec, registry, named) for spec in specs)
+
+
+def _resolve_one(spec: Spec, registry: PassRegistry, named: Mapping[str, NamedPipeline]) -> Step:
+    if isinstance(spec, AnchorSpec):
+        if "." not in spec.op_name:
+            raise PipelineError(f"{spec.op_name}(...) does not name an op", hint="nest as in func.func(cse,dce)")
+        return Anchored(spec.op_name, resolve(spec.items, registry, named))
+    if spec.name in named:
+        return Stage(spec.name, resolve(named[spec.name].specs(spec.name, spec.options), registry, named))
+    if spec.name not in registry:
+        names = [*registry.names(), *named]
+        raise PipelineError(
+            f"there is no pass or pipeline {spec.name}",
+            hint=nearest(spec.name, names) or "fxc-opt --list-passes prints all of them",
+        )
+    return make_pass(registry.get(spec.name), spec)
+
+
+def pipeline_text(pipeline: Sequence[Step]) -> str:
+    """The canonical text of ``pipeline``, with named stages written out; parses back to the same passes."""
+    return to_text(tuple(_specs(pipeline)))
+
+
+def _specs(pipeline: Sequence[Step]) -> Iterator[PassSpec | AnchorSpec]:
+    for step in pipeline:
+        if isinstance(step, Stage):
+            yield from _specs(step.steps)
+        elif isinstance(step, Anchored):
+            yield AnchorSpec(step.op_name, tuple(_specs(step.steps)))
+        else:
+            yield spec_of(step)
+
+
+def steps_from(name: str, pipeline: Sequence[Step]) -> Pipeline:
+    """The first pass ``name`` that is not anchored, and what comes after it, with stages written out; nothing without it."""
+    steps = tuple(_written_out(pipeline))
+    numbers = [number for number, step in enumerate(steps) if isinstance(step, ModulePass) and step.name == name]
+    return steps[numbers[0] :] if numbers else ()
+
+
+def _written_out(pipeline: Sequence[Step]) -> Iterator[Step]:
+    for step in pipeline:
+        if isinstance(step, Stage):
+            yield from _written_out(step.steps)
+        else:
+            yield step
+
+
+def lays_out_memory(pipeline: Sequence[Step]) -> bool:
+    """Whether a pass of ``pipeline`` lays out memory as types say."""
+    return any(each.name in TYPES_TO_MEMORY for each in passes_in(pipeline))
+
+
+def passes_in(pipeline: Sequence[Step]) -> Iterator[ModulePass]:
+    """All passes of ``pipeline``, those of stages and anchored ones too."""
+    for step in pipeline:
+        if isinstance(step, ModulePass):
+            yield step
+        else:
+            yield from passes_in(step.steps)
+
+
+def anchors(pipeline: Sequence[Step]) -> Iterator[str]:
+    """The names of all ops that something in ``pipeline`` is anchored on."""
+    for step in pipeline:
+        if isinstance(step, Anchored):
+            yield step.op_name
+        if isinstance(step, (Anchored, Stage)):
+            yield from anchors(step.steps)

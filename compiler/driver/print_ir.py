@@ -1,0 +1,67 @@
+"""Dumps the IR around passes, under banners like mlir-opt's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import StringAttr
+
+from fxc.dialects.text.syntax import print_module
+from fxc.driver.instrumentation import PassRun
+
+
+@dataclass
+class PrintIR:
+    """Which dumps to make, and where they go.
+
+    Pass names in ``before`` and ``after`` say around which passes. ``after_change`` leaves out the dump after a pass that
+    changed nothing, and alone asks for a dump after every pass. ``after_failure_too`` dumps what a failing pass left, as
+    well as it prints.
+    """
+
+    write: Callable[[str], object]
+    before: Set[str] = frozenset()
+    after: Set[str] = frozenset()
+    before_all: bool = False
+    after_all: bool = False
+    after_change: bool = False
+    after_failure_too: bool = False
+    debuginfo: bool = False
+    generic: bool = False
+    _texts: list[str] = field(default_factory=list, init=False, repr=False)
+
+    def before_pass(self, run: PassRun) -> None:
+        if self.before_all or run.name in self.before:
+            self._dump("Before", run, self._text(run))
+        if self.after_change:
+            self._texts.append(self._text(run))
+
+    def after_pass(self, run: PassRun) -> None:
+        previous = self._texts.pop() if self.after_change else None
+        if not (self.after_all or run.name in self.after or (self.after_change and not self.after)):
+            return
+        text = self._text(run)
+        if text != previous:
+            self._dump("After", run, text)
+
+    def after_failure(self, run: PassRun, error: BaseException) -> None:
+        if self.after_change:
+            self._texts.pop()
+        if not self.after_failure_too:
+            return
+        try:
+            text = self._text(run)
+        except Exception as unprintable:  # a failing pass may leave anything; its own error is what counts
+            text = f"// cannot be printed: {type(unprintable).__name__}: {unprintable}\n"
+        self._dump("After", run, text, " Failed")
+
+    def _text(self, run: PassRun) -> str:
+        return print_module(run.subject, debuginfo=self.debuginfo, generic=self.generic)
+
+    def _dump(self, when: str, run: PassRun, text: str, outcome: str = "") -> None:
+        where = ""
+        if run.anchor is not None:
+            symbol = run.anchor.get_attr_or_prop("sym_name")
+            where = f" ('{run.anchor.name}' operation" + (f": @{symbol.data})" if isinstance(symbol, StringAttr) else ")")
+        self.write(f"// -----// IR Dump {when} {run.name}{where}{outcome} //----- //\n{text}\n")

@@ -1,0 +1,63 @@
+"""Parses a module and remembers the line and column of every op, for errors about ops that carry no location."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import ParseError
+
+from fxc.dialects.text.diagnostics import location_text, place_of
+from fxc.dialects.text.syntax import FxcParser
+
+_COMMENT = re.compile(r"//[^\n]*")
+
+
+@dataclass(frozen=True)
+class SourcePlaces:
+    """Where each op of a parsed text starts. Kept beside the IR: as locations, they would be printed with it."""
+
+    filename: str
+    text: str
+    starts: dict[Operation, int]
+
+    def place_of(self, op: Operation) -> str | None:
+        """``file:line:column`` of the op in the text, and its own location; for an op made by a pass, the latter only."""
+        start = self.starts.get(op)
+        if start is None:
+            return place_of(op)
+        line = self.text.count("\n", 0, start) + 1
+        column = start - self.text.rfind("\n", 0, start)
+        location = location_text(op.location)
+        return f"{self.filename}:{line}:{column}" + (f" ({location})" if location else "")
+
+
+class _PlacingParser(FxcParser):
+    def __init__(self, context: Context, text: str, filename: str) -> None:
+        super().__init__(context, text, filename)
+        self.starts: dict[Operation, int] = {}
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        op = super().parse_operation()
+        self.starts[op] = start
+        return op
+
+
+def parse_with_places(context: Context, text: str, filename: str) -> tuple[ModuleOp, SourcePlaces]:
+    """Like ``parse_module``, with the places; a text of nothing but comments is an empty module. Raises ParseError."""
+    if not _COMMENT.sub("", text).strip():
+        return ModuleOp([]), SourcePlaces(filename, text, {})
+    parser = _PlacingParser(context, text, filename)
+    try:
+        module = parser.parse_module()
+    except ParseError:
+        raise
+    except RecursionError:
+        parser.raise_error("the text is nested too deeply")
+    except Exception as error:  # an attribute or op that refuses its parts while it is read: the text is at fault
+        parser.raise_error(str(error) or type(error).__name__)
+    return module, SourcePlaces(filename, text, parser.starts)

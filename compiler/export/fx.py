@@ -1,0 +1,499 @@
+"""IR to FX graphs: the reference backend, and the inverse of ``compiler/frontends/fx.py``.
+
+Each op becomes the node that it was imported from, or the call that it means; names come from locations, else from values.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from keyword import iskeyword
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
+from torch.utils._pytree import TreeSpec, tree_unflatten
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, TupleType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+
+from fxc.bridge.callables import (
+    check_attribute,
+    check_method,
+    resolve_function,
+    resolve_higher_order,
+    resolve_operator,
+)
+from fxc.bridge.location import module_stack, node_name, region_location, stack_trace
+from fxc.bridge.modules import build_module
+from fxc.bridge.nesting import INPUTS, OUTPUTS, spec_of
+from fxc.bridge.values import constant_value, python_of, value_of
+from fxc.codegen.contract import KernelLaunch
+from fxc.derivatives import subgraphs
+from fxc.derivatives.derivatives import Derivative
+from fxc.derivatives.second_derivatives import second_derivative_obstacle
+from fxc.dialects.attributes.types import NoneValueType, ValueType, sizes, strides
+from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree, decode_constants
+from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, SubgraphOp, ZeroOp
+from fxc.dialects.effects import aliases
+from fxc.dialects.entry import ArgumentFacts
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.fusion import YieldOp as GroupYieldOp
+from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, ModuleDeclOp, OutputOp, TensorDeclOp
+from fxc.dialects.target import target_of
+from fxc.dialects.text.syntax import op_text
+from fxc.dialects.tile import LaunchOp
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.errors import FxcError, InputError, WeightsError
+from fxc.export.module_tree import keep_persistence, set_module, set_tensor, training
+from fxc.export.plan_nodes import PLAN_NODES
+from fxc.export.plan_time_values import frozen_results, is_once, reads_once
+from fxc.passes.analysis.requires_grad import requires_grad
+from fxc.passes.autodiff._reverse import unreached_inputs
+from fxc.program.program import Program, entry_function
+from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
+
+
+def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
+    """The entry function as a GraphModule that runs.
+
+    By default parameters, buffers and constants are attributes of the GraphModule, which takes and returns what the captured
+    model did (an exported program's nesting included). ``lifted=True`` keeps them as placeholders: node for node the graph
+    that was imported. Raises TargetError for a callee that a graph may not name, WeightsError for a tensor without a value.
+    """
+    return _Exporter(program).module(entry_function(program.module), lifted)
+
+
+def region_module(program: Program, region: Region, name: str) -> GraphModule:
+    """A region of a higher-order operator, called ``name``, as a module of its own."""
+    return _Body(_Exporter(program), torch.nn.Module(), "", region.block).region(region.block, name)
+
+
+def submodule(program: Program, path: str) -> torch.nn.Module:
+    """The module that the program calls at ``path``. TargetError for a class that a file may not name."""
+    return _Exporter(program).submodule(path)
+
+
+class _Exporter:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.modules = {op.path: op for op in program.module.ops if isinstance(op, ModuleDeclOp)}
+        self.tensors = {op.sym.data: op for op in program.module.ops if isinstance(op, TensorDeclOp)}
+        self.functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, func.FuncOp)}
+        self.written = set[BlockArgument]()
+
+    def module(self, function: func.FuncOp, lifted: bool) -> GraphModule:
+        marks = [attributes.data.get("fx.mutates") for attributes in function.res_attrs or ()]
+        self.written = {function.args[mark.value.data] for mark in marks if isinstance(mark, IntegerAttr)}
+        root = torch.nn.Module()
+        for name, declaration in self.tensors.items():
+            if "." not in name or not self._in_region(name):
+                set_tensor(root, name, self.tensor(name), declaration.kind.data, declaration.non_persistent is None)
+        body = _Body(self, root, "", function.body.block)
+        arguments = list(
+            zip(function.body.block.args, _dictionaries(function.arg_attrs, len(function.body.block.args)), strict=True)
+        )
+        for value, attributes in arguments:
+            self._argument(body, value, attributes, lifted)
+        body.run()
+        if not lifted:
+            self._finish(body, function)
+        module = GraphModule(root, body.graph, class_name="GraphModule")
+        keep_persistence(root, module)
+        module.training = training(root)  # train() would change the mode of the modules that the graph calls
+        return module
+
+    def _in_region(self, name: str) -> bool:
+        return any(
+            isinstance(op, HigherOrderOp) and name.split(".")[0] in op.region_names() for op in self.program.module.walk()
+        )
+
+    def _argument(self, body: _Body, value: BlockArgument, attributes: DictionaryAttr, lifted: bool) -> None:
+        facts = ArgumentFacts.of(attributes)
+        kind, name = facts.kind, facts.name or value._name or f"arg{value.index}"
+        if facts.is_state and not lifted:
+            set_tensor(body.root, name, self.tensor(name), kind, "fx.non_persistent" not in attributes.data)
+            node = body.create("get_attr", name, (), {}, value._name, None)
+        else:
+            default = attributes.data.get("fx.default")
+            args = () if default is None else (python_of(decode_constants(default), _constant),)
+            target = name if kind == "input" else value._name or name
+            node = body.create("placeholder", target, args, {}, value._name, value.location)
+        body.env[value] = node
+
+    def _finish(self, body: _Body, function: func.FuncOp) -> None:
+        """Writes mutated arguments back, leaves them out of the output, and restores the captured nesting."""
+        output = next(node for node in reversed(body.graph.nodes) if node.op == "output")
+        attributes = _dictionaries(function.res_attrs, len(function.function_type.outputs.data))
+        written = [a.data.get("fx.mutates") for a in attributes]
+        results = output.args[0]
+        if any(target is not None for target in written):
+            assert isinstance(results, (tuple, list))
+            terminator = function.body.block.last_op
+            assert terminator is not None
+            kept, back, index = list[Any](), dict[Node, Node](), 0
+            with body.graph.inserting_before(output):
+                for value in results:
+                    target = written[index] if isinstance(value, Node) else None
+                    index += isinstance(value, Node)
+                    if isinstance(target, IntegerAttr):
+                        argument = body.env[function.body.block.args[target.value.data]]
+                        if not _is_written_back(argument, value):
+                            back[value] = body.graph.call_function(torch.ops.aten.copy_.default, (argument, value))
+                    else:
+                        kept.append(value)
+            output.args = (tuple(back.get(value, value) if isinstance(value, Node) else value for value in kept),)
+        nestings = [function.attributes.get(name) for name in (INPUTS, OUTPUTS)]
+        in_spec, out_spec = (None if attr is None else spec_of(attr) for attr in nestings)
+        if in_spec is not None and out_spec is not None:
+            body.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(_argument_names(in_spec), in_spec, out_spec)))
+        elif out_spec is not None:
+            output.args = (tree_unflatten(output.args[0], out_spec),)  # type: ignore[arg-type]
+
+    def tensor(self, name: str) -> torch.Tensor:
+        if name not in self.program.state:
+            raise WeightsError(
+                f"the program has no value for the tensor {name!r}", hint="load the weights file that belongs to it"
+            )
+        return self.program.state[name]
+
+    def submodule(self, path: str) -> torch.nn.Module:
+        live = self.program.live.get(path)
+        if isinstance(live, torch.nn.Module):
+            return live
+        return build_module(path, self.modules, self.tensors, self.tensor, self.program.live)
+
+
+class _Body:
+    """One graph being built: of the entry function, of a callee or of a region."""
+
+    def __init__(self, exporter: _Exporter, root: torch.nn.Module, prefix: str, block: Block) -> None:
+        self.exporter, self.root, self.prefix, self.block = exporter, root, prefix, block
+        self.graph = Graph()
+        self.env = dict[SSAValue, Any]()
+        self.copies = dict[SSAValue, Node]()
+        self.placeholders = set[str]()
+        self.constants = 0
+        self.regions = dict[str, Region]()
+
+    def run(self) -> None:
+        self.ops(self.block)
+
+    def ops(self, block: Block) -> None:
+        for op in block.ops:
+            try:
+                self.op(op)
+            except FxcError as error:
+                error.op = error.op or op_text(op)
+                raise
+
+    def create(self, kind: str, target: Any, args: Any, kwargs: Any, name: str | None, location: Attribute | None) -> Node:
+        name = name if location is None else node_name(location) or name
+        node = self.graph.create_node(kind, target, tuple(args), dict(kwargs), name=name)
+        if kind == "placeholder":
+            if target in self.placeholders:  # values may share a name in the IR, parameters of a function may not
+                node.target = node.name
+            self.placeholders.add(str(node.target))
+        if location is not None:
+            if (trace := stack_trace(location)) is not None:
+                node.meta["stack_trace"] = trace
+            if modules := module_stack(location):
+                node.meta["nn_module_stack"] = {key: (path, cls) for key, path, cls in modules}
+        return node
+
+    def python(self, tree: Tree) -> Any:
+        return python_of(tree, self.leaf)
+
+    def leaf(self, leaf: SSAValue | Attribute) -> Any:
+        if isinstance(leaf, SSAValue):
+            return self.env[leaf]
+        if isinstance(leaf, FunctionAttr):
+            return resolve_function(leaf.target.data, self.exporter.program.live)
+        return value_of(leaf)
+
+    def leaves_of(self, op: Operation) -> Callable[[SSAValue | Attribute], Any]:
+        """What ``op`` is given: copies of what is written at the end where autograd may save it for the derivative."""
+        if not self.exporter.written or not any(map(requires_grad, op.results)):
+            return self.leaf
+        viewed = {source for _, source in aliases(op)}
+
+        def given(leaf: SSAValue | Attribute) -> Any:
+            return self.saved(leaf) if isinstance(leaf, SSAValue) and leaf not in viewed else self.leaf(leaf)
+
+        return given
+
+    def op(self, op: Operation) -> None:
+        match op:
+            case TorchOp():
+                args, kwargs = op.trees()
+                target, given = resolve_operator(op.operator), self.leaves_of(op)
+                keywords = {name: python_of(tree, given) for name, tree in kwargs.items()}
+                self.call(op, "call_function", target, python_of(args, given), keywords, op.is_packed)
+            case HigherOrderOp():
+                self.higher_order(op)
+            case CallFunctionOp() | CallMethodOp() | CallModuleOp() | GetAttrOp():
+                self.fx_call(op)
+            case ConstantOp():
+                self.env[op.result] = self.constant(op)
+            case SubgraphOp(gradient=GradientAttr() as gradient):
+                self.differentiable(op, gradient)
+            case ZeroOp():
+                self.env[op.result] = None
+            case GroupOp():
+                self.ops(op.body.block)
+                self.env.update((new, self.env[old]) for new, old in zip(op.results, op.yielded(), strict=True))
+            case GroupYieldOp():
+                pass
+            case LaunchOp():
+                self.launch(op)
+            case _ if type(op) in PLAN_NODES:
+                PLAN_NODES[type(op)](self, op)
+            case func.CallOp() if is_once(op) and self.has_state(op.operands):
+                self.frozen(op)
+            case func.CallOp() | SubgraphOp():
+                self.function_call(op)
+            case OutputOp():
+                args, _ = op.trees()
+                self.create("output", "output", self.python(args), {}, "output", op.location)
+            case func.ReturnOp():
+                values = tuple(self.env[value] for value in op.operands)
+                self.create("output", "output", (values[0] if len(values) == 1 else values,), {}, "output", op.location)
+            case _:
+                gradients = op.name.startswith(("autodiff.", "scf."))
+                raise InputError(
+                    f"{op.name} has no meaning as an FX node",
+                    hint="run lower-grad-of and specialize-autograd-zero, with arguments marked autodiff.defined or undefined"
+                    if gradients
+                    else "lower it first, or export before this level",
+                )
+
+    def python_kwargs(self, kwargs: dict[str, Tree]) -> dict[str, Any]:
+        return {name: self.python(tree) for name, tree in kwargs.items()}
+
+    def call(self, op: Operation, kind: str, target: Any, args: Any, kwargs: Any, packed: bool) -> None:
+        """The node of ``op``; several results, or the elements of a list, become ``getitem`` nodes."""
+        results = list(op.results)
+        name = results[0]._name if len(results) == 1 else None
+        node = self.create(kind, target, args, kwargs, name, op.location)
+        if packed or (len(results) == 1 and not returns_sequence(op)):
+            for result in results:
+                self.env[result] = node
+            return
+        for i, result in enumerate(results):
+            if result.uses:
+                self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
+
+    def fx_call(self, op: CallFunctionOp | CallMethodOp | CallModuleOp | GetAttrOp) -> None:
+        args, kwargs = op.trees()
+        python, keywords = self.python(args), self.python_kwargs(kwargs)
+        target: Any = op.call_target() or ""
+        kind = op.name.removeprefix("fx.")
+        if isinstance(op, CallFunctionOp):
+            target = resolve_function(target, self.exporter.program.live)
+            if target is getattr:
+                check_attribute(python[1] if len(python) > 1 else None)
+        elif isinstance(op, CallMethodOp):
+            check_method(target)
+        elif isinstance(op, CallModuleOp):
+            set_module(self.root, target.removeprefix(self.prefix), self.exporter.submodule(target))
+            target = target.removeprefix(self.prefix)
+        else:
+            declaration = self.exporter.tensors.get(target)
+            kind_of = declaration.kind.data if declaration is not None else "constant"
+            tensor = self.exporter.tensor(target)
+            target = target.removeprefix(self.prefix)
+            set_tensor(self.root, target, tensor, kind_of, True)
+        self.call(op, kind, target, python, keywords, True)
+
+    def higher_order(self, op: HigherOrderOp) -> None:
+        nodes = dict[str, Node]()
+        for name, region in zip(op.region_names(), op.regions, strict=True):
+            target = self.region_target(name, region)
+            nodes[name] = self.create("get_attr", target, (), {}, target, region_location(op.location, name))
+        args, kwargs = op.trees()
+        given = self.leaves_of(op)
+
+        def leaf(value: SSAValue | Attribute) -> Any:
+            return nodes[value.target.data] if isinstance(value, RegionAttr) else given(value)
+
+        python = [python_of(tree, leaf) for tree in args]
+        keywords = {name: python_of(tree, leaf) for name, tree in kwargs.items()}
+        target = resolve_higher_order(op.operator.removeprefix("higher_order."))
+        packed = len(op.results) == 1 and _is_packed(op)
+        self.call(op, "call_function", target, python, keywords, packed)
+
+    def region_target(self, name: str, region: Region) -> str:
+        """The submodule of a region: under its own name, unless something else has that; equal regions share one."""
+        target, i = name, 0
+        while hasattr(self.root, target) or iskeyword(target):
+            known = self.regions.get(target)
+            if known is not None and known.is_structurally_equivalent(region):
+                return target
+            i += 1
+            target = f"{name}_{i}"
+        self.regions[target] = region
+        set_module(self.root, target, self.region(region.block, name))
+        return target
+
+    def region(self, block: Block, name: str) -> GraphModule:
+        body = _Body(self.exporter, torch.nn.Module(), f"{self.prefix}{name}.", block)
+        for value in block.args:
+            body.env[value] = body.create("placeholder", value._name or "arg", (), {}, value._name, value.location)
+        body.run()
+        return GraphModule(body.root, body.graph)
+
+    def function_call(self, op: func.CallOp | SubgraphOp) -> None:
+        name = op.callee.root_reference.data
+        callee = self.exporter.functions.get(name)
+        if callee is None or callee.is_declaration:
+            raise InputError(f"@{name} is called, but has no body", hint="define the function or inline it away")
+        target = self.region_target(name, callee.body)
+        single = len(callee.function_type.outputs) == 1  # a subgraph may return more than the op has results
+        operands = [self.saved(v) if isinstance(op, SubgraphOp) else self.env[v] for v in op.operands]
+        self.call(op, "call_module", target, operands, {}, single)
+
+    def has_state(self, values: Sequence[SSAValue]) -> bool:
+        """Whether ``values`` are attributes; lifted, they are placeholders."""
+        return all(self.env[value].op == "get_attr" for value in values)
+
+    def frozen(self, op: func.CallOp) -> None:
+        """The results are attributes; the tensors that they are made of are not, unless others read these."""
+        for value, made in zip(op.results, frozen_results(self.exporter.program, op), strict=True):
+            self.env[value] = self.attribute(made, value)
+        for value in dict.fromkeys(op.operands):
+            if reads_once(value):
+                self.graph.erase_node(self.env.pop(value))
+
+    def saved(self, value: SSAValue) -> Any:
+        """``value`` for autograd to save: the write at the end must not reach it."""
+        node = self.env[value]
+        if not _shares_memory(value, self.exporter.written):
+            return node
+        if value not in self.copies:
+            self.copies[value] = self.graph.call_function(torch.ops.aten.clone.default, (node,))
+        return self.copies[value]
+
+    def differentiable(self, op: SubgraphOp, gradient: GradientAttr) -> None:
+        """A call of a module that runs f, and df where gradients are asked for."""
+        f, df = op.function(), self.exporter.functions.get(gradient.df.root_reference.data)
+        if f is None or df is None or f.is_declaration or df.is_declaration:
+            raise InputError(f"{op.callee} or {gradient.df} has no body", hint="define the functions, or run differentiate")
+        name = f"{f.sym_name.data}_with_{df.sym_name.data}"
+        if not hasattr(self.root, name):
+            vjps, captured_inputs, captured_outputs, output_vjps = (tuple(gradient.indices(name)) for name in INDEX_LISTS)
+            real = gradient.real_outputs.value.data
+            derivative = Derivative(self.exporter.program, df, len(vjps), to_fx)
+            derivative.graph_for(tuple(i < real for i in vjps))  # what a first backward asks for where all results are used
+            body = subgraphs.forward(self.exporter.program, f, to_fx) or self.region(f.body.block, name)
+            orders = tuple(_order(arg.type) for arg in df.args[: len(vjps)])
+            obstacle = cache(partial(second_derivative_obstacle, self.exporter.program.context.semantics, f, df, gradient))
+            made = Gradient(
+                body,
+                derivative,
+                real,
+                vjps,
+                captured_inputs,
+                captured_outputs,
+                output_vjps,
+                differentiable=not any(isinstance(inner, LaunchOp) for inner in f.walk()),
+                orders=orders,
+                obstacle=obstacle,
+                unreached=tuple(unreached_inputs(f)),
+            )
+            set_module(self.root, name, DifferentiableSubgraph(made))
+        operands = [self.env[value] for value in op.operands]
+        for i in _kept(f, gradient):
+            operands[i] = self.saved(op.operands[i])
+        node = self.create("call_module", name, operands, {}, f.sym_name.data, None)
+        for i, result in enumerate(op.results):
+            if result.uses:
+                self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
+
+    def launch(self, op: LaunchOp) -> None:
+        """A call of a module that runs the kernel, as the best backend for it does."""
+        name = base = op.callee.root_reference.data
+        i = 0
+        while hasattr(self.root, name):
+            name, i = f"{base}_{i}", i + 1
+        set_module(self.root, name, KernelLaunch(op, target_of(self.exporter.program.module)))
+        node = self.create("call_module", name, [self.env[value] for value in op.operands], {}, base, op.location)
+        for i, result in enumerate(op.results):
+            if result.uses:
+                self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
+
+    def constant(self, op: ConstantOp) -> Any:
+        value = constant_value(op)
+        return self.attribute(value, op.result) if isinstance(value, torch.Tensor) else value
+
+    def attribute(self, tensor: torch.Tensor, value: SSAValue) -> Node:
+        """``value`` as an attribute of the module that has this tensor."""
+        while hasattr(self.root, f"_tensor_constant{self.constants}"):
+            self.constants += 1
+        name = f"_tensor_constant{self.constants}"
+        self.root.register_buffer(name, tensor, persistent=False)
+        return self.create(
+            "get_attr", name, (), {}, value._name or name, value.owner.location if isinstance(value.owner, Operation) else None
+        )
+
+
+def _constant(leaf: SSAValue | Attribute) -> Any:
+    assert isinstance(leaf, Attribute)
+    return value_of(leaf)
+
+
+def _is_packed(op: HigherOrderOp) -> bool:
+    return isinstance(op.results[0].type, (TupleType, NoneValueType, ValueType)) or not op.regions
+
+
+def returns_sequence(op: Operation) -> bool:
+    """Whether PyTorch returns a tuple or list where ``op`` has one unpacked result."""
+    if isinstance(op, TorchOp):
+        returns = op.SCHEMA.returns
+        return len(returns) > 1 or (len(returns) == 1 and "[]" in returns[0].type)
+    return isinstance(op, (HigherOrderOp, SubgraphOp))
+
+
+def _is_written_back(argument: Node, value: Node) -> bool:
+    """Whether ``value`` is what a copy into ``argument`` gave."""
+    return value.target is torch.ops.aten.copy_.default and value.args[0] is argument
+
+
+def _kept(f: func.FuncOp, gradient: GradientAttr) -> list[int]:
+    """The inputs of ``f`` that are there until its derivative was taken, themselves or in views."""
+    terminator = f.body.block.last_op
+    assert terminator is not None
+    kept = [terminator.operands[i] for i in gradient.indices("captured_outputs")]
+    captured = gradient.indices("captured_inputs")
+    return [i for i, arg in enumerate(f.body.block.args) if i in captured or any(_shares_memory(v, {arg}) for v in kept)]
+
+
+def _shares_memory(value: SSAValue, written: set[BlockArgument]) -> bool:
+    """Whether ``value`` may be one of ``written``, or a view of it."""
+    if not written or value in written:
+        return bool(written)
+    if not isinstance(value, OpResult):
+        return False
+    return any(_shares_memory(source, written) for i, source in aliases(value.op) if i == value.index)
+
+
+def _order(type: Attribute) -> Order:
+    """The memory layout of a gradient of this type."""
+    assert isinstance(type, TensorType)
+    steps, dims = strides(type), sizes(type)
+    if steps is None or not all(isinstance(dim, int) for dim in (*steps, *dims)):
+        return None
+    return memory_order([int(dim) for dim in dims], [int(step) for step in steps])
+
+
+def _dictionaries(attributes: Any, count: int) -> list[DictionaryAttr]:
+    return list(attributes) if attributes is not None else [DictionaryAttr({})] * count
+
+
+def _argument_names(in_spec: TreeSpec) -> list[str]:
+    children = in_spec.children()
+    if in_spec.type is tuple and len(children) == 2 and children[0].type is tuple and children[1].type is dict:
+        return [*(f"arg_{i}" for i in range(children[0].num_children)), *map(str, children[1].context)]
+    return [f"arg_{i}" for i in range(in_spec.num_children)]

@@ -1,0 +1,108 @@
+"""The kernels of a host program: machine code that takes addresses where this CPU can run it, else what takes tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from fxc.codegen.contract import is_interpreted, launch_writer
+from fxc.dialects.plan import LaunchOp
+from fxc.dialects.target import CpuAttr, target_of
+from fxc.dialects.text.syntax import op_text
+from fxc.dialects.tile import KernelOp
+from fxc.errors import KernelError
+from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.host_program import KernelCode
+from fxc.runtime.native_kernel import TensorSpec
+
+
+class Kernels:
+    """The kernels of ``module``. ``stored`` is their machine code: where a file had it, it is used if it is for this CPU."""
+
+    def __init__(self, module: ModuleOp, stored: KernelCode | None = None) -> None:
+        self.module, self.target, self.stored = module, target_of(module), stored
+        self.launched = set[str]()
+        self._specs = dict[LaunchOp, tuple[list[TensorSpec], list[TensorSpec]] | None]()
+
+    @cached_property
+    def features(self) -> CpuFeatures | None:
+        """The instructions of machine code for this CPU; None where there is to be none."""
+        if (self.target is not None and not isinstance(self.target, CpuAttr)) or is_interpreted(self.target):
+            return None
+        from fxc.codegen.cpu.choices import usable_features
+
+        return usable_features(self.target)
+
+    def is_native(self, op: LaunchOp) -> bool:
+        """Whether the kernel of ``op`` is called with addresses."""
+        return self.specs(op) is not None
+
+    def specs(self, op: LaunchOp) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
+        """The tensors that ``op`` reads and writes; None where its kernel takes tensors, not addresses."""
+        if op not in self._specs:
+            self._specs[op] = None if self.features is None else _specs(op)
+            if self._specs[op] is not None:
+                self.launched.add(kernel_of(op).sym_name.data)
+        return self._specs[op]
+
+    def writer(self, op: LaunchOp) -> Callable[..., None]:
+        """What runs ``op`` on tensors, and checks them."""
+        return launch_writer(op, self.target)
+
+    def load(self) -> Mapping[str, Callable[..., Any]]:
+        """The functions of all kernels that are native, by name."""
+        if not self.launched or self.features is None:
+            return {}
+        from fxc.codegen.cpu.host_kernels import load_kernels
+
+        names, stored = sorted(self.launched), self.stored
+        if stored is not None and stored.key == KernelCode.key_of(self.features) and set(names) <= set(stored.names):
+            with suppress(KernelError):  # of another LLVM, whatever its version says: as good as not there
+                return load_kernels(stored.code, names, self.features)
+        self.stored = self.compile()
+        assert self.stored is not None
+        return load_kernels(self.stored.code, names, self.features)
+
+    def compile(self) -> KernelCode | None:
+        """The machine code of all kernels that are native; None where there are none."""
+        if not self.launched or self.features is None:
+            return None
+        from fxc.codegen.cpu.host_kernels import compile_kernels
+
+        kernels = [op for op in self.module.ops if isinstance(op, KernelOp) and op.sym_name.data in self.launched]
+        code = compile_kernels(kernels, self.features)
+        return KernelCode(code, KernelCode.key_of(self.features), tuple(sorted(self.launched)))
+
+
+def kernel_of(op: LaunchOp) -> KernelOp:
+    """The kernel that ``op`` launches. KernelError where there is none."""
+    kernel = op.kernel()
+    if kernel is None:
+        raise KernelError(f"there is no kernel @{op.callee.root_reference.data}", op=op_text(op))
+    return kernel
+
+
+def _specs(op: LaunchOp) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
+    from fxc.codegen.cpu.launch import tensor_spec
+
+    kernel = kernel_of(op)
+    if kernel.scalars():
+        return None
+    read = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.inputs(), op.inputs, strict=True)]
+    written = [tensor_spec(op, kernel, *pair) for pair in zip(kernel.outputs(), op.outs, strict=True)]
+    return (_all(read), _all(written)) if None not in (*read, *written) else None
+
+
+def _all(specs: Sequence[TensorSpec | None]) -> list[TensorSpec]:
+    return [spec for spec in specs if spec is not None]
+
+
+def failures(kernel: KernelOp) -> list[str]:
+    """What the numbers mean, from 1 on, that the kernel's code may give."""
+    from fxc.codegen.cpu.assert_rules import messages
+
+    return messages(kernel)

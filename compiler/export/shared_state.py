@@ -1,0 +1,109 @@
+"""Tensors of a model and of a call that lie in one memory: which of these a program cannot tell from others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import torch
+from xdsl.ir import SSAValue
+
+from fxc.errors import CaptureError
+from fxc.export.plan_time_values import state_name
+from fxc.passes.analysis.written_arguments import placed_arguments, written_arguments
+from fxc.program.program import Program
+from fxc.runtime.host_program import PLAIN
+from fxc.runtime.lazy import marks
+from fxc.runtime.shared_memory import WITHOUT_SHARING, back, memory_range, share_bytes, starts_later
+
+
+def refuse_partial_sharing(program: Program) -> None:
+    """CaptureError where a tensor of the model is written that shares a part of its memory with another: in a program they are
+    two. Two names of the same elements are one."""
+    pairs = [(first, second) for first, second, is_same in _near(program.state) if not is_same]
+    for first, second in _written(program, program.state, pairs):
+        raise CaptureError(
+            f"{first!r} and {second!r} share a part of their memory, and the model writes there",
+            hint=f"keep one of them, and make the other of it in forward; or register a copy: {second} = {second}.clone()",
+        )
+
+
+def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None:
+    """CaptureError where an input is written that shares memory with another, or with a tensor of the model: in a program each
+    input is memory of its own. ``leaves``: the inputs of the example call."""
+    given = (argument for argument in program.main.args if state_name(program, argument) is None)
+    inputs = {_name(program, argument): leaf for argument, leaf in zip(given, leaves or ()) if type(leaf) in PLAIN}
+    tensors = {**program.state, **inputs}
+    pairs = [(first, second) for first, second, _ in _near(tensors) if first in inputs or second in inputs]
+    for first, second in _written(program, tensors, pairs):
+        raise CaptureError(
+            f"the input {second!r} shares memory with {first!r}, and the model writes there",
+            hint=WITHOUT_SHARING,
+        )
+
+
+def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
+    """CaptureError where a tensor that is written begins later than its storage, from whose start the program counts: in a
+    program each begins where its storage does. ``leaves``: the inputs of the example call."""
+    placed = _placed(program)
+    given = (argument for argument in program.main.args if state_name(program, argument) is None)
+    tensors = {**program.state, **{_name(program, argument): leaf for argument, leaf in zip(given, leaves or ())}}
+    for argument in program.main.args:
+        name = _name(program, argument)
+        tensor = tensors.get(name)
+        if argument in placed and isinstance(tensor, torch.Tensor) and (offset := tensor.storage_offset()):
+            is_state = name in program.state
+            way = f"register a copy, {name}.clone()" if is_state else back(name.removeprefix("%"), "clone")
+            message, hint = starts_later(repr(name), way, offset)
+            raise CaptureError(message, hint=hint)
+
+
+def placed_state(program: Program) -> set[str]:
+    """The names of the model's tensors that must begin where their storage does."""
+    return {name for argument in _placed(program) if (name := state_name(program, argument)) is not None}
+
+
+def _placed(program: Program) -> set[SSAValue]:
+    placed = placed_arguments(program.module, program.main)
+    return placed & written_arguments(program.main, or_returned=False) if placed else placed
+
+
+def written_state(program: Program) -> set[str]:
+    """The names of the model's tensors that ``program`` may write."""
+    return {name for argument in written_arguments(program.main) if (name := state_name(program, argument)) is not None}
+
+
+def _name(program: Program, argument: SSAValue) -> str:
+    return state_name(program, argument) or f"%{argument._name or argument.index}"  # type: ignore[attr-defined]
+
+
+def _written(program: Program, tensors: Mapping[str, torch.Tensor], pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Those of ``pairs`` that have elements in common, and of which ``program`` may write one."""
+    arguments = written_arguments(program.main, or_returned=False) if pairs else ()
+    written = {_name(program, argument) for argument in arguments}
+    for first, second in pairs:
+        if (first in written or second in written) and share_bytes(tensors[first], tensors[second]):
+            yield first, second
+
+
+def _near(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str, bool]]:
+    """Names of tensors of one memory, the one from within the other's first to its last byte, and whether they are the same
+    elements."""
+    stored = defaultdict[int, list[str]](list)
+    for name, tensor in tensors.items():
+        has_memory = tensor.layout == torch.strided and tensor.numel() and not tensor._is_zerotensor()
+        if has_memory and (start := tensor.untyped_storage().data_ptr()):
+            stored[start].append(name)
+    for names in stored.values():
+        for first, second in combinations(names, 2):
+            a, b = tensors[first], tensors[second]
+            (a_start, a_end), (b_start, b_end) = memory_range(a), memory_range(b)
+            if a_start < b_end and b_start < a_end:
+                yield first, second, _elements(a) == _elements(b)
+
+
+def _elements(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Where the elements of ``tensor`` lie, and how they are read."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, marks(tensor)

@@ -1,0 +1,371 @@
+"""What non-strict ``torch.export`` gives for a plain model, traced without Dynamo, which takes longer to import than most
+models take to trace.
+
+Plain is a model on the CPU that is given tensors of known sizes, calls PyTorch's operators only and assigns no attribute,
+outside of autocast and with gradients on or off throughout. Of any other, and of one that fails, ``traced`` gives None and
+leaves nothing behind: PyTorch is asked for those, and for their errors.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from traceback import FrameSummary, StackSummary
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._C import DispatchKey, _TorchDispatchModeKey
+from torch._dispatch.python import enable_python_dispatcher
+from torch._export.utils import _bind_signature_to_inputs, _compiling_state_context, _rename_without_collisions
+from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
+from torch.fx import Graph, GraphModule, Node, proxy
+from torch.fx import config as fx_config
+from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode, ProxyTorchDispatchMode
+from torch.fx.node import _side_effectful_need_to_be_preserved_pre_dispatch as SWITCHES
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_parameter_registration_hook,
+)
+from torch.nn.utils.stateless import _reparametrize_module
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_flatten_with_path, tree_leaves, tree_map_only
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from fxc.bridge import autograd_functions
+from fxc.bridge.fake_mode import StaticFakeMode, without_dynamo
+from fxc.errors import FxcError
+from fxc.frontends.kept_state import KeptState, is_data_set
+
+_LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
+_CONVERSIONS = (torch.ops.aten.to.device, torch.ops.aten.to.dtype, torch.ops.aten.to.dtype_layout)
+_PREFIX = {InputKind.USER_INPUT: "", InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_"}
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What a program needs of an ExportedProgram. ``tensors``: parameters and buffers by name."""
+
+    graph: Graph
+    inputs: Sequence[InputSpec]
+    tensors: dict[str, torch.Tensor]
+    in_spec: TreeSpec
+    out_spec: TreeSpec
+
+
+class _NotPlain(FxcError):
+    """Something that is PyTorch's to trace."""
+
+
+def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
+    """The graph of ``module(*args)`` as torch.export has it; None where that has to say it."""
+    before = KeptState(module, registered=True)
+    had_dynamo = "torch._dynamo" in sys.modules
+    try:
+        _check(module, args)
+        found = _Trace(module, args).run()
+    except Exception:  # what is wrong, PyTorch says, if anything is
+        return None
+    finally:
+        changed = before.put_back()
+    return None if changed or (not had_dynamo and "torch._dynamo" in sys.modules) else found
+
+
+def _check(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+    """_NotPlain for what no recording of operators can do."""
+    hooks = torch.nn.modules.module
+    modules = [each for _, each in module.named_modules(remove_duplicate=False)]
+    state = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    tensors = [*state.values(), *tree_leaves(args)]
+    storages = [tensor.untyped_storage()._cdata for tensor in tensors if isinstance(tensor, torch.Tensor) and tensor.numel()]
+    is_plain = (
+        len({id(each) for each in modules}) == len(modules)
+        and not any(isinstance(each, (GraphModule, torch.jit.ScriptModule)) or hasattr(each, "_orig_mod") for each in modules)
+        and not any(each._forward_hooks for each in modules)
+        and not (hooks._global_forward_hooks or hooks._global_forward_pre_hooks)
+        and all(isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" for tensor in tensors)
+        and len(set(storages)) == len(storages)
+        and not (_get_current_dispatch_mode_stack() or _get_current_function_mode_stack())
+        and TracingContext.try_get() is None
+        and not any(torch.is_autocast_enabled(kind) for kind in torch._C._autocast_supported_devices())
+        and not torch.is_inference_mode_enabled()
+        and not fx_config.do_not_emit_stack_traces
+        and not getattr(proxy, "_STACK_TRACE_ANCHORS", None)
+    )
+    if not is_plain:
+        raise _NotPlain("not a plain model")
+
+
+class _Trace:
+    """One trace: fakes for the tensors of ``module`` and for ``args``, a placeholder each, and a call with them."""
+
+    def __init__(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+        self.module, self.args = module, args
+        self.mode = StaticFakeMode()
+        self.recorder = _Recorder(module, self.mode)
+        self.inputs = list[InputSpec]()
+        self.placeholders = list[Node]()
+
+    def run(self) -> Traced:
+        parameters = dict(self.module.named_parameters(remove_duplicate=False))
+        tensors = {**parameters, **dict(self.module.named_buffers(remove_duplicate=False))}
+        fakes = dict[int, torch.Tensor]()
+        for name, tensor in tensors.items():
+            if id(tensor) not in fakes:
+                fakes[id(tensor)] = self.mode.fake(tensor)
+            fake, is_parameter = fakes[id(tensor)], name in parameters
+            persistent = None if is_parameter else self.is_persistent(name)
+            self.add_input(fake, InputKind.PARAMETER if is_parameter else InputKind.BUFFER, name, persistent)
+        args = tree_map_only(torch.Tensor, self.mode.fake, self.args)
+        for leaf in tree_flatten(args)[0]:
+            self.add_input(leaf, InputKind.USER_INPUT, None, None)
+        result = self.call(args, {name: fakes[id(tensor)] for name, tensor in tensors.items()})
+        leaves, out_spec = tree_flatten(result)
+        self.recorder.graph.output(tuple(self.recorder.argument(leaf) for leaf in leaves))
+        self.drop_detached()
+        self.assert_converted()
+        self.rename()
+        return Traced(self.recorder.graph, self.inputs, tensors, tree_flatten((self.args, {}))[1], out_spec)
+
+    def is_persistent(self, name: str) -> bool:
+        path, _, attribute = name.rpartition(".")
+        return attribute not in self.module.get_submodule(path)._non_persistent_buffers_set
+
+    def add_input(self, fake: Any, kind: InputKind, target: str | None, persistent: bool | None) -> None:
+        if not isinstance(fake, FakeTensor):
+            raise _NotPlain("an input that is no tensor")
+        node = self.recorder.graph.placeholder(f"arg{len(self.inputs)}_1")
+        self.recorder.track(node, fake)
+        self.placeholders.append(node)
+        self.inputs.append(InputSpec(kind, TensorArgument(node.name), target, persistent))
+
+    def call(self, args: tuple[Any, ...], fakes: dict[str, torch.Tensor]) -> Any:
+        module: Any = self.module
+        gradients = torch.is_grad_enabled()
+        with ExitStack() as stack:
+            stack.enter_context(_reparametrize_module(module, fakes, tie_weights=True, strict=True, stack_weights=True))
+            stack.enter_context(self.recorder.assignments())
+            stack.callback(torch._C._set_grad_enabled, gradients)
+            for backend in (torch.backends.mkldnn, torch.backends.nnpack, torch.backends.cudnn):  # as torch.export has them
+                stack.callback(backend.set_flags, *backend.set_flags(False))
+            stack.enter_context(without_dynamo())
+            stack.enter_context(autograd_functions.kept())  # which fails, as there is no tracer of PyTorch's to keep them in
+            stack.enter_context(_compiling_state_context())
+            stack.enter_context(self.mode)
+            stack.enter_context(enable_python_dispatcher())
+            stack.enter_context(self.recorder.calls())
+            stack.enter_context(_Switches(self.recorder))
+            stack.enter_context(self.recorder)
+            result = _without_dynamo(module)(*args)
+        if not self.recorder.is_whole:
+            raise _NotPlain("something was not recorded")
+        return result
+
+    def drop_detached(self) -> None:
+        for node in reversed(list(self.recorder.graph.nodes)):
+            if node.target is torch.ops.aten.detach.default and not node.users:
+                self.recorder.graph.erase_node(node)
+
+    def assert_converted(self) -> None:
+        """Before each conversion, what torch.export asserts of the tensor."""
+        graph = self.recorder.graph
+        for node in [node for node in graph.nodes if node.target in _CONVERSIONS]:
+            source: Any = node.args[0]
+            with graph.inserting_before(node):
+                facts = {name: getattr(source.meta["val"], name) for name in ("dtype", "device", "layout")}
+                check = graph.call_function(torch.ops.aten._assert_tensor_metadata.default, (source,), facts)
+            check.meta.update({name: fact for name, fact in node.meta.items() if name != "val"}, val=None)
+
+    def rename(self) -> None:
+        """Placeholders as torch.export calls them, and other nodes out of their way."""
+        names, available, used = dict[str, str](), defaultdict[str, int](int), set[str]()
+        paths = [path for path, _ in tree_flatten_with_path(_bind_signature_to_inputs(self.module, self.args, {}))[0]]
+        first = len(self.placeholders) - len(paths)
+        wanted = ["_".join(map(_key, path)) for path in paths]
+        wanted += [_PREFIX[spec.kind] + _identifier(str(spec.target).removeprefix("self_")) for spec in self.inputs[:first]]
+        for node, name in zip((*self.placeholders[first:], *self.placeholders[:first]), wanted, strict=True):
+            _rename_without_collisions(names, available, used, node.name, name, is_placeholder=True)
+        for node in self.recorder.graph.nodes:
+            if node.op != "placeholder":
+                _rename_without_collisions(names, available, used, node.name, node.name)
+        for node in self.recorder.graph.nodes:
+            node.name = names[node.name]
+            node.target = node.name if node.op == "placeholder" else node.target
+        for spec, node in zip(self.inputs, self.placeholders, strict=True):
+            spec.arg = TensorArgument(node.name)
+
+
+def _without_dynamo(module: torch.nn.Module) -> Callable[..., Any]:
+    """What PyTorch compiled is traced like all else."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return module if dynamo is None else dynamo.disable(module.__call__)
+
+
+def _identifier(text: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in text).lower()
+
+
+def _key(key: Any) -> str:
+    """A step of a path in a nesting, in a name."""
+    if hasattr(key, "key"):
+        return _identifier(str(key.key))
+    return (str(key.idx) if hasattr(key, "idx") else key.name).lower()
+
+
+class _Switches(PreDispatchTorchFunctionMode):
+    """Notices what becomes no operator: gradients and autocast switched, functorch, and ``data`` assigned."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        self.recorder = recorder  # without PyTorch's tracer
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_switch = func in SWITCHES
+        if is_switch or is_data_set(func) or str(getattr(func, "__module__", "")).startswith("torch._functorch"):
+            self.recorder.is_whole = False  # an error would leave half of it switched
+        if is_switch and func is not torch._C._set_grad_enabled:
+            return None  # torch.autocast has done it
+        return func(*args, **(kwargs or {}))
+
+
+class _Recorder(ProxyTorchDispatchMode):
+    """Records operators before dispatch, where PyTorch lets modes of this class stand only.
+
+    ``nodes``: of tensors, which it does not keep: PyTorch copies what it has just made where that is known elsewhere too.
+    ``is_whole``: whether nothing was left out, even if the model caught the error.
+    """
+
+    def __init__(self, module: torch.nn.Module, mode: StaticFakeMode) -> None:
+        TorchDispatchMode.__init__(self, DispatchKey.PreDispatch)
+        self.mode = mode
+        self._mode_key = _TorchDispatchModeKey.PROXY
+        self.enter_stack = []
+        self.graph, self.nodes = Graph(), WeakTensorKeyDictionary()
+        self.is_whole = True
+        self.paths = {id(each): path for path, each in module.named_modules()}
+        self.counts = defaultdict[str, int](int)
+        self.stack = list[tuple[str, tuple[str, str]] | None]()
+        self.traces = dict[tuple[Any, ...], str]()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    @contextmanager
+    def calls(self) -> Iterator[None]:
+        """Follows the calls of modules."""
+        thread = threading.get_ident()
+
+        def enter(module: torch.nn.Module, args: Any) -> None:
+            if threading.get_ident() == thread:
+                self.stack.append(self.call_of(module))
+
+        def leave(module: torch.nn.Module, args: Any, result: Any) -> None:
+            if threading.get_ident() == thread:
+                self.stack.pop()
+
+        handles = register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    @contextmanager
+    def assignments(self) -> Iterator[None]:
+        """Refuses parameters and buffers that are assigned."""
+        thread = threading.get_ident()
+
+        def refuse(module: torch.nn.Module, name: str, value: Any) -> None:
+            if threading.get_ident() == thread:
+                self.is_whole = False
+
+        handles = register_module_buffer_registration_hook(refuse), register_module_parameter_registration_hook(refuse)
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def call_of(self, module: torch.nn.Module) -> tuple[str, tuple[str, str]] | None:
+        path = self.paths.get(id(module))
+        if path is None:
+            return None
+        number = self.counts[path]
+        self.counts[path] += 1
+        cls = type(module)
+        return f"L__self__{path}{f'@{number}' if number else ''}", (path, f"{cls.__module__}.{cls.__qualname__}")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.prim.device.default:
+            return func(*args)
+        try:
+            return self.record(func, args, kwargs or {})
+        except BaseException:
+            self.is_whole = False
+            raise
+
+    def record(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten" or func in _LIFTS:
+            raise _NotPlain(f"{func}")
+        if torch.Tag.data_dependent_output in func.tags or torch.Tag.inplace_view in func.tags:
+            raise _NotPlain(f"{func}")
+        node = self.node(func, self.argument(args), self.argument(kwargs), func.overloadpacket.__name__)
+        result = func(*args, **kwargs)
+        self.track(node, result)
+        return result
+
+    def node(self, func: Any, args: Any, kwargs: Any, name: str) -> Node:
+        node = self.graph.create_node("call_function", func, args, kwargs, self.graph._target_to_str(name))
+        node.meta["nn_module_stack"] = dict(call for call in self.stack if call is not None)
+        if trace := self.trace():
+            node.meta["stack_trace"] = trace
+        return node
+
+    def trace(self) -> str:
+        """The calls of ``forward`` under way, outermost first."""
+        frame: FrameType | None = sys._getframe(1)
+        frames = list[tuple[str, int]]()
+        while frame is not None:
+            if frame.f_code.co_name == "forward":
+                frames.append((frame.f_code.co_filename, frame.f_lineno))
+            frame = frame.f_back
+        known = tuple(reversed(frames))
+        if known not in self.traces:
+            summaries = [FrameSummary(file, line, "forward") for file, line in known]
+            self.traces[known] = "".join(StackSummary.from_list(summaries).format()).strip()
+        return self.traces[known]
+
+    def track(self, node: Node, value: Any) -> None:
+        """``node`` stands for ``value``; for its elements, nodes that take them out."""
+        node.meta["val"] = tree_map_only(torch.Tensor, self.mode.snapshot, value)
+        if isinstance(value, torch.Tensor):
+            if type(value) is not FakeTensor:
+                raise _NotPlain("a tensor that is not fake")
+            self.nodes[value] = node
+        elif isinstance(value, (tuple, list)):
+            for place, element in enumerate(value):
+                self.track(self.node(operator.getitem, (node, place), {}, "getitem"), element)
+        else:
+            raise _NotPlain("a result that is no tensor")
+
+    def argument(self, value: Any) -> Any:
+        """``value`` with nodes for tensors."""
+        if isinstance(value, torch.Tensor):
+            if (node := self.nodes.get(value)) is None:
+                raise _NotPlain("a tensor that is no input")
+            return node
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(self.argument, value)) if type(value) in (tuple, list) else tuple(map(self.argument, value))
+        if isinstance(value, dict):
+            return {name: self.argument(each) for name, each in value.items()}
+        return value

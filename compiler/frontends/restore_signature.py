@@ -1,0 +1,77 @@
+"""Gives a captured graph the signature of the model that it came from, where the two can be matched by identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import TreeSpec, tree_flatten
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
+from xdsl.ir import SSAValue
+
+from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
+from fxc.bridge.tensors import type_of
+from fxc.bridge.values import attribute_of
+from fxc.dialects.attributes.types import VALUE
+from fxc.dialects.attributes.values import str_attr
+from fxc.dialects.entry import ArgumentFacts
+from fxc.dialects.fx import OutputOp
+from fxc.errors import CaptureError
+from fxc.program.program import Program
+
+
+def resign(
+    program: Program,
+    inputs: Sequence[Any],
+    given: Sequence[Any],
+    nesting: TreeSpec,
+    outputs: Sequence[Any],
+    result: Any,
+) -> None:
+    """Makes the entry function take ``given`` (nested as ``nesting``) and return what ``result`` was.
+
+    ``inputs`` and ``outputs`` are the graph's own values of the run that gave ``result``. A graph whose inputs or outputs are
+    not all found there keeps its flat signature.
+    """
+    function = program.main
+    block = function.body.block
+    arguments = {id(value): argument for value, argument in zip(inputs, block.args, strict=True)}
+    kinds = list(function.arg_attrs or ())
+    free = [a for a, attrs in zip(block.args, kinds, strict=True) if not ArgumentFacts.of(attrs).is_state]
+    if any(id(value) not in {id(g) for g in given} for value, a in zip(inputs, block.args, strict=True) if a in free):
+        return
+    terminator = block.last_op
+    assert isinstance(terminator, OutputOp)
+    own = terminator.trees()[0][0]
+    made = {id(value): tree for value, tree in zip(outputs, own, strict=True)} if isinstance(own, (tuple, list)) else {}
+    leaves, spec = tree_flatten(result)
+    try:
+        returned = tuple(made.get(id(leaf)) or arguments.get(id(leaf)) or attribute_of(leaf) for leaf in leaves)
+    except CaptureError:
+        return  # Dynamo's bytecode made an output of its own, a view of an input for one
+    attributes = dict(zip(block.args, kinds, strict=True))
+    for i, value in enumerate(given):
+        argument = arguments.get(id(value))
+        if argument is None or argument not in free:  # not an input of the graph, or given twice
+            argument = block.insert_arg(type_of(value) if isinstance(value, torch.Tensor) else VALUE, len(block.args))
+            argument._name = f"unused_{i}"
+            attributes[argument] = DictionaryAttr({"fx.kind": str_attr("input"), "fx.name": str_attr(f"unused_{i}")})
+        else:
+            free.remove(argument)
+        _move_last(block, argument)
+    block.insert_op_before(OutputOp.build_call([returned], {}, [], location=terminator.location), terminator)
+    block.erase_op(terminator)
+    output = block.last_op
+    assert output is not None
+    function.properties["arg_attrs"] = ArrayAttr([attributes[argument] for argument in block.args])
+    function.properties["function_type"] = FunctionType.from_lists([a.type for a in block.args], output.operand_types)
+    function.attributes[INPUTS], function.attributes[OUTPUTS] = nesting_attr(nesting), nesting_attr(spec)
+
+
+def _move_last(block: Any, argument: SSAValue) -> None:
+    """Makes ``argument`` the last of its block."""
+    arguments = [a for a in block.args if a is not argument] + [argument]
+    block._args = tuple(arguments)
+    for i, value in enumerate(arguments):
+        value.index = i

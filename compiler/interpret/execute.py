@@ -1,0 +1,180 @@
+"""Runs a program on the reference interpreter: binds its state and its inputs to the entry function.
+
+What the program writes, it writes to copies: neither its own tensors nor the caller's inputs change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from fxc.dialects.attributes.types import SYMBOLS, ValueType
+from fxc.dialects.entry import STATE_KINDS, ArgumentFacts, argument_attributes
+from fxc.dialects.fx import OutputOp, TensorDeclOp
+from fxc.errors import FxcError, InputError, WeightsError
+from fxc.program.program import Program
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of the entry function. ``kind`` is ``input``, ``parameter``, ``buffer`` or ``constant``."""
+
+    name: str
+    kind: str
+    type: Attribute
+    default: Attribute | None
+
+    @property
+    def is_state(self) -> bool:
+        return self.kind in STATE_KINDS
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``value``: what was returned, nested as the captured model had it. ``written``: new values of arguments, by name."""
+
+    value: Any
+    written: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+def arguments(program: Program) -> list[Argument]:
+    """The arguments of the entry function, in order."""
+    found = list[Argument]()
+    for value, attributes in zip(program.main.args, argument_attributes(program.main), strict=True):
+        kind, name = ArgumentFacts.of(attributes)
+        found.append(Argument(name or value._name or f"arg{value.index}", kind, value.type, attributes.data.get("fx.default")))
+    return found
+
+
+def seeded_inputs(program: Program, seed: int = 0) -> dict[str, Any]:
+    """Made-up values for the runtime inputs, by name: random of their types, the same for the same seed."""
+    return _seeded(program, seed, [argument for argument in arguments(program) if not argument.is_state])
+
+
+def seeded_state(program: Program, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Made-up values for every tensor that the program names, in the place of a weights file."""
+    from fxc.interpret.example_values import Seeded
+
+    maker = Seeded(program.module.attributes.get(SYMBOLS), seed)
+    declared = {op.sym.data: maker.value(op.type) for op in program.module.ops if isinstance(op, TensorDeclOp)}
+    return declared | _seeded(program, seed, [argument for argument in arguments(program) if argument.is_state])
+
+
+def _seeded(program: Program, seed: int, wanted: Sequence[Argument]) -> dict[str, Any]:
+    from fxc.bridge.values import value_of
+    from fxc.interpret.example_values import Seeded
+
+    maker = Seeded(program.module.attributes.get(SYMBOLS), seed)
+    made = dict[str, Any]()
+    for argument in wanted:
+        if argument.default is not None:
+            made[argument.name] = value_of(argument.default)
+        elif isinstance(argument.type, ValueType):
+            raise InputError(
+                f"input {argument.name} has no type to make a value of", hint="capture the model with example inputs"
+            )
+        else:
+            made[argument.name] = maker.value(argument.type)
+    return made
+
+
+def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, seed: int | None = None) -> Outcome:
+    """Runs the entry function on ``inputs``, one a runtime input in order.
+
+    ``lifted``: results come flat, new values of arguments among them, as the function returns them. ``seed`` sets PyTorch's
+    generator first. Raises InputError for inputs that do not fit or an op that fails, with the op; TargetError for a callee
+    that a program may not name; WeightsError for a tensor without a value.
+    """
+    import torch
+
+    from fxc.interpret.torch_level import error_of
+
+    run = BoundProgram(program)
+    values = run.bind(inputs)
+    if seed is not None:
+        torch.manual_seed(seed)
+    try:
+        with torch.no_grad():
+            returned = run.interpreter.call(program.main, values)
+    except FxcError:
+        raise
+    except Exception as error:
+        raise error_of(error) from error
+    names = [argument.name for argument in arguments(program)]
+    written = run.written(names, values, inputs)
+    if lifted:
+        return Outcome(returned, written)
+    return outcome_of(program.main, returned, names, written)
+
+
+class BoundProgram:
+    """The state of one execution: copies of tensors that share memory where the originals do."""
+
+    def __init__(self, program: Program) -> None:
+        from fxc.interpret.binding import Binding
+
+        self.program = program
+        self.binding = Binding(program.module, program.state, program.live, _no_value)
+        self.interpreter = self.binding.interpreter()
+
+    def bind(self, inputs: Sequence[Any]) -> list[Any]:
+        """A value an argument: copies of the state and of ``inputs``."""
+        import torch
+        from torch.utils._pytree import tree_map_only
+
+        from fxc.program.program_signature import signature_of
+
+        replace(signature_of(self.program), nesting=None).check(inputs, {})
+        given, binding = iter(tree_map_only(torch.Tensor, self.binding.copy, list(inputs))), self.binding
+        return [binding.tensor(a.name) if a.is_state else next(given) for a in arguments(self.program)]
+
+    def written(self, names: Sequence[str], values: Sequence[Any], inputs: Sequence[Any]) -> dict[str, torch.Tensor]:
+        """The copies that differ from what they are copies of. Some kernels write without telling autograd's counter."""
+        import torch
+        from torch.utils._pytree import tree_leaves
+
+        originals = [
+            *self.program.state.values(),
+            *(leaf for leaf in tree_leaves(list(inputs)) if isinstance(leaf, torch.Tensor)),
+        ]
+        copies = {id(self.binding.copies[id(t)]): t for t in originals if id(t) in self.binding.copies}
+        found = dict(zip(names, values, strict=True))
+        found |= {n: self.binding.copies[id(t)] for n, t in self.program.state.items() if id(t) in self.binding.copies}
+        return {n: v for n, v in found.items() if id(v) in copies and not _same_bytes(copies[id(v)], v)}
+
+
+def _no_value(name: str, type: Attribute | None) -> Any:
+    raise WeightsError(f"the program has no value for the tensor {name!r}", hint="load the weights file that belongs to it")
+
+
+def outcome_of(function: FuncOp, returned: Any, names: Sequence[str], written: Mapping[str, Any]) -> Outcome:
+    """Takes the new values of arguments out of what was returned, and nests the rest as the model did."""
+    from torch.utils._pytree import tree_unflatten
+
+    from fxc.bridge.nesting import OUTPUTS, spec_of
+    from fxc.interpret.binding import without_new_values
+
+    value, new = without_new_values(function, returned)
+    nesting = function.attributes.get(OUTPUTS)
+    if nesting is not None:
+        value = tree_unflatten(list(value), spec_of(nesting))
+    elif not new and not isinstance(function.body.block.last_op, OutputOp):
+        value = value[0] if len(value) == 1 else tuple(value)
+    return Outcome(value, dict(written) | {names[index]: tensor for index, tensor in new.items()})
+
+
+def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one type hold the same bytes, NaN and all; True for a layout that has no plain bytes."""
+    import torch
+
+    if a.layout is not torch.strided or a.is_quantized or not a.numel():
+        return True
+    x, y = (t.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8) for t in (a, b))
+    return torch.equal(x, y)

@@ -1,0 +1,32 @@
+"""``fxc.Interpreter``: runs a program op by op, to be watched or changed by subclassing, like ``torch.fx.Interpreter``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fxc.interpret.execute import BoundProgram, arguments, outcome_of
+from fxc.interpret.torch_level import Interpreter as ReferenceInterpreter
+from fxc.program.program import Program
+from fxc.program.program_signature import signature_of
+
+
+class Interpreter(ReferenceInterpreter):
+    """Runs ``program`` on real tensors. Override ``op(op, env)``, which gives the results of one op, and call ``super().op``.
+
+    ``env`` maps the operands of the op to their values. Ops inside called functions and the branches of ``cond`` come through
+    ``op`` as well. Nothing of the caller's is written: parameters, buffers and inputs are copied first.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(BoundProgram(program).interpreter.functions, live=program.live)
+        self.program = program
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """What the program returns, nested as in the captured model, which the inputs are, too. InputError for wrong ones."""
+        bound = BoundProgram(self.program)
+        self.tensor, self.submodule = bound.binding.tensor, bound.binding.submodule
+        signature = signature_of(self.program)
+        signature.check(args, kwargs)
+        values = bound.bind(signature.leaves(args, kwargs) or ())
+        returned = self.call(self.program.main, values)
+        return outcome_of(self.program.main, returned, [a.name for a in arguments(self.program)], {}).value

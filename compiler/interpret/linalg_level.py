@@ -1,0 +1,265 @@
+"""Runs ``linalg.generic``, ``linalg.fill`` and the ops of ``tensor`` on torch tensors: all elements at once.
+
+Reductions too, where one op of the body combines what it computes with what there is; others go step by step.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import ChainMap
+from collections.abc import MutableMapping, Sequence
+from math import prod
+from typing import Any
+
+import torch
+from xdsl.dialects import affine, arith, cf, scf, tensor
+from xdsl.dialects.builtin import TensorType, UnrealizedConversionCastOp
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSymExpr,
+)
+
+from fxc.dialects import tile
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.size_polynomials import contiguous_steps, names_of, strides_of, value_at
+from fxc.errors import BoundsError, InputError, NoRuleError
+from fxc.interpret.scalar_ops import element_dtype, scalar_op
+from fxc.interpret.tile_ops import BINARY, identity, reduction
+from fxc.interpret.updates import combine
+
+OPS = (
+    linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.DimOp, tensor.ConcatOp, UnrealizedConversionCastOp,
+    tile.AccumulateOp,
+)  # fmt: skip
+"""What ``run`` runs, besides ops on scalars."""
+
+
+def run(op: Operation, surroundings: MutableMapping[SSAValue, Any], *, wide: bool = False) -> torch.Tensor:
+    """The result of ``op``, a new tensor as its type says, for the values around it; of floats in float64, if ``wide``.
+
+    NoRuleError for other ops than ``OPS``, BoundsError for what is read outside of a tensor or asserted and not so.
+    """
+    values = [surroundings[value] for value in op.operands]
+    type = op.results[0].type
+    if isinstance(op, tensor.DimOp):
+        return torch.tensor(values[0].shape[int(values[1])])
+    if isinstance(op, UnrealizedConversionCastOp):
+        return torch.tensor(int(values[0]))
+    assert isinstance(type, TensorType)
+    if isinstance(op, tensor.EmptyOp):
+        return _empty(type, values, wide)
+    if isinstance(op, tensor.ConcatOp) and not type.has_static_shape():
+        return torch.cat(list(values), op.dim.value.data)
+    result = torch.empty_like(values[-1]) if not type.has_static_shape() else _empty(type, [], wide)
+    match op:
+        case linalg.FillOp():
+            return result.fill_(values[0].item())
+        case tensor.ConcatOp():
+            return result.copy_(torch.cat(list(values), op.dim.value.data))
+        case tile.AccumulateOp():
+            return result.copy_(_accumulated(op, *values))
+        case linalg.GenericOp():
+            return result.copy_(_generic(op, values, surroundings, wide))
+        case _:
+            raise NoRuleError(f"the linalg level has no {op.name}")
+
+
+def _accumulated(op: tile.AccumulateOp, updates: torch.Tensor, places: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    """``start`` with the updates whose places are not below 0."""
+    chosen, result = places >= 0, start.clone(memory_format=torch.contiguous_format)
+    if (outside := places[places >= start.numel()]).numel():
+        raise BoundsError(f"element {int(outside[0])} is updated, but there are {start.numel()}")
+    combine(result.view(-1), places[chosen], updates[chosen], op.kind.data)
+    return result
+
+
+def _empty(type: TensorType, sizes: Sequence[torch.Tensor], wide: bool) -> torch.Tensor:
+    """A tensor of ``type``; ``sizes`` are those that it does not say."""
+    given = iter(sizes)
+    shape = [int(next(given)) if size < 0 else size for size in type.get_shape()]
+    numbers = {name: size for name, size in zip(types.sizes(type), shape, strict=True) if isinstance(name, str)}
+    dtype, device = element_dtype(type.element_type, wide), types.device(type)
+    wanted = strides_of(type)
+    if any(name not in numbers for step in wanted for name in names_of(step)):
+        wanted = contiguous_steps(shape)  # the sizes of others say how it lies: here, that is left open
+    steps = [value_at(step, numbers) for step in wanted]
+    return torch.empty_strided(shape, steps, dtype=dtype, device=device)
+
+
+def _generic(
+    op: linalg.GenericOp,
+    values: Sequence[torch.Tensor],
+    surroundings: MutableMapping[SSAValue, torch.Tensor],
+    wide: bool,
+) -> torch.Tensor:
+    """What a generic with one output gives: one step for each point of the loops that are reduced."""
+    *maps, out_map = [attribute.data for attribute in op.indexing_maps]
+    *inputs, result = values
+    known = all(isinstance(value.type, TensorType) and value.type.has_static_shape() for value in op.operands)
+    sizes = op.get_static_loop_ranges() if known else _loop_sizes([*maps, out_map], values)
+    if not result.numel():
+        return result
+
+    def run_body(loops: Sequence[torch.Tensor], total: torch.Tensor) -> torch.Tensor:
+        elements = [_read(source, map, loops) for source, map in zip(inputs, maps, strict=True)]
+        own: dict[SSAValue, torch.Tensor] = dict(zip(op.body.block.args, [*elements, total], strict=True))
+        env = ChainMap(own, surroundings)
+        [element] = _Body(env, loops, wide).run(op.body.block, torch.tensor(0 not in result.shape))
+        return element
+
+    reduced = [dim for dim, kind in enumerate(op.iterator_types) if kind.data != IteratorType.PARALLEL]
+    kept = [expression.position for expression in out_map.results if isinstance(expression, AffineDimExpr)]
+    if len(kept) != len(out_map.results):
+        raise InputError("the output of a generic is indexed by its loops")
+    kind = _COMBINERS.get(_combiner(op.body.block))
+    if reduced and kind is not None and 0 < prod(sizes) <= _AT_ONCE:
+        loops = _loops(sizes, {}, [*kept, *reduced])
+        steps = run_body(loops, torch.full((), identity(kind, result.dtype), dtype=result.dtype))
+        steps = steps.expand([sizes[dim] for dim in (*kept, *reduced)]).flatten(len(kept))
+        return BINARY[_combiner(op.body.block)](result, reduction(kind, steps))
+    for point in itertools.product(*(range(sizes[dim]) for dim in reduced)):
+        loops = _loops(sizes, dict(zip(reduced, point, strict=True)), kept)
+        result = run_body(loops, result).expand(result.shape)
+    return result
+
+
+_AT_ONCE = 1 << 22
+"""A reduction of more steps than these goes step by step, which takes less memory."""
+
+_COMBINERS = {
+    "arith.addf": "add", "arith.mulf": "mul", "arith.maximumf": "max", "arith.minimumf": "min",
+    "arith.addi": "add", "arith.muli": "mul", "arith.maxsi": "max", "arith.minsi": "min",
+    "arith.andi": "and", "arith.ori": "or", "arith.xori": "xor",
+}  # fmt: skip
+"""Ops that combine in any order -> how ``tile.reduce`` names it."""
+
+
+def _combiner(body: Block) -> str:
+    """The op by which ``body`` combines what it computes with what there is; "" where it does otherwise."""
+    last, total = body.last_op, body.args[-1]
+    value = None if last is None else last.operands[0]
+    if value is None or not isinstance(op := value.owner, Operation) or op.parent is not body:
+        return ""
+    return op.name if len(list(total.uses)) == 1 and total in op.operands and len(list(value.uses)) == 1 else ""
+
+
+def _loop_sizes(maps: Sequence[AffineMap], values: Sequence[torch.Tensor]) -> list[int]:
+    """The steps of each loop, which goes through a dimension of one of ``values``."""
+    found = dict[int, int]()
+    for map, value in zip(maps, values, strict=True):
+        pairs = zip(map.results, value.shape, strict=True)
+        found |= {place.position: size for place, size in pairs if isinstance(place, AffineDimExpr)}
+    return [found[loop] for loop in range(maps[0].num_dims)]
+
+
+def _loops(sizes: Sequence[int], fixed: dict[int, int], kept: Sequence[int]) -> list[torch.Tensor]:
+    """The number of each loop, over a grid of the loops that are kept, in the order of the output."""
+    loops = [torch.tensor(fixed.get(dim, 0)) for dim in range(len(sizes))]
+    for place, dim in enumerate(kept):
+        loops[dim] = torch.arange(sizes[dim]).reshape([-1 if at == place else 1 for at in range(len(kept))])
+    return loops
+
+
+def _read(source: torch.Tensor, map: AffineMap, loops: Sequence[torch.Tensor]) -> torch.Tensor:
+    places = tuple(_evaluate(expression, loops) for expression in map.results)
+    for dim, (place, size) in enumerate(zip(places, source.shape, strict=True)):
+        if ((place < 0) | (place >= size)).any():
+            raise BoundsError(f"place {int(place.min())} to {int(place.max())} of dimension {dim} is read, of {size}")
+    return source[places]
+
+
+def _quotient(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """The integer below ``left`` / ``right``; 0 where a size that is 0 divides, as in kernels: nothing is read there."""
+    return torch.where(right == 0, 0, left // torch.where(right == 0, 1, right))
+
+
+def _evaluate(expression: AffineExpr, loops: Sequence[torch.Tensor], symbols: Sequence[torch.Tensor] = ()) -> torch.Tensor:
+    match expression:
+        case AffineSymExpr():
+            return symbols[expression.position]
+        case AffineDimExpr():
+            return loops[expression.position]
+        case AffineConstantExpr():
+            return torch.tensor(expression.value)
+        case AffineBinaryOpExpr():
+            left, right = (_evaluate(side, loops, symbols) for side in (expression.lhs, expression.rhs))
+            match expression.kind:
+                case AffineBinaryOpKind.Add:
+                    return left + right
+                case AffineBinaryOpKind.Mul:
+                    return left * right
+                case AffineBinaryOpKind.Mod:
+                    return left - _quotient(left, right) * right
+                case AffineBinaryOpKind.FloorDiv:
+                    return _quotient(left, right)
+                case AffineBinaryOpKind.CeilDiv:
+                    return -_quotient(-left, right)
+    raise InputError(f"no index expression: {expression}")
+
+
+class _Body:
+    """A body that runs on all elements at once. ``env``: its values, and those that it sees of the surroundings."""
+
+    def __init__(self, env: MutableMapping[SSAValue, torch.Tensor], loops: Sequence[torch.Tensor], wide: bool) -> None:
+        self.env, self.loops, self.wide = env, loops, wide
+
+    def run(self, block: Block, taken: torch.Tensor) -> list[torch.Tensor]:
+        """What ``block`` yields for the elements for which it is ``taken``, and anything for others."""
+        for op in block.ops:
+            values = [self.env[value] for value in op.operands]
+            match op:
+                case linalg.YieldOp() | scf.YieldOp() | tile.NextOp():
+                    return values
+                case linalg.IndexOp():
+                    self.env[op.result] = self.loops[op.dim.value.data]
+                case affine.ApplyOp():
+                    map = op.map.data
+                    self.env[op.result] = _evaluate(map.results[0], values[: map.num_dims], values[map.num_dims :])
+                case cf.AssertOp():
+                    if not (values[0] | ~taken).all():
+                        raise BoundsError(op.msg.data)
+                case tensor.ExtractOp():
+                    self.env[op.result] = _extracted(values[0], values[1:], taken)
+                case scf.IfOp():
+                    [yes] = self.run(op.true_region.block, taken & values[0])
+                    [no] = self.run(op.false_region.block, taken & ~values[0])
+                    self.env[op.results[0]] = torch.where(values[0], yes, no)
+                case tile.IterateOp():
+                    self.env.update(zip(op.results, self.iterate(op, values, taken), strict=True))
+                case arith.IndexCastOp():
+                    self.env[op.result] = values[0].long()
+                case _:
+                    self.env[op.results[0]] = scalar_op(op, values, self.wide)
+        raise InputError("the body of a linalg.generic must end in linalg.yield")
+
+    def iterate(self, op: tile.IterateOp, values: Sequence[torch.Tensor], taken: torch.Tensor) -> list[torch.Tensor]:
+        """What ``op`` carries at the end."""
+        going, carried = values[0] & taken, list(values[1:])
+        while going.any():
+            self.env.update(zip(op.body.block.args, carried, strict=True))
+            more, *new = self.run(op.body.block, going)
+            carried = [torch.where(going, a, b) for a, b in zip(new, carried, strict=True)]
+            going = going & more
+        return carried
+
+
+def _extracted(source: torch.Tensor, index: Sequence[torch.Tensor], taken: torch.Tensor) -> torch.Tensor:
+    """The elements of ``source`` at ``index``; where it is not ``taken``, anything."""
+    if not source.numel():
+        if taken.any():
+            raise BoundsError("a tensor without elements is read")
+        return torch.zeros((), dtype=source.dtype)
+    shape = torch.broadcast_shapes(taken.shape, *(place.shape for place in index))
+    outside = [(place < 0) | (place >= size) for place, size in zip(index, source.shape, strict=True)]
+    if any((taken & wrong).any() for wrong in outside):
+        raise BoundsError("a place outside of a tensor is read")
+    safe = [torch.where(taken, place, 0).expand(shape) for place in index]
+    return source[tuple(safe)] if safe else source

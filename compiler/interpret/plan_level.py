@@ -1,0 +1,140 @@
+"""The reference interpreter of the ``plan`` level: an arena is a tensor of bytes, and buffers are views of it.
+
+What nothing was written to holds ``NOTHING`` in each byte, a NaN or a number that is far off: bytes of an arena that a buffer
+begins at, or that were released. So two buffers that meet, and one that is released too early, give wrong numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import torch
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation
+
+from fxc.bridge.values import torch_dtype
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.discardable import STREAM
+from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of, value_at
+from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, LaunchOp, RecordOp, ViewOp, WaitOp
+from fxc.dialects.text.diagnostics import OpVerifyException, one_line, place_of
+from fxc.dialects.verify.races import check_order
+from fxc.errors import KernelError
+from fxc.interpret.tile_level import launch_into
+from fxc.interpret.tile_memory import bytes_of
+
+Rule: TypeAlias = Callable[[Any, Sequence[Any], bool], Sequence[Any]]
+"""The results of an op for these operands; with floats in float64, where the last one says so."""
+
+_WIDER = 8
+"""How many times as many bytes an arena has where floats are float64: all offsets grow by as much, so what met still meets."""
+
+
+def run(op: Operation, operands: Sequence[Any], *, wide: bool = False) -> Sequence[Any]:
+    """The results of ``op``, one of ``OPS``."""
+    return RULES[type(op)](op, operands, wide)
+
+
+NOTHING = 0xFF
+"""Each byte of memory that nothing was written to: of floats a NaN, of integers -1."""
+
+
+def _arena(op: ArenaOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    type = op.arena.type
+    assert isinstance(type, ArenaType)
+    return [torch.empty(type.bytes.data * (_WIDER if wide else 1), dtype=torch.uint8, device=type.device.data)]
+
+
+def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    type = op.buffer.type
+    if isinstance(type, ArenaType):
+        start, end = (bytes * (_WIDER if wide else 1) for bytes in (op.start(), op.start() + op.needed()))
+        return [operands[0][start:end].fill_(NOTHING)]
+    known = {number.type.expression.data: value for number, value in zip(op.numbers, operands, strict=False)}  # type: ignore[attr-defined]
+    dims = [value_at(size, known) for size in sizes_of(type)]
+    steps = [value_at(step, known) for step in strides_of(type)]
+    dtype = _dtype(type, wide)
+    if op.arena is None:
+        return [torch.empty_strided(dims, steps, dtype=dtype, device=types.device(type))]
+    start = op.start() * (_WIDER if wide else 1)
+    end = start + op.needed() // torch_dtype(type.element_type).itemsize * dtype.itemsize
+    return [operands[0][start:end].fill_(NOTHING).view(dtype).as_strided(dims, steps)]
+
+
+def _view(op: ViewOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    assert isinstance(op.result.type, TensorType)
+    return [operands[0].as_strided(sizes_of(op.result.type), strides_of(op.result.type))]
+
+
+def _dtype(type: TensorType, wide: bool) -> torch.dtype:
+    dtype = torch_dtype(type.element_type)
+    if wide and dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if wide and dtype.is_floating_point else dtype
+
+
+def _launch(op: LaunchOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    inputs = len(op.inputs)
+    launch_into(op, operands[:inputs], operands[inputs:], wide=wide)
+    return []
+
+
+def _bring(op: BringOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    assert isinstance(op.result.type, TensorType)
+    return [operands[0].to(types.device(op.result.type))]
+
+
+def _record(op: RecordOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    return [None]
+
+
+def _wait(op: WaitOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
+    return []
+
+
+RULES: Mapping[type[Operation], Rule] = MappingProxyType(
+    {
+        ArenaOp: _arena,
+        AllocOp: _alloc,
+        ViewOp: _view,
+        LaunchOp: _launch,
+        BringOp: _bring,
+        RecordOp: _record,
+        WaitOp: _wait,
+    }
+)
+
+OPS = tuple(RULES)
+
+
+def check_streams(block: Block) -> None:
+    """KernelError for ops of ``block`` that use the same memory on streams that no event orders.
+
+    Here ops run one after the other, so their numbers would not show it.
+    """
+    if any(STREAM in op.attributes for op in block.ops):
+        try:
+            check_order(block)
+        except OpVerifyException as error:
+            raise KernelError(str(error), op=one_line(error.op), place=place_of(error.op)) from error
+
+
+def _is_strided(value: Any) -> bool:
+    """Whether ``value`` is a tensor that has addresses: packed weights have none."""
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
+
+
+def release(tensors: Sequence[Any], others: Sequence[Any], arenas: Sequence[torch.Tensor]) -> None:
+    """Overwrite those of ``tensors`` that lie in one of ``arenas``, but for what one of ``others`` lies in, too."""
+    starts = {arena.untyped_storage().data_ptr() for arena in arenas}
+    used = [bytes_of(other) for other in others if _is_strided(other)]
+    for tensor in tensors:
+        if not (_is_strided(tensor) and tensor.numel() and tensor.untyped_storage().data_ptr() in starts):
+            continue
+        first, end = bytes_of(tensor)
+        if not any(start < end and first < stop for start, stop in used):
+            memory = tensor.untyped_storage()
+            whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(memory)
+            whole[first - memory.data_ptr() : end - memory.data_ptr()].fill_(NOTHING)

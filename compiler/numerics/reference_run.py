@@ -1,0 +1,253 @@
+"""One run of a function on the reference interpreter over copies: what it returned, and what it left in its arguments."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from fxc.dialects.attributes.types import NONE_TYPE, SYMBOLS, ValueType
+from fxc.dialects.autodiff import UNDEFINED, SubgraphOp, gradient_type
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
+from fxc.dialects.plan import AllocOp, ArenaOp, LaunchOp
+from fxc.dialects.torch_ops import TorchOp
+from fxc.errors import InputError
+from fxc.interpret.binding import Binding, without_new_values
+from fxc.interpret.example_values import Seeded
+from fxc.interpret.torch_level import Interpreter, Watch
+from fxc.numerics.float64 import Float64Interpreter, widened
+
+Subject: TypeAlias = func.FuncOp | SubgraphOp
+"""A function, or a call of one that has a derivative."""
+
+_Make: TypeAlias = Callable[[Attribute, str], Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``results``: flat, without the new values of arguments. ``arguments``: name -> value after the run, copy-backs done."""
+
+    results: list[Any]
+    arguments: dict[str, Any]
+
+    def by_place(self) -> dict[str, Any]:
+        """The values by what errors call them."""
+        results = {f"result {i}": value for i, value in enumerate(self.results)}
+        return results | {left_in(name): value for name, value in self.arguments.items()}
+
+    def elements(self) -> int:
+        """Those of all tensors."""
+        return sum(value.numel() for value in (*self.results, *self.arguments.values()) if isinstance(value, torch.Tensor))
+
+
+@dataclass(frozen=True)
+class ReferenceRun:
+    """How to run: the program's own tensors and live objects (made up where it has none), and the seed of all that is made up.
+
+    ``positive``: no integer that is made up is zero, as it may be a divisor. ``inputs``: values for the arguments that are no
+    state, which are copied, where none are to be made up; ``generator``: the state that PyTorch's generator starts from in the
+    place of the seed. ``interpreter`` makes the interpreter, where it is one of another class.
+    """
+
+    state: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    live: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    positive: bool = False
+    inputs: Sequence[Any] | None = None
+    generator: torch.Tensor | None = None
+    interpreter: Callable[..., Interpreter] | None = None
+
+    def __call__(self, module: ModuleOp, subject: Subject, *, float64: bool = False, watch: Watch | None = None) -> Outcome:
+        """Runs ``subject``: a function, or the function of a subgraph and then its derivative.
+
+        Nothing of the user's is written; the global generators are as before.
+        """
+        convert = widened if float64 else lambda value: value
+        made_up = _MadeUp(module, self.seed, self.positive)
+        binding = Binding(module, self.state, self.live, made_up.state, convert)
+        interpreter = binding.interpreter(self.interpreter or (Float64Interpreter if float64 else Interpreter), watch)
+        given = {f"input {i}": value for i, value in enumerate(self.inputs or ())}
+
+        def make(type: Attribute, name: str) -> Any:
+            if self.inputs is None:
+                return convert(made_up(type, name))
+            return tree_map_only(torch.Tensor, binding.copy, given[name])
+
+        with torch.random.fork_rng(), torch.no_grad(), _filled():
+            torch.manual_seed(self.seed)
+            if self.generator is not None:
+                torch.set_rng_state(self.generator)
+            if isinstance(subject, SubgraphOp):
+                return self._gradients(subject, interpreter, make)
+            return self._call(subject, binding, interpreter, make)
+
+    def _call(self, function: func.FuncOp, binding: Binding, interpreter: Interpreter, make: _Make) -> Outcome:
+        for name in [*self.state, *binding.tensors]:
+            binding.tensor(name)
+        names = list(_argument_names(function))
+        values = [
+            binding.tensor(name.removeprefix(_STATE), argument.type)
+            if name.startswith(_STATE)
+            else make(NONE_TYPE if UNDEFINED in attributes.data else argument.type, name)
+            for name, argument, attributes in zip(names, function.args, argument_attributes(function), strict=True)
+        ]
+        results, new = without_new_values(function, interpreter.call(function, values))
+        left = binding.named | {name.removeprefix(_STATE): value for name, value in zip(names, values, strict=True)}
+        left |= {names[index].removeprefix(_STATE): value for index, value in new.items()}
+        return Outcome(tree_leaves(results), left)
+
+    def _gradients(self, subgraph: SubgraphOp, interpreter: Interpreter, make: _Make) -> Outcome:
+        """What f returns, and the gradients that its derivative makes of those of the outputs: zeros where it gives none."""
+        f, gradient = subgraph.function(), subgraph.gradient
+        assert f is not None and gradient is not None
+        inputs = [make(type, f"input {i}") for i, type in enumerate(f.function_type.inputs)]
+        outputs = list(interpreter.call(f, inputs))
+        real = gradient.real_outputs.value.data
+        given = [make(gradient_type(f.function_type.outputs.data[i]), f"gradient {i}") if i < real else None
+                 for i in gradient.indices("input_vjps")]  # fmt: skip
+        captured = [inputs[i] for i in gradient.indices("captured_inputs")]
+        captured += [outputs[i] for i in gradient.indices("captured_outputs")]
+        df = interpreter.functions[gradient.df.root_reference.data]
+        found = zip(gradient.indices("output_vjps"), interpreter.call(df, [*given, *captured]), strict=True)
+        made = {f"{GRADIENT}{i}": torch.zeros_like(inputs[i]) if each is None else each for i, each in found}
+        return Outcome(outputs[:real], made)
+
+
+@contextmanager
+def _filled() -> Iterator[None]:
+    """Memory that nothing was written to holds NaN, so that two runs find the same in it."""
+    modes = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(modes[0], warn_only=modes[1])
+
+
+def public_functions(module: ModuleOp) -> list[func.FuncOp]:
+    """The functions with a body that callers outside can see."""
+    return [
+        op
+        for op in module.ops
+        if isinstance(op, func.FuncOp)
+        and not op.is_declaration
+        and (op.sym_visibility is None or op.sym_visibility.data != "private")
+    ]
+
+
+def subjects(module: ModuleOp) -> dict[str, Subject]:
+    """What of ``module`` can be run: public functions by name, and the functions that have a derivative."""
+    found: dict[str, Subject] = {f"@{function.sym_name.data}": function for function in public_functions(module)}
+    for op in module.walk():
+        if isinstance(op, SubgraphOp) and op.gradient is not None:
+            found.setdefault(f"@{op.callee.root_reference.data} and its derivative", op)
+    return found
+
+
+def interface(subject: Subject) -> object:
+    """What two functions must have in common to be given the same arguments."""
+    if isinstance(subject, SubgraphOp):
+        assert subject.gradient is not None
+        real = subject.gradient.real_outputs.value.data
+        vjps = {i for i in subject.gradient.indices("input_vjps") if i < real}
+        return subject.operand_types, real, vjps, set(subject.gradient.indices("output_vjps"))
+    return [name for name in _argument_names(subject) if not name.startswith(_STATE)]
+
+
+def why_not(module: ModuleOp, subject: Subject) -> str | None:
+    """Why the reference interpreter cannot run ``subject``; None where nothing is known to be in its way."""
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
+    if isinstance(subject, func.FuncOp):
+        for argument in subject.args:
+            if isinstance(argument.type, ValueType):
+                return f"the type of argument %{argument._name or argument.index} is not known"
+        for op in subject.walk():
+            if isinstance(op, TorchOp) and (name := _opaque(op)) is not None:
+                return f"{op.operator} reads {name}, which only another operator can make"
+    seen, pending = set[str](), [subject.callee.string_value() if isinstance(subject, SubgraphOp) else subject.sym_name.data]
+    while pending:
+        name = pending.pop()
+        if name not in functions or functions[name].is_declaration:
+            return f"@{name} is called, and has no body"
+        seen.add(name)
+        called = [op.callee.string_value() for op in functions[name].walk() if isinstance(op, (func.CallOp, SubgraphOp))]
+        pending += [callee for callee in called if callee not in seen]
+    return None
+
+
+def _opaque(op: TorchOp) -> str | None:
+    """An argument of the function around that is memory of a library, which may crash on numbers that are made up."""
+    for argument in op.SCHEMA.arguments:
+        if argument.name in ("workspace", "reserve") and isinstance(op.argument(argument.name), BlockArgument):
+            return argument.name
+    return None
+
+
+_STATE = "state "
+
+GRADIENT = "the gradient of input "
+"""What the names of gradients begin with."""
+
+
+def left_in(name: str) -> str:
+    """What errors call the value of an argument after the run."""
+    return name if name.startswith(GRADIENT) else f"what is left in {name}"
+
+
+def _argument_names(function: func.FuncOp) -> Iterator[str]:
+    """``state <name>`` for the model's own tensors, ``input <index>`` for others, counted among themselves."""
+    inputs = 0
+    for attributes in argument_attributes(function):
+        name = ArgumentFacts.of(attributes).state_name
+        if name is not None:
+            yield _STATE + name
+        else:
+            yield f"input {inputs}"
+            inputs += 1
+
+
+class _MadeUp:
+    """Values that depend on nothing but a type, a name and the seed."""
+
+    def __init__(self, module: ModuleOp, seed: int, positive: bool) -> None:
+        self.symbols, self.seed, self.positive = module.attributes.get(SYMBOLS), seed, positive
+
+    def __call__(self, type: Attribute, name: str) -> Any:
+        value = Seeded(self.symbols, zlib.crc32(name.encode(), self.seed)).value(type)  # a generator takes 32 bits
+        if isinstance(value, torch.Tensor) and self.positive and not (value.is_floating_point() or value.is_complex()):
+            return torch.ones_like(value)
+        return value
+
+    def state(self, name: str, type: Attribute | None) -> Any:
+        """Vectors of state are positive: they are scales and variances, and a negative variance would make everything NaN."""
+        if type is None:
+            raise InputError(f"the tensor {name!r} is not declared")
+        value = self(type, _STATE + name)
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim() < 2:
+            return value.abs().add(0.5)
+        return value
+
+
+def snapshot(into: Callable[[Operation, SSAValue, Any], None]) -> Watch:
+    """A watch that passes on a copy of each value that an op made, or wrote in memory that was there, as it is then."""
+
+    def watch(op: Operation, results: Sequence[Any], env: Mapping[SSAValue, Any]) -> None:
+        made = list(zip(op.results, results, strict=True))
+        if isinstance(op, (AllocOp, ArenaOp)):
+            return
+        written = [(out, env[out]) for out in op.outs] if isinstance(op, LaunchOp) else []
+        for value, number in [*made, *written]:
+            into(op, value, number.detach().clone() if isinstance(number, torch.Tensor) else number)
+
+    return watch

@@ -1,0 +1,256 @@
+"""The first call of a compiled function, compared with the reference interpreter on the same inputs.
+
+The program as it was captured gives the expected numbers. The program after the last pass is interpreted step by step, and the
+machine code of each kernel that it launches runs on the same operands: a kernel whose results differ is named. Rounding is told
+from a wrong result by float64: a result may be a few times as far from the float64 one as the interpreter's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from fxc.dialects import plan
+from fxc.dialects.entry import find_entry
+from fxc.dialects.text.diagnostics import one_line, place_of
+from fxc.dialects.tile import LaunchOp
+from fxc.errors import NoRuleError, NumericsError
+from fxc.interpret.binding import Binding
+from fxc.interpret.tile_level import launch, launch_into
+from fxc.interpret.torch_level import Interpreter, error_of, is_concrete
+from fxc.numerics.differences import Difference, difference, excess_over
+from fxc.numerics.float64 import widened
+from fxc.numerics.reference_run import Outcome, ReferenceRun
+
+TIMES_THE_ROUNDING = 4.0
+"""How many times as far from the float64 result as the interpreter's, or as the tolerance of the dtype, a result may be."""
+
+Launch = LaunchOp | plan.LaunchOp
+Machine = Callable[[Launch], Callable[..., Any]]
+"""What runs a launch in machine code: of ``tile.launch`` it returns results, of ``plan.launch`` it writes them."""
+
+
+@dataclass(frozen=True)
+class SecondLook:
+    """Compares a call with what ``captured`` and ``final`` say of it: the module before the first pass, and after the last.
+
+    ``state`` and ``own_state``: the tensors that each names. ``boxed``: the call may overwrite its arguments.
+    """
+
+    captured: ModuleOp
+    final: ModuleOp
+    state: Mapping[str, torch.Tensor]
+    own_state: Mapping[str, torch.Tensor]
+    live: Mapping[str, Any]
+    machine: Machine
+    boxed: bool = False
+    write: Callable[[str], object] | None = sys.stderr.write
+
+    def __call__(self, inputs: Sequence[Any], run: Callable[[], Any]) -> tuple[Any, bool]:
+        """What ``run`` returns for ``inputs``, and whether it could be compared. NumericsError where the numbers differ."""
+        inputs = list(inputs)
+        if not is_concrete(inputs):
+            return run(), False
+        before = self._copied(inputs)
+        expected, reason = _outcome(self.captured, before, self.state)
+        if expected is None:
+            self._say(f"the first call is not checked: {reason}")
+            return run(), True
+        returned = run()
+        left = {} if self.boxed else {f"input {i}": value for i, value in enumerate(inputs)} | dict(self.state)
+        self._compare(before, expected, Outcome(tree_leaves(returned), left))
+        return returned, True
+
+    def _copied(self, inputs: Sequence[Any]) -> ReferenceRun:
+        """A run on copies of what the call starts from, the generators included."""
+        binding = Binding(self.captured, {}, self.live, lambda name, type: None)
+        copies = tree_map_only(torch.Tensor, binding.copy, list(inputs))
+        state = {name: binding.copy(tensor) for name, tensor in {**self.own_state, **self.state}.items()}
+        return ReferenceRun(state, self.live, inputs=copies, generator=torch.get_rng_state())
+
+    def _compare(self, run: ReferenceRun, expected: Outcome, actual: Outcome) -> None:
+        exact: list[Outcome | None] = []
+
+        def in_float64() -> Outcome | None:
+            if not exact:
+                exact.append(_outcome(self.captured, run, self.state, float64=True)[0])
+            return exact[0]
+
+        wrong = list(_wrong(expected, actual, in_float64))
+        steps = _Steps(self.machine)
+        own = ReferenceRun({**run.state, **self._own(run)}, run.live, inputs=run.inputs, generator=run.generator)
+        stepped, reason = _outcome(self.final, own, self.own_state, interpreter=steps.interpreter)
+        if steps.wrong:
+            raise self._kernels_error(steps.wrong, wrong)
+        if stepped is None and not wrong:
+            self._say(f"the kernels of the first call are not checked: {reason}")
+        elif stepped is None:
+            raise self._error(wrong, f"the program after the last pass cannot be interpreted: {reason}")
+        elif any(_wrong(expected, stepped, in_float64)):
+            where, found = next(_wrong(expected, stepped, in_float64))
+            raise self._error([(where, found)], "a pass changed the numbers: no kernel differs from its interpretation")
+        elif wrong:
+            raise self._error(wrong, "the host program is wrong: no kernel differs from its interpretation")
+
+    def _own(self, run: ReferenceRun) -> dict[str, torch.Tensor]:
+        return {name: run.state[name] for name in self.own_state}
+
+    def _kernels_error(self, kernels: Sequence[_WrongKernel], wrong: Sequence[tuple[str, Difference]]) -> NumericsError:
+        names = ", ".join(dict.fromkeys(f"@{each.name}" for each in kernels))
+        first = kernels[0]
+        lines = [
+            f"the machine code of {names} gives other numbers than the reference interpreter, on the inputs of this call",
+            f"  first in %{first.result} of @{first.name}: {first.difference.text}",
+            *(f"  {where}: {found.text}" for where, found in wrong[:1]),
+        ]
+        return NumericsError("\n".join(lines), op=one_line(first.op), place=place_of(first.op))
+
+    def _error(self, wrong: Sequence[tuple[str, Difference]], verdict: str) -> NumericsError:
+        where, found = wrong[0]
+        return NumericsError(
+            f"the first call gives other numbers than the captured program: {verdict}\n  {where}: {found.text}"
+        )
+
+    def _say(self, text: str) -> None:
+        if self.write is not None:
+            self.write(f"check-numerics: {text}\n")
+
+
+def _outcome(
+    module: ModuleOp,
+    run: ReferenceRun,
+    state: Mapping[str, torch.Tensor],
+    *,
+    float64: bool = False,
+    interpreter: type[Interpreter] | Callable[..., Interpreter] | None = None,
+) -> tuple[Outcome | None, str]:
+    """What the entry of ``module`` does; None, with the reason, where it cannot be interpreted."""
+    function = find_entry(module)
+    assert isinstance(function, FuncOp)
+    only = ReferenceRun(
+        {name: run.state[name] for name in state}, run.live, inputs=run.inputs, generator=run.generator, interpreter=interpreter
+    )
+    try:
+        return only(module, function, float64=float64), ""
+    except NoRuleError as error:
+        return None, error.message
+    except Exception as error:  # whatever PyTorch raises on these inputs
+        return None, str(error_of(error))
+
+
+def _wrong(expected: Outcome, actual: Outcome, in_float64: Callable[[], Outcome | None]) -> Iterator[tuple[str, Difference]]:
+    """(result or argument, difference) for each that differs by more than rounding."""
+    if len(expected.results) != len(actual.results):
+        yield "the results", Difference(f"{len(expected.results)} results became {len(actual.results)}")
+        return
+    pairs = [(f"result {i}", i, old, new) for i, (old, new) in enumerate(zip(expected.results, actual.results, strict=True))]
+    named = [(f"what is left in {name}", name, old, actual.arguments[name]) for name, old in expected.arguments.items()
+             if name in actual.arguments]  # fmt: skip
+    for where, key, old, new in [*pairs, *named]:
+        found = difference(old, new)
+        if found is None or found.excess <= 1:
+            continue
+        exact = in_float64() if found.excess != float("inf") else None
+        if exact is not None:
+            true = exact.results[key] if isinstance(key, int) else exact.arguments[key]
+            if _is_rounding(true, old, new):
+                continue
+        yield where, found
+
+
+def _is_rounding(exact: Any, interpreted: Any, actual: Any) -> bool:
+    """Whether ``actual`` is about as near to the float64 result as the interpreter's."""
+    return excess_over(exact, actual) <= TIMES_THE_ROUNDING * max(1.0, excess_over(exact, interpreted))
+
+
+@dataclass(frozen=True)
+class _WrongKernel:
+    """A launch of which a result differs between machine code and interpreter."""
+
+    name: str
+    op: Operation
+    result: str
+    difference: Difference
+
+
+class _Steps:
+    """Runs launches on the reference interpreter and, on copies of the same memory, in machine code."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.wrong = machine, list[_WrongKernel]()
+
+    def interpreter(self, *args: Any, **kwargs: Any) -> Interpreter:
+        return _SteppedInterpreter(self, *args, **kwargs)
+
+    def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
+        results = launch(op, operands)
+        actual = self.machine(op)(*_apart(operands))
+        self.compare(op, results, actual, lambda: launch(op, widened(list(operands)), wide=True))
+        return results
+
+    def launch_into(self, op: plan.LaunchOp, operands: Sequence[Any]) -> None:
+        inputs = len(op.inputs)
+        copies, kept = _apart(operands), _apart(operands)
+        launch_into(op, operands[:inputs], operands[inputs:])
+        self.machine(op)(*copies)
+
+        def in_float64() -> Sequence[Any]:
+            made = dict[int, Any]()
+            wide = [made.setdefault(_place(value), widened(value)) for value in kept]  # what is one stays one
+            launch_into(op, wide[:inputs], wide[inputs:], wide=True)
+            return wide[inputs:]
+
+        self.compare(op, operands[inputs:], copies[inputs:], in_float64)
+
+    def compare(
+        self, op: Launch, expected: Sequence[Any], actual: Sequence[Any], in_float64: Callable[[], Sequence[Any]]
+    ) -> None:
+        for i, (old, new) in enumerate(zip(expected, actual, strict=True)):
+            found = difference(old, new)
+            if found is None or found.excess <= 1:
+                continue
+            if found.excess == float("inf") or not _is_rounding(in_float64()[i], old, new):
+                values = op.outs if isinstance(op, plan.LaunchOp) else op.results
+                name = op.callee.root_reference.data
+                self.wrong.append(_WrongKernel(name, op, values[i]._name or str(i), found))
+
+
+class _SteppedInterpreter(Interpreter):
+    def __init__(self, steps: _Steps, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.steps = steps
+
+    def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
+        return self.steps.launch(op, operands)
+
+    def plan(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
+        if isinstance(op, plan.LaunchOp):
+            self.steps.launch_into(op, operands)
+            return []
+        return super().plan(op, operands)
+
+
+def _apart(values: Sequence[Any]) -> list[Any]:
+    """Copies of tensors, which share memory where these do."""
+    storages, made = dict[int, torch.UntypedStorage](), list[Any]()
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            memory = value.untyped_storage()
+            if (key := memory.data_ptr()) not in storages:
+                storages[key] = memory.clone()
+            empty = torch.empty(0, dtype=value.dtype, device=value.device)
+            value = empty.set_(storages[key], value.storage_offset(), value.shape, value.stride())
+        made.append(value)
+    return made
+
+
+def _place(value: Any) -> int:
+    return value.data_ptr() if isinstance(value, torch.Tensor) and value.numel() else id(value)

@@ -1,0 +1,488 @@
+"""Replaces a pattern that is written as a Python function by another, as ``torch.fx.replace_pattern`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, DictionaryAttr, FunctionType, ModuleOp, TensorType, TupleType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
+
+from fxc.dialects.attributes.types import SYMBOLS, VALUE, ValueType
+from fxc.dialects.attributes.values import bool_attr
+from fxc.dialects.effects import IN_PLACE_OPERATORS, aliases, writes
+from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp
+from fxc.dialects.text.diagnostics import one_line, place_of
+from fxc.dialects.text.syntax import copy_names
+from fxc.dialects.torch_ops import OperatorDeclOp, make_op_class
+from fxc.driver.runner import verify_module
+from fxc.errors import CaptureError, FxcError
+from fxc.passes.analysis.memory import Memory, is_isolated
+from fxc.passes.analysis.stride_changes import only_strides_differ
+from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
+from fxc.patterns.matching import Binding, Pattern, bindings
+from fxc.patterns.stride_changes import settle_strides
+from fxc.program.program import Program
+
+if TYPE_CHECKING:
+    from fxc.patterns.trace import PythonFunction, Snippet
+
+_RANKS = (2, 3, 4, 1, 0, 5)
+_MOST_TRACES = 256
+
+
+@dataclass(frozen=True)
+class Match:
+    """One place where the pattern stood: the values that its ops made, what its parameters matched, and the user's line."""
+
+    replaced: tuple[str, ...]
+    arguments: tuple[str, ...]
+    place: str | None
+
+
+@dataclass
+class Rewritten(Program):
+    """What ``replace_pattern`` gives: a program, and ``matches``, one for each replacement, in program order."""
+
+    matches: list[Match] = field(default_factory=list)
+
+
+def replace_pattern(
+    program: Program,
+    pattern: PythonFunction,
+    replacement: PythonFunction,
+    *,
+    example_inputs: Sequence[Any] | None = None,
+) -> Rewritten:
+    """A new program in which each match of ``pattern`` is ``replacement``; ``len(result.matches)`` says how many there were.
+
+    Both are Python functions over tensors with the same number of parameters and of results. A parameter matches any value,
+    the same one wherever it is used; operators, constants and attributes must be equal. Ops inside a match may have no use
+    outside of it, no write may lie between its ops, and an op is part of one match only: the first in program order.
+
+    On the torch level (``fxc.capture``) both are traced to operators at the operand types of each match. The replacement must
+    give results of the same dtype and shape; other strides are carried on to what follows. ``example_inputs`` are tensors that
+    the pattern can be called with, where tensors of equal sizes do not do. On the fx level (``route="symbolic_trace"`` or
+    ``"dynamo"``) both are traced with ``torch.fx.symbolic_trace``, so that calls match calls, and nothing is checked about
+    shapes. The entry function is searched, with the regions in it. Raises CaptureError for a pattern or replacement that cannot
+    be traced or does not fit.
+    """
+    from fxc.patterns.trace import name_of, parameter_count
+
+    count = parameter_count(pattern)
+    if parameter_count(replacement) != count:
+        raise CaptureError(
+            f"the pattern takes {count} parameters, but {name_of(replacement)} takes {parameter_count(replacement)}",
+            hint="the replacement gets the same values as the pattern",
+        )
+    copy = program.copy()
+    result = Rewritten(copy.module, copy.state, copy.live, copy.context)
+    if any(map(_is_untraced, result.main.walk())):
+        rule = _FxRule(pattern, replacement)
+    else:
+        rule = _TorchRule(result, pattern, replacement, example_inputs)
+    _Rewriting(result, rule).run()
+    verify_module(result.module)
+    return result
+
+
+def _is_untraced(op: Operation) -> bool:
+    """Whether ``op`` is a call of tensors as captured. Arithmetic of sizes and ``getitem`` are on the torch level, too."""
+    if not isinstance(op, (CallFunctionOp, CallMethodOp, CallModuleOp)):
+        return False
+    types = [value.type for value in (*op.operands, *op.results)]
+    return any(isinstance(t, ValueType) for t in types) or (
+        any(isinstance(t, TensorType) for t in types) and not any(isinstance(t, TupleType) for t in types)
+    )
+
+
+# rules: what is looked for, and what takes its place
+
+
+class _FxRule:
+    """The pattern as calls without types."""
+
+    def __init__(self, pattern: PythonFunction, replacement: PythonFunction) -> None:
+        from fxc.patterns.trace import trace_symbolically
+
+        self.pattern = _checked(trace_symbolically(pattern, "the pattern"))
+        self.snippet = trace_symbolically(replacement, "the replacement")
+        _same_count(self.pattern, self.snippet)
+
+    def matches(self, root: Operation, binding: Binding) -> Iterator[tuple[Snippet, Binding]]:
+        for found in bindings(Pattern(self.pattern.block, self.pattern.outputs), root, binding):
+            yield self.pattern, found
+
+    def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet:
+        return self.snippet
+
+    def may_write(self, op: Operation) -> bool:
+        return _is_in_place(op)
+
+    def writes(self, memory: Memory, op: Operation, touched: set[Any]) -> bool:
+        return _is_in_place(op)
+
+    def may_alias(self, snippet: Snippet) -> bool:
+        return False
+
+
+class _TorchRule:
+    """The pattern as operators: found by its structure first, then traced again at the types of what it matched."""
+
+    def __init__(
+        self, program: Program, pattern: PythonFunction, replacement: PythonFunction, inputs: Sequence[Any] | None
+    ) -> None:
+        self.context, self.function, self.other, self.inputs = program.context, pattern, replacement, inputs
+        self.packed = any(isinstance(result.type, TupleType) for op in program.main.walk() for result in op.results)
+        symbols = program.module.attributes.get(SYMBOLS)
+        self.symbols = symbols if isinstance(symbols, DictionaryAttr) else None
+        self.patterns = dict[tuple[Attribute, ...], "Snippet | None"]()
+        self.replacements = dict[tuple[Attribute, ...], "Snippet"]()
+
+    @cached_property
+    def shapes(self) -> list[Snippet]:
+        """The structures that the pattern can have, traced at example inputs or a few ranks. Their constants do not count."""
+        from fxc.patterns.trace import parameter_count, trace_at_inputs, trace_at_ranks
+
+        if self.inputs is not None:
+            return [_checked(self.form(trace_at_inputs(self.function, self.inputs, "the pattern")))]
+        count = parameter_count(self.function)
+        found, first = dict[Any, "Snippet"](), None
+        equal = [(rank,) * count for rank in _RANKS]
+        for ranks in (*equal, *_first(product((1, 2, 3, 4), repeat=count), _MOST_TRACES)):
+            if found and ranks not in equal:
+                break
+            try:
+                snippet = trace_at_ranks(self.function, ranks, "the pattern")
+            except CaptureError as error:
+                first = first or error
+                continue
+            snippet = self.form(snippet)
+            found.setdefault(tuple(op.name for op in snippet.block.ops), _checked(snippet))
+        if not found:
+            assert first is not None
+            first.hint = "give example_inputs: tensors that the pattern can be called with"
+            raise first
+        return list(found.values())
+
+    def form(self, snippet: Snippet) -> Snippet:
+        """``snippet`` with several results in one tuple where the program has them so, else with a result each."""
+        if self.packed or not any(isinstance(result.type, TupleType) for op in snippet.block.ops for result in op.results):
+            return snippet
+        snippet.block.add_op(ReturnOp(*snippet.outputs))
+        function = FuncOp("snippet", ([], []), Region(snippet.block))
+        LowerSimpleTuplesPass().apply(self.context, ModuleOp([function]))
+        terminator = snippet.block.last_op
+        assert terminator is not None
+        outputs = list(terminator.operands)
+        Rewriter.erase_op(terminator)
+        function.body.detach_block(snippet.block)
+        return replace(snippet, outputs=outputs)
+
+    def matches(self, root: Operation, binding: Binding) -> Iterator[tuple[Snippet, Binding]]:
+        for shape in self.shapes:
+            loose = binding.copy()
+            loose.loose = True
+            for guess in bindings(Pattern(shape.block, shape.outputs), root, loose):
+                types = tuple(guess.values[argument].type for argument in shape.block.args)
+                pattern = self.at(types)
+                if pattern is None:
+                    continue
+                for found in bindings(Pattern(pattern.block, pattern.outputs), root, binding.copy()):
+                    if tuple(found.values[argument].type for argument in pattern.block.args) == types:
+                        yield pattern, found
+
+    def at(self, types: tuple[Attribute, ...]) -> Snippet | None:
+        """The pattern at operand types; None where it cannot be called with them."""
+        from fxc.patterns.trace import trace_at_types
+
+        if types not in self.patterns:
+            try:
+                self.patterns[types] = self.form(trace_at_types(self.function, types, self.symbols, "the pattern"))
+            except FxcError:
+                self.patterns[types] = None
+        return self.patterns[types]
+
+    def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet:
+        from fxc.patterns.trace import trace_at_types
+
+        types = tuple(value.type for value in values)
+        if types not in self.replacements:
+            snippet = self.form(trace_at_types(self.other, types, self.symbols, "the replacement"))
+            _same_count(pattern, snippet)
+            _check_writes(snippet)
+            self.replacements[types] = snippet
+        snippet = self.replacements[types]
+        for old, new in zip(outputs, _at(snippet, values), strict=True):
+            if old.type != new and not only_strides_differ(old.type, new):
+                raise CaptureError(
+                    f"the replacement gives {new}, but the pattern gave {old.type}",
+                    op=one_line(old.owner) if isinstance(old.owner, Operation) else None,
+                    place=place_of(old.owner) if isinstance(old.owner, Operation) else None,
+                    hint="dtype and shape must stay: end the replacement with .to(x.dtype) or .reshape(...)",
+                )
+        return snippet
+
+    def may_write(self, op: Operation) -> bool:
+        return not op.has_trait(IsTerminator) and not op.regions and writes(op) != []
+
+    def writes(self, memory: Memory, op: Operation, touched: set[Any]) -> bool:
+        return bool(memory.writes_of(op) & touched)
+
+    def may_alias(self, snippet: Snippet) -> bool:
+        """Whether a result may share memory with a parameter."""
+        returned = any(isinstance(value, BlockArgument) for value in snippet.outputs)
+        return returned or any(True for op in snippet.block.ops for _ in aliases(op))
+
+
+def _first(items: Iterator[Any], count: int) -> Iterator[Any]:
+    for _, item in zip(range(count), items, strict=False):
+        yield item
+
+
+def _at(snippet: Snippet, values: Sequence[SSAValue]) -> list[Attribute]:
+    """The types of the outputs where the parameters are ``values``."""
+    return [values[v.index].type if isinstance(v, BlockArgument) else v.type for v in snippet.outputs]
+
+
+def _checked(pattern: Snippet) -> Snippet:
+    """``pattern``, or CaptureError where it cannot be looked for."""
+    if not pattern.outputs:
+        raise CaptureError("the pattern returns nothing", hint="return what it computes")
+    if any(isinstance(value, BlockArgument) for value in pattern.outputs):
+        raise CaptureError("the pattern returns one of its parameters", hint="return only what it computes")
+    for argument in pattern.block.args:
+        if not argument.first_use:
+            raise CaptureError(
+                f"the pattern does not use its parameter {argument._name}", hint="a match would not give it a value"
+            )
+    for op in pattern.block.ops:
+        if _is_in_place(op) or (not isinstance(op, (CallFunctionOp, CallMethodOp, CallModuleOp)) and writes(op)):
+            raise CaptureError("the pattern writes to a tensor", op=one_line(op), hint="write it without in-place operators")
+    return pattern
+
+
+def _check_writes(snippet: Snippet) -> None:
+    """A replacement may write to what it makes, and not to what it is given."""
+    made = {result for op in snippet.block.ops if not any(True for _ in aliases(op)) for result in op.results}
+    for op in snippet.block.ops:
+        written = writes(op)
+        if written is None or not made.issuperset(written):
+            raise CaptureError(
+                "the replacement writes to a tensor", op=one_line(op), hint="write it without in-place operators"
+            )
+
+
+def _same_count(pattern: Snippet, snippet: Snippet) -> None:
+    if len(pattern.outputs) != len(snippet.outputs):
+        raise CaptureError(
+            f"the pattern returns {len(pattern.outputs)} values, but the replacement {len(snippet.outputs)}",
+            hint="both must return the same number of tensors",
+        )
+
+
+def _is_in_place(op: Operation) -> bool:
+    """Whether an ``fx`` call says that it writes: ``add_``, ``operator.iadd``, ``inplace=True``."""
+    if not isinstance(op, (CallFunctionOp, CallMethodOp, CallModuleOp)):
+        return False
+    module, _, name = (op.call_target() or "").rpartition(".")
+    if isinstance(op, CallFunctionOp) and module == "operator":  # whose and_, or_, not_ and is_ write nothing
+        return name in IN_PLACE_OPERATORS
+    in_place = op.trees()[1].get("inplace") == bool_attr(True)
+    return in_place or (not isinstance(op, CallModuleOp) and name.endswith("_") and not name.endswith("__"))
+
+
+# rewriting
+
+
+class _Rewriting:
+    """Applies one rule to the entry function, from its first op to its last."""
+
+    def __init__(self, program: Rewritten, rule: _FxRule | _TorchRule) -> None:
+        self.program, self.rule = program, rule
+        self.usable = set[Operation]()
+        self.has_writes = dict[Operation, bool]()
+
+    def run(self) -> None:
+        function = self.program.main
+        blocks = [block for op in function.walk() for region in op.regions for block in region.blocks]
+        for block in blocks:
+            self.usable.update(block.ops)
+        for block in blocks:
+            for op in list(block.ops):
+                if op in self.usable:
+                    self.at(op)
+        _retype(function)
+
+    def at(self, root: Operation) -> None:
+        """Replaces the first match whose last output op is ``root``."""
+        for pattern, found in self.rule.matches(root, Binding(self.usable.__contains__)):
+            outputs = [found.values[value] for value in pattern.outputs]
+            if set(found.ops) != _needed(pattern) or not self.is_closed(found, outputs):
+                continue
+            values = [found.values[argument] for argument in pattern.block.args]
+            before = self.insertion_point(found, outputs, values)
+            if before is None or self.crosses_write(found, pattern, pattern, values, outputs):
+                continue
+            snippet = self.rule.replacement(pattern, values, outputs)
+            if self.crosses_write(found, pattern, snippet, values, outputs):
+                continue
+            self.replace(found, snippet, values, outputs, before)
+            return
+
+    def is_closed(self, found: Binding, outputs: Sequence[SSAValue]) -> bool:
+        """Whether nothing outside of the match uses what lies inside of it."""
+        ops = set(found.ops.values())
+        inside = [result for op in ops for result in op.results if result not in outputs]
+        return all(use.operation in ops for result in inside for use in result.uses)
+
+    def insertion_point(self, found: Binding, outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> Operation | None:
+        """The op before which the replacement can stand: after all operands, before all users. None where there is none."""
+        ops = set(found.ops.values())
+        block = next(iter(ops)).parent
+        assert block is not None
+        users = {
+            ancestor
+            for value in outputs
+            for use in value.uses
+            if use.operation not in ops and (ancestor := block.find_ancestor_op_in_block(use.operation)) is not None
+        }
+        owners = [value.owner for value in values]
+        pending, operands = set(ops), {o for o in owners if isinstance(o, Operation) and o.parent is block}
+        for op in block.ops:
+            if op in users:
+                return None if operands else op
+            pending.discard(op)
+            operands.discard(op)
+            if not pending:
+                return op.next_op if not operands else None
+        return None
+
+    def crosses_write(
+        self,
+        found: Binding,
+        pattern: Snippet,
+        snippet: Snippet,
+        values: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+    ) -> bool:
+        """Whether a write lies between the ops of the match, or comes later to memory that goes through it."""
+        ops = set(found.ops.values())
+        block = next(iter(ops)).parent
+        assert block is not None
+        scope = _scope(block)
+        if scope not in self.has_writes:
+            self.has_writes[scope] = any(map(self.rule.may_write, scope.walk()))
+        if not self.has_writes[scope]:
+            return False
+        memory = Memory(scope)
+        touched = {memory.set_of(value) for op in ops for value in (*op.operands, *op.results)}
+        through = {memory.set_of(value) for value in (*values, *outputs)}
+        is_view = self.rule.may_alias(pattern) or self.rule.may_alias(snippet)
+        started, pending = False, set(ops)
+        for op in block.ops:
+            if op in ops:
+                started = True
+                pending.discard(op)
+            elif started and pending and self.rule.writes(memory, op, touched):
+                return True
+            elif started and not pending and (not is_view or self.rule.writes(memory, op, through)):
+                return is_view
+        return False
+
+    def replace(
+        self,
+        found: Binding,
+        snippet: Snippet,
+        values: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        before: Operation,
+    ) -> None:
+        ops = sorted(found.ops.values(), key=list(before.parent.ops).index)  # type: ignore[union-attr]
+        names = [result._name or f"#{i}" for op in ops for i, result in enumerate(op.results)]
+        place = place_of(ops[-1])
+        self.program.matches.append(Match(tuple(names), tuple(_name(v) for v in values), place))
+        self.declare(snippet)
+        if any(map(self.rule.may_write, snippet.block.ops)):
+            self.has_writes.clear()
+        new = _inline(snippet, values, ops[-1], before)
+        for old, value in zip(outputs, new, strict=True):
+            if value.type != old.type and value.type == VALUE and isinstance(value.owner, Operation):
+                value = Rewriter.replace_value_with_new_type(value, old.type)
+            type = old.type
+            old.replace_all_uses_with(value)
+            if value.type != type and value.type != VALUE and type != VALUE:
+                settle_strides(value, type, self.program.context)
+            if isinstance(old.owner, Operation) and isinstance(value.owner, Operation) and value not in values:
+                value._name, value.owner.location = old._name, old.owner.location
+        for op in reversed(ops):
+            self.usable.discard(op)
+            Rewriter.erase_op(op)
+
+    def declare(self, snippet: Snippet) -> None:
+        """Adds what the replacement names and the program does not know yet."""
+        block = self.program.module.body.block
+        known = {op.properties.get("sym") or op.properties.get("path") for op in block.ops}
+        for declaration in [*snippet.operators.values(), *snippet.modules.values(), *snippet.tensors.values()]:
+            if (declaration.properties.get("sym") or declaration.properties.get("path")) not in known:
+                assert block.first_op is not None
+                block.insert_op_before(declaration.clone(), block.first_op)
+            if isinstance(declaration, OperatorDeclOp):
+                cls = make_op_class(declaration.sym.data, declaration.flags.data, declaration.signature.data)
+                self.program.context._loaded_ops[cls.name] = cls
+        self.program.state = {**snippet.state, **self.program.state}
+        for name, value in snippet.live.items():
+            self.program.live.setdefault(name, value)
+
+
+def _needed(pattern: Snippet) -> set[Operation]:
+    """The ops of the pattern that its outputs depend on."""
+    needed, pending = set[Operation](), [value.owner for value in pattern.outputs]
+    while pending:
+        op = pending.pop()
+        if isinstance(op, Operation) and op not in needed:
+            needed.add(op)
+            pending += [operand.owner for operand in op.operands]
+    return needed
+
+
+def _scope(block: Block) -> Operation:
+    """The function or isolated op around ``block``."""
+    op = block.parent_op()
+    while op is not None and not isinstance(op, FuncOp) and not is_isolated(op):
+        op = op.parent_op()
+    assert op is not None
+    return op
+
+
+def _name(value: SSAValue) -> str:
+    return value._name or f"#{value.index}"  # type: ignore[attr-defined]
+
+
+def _inline(snippet: Snippet, values: Sequence[SSAValue], root: Operation, before: Operation) -> list[SSAValue]:
+    """Puts a copy of the ops before ``before``; the values of the outputs."""
+    mapping: dict[SSAValue, SSAValue] = dict(zip(snippet.block.args, values, strict=True))
+    needed = _needed(snippet) | {op for op in snippet.block.ops if writes(op) != []}
+    for op in snippet.block.ops:
+        if op not in needed:
+            continue
+        copy = op.clone(mapping, clone_name_hints=False)
+        for old, new in zip(op.walk(), copy.walk(), strict=True):
+            copy_names(old.results, new.results)
+        copy.location = op.location if root.location == UNKNOWN_LOC else CallSiteLoc(op.location, root.location)
+        Rewriter.insert_op(copy, InsertPoint.before(before))
+    return [mapping[value] for value in snippet.outputs]
+
+
+def _retype(function: FuncOp) -> None:
+    """The signature, where a returned value has another type now."""
+    terminator = function.body.block.last_op
+    assert terminator is not None
+    types = [argument.type for argument in function.args], terminator.operand_types
+    function.properties["function_type"] = FunctionType.from_lists(*types)

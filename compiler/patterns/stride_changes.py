@@ -1,0 +1,71 @@
+"""After a value got other strides: the types of what is computed from it, or a copy where its users need the old ones."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.attributes import types
+from fxc.dialects.context import FxcContext
+from fxc.dialects.text.diagnostics import one_line, place_of
+from fxc.dialects.torch_ops import TorchOp
+from fxc.errors import CaptureError
+from fxc.passes.analysis.stride_changes import contiguous_for, only_strides_differ
+
+
+def settle_strides(value: SSAValue, old: Attribute, context: FxcContext) -> None:
+    """Infers the types of what depends on ``value``, which was of type ``old``, as far as they change.
+
+    Where an op does not take the new strides (``view``), or its types cannot be asked for (a call, an op with regions), it gets
+    a copy in the old layout. CaptureError where that layout is no contiguous one.
+    """
+    pending = deque([(value, old)])
+    while pending:
+        changed, before = pending.popleft()
+        for use in list(changed.uses):
+            op = use.operation
+            if op.has_trait(IsTerminator) and op.parent is not None and _is_function_body(op.parent):
+                continue
+            new = _inferred(op, context)
+            if new is None:
+                _copy_for(op, changed, before)
+                continue
+            for result, type in zip(list(op.results), new, strict=True):
+                if result.type != type:
+                    known = result.type
+                    pending.append((Rewriter.replace_value_with_new_type(result, type), known))
+
+
+def _is_function_body(block: Block) -> bool:
+    owner = block.parent_op()
+    return owner is not None and owner.name == "func.func"
+
+
+def _inferred(op: Operation, context: FxcContext) -> list[Attribute] | None:
+    """The result types of ``op``; None where they cannot be told, or differ in more than strides."""
+    if not isinstance(op, TorchOp):
+        return None
+    try:
+        new = list(context.semantics.infer(op))
+    except VerifyException:
+        return None
+    pairs = zip([result.type for result in op.results], new, strict=True)
+    return new if all(a == b or only_strides_differ(a, b) for a, b in pairs) else None
+
+
+def _copy_for(op: Operation, value: SSAValue, old: Attribute) -> None:
+    """Lets ``op`` use a copy of ``value`` that is laid out as ``old`` says."""
+    assert isinstance(old, TensorType)
+    if (strides := types.strides(old)) is not None:
+        raise CaptureError(
+            f"the replacement gives other strides, and an op needs {list(strides)}",
+            op=one_line(op),
+            place=place_of(op),
+            hint="end the replacement in what gives the strides of the pattern, such as .contiguous()",
+        )
+    contiguous_for(op, value, old)

@@ -1,0 +1,181 @@
+"""A program: the IR, and the tensors and live objects that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry, public_functions
+from fxc.dialects.fx import TensorDeclOp
+from fxc.dialects.text.syntax import clone_module, print_module
+from fxc.errors import FxcError, WeightsError
+from fxc.program.context import new_context
+from fxc.program.weights import load_state, save_state
+
+if TYPE_CHECKING:
+    import torch
+
+Look: TypeAlias = Callable[[Sequence[Any], Callable[[], Any]], tuple[Any, bool]]
+"""Runs a call that starts from these inputs: what it returns, and whether that was compared."""
+
+
+class Watch(Protocol):
+    """What looks at the passes and the calls of parts of a program that are compiled when they are first needed."""
+
+    def run(self, program: Program, passes: Sequence[ModulePass]) -> None:
+        """Run ``passes`` over ``program``, in place."""
+        ...
+
+    def look(self, captured: Program, program: Program, *, boxed: bool = False) -> Look | None:
+        """What compares the first call of ``program`` with what it was before the passes; None for no comparison."""
+        ...
+
+
+@dataclass
+class Program:
+    """An IR module and what its names stand for.
+
+    ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants; the
+    user's own tensors, of which only a frozen plan has copies. ``live``: modules by path and functions by name that came from
+    the running process and that a file could not name; empty for a program read from a file. ``key``: that of its entry on
+    disk, if it is as kept. ``assigned``: attributes of the model that a call assigns, by path. ``group_limit``: seconds that a
+    pass may take over one group, which runs as calls of ATen where that fails; None where it is an error. ``watch`` looks at
+    parts that are compiled later.
+    """
+
+    module: ModuleOp
+    state: dict[str, torch.Tensor] = field(default_factory=dict)
+    live: dict[str, Any] = field(default_factory=dict)
+    context: FxcContext = field(default_factory=new_context)
+    key: str | None = None
+    assigned: frozenset[str] = frozenset()
+    group_limit: int | None = None
+    watch: Watch | None = None
+
+    def __str__(self) -> str:
+        return print_module(self.module)
+
+    def text(self, *, debuginfo: bool = False, generic: bool = False) -> str:
+        """The IR as text. ``debuginfo`` adds node names, module paths and stack traces as locations."""
+        return print_module(self.module, debuginfo=debuginfo, generic=generic)
+
+    def copy(self) -> Program:
+        """A program with its own IR over the same tensors."""
+        return replace(self, module=clone_module(self.module), state=dict(self.state), live=dict(self.live), key=None)
+
+    @property
+    def main(self) -> FuncOp:
+        """The entry function: ``@main``, or the only public function."""
+        return entry_function(self.module)
+
+    def save(self, path: str | Path, *, debuginfo: bool = True) -> None:
+        """Writes ``path`` (IR text) and, where there is state, ``path`` with the suffix ``.safetensors``."""
+        path = Path(path)
+        path.write_text(self.text(debuginfo=debuginfo), encoding="utf-8")
+        if self.state:
+            save_state(self.state, weights_path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, *, allow: Mapping[str, Any] | None = None) -> Program:
+        """Reads what ``save`` wrote. Runs no code. ParseError, VerifyError or WeightsError where a file is not right.
+
+        ``allow``: functions and module classes by name that the graph may name beside the allow-list.
+        """
+        from fxc.driver.runner import read_module
+
+        live = dict(allow or {})
+        path, context = Path(path), new_context(live)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FxcError(f"cannot read {path}: {error}") from error
+        module = read_module(context, text, str(path))
+        needed = state_names(module)
+        weights = weights_beside(path)
+        if needed and not weights.exists():
+            raise WeightsError(
+                f"{path} names {len(needed)} tensors, but {weights.name} is missing",
+                hint="keep the two files side by side; `fxc import` and Program.save write both",
+            )
+        return cls(module, with_parameters(load_state(weights, needed), module) if needed else {}, live, context)
+
+    @classmethod
+    def parse(
+        cls, text: str, state: Mapping[str, torch.Tensor] | None = None, *, allow: Mapping[str, Any] | None = None
+    ) -> Program:
+        """The program of IR text, verified, for tests and notebooks; ``state`` gives the tensors that it names."""
+        from fxc.driver.runner import read_module
+
+        live = dict(allow or {})
+        context = new_context(live)
+        return cls(read_module(context, text, "<string>"), dict(state or {}), live, context)
+
+
+def entry_function(module: ModuleOp) -> FuncOp:
+    """``@main``, or the only function that is not private. FxcError where there is none, or no one."""
+    entry = find_entry(module)
+    if entry is None:
+        names = ", ".join(f"@{f.sym_name.data}" for f in public_functions(module)) or "none"
+        raise FxcError(f"no function @main, and not exactly one public function: {names}", hint="name the entry @main")
+    return entry
+
+
+def state_names(module: ModuleOp) -> list[str]:
+    """The names of tensors that ``module`` takes from the weights file: declared ones, and state arguments of the entry."""
+    return list(_state_facts(module))
+
+
+def with_parameters(state: Mapping[str, torch.Tensor], module: ModuleOp) -> dict[str, torch.Tensor]:
+    """``state`` with what ``module`` calls a parameter as one; names of one tensor share one parameter."""
+    from torch.nn import Parameter
+
+    parameters, result = dict[int, Parameter](), dict(state)
+    for name, (kind, requires_grad) in _state_facts(module).items():
+        if kind == "parameter":
+            tensor = state[name]
+            if id(tensor) not in parameters:
+                parameters[id(tensor)] = Parameter(tensor, requires_grad and tensor.dtype.is_floating_point)
+            result[name] = parameters[id(tensor)]
+    return result
+
+
+def _state_facts(module: ModuleOp) -> dict[str, tuple[str, bool]]:
+    """Name -> (kind, whether it may require a gradient), of declared tensors and of state arguments."""
+    facts = {op.sym.data: (op.kind.data, op.requires_grad is not None) for op in module.ops if isinstance(op, TensorDeclOp)}
+    attributes = [each for function in module.ops if isinstance(function, FuncOp) for each in argument_attributes(function)]
+    marked = any("fx.requires_grad" in each.data for each in attributes)
+    for each in attributes:
+        argument = ArgumentFacts.of(each)
+        if argument.state_name is not None:
+            learns = "fx.frozen" not in each.data and (not marked or "fx.requires_grad" in each.data)
+            facts.setdefault(argument.state_name, (argument.kind, learns))
+    return facts
+
+
+def is_frozen(tensor: torch.Tensor | None) -> bool:
+    """Whether ``tensor`` is a parameter that does not learn; its argument is marked ``fx.frozen``."""
+    import torch
+
+    return isinstance(tensor, torch.nn.Parameter) and tensor.dtype.is_floating_point and not tensor.requires_grad
+
+
+def weights_path(path: Path) -> Path:
+    """The weights file of an IR file."""
+    return path.with_suffix(".safetensors")
+
+
+def weights_beside(path: Path) -> Path:
+    """The weights file to read with an IR file: its own, or ``weights.safetensors`` of its folder where it has none."""
+    own, shared = weights_path(path), path.with_name(SHARED_WEIGHTS)
+    return shared if shared.exists() and not own.exists() else own
+
+
+SHARED_WEIGHTS = "weights.safetensors"
+"""The weights of all IR files of a folder, as a plan and ``fxc compile`` leave them."""

@@ -1,0 +1,125 @@
+"""The runtime signature of a program: what its entry function takes beside the model's own tensors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, TensorType
+from xdsl.ir import Attribute
+
+from fxc.bridge.nesting import INPUTS, spec_of
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import SYMBOLS, BoolType, FloatType, IntType, conditions_of, dtype_name
+from fxc.dialects.entry import VALUES, ArgumentFacts, argument_attributes
+from fxc.passes.analysis.written_arguments import placed_arguments, written_arguments
+from fxc.passes.plan.bring_inputs import MOVES
+from fxc.program.program import Program
+from fxc.runtime import autocast
+from fxc.runtime.signature import ANY, OtherInput, Signature, TensorInput
+
+
+def signature_of(program: Program) -> Signature:
+    """Inputs in call order, with the nesting of the captured model where the program records one."""
+    function = program.main
+    inputs = list[TensorInput | OtherInput]()
+    for argument, attributes in zip(function.args, argument_attributes(function), strict=True):
+        facts = ArgumentFacts.of(attributes)
+        if facts.is_state:
+            continue
+        label = facts.name if facts.name is not None else argument._name or f"#{argument.index}"
+        type = argument.type
+        if isinstance(type, TensorType):
+            inputs.append(
+                TensorInput(
+                    label,
+                    dtype_name(type.element_type),
+                    types.sizes(type),
+                    types.device(type),
+                    types.strides(type),
+                    types.layout(type),
+                    values=_values(attributes),
+                )
+            )
+        else:
+            inputs.append(_other(label, type))
+    nesting = function.attributes.get(INPUTS)
+    return Signature(
+        tuple(inputs), None if nesting is None else spec_of(nesting), _bounds(program), conditions=conditions_of(program.module)
+    )
+
+
+def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
+    """``signature`` with what the IR does not say of the example call: constants (strings, None), and where autocast is on."""
+    signature = replace(signature, autocast=autocast.current())
+    leaves = signature.leaves(args, kwargs)
+    if leaves is None:
+        return signature
+    inputs = tuple(
+        replace(spec, constant=value) if isinstance(spec, OtherInput) and spec.types == _CONSTANT else spec
+        for spec, value in zip(signature.inputs, leaves, strict=True)
+    )
+    return replace(signature, inputs=inputs)
+
+
+def with_writes(signature: Signature, program: Program) -> Signature:
+    """``signature`` of the captured ``program`` with what that may write to, and what must begin at its storage's start."""
+    written = written_arguments(program.main, or_returned=False)
+    placed = written & placed_arguments(program.module, program.main)
+    facts = map(ArgumentFacts.of, argument_attributes(program.main))
+    given = [argument for argument, known in zip(program.main.args, facts, strict=True) if not known.is_state]
+    inputs = tuple(
+        replace(spec, written=argument in written, at_start=argument in placed) if isinstance(spec, TensorInput) else spec
+        for spec, argument in zip(signature.inputs, given, strict=True)
+    )
+    return replace(signature, inputs=inputs)
+
+
+def with_moves(signature: Signature, program: Program) -> Signature:
+    """``signature`` with what the pipeline found out: which inputs may come on any device."""
+    names = {ArgumentFacts.of(attributes).name for attributes in argument_attributes(program.main) if MOVES in attributes.data}
+    inputs = list(signature.inputs)
+    for i, spec in enumerate(inputs):
+        if isinstance(spec, TensorInput) and spec.name in names:
+            inputs[i] = replace(spec, moves=True)
+    return replace(signature, inputs=tuple(inputs))
+
+
+def _values(attributes: DictionaryAttr) -> tuple[int, ...] | None:
+    found = attributes.data.get(VALUES)
+    return tuple(map(int, found.get_values())) if isinstance(found, DenseArrayBase) else None
+
+
+_CONSTANT = ("a constant",)
+
+
+def _other(name: str, type: Attribute) -> OtherInput:
+    if not isinstance(type, (IntType, FloatType, BoolType)):
+        return OtherInput(name, _CONSTANT)
+    text = type.expression.data
+    if isinstance(type, IntType) and text.isidentifier():
+        return OtherInput(name, ("an int",), symbol=text)
+    return OtherInput(name, ("a number",), _number(type, text))
+
+
+def _number(type: Attribute, text: str) -> Any:
+    """The number that a type says its value is, or ANY."""
+    if isinstance(type, BoolType):
+        return {"True": True, "False": False}.get(text, ANY)
+    try:
+        return int(text) if isinstance(type, IntType) else float(text)
+    except ValueError:
+        return ANY
+
+
+def _bounds(program: Program) -> dict[str, tuple[int, int | None]]:
+    symbols = program.module.attributes.get(SYMBOLS)
+    bounds = dict[str, tuple[int, int | None]]()
+    for name, facts in symbols.data.items() if isinstance(symbols, DictionaryAttr) else ():
+        if isinstance(facts, DictionaryAttr):
+            low, high = facts.data.get("min"), facts.data.get("max")
+            bounds[name] = (
+                low.value.data if isinstance(low, IntegerAttr) else 0,
+                high.value.data if isinstance(high, IntegerAttr) else None,
+            )
+    return bounds

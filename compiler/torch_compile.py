@@ -1,0 +1,88 @@
+"""``torch.compile(model, backend="fxc")``: Dynamo's graph through AOTAutograd, each graph through the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._guards import TracingContext
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
+from xdsl.dialects.builtin import TensorType
+
+from fxc.bridge.tensors import type_of
+from fxc.dialects.attributes.types import overlaps
+
+
+def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+    """The backend: ``options`` are fields of ``fxc.Options``. Each graph of AOTAutograd runs a pipeline of its own.
+
+    Graphs that only eager runs right are given back as they are.
+    With ``freeze``, graphs that are compiled where gradients are off have their weights frozen; the others are as ever.
+    """
+    from fxc.api import compile_graph, compile_inference, run_options
+    from fxc.bridge.eager_strides import in_all_fakes
+    from fxc.frontends.eager_graphs import is_for_eager
+    from fxc.frontends.frozen_graph import FrozenGraph
+    from fxc.frontends.import_fx import import_fx
+    from fxc.frontends.noop_dropout import remove_idle_dropouts
+    from fxc.frontends.unread_numbers import drop_unread_numbers
+    from fxc.frontends.written_views import return_views_of_inputs
+    from fxc.semantics.windows import replace_windows
+    from fxc.semantics.written_strides import in_all_functionalizations
+
+    chosen = run_options(options)
+    if is_for_eager(graph):
+        return graph
+    thawed = replace(chosen, freeze=False)
+
+    def backward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return make_boxed_func(compile_graph(aot_graph, thawed))
+
+    def forward(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return_views_of_inputs(aot_graph)
+        return make_boxed_func(compile_graph(aot_graph, thawed))
+
+    def infer(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return_views_of_inputs(aot_graph)
+        return make_boxed_func(compile_inference(import_fx(aot_graph), thawed))
+
+    def freeze(aot_graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return_views_of_inputs(aot_graph)
+        make = partial(compile_inference, options=chosen)
+        return make_boxed_func(FrozenGraph(aot_graph, _weights(), make, chosen.cache_size))
+
+    backend = aot_autograd(
+        fw_compiler=forward,
+        bw_compiler=backward,
+        inference_compiler=freeze if chosen.freeze else infer,
+        keep_inference_input_mutations=True,  # graphs write what they mutate themselves: a kernel may compute right into it
+    )
+    drop_unread_numbers(graph)
+    remove_idle_dropouts(graph)
+    replace_windows(graph)
+    guess = not _has_overlapping_result(graph)
+    with in_all_fakes(), in_all_functionalizations(), config.patch(guess_tangent_strides_as_outputs=guess):
+        return backend(graph, inputs)  # type: ignore[no-any-return]
+
+
+def _has_overlapping_result(graph: GraphModule) -> bool:
+    """Whether elements of a result share memory, as those of ``unfold``: AOTAutograd would copy gradients to such memory."""
+    returned = [
+        leaf.meta.get("example_value") for leaf in tree_leaves(graph.graph.output_node().args) if isinstance(leaf, Node)
+    ]
+    types = [type_of(value) for value in returned if isinstance(value, torch.Tensor) and value.layout is torch.strided]
+    return any(isinstance(type, TensorType) and overlaps(type) for type in types)
+
+
+def _weights() -> list[int]:
+    """Of the graph that AOTAutograd is compiling, the inputs that are the model's own and are not written."""
+    metadata = TracingContext.get().fw_metadata
+    assert metadata is not None
+    return [i for i in metadata.static_input_indices if not metadata.input_info[i].mutates_data]

@@ -1,0 +1,205 @@
+"""Sizes that are not known, as polynomials: sums of products of names and integers.
+
+``"s0*s1 + 1"`` is one of ``s0`` and ``s1``. What is no sum or product, as ``"(s0 - 1)//2"``, makes the whole text a name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial, reduce
+from math import prod
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir.affine import AffineBinaryOpKind, AffineExpr
+
+from fxc.dialects.attributes.semi_affine import combined
+from fxc.dialects.attributes.types import Dim, sizes, strides
+
+Monomial: TypeAlias = tuple[str, ...]
+"""Names that are multiplied, in order; one may stand there several times."""
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """``terms``: names that are multiplied and a factor that is not 0, in order; some term has names. A number is an int."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @staticmethod
+    def name(name: str) -> Polynomial:
+        return Polynomial((((name,), 1),))
+
+    def __add__(self, other: Steps) -> Steps:
+        found = dict(self.terms)
+        for names, factor in _terms(other):
+            found[names] = found.get(names, 0) + factor
+        return _polynomial(found)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Polynomial:
+        return Polynomial(tuple((names, -factor) for names, factor in self.terms))
+
+    def __sub__(self, other: Steps) -> Steps:
+        return self + -other
+
+    def __rsub__(self, other: Steps) -> Steps:
+        return -self + other
+
+    def __mul__(self, other: Steps) -> Steps:
+        found = dict[Monomial, int]()
+        for names, factor in self.terms:
+            for others, by in _terms(other):
+                key = tuple(sorted((*names, *others)))
+                found[key] = found.get(key, 0) + factor * by
+        return _polynomial(found)
+
+    __rmul__ = __mul__
+
+    def names(self) -> list[str]:
+        """The names, each once."""
+        return sorted({name for names, _ in self.terms for name in names})
+
+    def at(self, numbers: Mapping[str, int]) -> int:
+        """The value where names are these ``numbers``."""
+        return sum(factor * prod(numbers[name] for name in names) for names, factor in self.terms)
+
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """Python text, in which ``name`` says how names are written."""
+        parts = list[str]()
+        for names, factor in self.terms:
+            parts.append("*".join([*([] if names and factor == 1 else [str(factor)]), *map(name, names)]))
+        return " + ".join(parts)
+
+    def expression(self, expression: Callable[[str], AffineExpr]) -> AffineExpr:
+        """An affine expression, in which names are what ``expression`` says."""
+        total: AffineExpr = AffineExpr.constant(0)
+        for names, factor in self.terms:
+            term = reduce(partial(combined, AffineBinaryOpKind.Mul), map(expression, names), AffineExpr.constant(1))
+            total = total + combined(AffineBinaryOpKind.Mul, term, AffineExpr.constant(factor))
+        return total
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+Steps: TypeAlias = int | Polynomial
+"""A number that may not be known: how many steps a loop has, or how far one goes."""
+
+
+def _terms(number: Steps) -> Sequence[tuple[Monomial, int]]:
+    return number.terms if isinstance(number, Polynomial) else [((), number)]
+
+
+def _polynomial(terms: Mapping[Monomial, int]) -> Steps:
+    found = sorted(((names, factor) for names, factor in terms.items() if factor), key=lambda term: (-len(term[0]), term))
+    if all(not names for names, _ in found):
+        return found[0][1] if found else 0
+    return Polynomial(tuple(found))
+
+
+def names_of(number: Steps) -> list[str]:
+    """The names in ``number``, each once."""
+    return number.names() if isinstance(number, Polynomial) else []
+
+
+def value_at(number: Steps, numbers: Mapping[str, int]) -> int:
+    """``number`` where names are these ``numbers``."""
+    return number.at(numbers) if isinstance(number, Polynomial) else number
+
+
+def is_natural(number: Steps) -> bool:
+    """Whether ``number`` is surely not negative, whatever sizes are."""
+    return all(factor >= 0 for _, factor in _terms(number))
+
+
+def shifted(number: Steps, by: Mapping[str, int]) -> Steps:
+    """``number`` where each name stands for how much more it is than what ``by`` says, else than 0."""
+    total: Steps = 0
+    for names, factor in _terms(number):
+        total = total + factor * prod([Polynomial.name(name) + by.get(name, 0) for name in names])  # type: ignore[arg-type]
+    return total
+
+
+def divided(number: Steps, divisor: Steps) -> tuple[Steps, Steps]:
+    """Quotient and rest: ``number`` is their sum, the quotient times ``divisor``. The rest is 0 where it is seen to divide.
+
+    Of numbers as Python divides; a divisor of several terms divides nothing but its multiples by a number.
+    """
+    if isinstance(divisor, int) and isinstance(number, int):
+        return divmod(number, divisor)
+    terms = _terms(divisor)
+    if len(terms) > 1:
+        factor = dict(_terms(number)).get(terms[0][0], 0) // terms[0][1]
+        return (factor, 0) if number == factor * divisor else (0, number)
+    [(names, by)] = terms
+    whole: Steps = 0
+    for others, factor in _terms(number):
+        left = list(others)
+        for name in names:
+            if name in left:
+                left.remove(name)
+            else:
+                break
+        else:
+            if factor % by == 0:
+                whole += _polynomial({tuple(left): factor // by})
+    return whole, number - whole * divisor
+
+
+@lru_cache(4096)
+def steps_of_size(size: Dim) -> Steps:
+    """The number that a size, or a stride, of a type says."""
+    if isinstance(size, int):
+        return size
+    try:
+        return _parsed(ast.parse(size, mode="eval").body)
+    except (SyntaxError, ValueError):
+        return Polynomial.name(size)
+
+
+def _parsed(node: ast.expr) -> Steps:
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name):
+            return Polynomial.name(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_parsed(operand)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _parsed(left) + _parsed(right)
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            return _parsed(left) - _parsed(right)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _parsed(left) * _parsed(right)
+        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(times))) if 0 < times < 8:
+            return prod([_parsed(left)] * times)  # type: ignore[return-value, arg-type]
+    raise ValueError("more than sums and products")
+
+
+def sizes_of(type: TensorType) -> list[Steps]:
+    """The sizes of a tensor type."""
+    return [steps_of_size(size) for size in sizes(type)]
+
+
+def strides_of(type: TensorType) -> list[Steps]:
+    """The strides of a tensor type."""
+    given = strides(type)
+    return contiguous_steps(sizes_of(type)) if given is None else [steps_of_size(step) for step in given]
+
+
+def contiguous_steps(sizes: Sequence[Steps]) -> list[Steps]:
+    """Row-major strides; a size of 0 counts as 1 where it is known."""
+    found, step = list[Steps](), 1
+    for size in reversed(sizes):
+        found.insert(0, step)
+        step = step * (max(size, 1) if isinstance(size, int) else size)
+    return found
+
+
+def names_in(type: TensorType) -> list[str]:
+    """The names that say the sizes and strides of a tensor type, each once."""
+    return sorted({name for number in (*sizes_of(type), *strides_of(type)) for name in names_of(number)})

@@ -1,0 +1,114 @@
+"""The rules that ops have of their own, asked once of all ops that look the same.
+
+An op's looks are its class, properties, attributes, the types of its operands and results, how many successors it has, and of
+each region how many blocks, and the types of the entry's arguments. What its definition says of its parts (IRDL) is about
+these, and so are rules that ``local`` marks: an op that looks like one that obeyed them obeys them. Other rules, and those of
+traits, may look at definitions, users, parents, children and symbols, and are asked of every op each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from inspect import getclosurevars
+from typing import TypeAlias, TypeVar
+
+from xdsl.ir import Attribute, Operation, Region
+from xdsl.irdl import OpDef
+from xdsl.traits import IsolatedFromAbove, NoTerminator, OpTrait, ReturnLike, SameOperandsAndResultType
+
+from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
+from fxc.dialects.base.verified_versions import Snapshots
+
+Rule: TypeAlias = Callable[[Operation], None]
+RuleT = TypeVar("RuleT", bound=Callable[..., None])
+
+LOCAL_TRAITS = (NoTerminator, ReturnLike, SameOperandsAndResultType)
+"""Traits that look at an op's looks alone."""
+
+LOCAL_RULES = frozenset({"xdsl.dialects.linalg.abstract_ops.LinalgStructuredOperation.verify_"})
+"""The same of xDSL's ``verify_``."""
+
+_MARK = "__local__"
+
+
+def local(rule: RuleT) -> RuleT:
+    """Marks a ``verify_`` that reads nothing of an op but its looks."""
+    vars(rule)[_MARK] = True
+    return rule
+
+
+def is_local(rule: Rule) -> bool:
+    """Whether ``rule`` has the mark of ``local``."""
+    return hasattr(rule, _MARK)
+
+
+class OwnRules:
+    """The looks of ops that obeyed their rules, and the ``functions`` that did, as long as this is kept."""
+
+    def __init__(self) -> None:
+        self.functions = Snapshots()
+        self._seen, self._numbers = set[Hashable](), AttributeNumbers()
+
+    def verify(self, op: Operation, *, is_isolated: bool = False, callee: Attribute | None = None) -> None:
+        """Ask the rules of ``op``, without those of ops in it. Raises what they raise.
+
+        ``is_isolated``: it is known that no op in it reads a value from outside. ``callee``: ``op`` is a call of a function of
+        this type, which is all that its rules see beyond its looks.
+        """
+        full, beyond, isolation = _rules(type(op))
+        looks = self._looks(op)
+        if callee is not None:
+            looks, beyond = (looks, self._numbers.of(callee)), ()
+        if looks not in self._seen:
+            full(op)
+            self._seen.add(looks)
+            return
+        for rule in beyond:
+            rule(op)
+        if isolation is not None and not is_isolated:
+            isolation(op)
+
+    def _looks(self, op: Operation) -> Hashable:
+        numbers = self._numbers
+        return (
+            type(op),
+            numbers.of_types(op._operands) if op._operands else (),
+            numbers.of_types(op.results) if op.results else (),
+            numbers.of_all(op.properties) if op.properties else (),
+            numbers.of_all(op.attributes) if op.attributes else (),
+            len(op._successors),
+            tuple([self._region_looks(region) for region in op.regions]) if op.regions else (),
+        )
+
+    def _region_looks(self, region: Region) -> Hashable:
+        first = region.first_block
+        if first is None:
+            return 0
+        return len(region.blocks), self._numbers.of_types(first.args)
+
+
+@lru_cache(maxsize=1 << 12)
+def _rules(kind: type[Operation]) -> tuple[Rule, Sequence[Rule], Rule | None]:
+    """All rules of a class of ops in one; those that looks do not answer; that of ``IsolatedFromAbove``."""
+    if kind.verify is not Operation.verify:
+        return _verify_alone, (_verify_alone,), None
+    beyond = _beyond(kind, kind.verify_)
+    isolation = next((trait.verify for trait in kind.traits if isinstance(trait, IsolatedFromAbove)), None)
+    return kind.verify_, [rule for rule in beyond if rule != isolation], isolation
+
+
+def _verify_alone(op: Operation) -> None:
+    op.verify(verify_nested_ops=False)
+
+
+def _beyond(kind: type[Operation], rule: Callable[..., None]) -> list[Rule]:
+    """The parts of ``rule`` that look beyond the looks of an op."""
+    if rule is Operation.verify_ or is_local(rule) or f"{rule.__module__}.{rule.__qualname__}" in LOCAL_RULES:
+        return []
+    parts = getclosurevars(rule).nonlocals  # xDSL's decorator joins what the definition says and what the class does
+    if not isinstance(parts.get("op_def"), OpDef):
+        return [rule]
+    traits = [trait for trait in kind.traits if type(trait).verify is not OpTrait.verify]
+    asked = [trait.verify for trait in traits if type(trait) not in LOCAL_TRAITS]
+    return [*asked, *_beyond(kind, parts["custom_verify"])] if "custom_verify" in parts else asked

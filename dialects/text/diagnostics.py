@@ -1,0 +1,102 @@
+"""How an op is shown in an error: one line of text, and its place.
+
+A dialect or a pass that knows which op is at fault raises ``OpVerifyException`` or ``OpPassFailedException``; the
+runner reads ``op`` from it. Unlike ``Operation.emit_error`` neither prints the module, which takes seconds on a large one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, StringAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from fxc.dialects.text.syntax import op_text
+
+LINE_LIMIT = 160
+
+
+class OpVerifyException(VerifyException):
+    """``op`` breaks a rule of its level."""
+
+    def __init__(self, message: str, op: Operation) -> None:
+        super().__init__(message)
+        self.op = op
+
+
+class OpPassFailedException(PassFailedException):
+    """A pass cannot go on because of ``op``."""
+
+    def __init__(self, message: str, op: Operation) -> None:
+        super().__init__(message)
+        self.op = op
+
+
+def one_line(op: Operation) -> str:
+    """One line that shows ``op``, even where the op is too broken to print."""
+    try:
+        return op_text(op, LINE_LIMIT)
+    except Exception:  # a broken op may well not print, and the error that is being reported matters more
+        return f'"{op.name}"(...)'
+
+
+def place_of(op: Operation) -> str | None:
+    """Where the op came from: its location, else that of the nearest op around it, else the symbol that it is in."""
+    around: Operation | None = op
+    symbol: str | None = None
+    while around is not None:
+        if (place := location_text(around.location)) is not None:
+            return place
+        name = around.get_attr_or_prop("sym_name")
+        if symbol is None and isinstance(name, StringAttr):
+            symbol = f"in @{name.data}"
+        around = around.parent_op()
+    return symbol
+
+
+def user_line(location: Attribute) -> str | None:
+    """The user's line of a stack trace, outside of PyTorch, and where it is: ``return x * 0.5  (model.py:12)``."""
+    frames = list(_frames(location))
+    if not frames:
+        return None
+    own = [frame for frame in frames if "/torch/" not in frame[0] and not frame[0].startswith("<eval_with_key>")]
+    file, line, code = (own or frames)[-1]
+    place = f"{file.rpartition('/')[2]}:{line}"
+    return f"{code}  ({place})" if code else place
+
+
+def _frames(location: Attribute) -> Iterator[tuple[str, int, str]]:
+    """File, line and code of each frame, outermost first."""
+    match location:
+        case NameLoc(location=FileLineColLoc() as place) if location.desc.data.startswith("in "):
+            yield place.filename.data, place.line.data, location.desc.data.partition(": ")[2].partition("\n")[0].strip()
+        case NameLoc():
+            yield from _frames(location.location)
+        case CallSiteLoc():
+            yield from _frames(location.caller)
+            yield from _frames(location.callee)
+        case FusedLoc():
+            for part in location.locations:  # type: ignore[attr-defined]
+                yield from _frames(part)
+
+
+def location_text(location: Attribute) -> str | None:
+    """A location as a person reads it: of a stack trace the innermost frame outside of PyTorch. None where it says nothing."""
+    match location:
+        case FileLineColLoc():
+            return f"{location.filename.data}:{location.line.data}:{location.column.data}"
+        case NameLoc(location=FileLineColLoc() as frame) if location.desc.data.startswith("in "):
+            return f"{frame.filename.data}:{frame.line.data} {location.desc.data}"
+        case NameLoc():
+            inner = location_text(location.location)
+            return f'"{location.desc.data}"' + (f" at {inner}" if inner else "")
+        case CallSiteLoc():
+            return location_text(location.callee) or location_text(location.caller)
+        case FusedLoc():
+            parts = [part for part in location.locations if location_text(part) is not None]  # type: ignore[attr-defined]
+            frames = [part for part in parts if isinstance(part, NameLoc) and isinstance(part.location, FileLineColLoc)]
+            own = [frame for frame in frames if "/torch/" not in frame.location.filename.data]  # type: ignore[union-attr]
+            return location_text([*parts[:1], *frames[-1:], *own[-1:]][-1]) if parts else None
+        case _:
+            return None

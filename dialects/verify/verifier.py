@@ -1,0 +1,285 @@
+"""Checks a whole module: each op's own rules, structure, dominance, symbol uses and the order of streams, in one walk.
+
+xDSL's ``Operation.verify`` lacks dominance and most symbol uses, and prints the whole module into the error that it
+raises. ``verify`` raises ``OpVerifyException``, which holds the op at fault.
+
+Dominance follows MLIR: a value is visible after its definition, in nested regions too, and in the blocks that its block
+dominates. The body of a ``builtin.module`` is a graph region, where order does not matter; ops in blocks that cannot be
+reached are not checked for dominance.
+
+A symbol use is a symbol in a property of a registered op: it must name an op of the nearest symbol table. Discardable
+attributes may hold any symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, SymbolRefAttr, UnregisteredOp
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation, Region, SSAValue
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolTable
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.attributes.discardable import STREAM
+from fxc.dialects.base.op_rules import OwnRules
+from fxc.dialects.text.diagnostics import OpVerifyException
+
+
+def verify(root: Operation, rules: OwnRules | None = None) -> None:
+    """Verify ``root`` and everything in it. Raises ``OpVerifyException`` for the first op that breaks a rule.
+
+    ``rules`` are kept from one verification to the next by who verifies the same ops again: functions of a module that are as
+    they were are not walked again.
+    """
+    _Verifier(root, rules or OwnRules()).run()
+
+
+class _Verifier:
+    def __init__(self, root: Operation, rules: OwnRules) -> None:
+        self.root, self.rules = root, rules
+        self.visible: set[int] = set()  # ids of values: hashing an SSAValue is a Python call
+        self.tables: dict[Operation, dict[str, Operation]] = {}
+        self.unseen = 0
+        """Operands that were not visible where order does not matter."""
+
+    def run(self) -> None:
+        self.visible.update(id(operand) for operand in self.root.operands)
+        if isinstance(self.root, ModuleOp):
+            self.rules.functions.start(self.root)
+        self.op(self.root, in_order=False)
+
+    def op(self, op: Operation, in_order: bool) -> None:
+        self.operands(op, in_order)
+        if op.successors or (op.parent is not None and op.next_op is None):
+            _check_block_end(op)
+        if op.properties and not isinstance(op, UnregisteredOp):
+            self.symbol_uses(op)
+        unseen = self.unseen
+        if op.regions:
+            self.regions(op, in_order or not isinstance(op, ModuleOp))
+        self.own_rules(op, is_isolated=self.unseen == unseen)
+
+    def function(self, op: Operation) -> None:
+        """Verify an op of the module itself, which may be a function that is as it was."""
+        functions = self.rules.functions
+        if not functions.is_known(op):
+            self.op(op, in_order=False)
+            functions.add(op)
+
+    def operands(self, op: Operation, in_order: bool) -> None:
+        for index, operand in enumerate(op._operands):
+            if id(operand) in self.visible:
+                continue
+            if isinstance(operand, ErasedSSAValue):
+                raise OpVerifyException(f"{op.name}: operand {index} was erased", op)
+            if in_order:
+                raise OpVerifyException(f"{op.name}: operand {index} does not dominate this use{_defined_at(operand)}", op)
+            self.unseen += 1
+
+    def own_rules(self, op: Operation, is_isolated: bool) -> None:
+        try:
+            self.rules.verify(op, is_isolated=is_isolated, callee=self.callee_type(op) if type(op) is CallOp else None)
+        except OpVerifyException:
+            raise
+        except VerifyException as error:
+            text = str(error)
+            raise OpVerifyException(text if op.name in text else f"{op.name}: {text}", op) from error
+
+    def regions(self, op: Operation, ordered: bool) -> None:
+        outer = self.visible
+        if op.has_trait(IsolatedFromAbove):
+            self.visible = set()
+        for region in op.regions:
+            self.region(region, ordered)
+        self.visible = outer
+
+    def region(self, region: Region, ordered: bool) -> None:
+        owner = region.parent
+        assert owner is not None
+        blocks = tuple(region.blocks)
+        if len(blocks) == 1:
+            if blocks[0].first_op is None and not owner.has_trait(NoTerminator):
+                raise OpVerifyException(f"{owner.name}: a region's only block must end in a terminator, and is empty", owner)
+            self.leave(self.block(blocks[0], ordered))
+            return
+        if not blocks:
+            return
+        if not ordered:
+            defined = [value for block in blocks for value in self.block(block, ordered=False)]
+            self.leave(defined)
+            return
+        self.blocks_by_dominance(blocks)
+
+    def blocks_by_dominance(self, blocks: tuple[Block, ...]) -> None:
+        """Visit each block while just the values of the blocks that dominate it are visible."""
+        children = _dominator_tree(blocks)
+        stack: list[Block | list[int]] = [blocks[0]]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, list):
+                self.leave(item)
+                continue
+            stack.append(self.block(item, ordered=True))
+            stack.extend(reversed(children[item]))
+        for block in blocks:
+            if block not in children:
+                self.leave(self.block(block, ordered=False))
+
+    def block(self, block: Block, ordered: bool) -> list[int]:
+        """Verify the ops of ``block``; leaves its values visible and returns them."""
+        defined = [id(arg) for arg in block.args]
+        visible = self.visible
+        visible.update(defined)
+        is_top = isinstance(self.root, ModuleOp) and block.parent_op() is self.root
+        has_streams = False
+        for op in block.ops:
+            if op.parent is not block:
+                raise OpVerifyException(f"{op.name}: the op does not know the block that it is in", op)
+            if is_top:
+                self.function(op)
+            else:
+                self.op(op, ordered)
+            for result in op.results:
+                visible.add(id(result))
+                defined.append(id(result))
+            has_streams = has_streams or STREAM in op.attributes
+        if has_streams:
+            _check_streams(block)
+        return defined
+
+    def leave(self, defined: Iterable[int]) -> None:
+        self.visible.difference_update(defined)
+
+    def symbol_uses(self, op: Operation) -> None:
+        for name, attribute in op.properties.items():
+            if type(attribute) is not SymbolRefAttr and type(attribute) is not ArrayAttr:
+                continue
+            for symbol in _symbols(attribute):
+                if not self.resolves(op, symbol):
+                    raise OpVerifyException(f"{op.name}: {name} names {_symbol_text(symbol)}, which does not exist", op)
+
+    def resolves(self, op: Operation, symbol: SymbolRefAttr) -> bool:
+        table_op = _table_around(op)
+        if table_op is None:
+            return True  # a detached op: nothing to look in
+        found = self.table(table_op).get(symbol.root_reference.data)
+        for name in symbol.nested_references.data:
+            if found is None:
+                return False
+            found = self.table(found).get(name.data)
+        return found is not None
+
+    def callee_type(self, op: CallOp) -> Attribute | None:
+        """The type of the function that ``op`` calls, where it is one of the symbol table around."""
+        table_op, callee = _table_around(op), op.properties.get("callee")
+        if table_op is None or not isinstance(callee, SymbolRefAttr) or callee.nested_references.data:
+            return None
+        function = self.table(table_op).get(callee.root_reference.data)
+        return function.properties.get("function_type") if isinstance(function, FuncOp) else None
+
+    def table(self, op: Operation) -> dict[str, Operation]:
+        """Symbol name -> op, for the ops directly in ``op``; made once a walk."""
+        if op not in self.tables:
+            ops = (inner for region in op.regions for block in region.blocks for inner in block.ops)
+            named = ((inner.get_attr_or_prop("sym_name"), inner) for inner in ops)
+            self.tables[op] = {name.data: inner for name, inner in named if isinstance(name, StringAttr)}
+        return self.tables[op]
+
+
+def _table_around(op: Operation) -> Operation | None:
+    around = op.parent_op()
+    while around is not None and not around.has_trait(SymbolTable):
+        around = around.parent_op()
+    return around
+
+
+def _check_streams(block: Block) -> None:
+    from fxc.dialects.verify.races import check_order  # few programs have streams
+
+    check_order(block)
+
+
+def _check_block_end(op: Operation) -> None:
+    block = op.parent
+    if op.successors:
+        if block is None or block.last_op is not op:
+            raise OpVerifyException(f"{op.name}: an op with successors must end its block", op)
+        if any(successor.parent is not block.parent for successor in op.successors):
+            raise OpVerifyException(f"{op.name}: branches to a block of another region", op)
+    region = None if block is None else block.parent
+    owner = None if region is None else region.parent
+    if region is None or owner is None or op.has_trait(IsTerminator):
+        return
+    if region.first_block is not region.last_block or not owner.has_trait(NoTerminator):
+        raise OpVerifyException(f"{op.name}: ends a block of {owner.name} and is not a terminator", op)
+
+
+def _dominator_tree(blocks: tuple[Block, ...]) -> dict[Block, list[Block]]:
+    """Block -> the blocks it immediately dominates, for blocks that can be reached (Cooper, Harvey and Kennedy)."""
+    order = list(_postorder(blocks[0]))
+    number = {block: index for index, block in enumerate(order)}
+    predecessors: dict[Block, list[Block]] = {block: [] for block in order}
+    for block in order:
+        for successor in _successors(block):
+            predecessors[successor].append(block)
+    parent: dict[Block, Block] = {blocks[0]: blocks[0]}
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(order[:-1]):
+            known = [pred for pred in predecessors[block] if pred in parent]
+            nearest = known[0]
+            for other in known[1:]:
+                while nearest is not other:
+                    if number[nearest] < number[other]:
+                        nearest = parent[nearest]
+                    else:
+                        other = parent[other]
+            if parent.get(block) is not nearest:
+                parent[block] = nearest
+                changed = True
+    children: dict[Block, list[Block]] = {block: [] for block in order}
+    for block in reversed(order[:-1]):
+        children[parent[block]].append(block)
+    return children
+
+
+def _postorder(entry: Block) -> Iterator[Block]:
+    seen = {entry}
+    stack = [(entry, iter(_successors(entry)))]
+    while stack:
+        block, successors = stack[-1]
+        for successor in successors:
+            if successor not in seen:
+                seen.add(successor)
+                stack.append((successor, iter(_successors(successor))))
+                break
+        else:
+            stack.pop()
+            yield block
+
+
+def _successors(block: Block) -> tuple[Block, ...]:
+    last = block.last_op
+    return () if last is None else tuple(last.successors)
+
+
+def _symbols(attribute: Attribute) -> Iterator[SymbolRefAttr]:
+    if isinstance(attribute, SymbolRefAttr):
+        yield attribute
+    elif isinstance(attribute, ArrayAttr):
+        for element in attribute.data:
+            yield from _symbols(element)
+
+
+def _symbol_text(symbol: SymbolRefAttr) -> str:
+    return "::".join(f"@{name.data}" for name in (symbol.root_reference, *symbol.nested_references.data))
+
+
+def _defined_at(value: SSAValue) -> str:
+    name = f"%{value.name_hint}" if value.name_hint else "its value"
+    owner = value.owner
+    return (
+        f": {name} is a block argument of another block" if isinstance(owner, Block) else f": {name} is defined by {owner.name}"
+    )

@@ -1,0 +1,38 @@
+"""Which ops are constants, and of what kind."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from fxc.dialects.attributes.values import NoneValueAttr
+from fxc.dialects.torch_ops.constant import ConstantOp
+
+
+def is_host_constant(value: Attribute) -> bool:
+    """Whether ``value`` is a number, a string or None: what ``torch.constant`` holds besides tensors."""
+    return isinstance(value, (IntegerAttr, FloatAttr, StringAttr, NoneValueAttr))
+
+
+def is_constant(op: Operation) -> bool:
+    """Whether ``op`` gives one value that its attributes state."""
+    return len(op.results) == 1 and not op._operands and not op.regions and op.has_trait(ConstantLike)
+
+
+def constant_of(value: SSAValue) -> Attribute | None:
+    """The attribute of a value that ``torch.constant`` made, else None."""
+    owner = value.owner
+    return owner.value if isinstance(owner, ConstantOp) else None
+
+
+UNINITIALIZED = frozenset(
+    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "empty_quantized",
+     "_empty_affine_quantized", "_empty_per_channel_affine_quantized"}
+)  # fmt: skip
+"""Operators whose result holds whatever lay in memory: calling one twice gives different values."""
+
+
+def is_uninitialized(op: Operation) -> bool:
+    """Whether ``op`` makes a tensor without giving it values."""
+    return any(part in UNINITIALIZED for part in op.name.split("."))

@@ -1,0 +1,75 @@
+"""What patterns ask of ops, arguments and types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ComplexType, FloatAttr, IntegerAttr, TensorType, i1
+from xdsl.ir import Attribute, SSAValue
+
+from fxc.dialects.attributes.types import dtype_name, sizes
+from fxc.dialects.attributes.values import NoneValueAttr, Tree
+from fxc.dialects.torch_ops import op_class
+from fxc.dialects.torch_ops.base import TorchOp
+
+
+def producer(tree: Tree, operators: Sequence[str]) -> TorchOp | None:
+    """The op that made the value ``tree``, where it is one of ``operators``."""
+    owner = tree.owner if isinstance(tree, SSAValue) else None
+    return owner if isinstance(owner, TorchOp) and owner.operator in operators else None
+
+
+def number(tree: Tree) -> int | float | None:
+    """The number that is passed as a constant; a bool is 0 or 1."""
+    if isinstance(tree, IntegerAttr):
+        return tree.value.data if tree.type != i1 else int(tree.value.data != 0)  # true of i1 is -1
+    return tree.value.data if isinstance(tree, FloatAttr) else None
+
+
+def integer(tree: Tree) -> int | None:
+    return tree.value.data if isinstance(tree, IntegerAttr) and tree.type != i1 else None
+
+
+def integers(tree: Tree) -> list[int] | None:
+    """The constant integers of a list argument; None where one is a value."""
+    found = [integer(element) for element in tree] if isinstance(tree, (list, tuple)) else [None]
+    return None if None in found else [value for value in found if value is not None]
+
+
+def is_left_out(tree: Tree | None) -> bool:
+    """Whether an argument is not passed, or passed as none or false: the default of a switch."""
+    return tree is None or isinstance(tree, NoneValueAttr) or (isinstance(tree, IntegerAttr) and tree.value.data == 0)
+
+
+def rank(value: SSAValue) -> int | None:
+    return len(value.type.get_shape()) if isinstance(value.type, TensorType) else None
+
+
+def dtype(type: Attribute) -> str | None:
+    """PyTorch's name of a tensor's dtype."""
+    return dtype_name(type.element_type) if isinstance(type, TensorType) else None
+
+
+def is_complex(type: Attribute) -> bool:
+    return isinstance(type, TensorType) and isinstance(type.element_type, ComplexType)
+
+
+def is_floating(type: Attribute) -> bool:
+    return (name := dtype(type)) is not None and name.startswith(("float", "bfloat"))
+
+
+def is_integral(type: Attribute) -> bool:
+    """An integer or bool tensor."""
+    return (name := dtype(type)) is not None and name.startswith(("int", "uint", "bool"))
+
+
+def same_type(a: SSAValue, b: SSAValue) -> bool:
+    """Whether two tensors surely have the same shape, dtype, layout and device: no size is a ``?`` without a name."""
+    return isinstance(a.type, TensorType) and a.type == b.type and "" not in sizes(a.type)
+
+
+def torch_op(operator: str) -> type[TorchOp]:
+    """The class of one of PyTorch's own operators."""
+    found = op_class(f"torch.{operator}")
+    assert found is not None and issubclass(found, TorchOp), operator
+    return found

@@ -1,0 +1,233 @@
+"""Who shares memory with whom in one scope, and who writes it.
+
+A scope is a function, or an op whose regions see nothing of their surroundings. Values that may share memory are in one
+set (union-find); what comes from outside (arguments, attributes of the user's model, constants) is one set, because a
+caller may pass one tensor twice. A set says nothing of order: a pass that needs to know whether a write lies between two
+ops counts the writes as it walks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsolatedFromAbove, IsTerminator
+
+from fxc.dialects.attributes.types import is_mutable
+from fxc.dialects.effects import aliases, counts_in_storage, is_view, leaves_memory_alone, writes
+from fxc.dialects.fx import GetAttrOp
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.passes.analysis.tuples import selected_index
+
+Set: TypeAlias = "SSAValue | str"
+"""The representative of a set of values that may share memory."""
+
+_OUTSIDE = "outside"
+
+
+def is_isolated(op: Operation) -> bool:
+    """Whether the regions of ``op`` are scopes of their own."""
+    return bool(op.regions) and op.has_trait(IsolatedFromAbove)
+
+
+def scopes(root: Operation) -> Iterator[Operation]:
+    """The scopes in ``root``, outer ones first. Nested scopes that are erased on the way are not visited."""
+    for region in root.regions:
+        for block in region.blocks:
+            for op in block.ops:
+                if not op.regions:
+                    continue
+                if is_isolated(op) and not isinstance(op, ModuleOp):
+                    yield op
+                yield from scopes(op)
+
+
+def writes_anything(scope: Operation) -> bool:
+    """Whether any op of ``scope`` may write: where none does, many a question needs no ``Memory``, which costs more to make."""
+    return any(
+        writes_anything(op) if op.regions and not is_isolated(op) else not op.has_trait(IsTerminator) and writes(op) != []
+        for block in _blocks(scope)
+        for op in block.ops
+        if not leaves_memory_alone(type(op))
+    )
+
+
+class Memory:
+    """The alias sets of ``scope``, as the IR was when this was made, and as ``add`` and ``replaced`` say it changed.
+
+    ``pairs``: the results and operands of an op that may share memory, for a caller that knows more than schemas say.
+    """
+
+    def __init__(self, scope: Operation, pairs: Callable[[Operation], Iterable[tuple[int, SSAValue]]] = aliases) -> None:
+        self._pairs = pairs
+        self._parent = dict[Set, Set]()
+        self._writes = dict[Operation, set[Set]]()
+        self._written, self._output, self._lasting = set[Set](), set[Set](), set[Set]([_OUTSIDE])
+        self._returned, self._placed = set[SSAValue](), set[Set]()
+        unknown = list[Operation]()
+        for block in _blocks(scope):
+            self._parent.update(dict.fromkeys(block.args, _OUTSIDE))
+        for block in _blocks(scope):
+            self._walk(block, unknown, top=True)
+        self._settle(unknown)
+
+    def may_alias(self, a: SSAValue, b: SSAValue) -> bool:
+        """Whether ``a`` and ``b`` may share memory."""
+        return self.set_of(a) == self.set_of(b)
+
+    def outlives(self, value: SSAValue) -> bool:
+        """Whether the memory of ``value`` may be there before the scope runs: an argument's, an attribute's, a constant's."""
+        return self.outlives_set(self.set_of(value))
+
+    def outlives_set(self, memory: Set) -> bool:
+        return memory in self._lasting
+
+    def is_written(self, value: SSAValue) -> bool:
+        """Whether any op of the scope may write the memory of ``value``."""
+        return self.set_of(value) in self._written
+
+    def reaches_output(self, value: SSAValue) -> bool:
+        """Whether the scope may return the memory of ``value``, as itself or in a view."""
+        return self.set_of(value) in self._output
+
+    def is_returned(self, value: SSAValue) -> bool:
+        """Whether the scope returns ``value`` itself."""
+        return value in self._returned
+
+    def writes_of(self, op: Operation) -> set[Set]:
+        """The sets that ``op``, or an op in its regions, may write."""
+        return {self.set_of(s) for s in self._writes[op]} if op in self._writes else set()
+
+    def set_of(self, value: Set) -> Set:
+        parent = self._parent
+        while (above := parent.get(value)) is not None:
+            if (top := parent.get(above)) is not None:
+                parent[value] = top
+            value = above
+        return value
+
+    def can_replace(self, old: SSAValue, new: SSAValue, *, same_memory: bool) -> bool:
+        """Whether users of ``old`` may use ``new``, which holds the same elements in the same layout, before they are written.
+
+        ``same_memory``: ``old`` is a view of ``new``, or ``new`` itself. Else it may be a copy: then the caller could tell
+        them apart where both are visible to it, and so could an op that asks where ``old`` lies in its storage.
+        """
+        if self.is_written(old) or self.is_written(new):
+            return False
+        if same_memory:
+            return not (self.is_returned(old) and (self.is_returned(new) or _is_source(new)))
+        if self.set_of(old) in self._placed:
+            return False
+        return not (self.reaches_output(old) and (self.reaches_output(new) or self.outlives(new)))
+
+    def replaced(self, old: SSAValue, new: SSAValue) -> None:
+        """Note that users of ``old`` now use ``new``."""
+        if not is_mutable(new.type):
+            return
+        self._union(old, new)
+        if old in self._returned:
+            self._returned.add(new)
+
+    def add(self, op: Operation) -> None:
+        """Note a new op. It must not write."""
+        self._tie(op)
+
+    def _walk(self, block: Block, unknown: list[Operation], *, top: bool) -> set[Set]:
+        """Add the ops of ``block``; the values they write, where that is known."""
+        written = set[Set]()
+        for op in block.ops:
+            if leaves_memory_alone(type(op)):
+                continue
+            if op.regions and not is_isolated(op):
+                written |= self._walk_regions(op, unknown)
+                continue
+            if op.next_op is None and op.has_trait(IsTerminator):
+                self._tie(op)
+                if top:
+                    self._returned.update(op.operands)
+                continue
+            if isinstance(op, TorchOp) and counts_in_storage(op):
+                self._placed.update(op.operands)
+            written_here = writes(op)
+            if written_here is None:
+                self._writes[op] = set()
+                unknown.append(op)
+                written.add(_OUTSIDE)
+                continue
+            self._tie(op)
+            if written_here:
+                self._writes[op] = set(written_here)
+                written |= self._writes[op]
+        return written
+
+    def _walk_regions(self, op: Operation, unknown: list[Operation]) -> set[Set]:
+        """A region that sees its surroundings: what goes in, what comes out and what it yields is one set."""
+        tied: list[SSAValue] = [*op.operands, *op.results]
+        written = set[Set]()
+        for block in _blocks(op):
+            written |= self._walk(block, unknown, top=False)
+            tied += block.args
+            if block.last_op is not None:
+                tied += block.last_op.operands
+        self._tie_all(tied)
+        if written:
+            self._writes[op] = written
+        return written
+
+    def _tie(self, op: Operation) -> None:
+        if isinstance(op, ConstantOp):
+            self._lasting.add(op.result)
+            return
+        if isinstance(op, GetAttrOp) or op.successors:
+            self._outside([*op.results, *op.operands])
+            return
+        for index, operand in self._pairs(op):
+            result = op.results[index]
+            if is_mutable(result.type) and is_mutable(operand.type):
+                self._union(result, operand)
+
+    def _tie_all(self, values: list[SSAValue]) -> None:
+        memory = [value for value in values if is_mutable(value.type)]
+        for value in memory[1:]:
+            self._union(memory[0], value)
+
+    def _outside(self, values: list[SSAValue]) -> None:
+        for value in values:
+            if self._parent.get(value) is not _OUTSIDE and is_mutable(value.type):
+                self._union(value, _OUTSIDE)
+
+    def _settle(self, unknown: list[Operation]) -> None:
+        """An op that may do anything writes what it was given, what any such op was given, and what lies outside."""
+        for op in unknown:
+            self._outside([*op.operands, *op.results])
+        for op in unknown:
+            self._writes[op].add(_OUTSIDE)
+        self._written = {self.set_of(s) for written in self._writes.values() for s in written}
+        self._placed = {self.set_of(value) for value in self._placed}
+        self._output = {self.set_of(value) for value in self._returned if is_mutable(value.type)}
+
+    def _union(self, a: Set, b: Set) -> None:
+        a, b = self.set_of(a), self.set_of(b)
+        if a == b:
+            return
+        self._parent[a] = b
+        for members in (self._written, self._output, self._lasting, self._placed):
+            if a in members:
+                members.add(b)
+
+
+def is_same_memory(op: Operation) -> bool:
+    """Whether the results of ``op`` are views of its argument for sure: a second such op would make no difference."""
+    return is_view(op) or selected_index(op) is not None
+
+
+def _is_source(value: SSAValue) -> bool:
+    return isinstance(value.owner, (Block, GetAttrOp, ConstantOp))
+
+
+def _blocks(op: Operation) -> Iterator[Block]:
+    for region in op.regions:
+        yield from region.blocks

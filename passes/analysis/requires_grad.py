@@ -1,0 +1,47 @@
+"""Which values need a gradient, as far as the IR says."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, SSAValue
+
+from fxc.dialects.attributes.values import bool_attr
+from fxc.dialects.autodiff import is_differentiable
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
+
+REQUIRES_GRAD = "requires_grad"
+"""A discardable attribute of an op: a boolean for each result. Without it, any of them may need a gradient."""
+
+ARGUMENT = "fx.requires_grad"
+"""The unit attribute of a function's argument that needs a gradient. Where none has it, inputs and parameters may need one."""
+
+FROZEN = "fx.frozen"
+"""The unit attribute of a parameter that does not learn."""
+
+
+def requires_grad(value: SSAValue) -> bool:
+    """Whether ``value`` may need a gradient."""
+    if not is_differentiable(value.type):
+        return False
+    owner = value.owner
+    if isinstance(owner, Block):
+        function = owner.parent_op()
+        return not isinstance(function, FuncOp) or function.body.first_block is not owner or marked(function)[value.index]  # type: ignore[attr-defined]
+    flags = owner.attributes.get(REQUIRES_GRAD)
+    if not isinstance(flags, ArrayAttr) or len(flags.data) != len(owner.results):
+        return True
+    flag = flags.data[value.index]  # type: ignore[attr-defined]
+    return not (isinstance(flag, IntegerAttr) and flag == bool_attr(False))
+
+
+def marked(function: FuncOp) -> list[bool]:
+    """For each argument of ``function``, whether it may need a gradient."""
+    attributes = argument_attributes(function)
+    if any(ARGUMENT in found.data for found in attributes):
+        return [ARGUMENT in found.data for found in attributes]
+    return [_may_learn(found) for found in attributes]
+
+
+def _may_learn(attributes: DictionaryAttr) -> bool:
+    return FROZEN not in attributes.data and ArgumentFacts.of(attributes).kind in ("input", "parameter")

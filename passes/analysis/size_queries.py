@@ -1,0 +1,95 @@
+"""Size queries of what a pointwise op computes, asked of its operands: it need not be there for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes.types import IntType, sizes
+from fxc.dialects.attributes.values import int_attr
+from fxc.dialects.torch_ops import torch_op
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.dialects.torch_ops.traits import is_size_query
+from fxc.passes.analysis.matching import integer
+from fxc.passes.analysis.shape_queries import answer
+
+
+def size_queries(value: SSAValue) -> list[TorchOp]:
+    """The ops that ask for sizes of ``value``."""
+    users = dict.fromkeys(use.operation for use in value.uses)
+    return [user for user in users if isinstance(user, TorchOp) and is_size_query(user)]
+
+
+def answer_queries(op: Operation) -> bool:
+    """Let all size queries of the result of the pointwise ``op`` ask its operands, or be constants; False, and nothing is
+    changed, where one can not: the types do not say which operand has that size. Those asked stand before ``op``."""
+    found = [(query, _answers(query, op)) for query in size_queries(op.results[0])]
+    if any(answers is None for _, answers in found):
+        return False
+    for query, answers in found:
+        for (asked, index), old in zip(answers or (), query.results, strict=True):
+            if asked.parent is None:
+                Rewriter.insert_op(asked, InsertPoint.before(op))
+                asked.location = query.location
+            asked.results[index]._name = old._name
+            old.replace_all_uses_with(asked.results[index])
+        Rewriter.erase_op(query)
+    return bool(found)
+
+
+def _answers(query: TorchOp, op: Operation) -> Sequence[tuple[Operation, int]] | None:
+    """For each result of ``query`` an op that is not in a block yet, and the index of its result that is equal."""
+    if (known := answer(query)) is not None:
+        return [(ConstantOp.of(known, query.results[0].type), 0)]
+    type = op.results[0].type
+    assert isinstance(type, TensorType)
+    sources = [_source(op, dim - len(type.get_shape())) for dim in range(len(type.get_shape()))]
+    dims = range(-len(sources), 0)
+    same = next((value for value in op.operands if dims and all(_has_size(op, value, dim) for dim in dims)), None)
+    if same is not None:
+        asked = query.rebuilt({**query.bound(), "self": same})
+        return [(asked, index) for index in range(len(query.results))]
+    if "dim" in query.SCHEMA.by_name:
+        dim = integer(query.argument("dim"))
+        asked_dims = [dim if dim is not None and -len(sources) <= dim < len(sources) else None]
+    else:
+        asked_dims = [None] if query.is_packed or len(query.results) != len(sources) else list(range(len(sources)))
+    answers = [_one_size(query.results[i].type, sizes(type), sources, dim) for i, dim in enumerate(asked_dims)]
+    return None if None in answers else [(asked, 0) for asked in answers if asked is not None]
+
+
+def _one_size(
+    type: Attribute, known: Sequence[int | str], sources: Sequence[SSAValue | None], dim: int | None
+) -> Operation | None:
+    """What gives the size along ``dim``: a constant, or a query of the operand that has it."""
+    if dim is None or not isinstance(type, IntType):
+        return None
+    if isinstance(size := known[dim], int):
+        return ConstantOp.of(int_attr(size), type)
+    if (source := sources[dim]) is None:
+        return None
+    assert isinstance(source.type, TensorType)
+    place = dim % len(known) - len(known) + len(source.type.get_shape())
+    return torch_op("aten.sym_size.int").build_call([source, int_attr(place)], {}, [type])
+
+
+def _source(op: Operation, dim: int) -> SSAValue | None:
+    """The first operand that surely has the size of the result along ``dim``, which counts from the last."""
+    return next((value for value in op.operands if _has_size(op, value, dim)), None)
+
+
+def _has_size(op: Operation, value: SSAValue, dim: int) -> bool:
+    """Whether ``value`` has, along ``dim``, the size of the result: the types say so, or all others have one element there."""
+    result = op.results[0].type
+    assert isinstance(result, TensorType)
+    if not isinstance(value.type, TensorType) or len(value.type.get_shape()) < -dim:
+        return False
+    if (size := sizes(value.type)[dim]) != "" and size == sizes(result)[dim]:
+        return True
+    others = {other for other in op.operands if other is not value and isinstance(other.type, TensorType)}
+    shapes = [sizes(other.type) for other in others if isinstance(other.type, TensorType)]
+    return size == "" and all(len(shape) < -dim or shape[dim] == 1 for shape in shapes)

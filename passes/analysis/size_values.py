@@ -1,0 +1,66 @@
+"""The values of symbolic sizes, as launches take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes.types import SYMBOLS, IntType, sizes
+from fxc.dialects.attributes.values import int_attr, str_attr
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.torch_ops import torch_op
+
+
+class Numbers:
+    """Asks for each symbolic size once a block, where an argument of the block has it, else before the group that needs it."""
+
+    def __init__(self) -> None:
+        self._known = dict[tuple[Block, str], SSAValue]()
+
+    def value(self, name: str, group: GroupOp) -> SSAValue:
+        """The size ``name`` as a ``!torch.int`` before the group, which a value has that ``group`` reads or its block takes."""
+        block = group.parent_block()
+        assert block is not None
+        if (block, name) in self._known:
+            return self._known[block, name]
+        source, place = value_of_size(block.args, name), InsertPoint.at_start(block)
+        if source is None:
+            source, place = value_of_size(group.inputs(), name), InsertPoint.before(group)
+        assert source is not None
+        if source.type == IntType(str_attr(name)):
+            return source
+        asked = _asked(source, name, place)
+        if place.insert_before is not group:
+            self._known[block, name] = asked
+        return asked
+
+
+def facts_of(module: Operation, fact: str) -> dict[str, int]:
+    """What ``module`` says of names of sizes: their ``hint``, or ``min``."""
+    known = module.attributes.get(SYMBOLS)
+    listed = known.data if isinstance(known, DictionaryAttr) else {}
+    found = {name: each.data.get(fact) for name, each in listed.items() if isinstance(each, DictionaryAttr)}
+    return {name: number.value.data for name, number in found.items() if isinstance(number, IntegerAttr)}
+
+
+def value_of_size(values: Iterable[SSAValue], name: str) -> SSAValue | None:
+    """The one of ``values`` that is the number ``name``, else a tensor with that size."""
+    listed = list(values)
+    numbers = (value for value in listed if value.type == IntType(str_attr(name)))
+    return next(numbers, None) or next((value for value in listed if name in _sizes(value)), None)
+
+
+def _sizes(value: SSAValue) -> tuple[object, ...]:
+    return sizes(value.type) if isinstance(value.type, TensorType) else ()
+
+
+def _asked(source: SSAValue, name: str, place: InsertPoint) -> SSAValue:
+    assert isinstance(source.type, TensorType)
+    dim = int_attr(sizes(source.type).index(name))
+    query = torch_op("aten.sym_size.int").build_call([source, dim], {}, [IntType(str_attr(name))])
+    query.results[0].name_hint = name if name.isidentifier() else None
+    Rewriter.insert_op(query, place)
+    return query.results[0]

@@ -1,0 +1,27 @@
+"""What may stand where a value got other strides."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes.types import device, layout, sizes
+from fxc.dialects.attributes.values import enum_attr
+from fxc.dialects.torch_ops import torch_op
+
+
+def only_strides_differ(a: Attribute, b: Attribute) -> bool:
+    """Whether two types are tensors of the same dtype, sizes, device and layout."""
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return False
+    return a.element_type == b.element_type and all(f(a) == f(b) for f in (sizes, device, layout))
+
+
+def contiguous_for(op: Operation, value: SSAValue, type: Attribute) -> None:
+    """Lets ``op`` use a copy of ``value``, of the contiguous ``type``."""
+    format = enum_attr("contiguous_format")
+    copy = torch_op("aten.clone.default").build_call([value], {"memory_format": format}, [type], location=op.location)
+    copy.results[0]._name = value._name
+    Rewriter.insert_op(copy, InsertPoint.before(op))
+    op.operands = [copy.results[0] if operand is value else operand for operand in op.operands]

@@ -1,0 +1,129 @@
+"""What two types have in common, and what a type says in the symbols that are known in a place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, TupleType, i1
+from xdsl.ir import Attribute, SSAValue
+
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import VALUE, BoolType, Dim, FloatType, IntType, tensor_type, tuple_type
+from fxc.dialects.attributes.values import NoneValueAttr, scalar_of, str_attr
+from fxc.passes.analysis.constants import is_host_constant
+
+_DATA_DEPENDENT = re.compile(r"\b(?:u|zuf)\d+\b")
+"""A symbol of a number that only data tells: the op, or the region, that gives it is its scope."""
+
+
+def join(a: Attribute, b: Attribute) -> Attribute:
+    """The type of a value that is of type ``a`` or of type ``b``: what differs is an unnamed size, or else unknown."""
+    if a == b:
+        return a
+    if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.types) == len(b.types):
+        return tuple_type([join(x, y) for x, y in zip(a.types, b.types, strict=True)])
+    if isinstance(a, (IntType, FloatType, BoolType)) and type(a) is type(b):
+        return type(a)(str_attr(""))
+    if isinstance(a, TensorType) and isinstance(b, TensorType) and _facts(a) == _facts(b):
+        sizes = _common(types.sizes(a), types.sizes(b))
+        steps = None if types.strides(a) == types.strides(b) is None else _common(_strides(a), _strides(b))
+        return _tensor(a, sizes, steps)
+    return VALUE
+
+
+def _facts(type: TensorType) -> tuple[object, ...]:
+    return type.element_type, len(type.get_shape()), types.device(type), types.layout(type)
+
+
+def _common(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
+    return tuple(x if x == y else "" for x, y in zip(a, b, strict=True))
+
+
+def _strides(type: TensorType) -> tuple[Dim, ...]:
+    if (known := types.strides(type)) is not None:
+        return known
+    sizes = types.sizes(type)
+    static = [size for size in sizes if isinstance(size, int)]
+    return types.contiguous_strides(static) if len(static) == len(sizes) else (*[""] * (len(sizes) - 1), 1)[: len(sizes)]
+
+
+def _tensor(like: TensorType, sizes: tuple[Dim, ...], steps: tuple[Dim, ...] | None) -> TensorType:
+    name = types.dtype_name(like.element_type)
+    return tensor_type(name, sizes, steps, types.device(like), types.layout(like))
+
+
+def unshaped(type: Attribute, ranks: Collection[int]) -> Attribute:
+    """What is left of ``type`` where the tensor may get other sizes, of these ``ranks``."""
+    if not isinstance(type, TensorType):
+        return type
+    rank = len(type.get_shape())
+    return _tensor(type, ("",) * rank, ("",) * rank if rank else None) if set(ranks) == {rank} else VALUE
+
+
+def data_dependent(types_: Sequence[Attribute]) -> set[str]:
+    """The data-dependent symbols that these types mention."""
+    return {symbol for type in types_ for text in _texts(type) for symbol in _DATA_DEPENDENT.findall(text)}
+
+
+def forget(type: Attribute, is_gone: Callable[[str], bool]) -> Attribute:
+    """``type`` without the sizes and numbers that depend on a data-dependent symbol that is gone."""
+
+    def known(dim: Dim) -> Dim:
+        return "" if isinstance(dim, str) and any(map(is_gone, _DATA_DEPENDENT.findall(dim))) else dim
+
+    if isinstance(type, TupleType):
+        return tuple_type([forget(element, is_gone) for element in type.types])
+    if not any(map(is_gone, data_dependent([type]))):
+        return type
+    if isinstance(type, (IntType, FloatType, BoolType)):
+        return type.__class__(str_attr(""))  # type: ignore[arg-type]
+    assert isinstance(type, TensorType)
+    steps = types.strides(type)
+    return _tensor(type, tuple(map(known, types.sizes(type))), None if steps is None else tuple(map(known, steps)))
+
+
+def named_as(type: Attribute, declared: Attribute) -> Attribute:
+    """``type``, its unnamed sizes and numbers called as ``declared`` calls them, where that is a data-dependent symbol."""
+
+    def name(dim: Dim, old: Dim) -> Dim:
+        return old if dim == "" and isinstance(old, str) and _DATA_DEPENDENT.fullmatch(old) else dim
+
+    if isinstance(type, TupleType) and isinstance(declared, TupleType) and len(type.types) == len(declared.types):
+        return tuple_type([named_as(a, b) for a, b in zip(type.types, declared.types, strict=True)])
+    if isinstance(type, (IntType, FloatType, BoolType)) and isinstance(declared, type.__class__):
+        return type.__class__(str_attr(str(name(type.expression.data, declared.expression.data))))  # type: ignore[arg-type]
+    if isinstance(type, TensorType) and isinstance(declared, TensorType) and _facts(type) == _facts(declared):
+        sizes = tuple(name(a, b) for a, b in zip(types.sizes(type), types.sizes(declared), strict=True))
+        steps, old_steps = types.strides(type), types.strides(declared)
+        if steps is not None and old_steps is not None:
+            steps = tuple(map(name, steps, old_steps))
+        return _tensor(type, sizes, steps)
+    return type
+
+
+def leaf_type(leaf: SSAValue | Attribute) -> Attribute:
+    """The type of an argument of a call: a value's, or a constant's."""
+    match leaf:
+        case SSAValue():
+            return leaf.type
+        case IntegerAttr() if leaf.type == i1:
+            return BoolType(str_attr(str(bool(leaf.value.data))))
+        case IntegerAttr():
+            return IntType(str_attr(str(leaf.value.data)))
+        case NoneValueAttr():
+            return types.NONE_TYPE
+        case _ if is_host_constant(leaf) and not isinstance(leaf, StringAttr):
+            return FloatType(str_attr(str(scalar_of(leaf))))
+        case _:
+            return VALUE
+
+
+def _texts(type: Attribute) -> list[str]:
+    if isinstance(type, TupleType):
+        return [text for element in type.types for text in _texts(element)]
+    if isinstance(type, (IntType, FloatType, BoolType)):
+        return [type.expression.data]
+    if isinstance(type, TensorType):
+        return [dim for dim in (*types.sizes(type), *(types.strides(type) or ())) if isinstance(dim, str)]
+    return []

@@ -1,0 +1,138 @@
+"""New values of arguments: results of a function that becomes one which writes its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes.types import device, dtype_name, sizes, strides, tensor_type
+from fxc.dialects.attributes.values import Tree, int_attr, leaves
+from fxc.dialects.fx import OutputOp
+from fxc.dialects.plan.types import is_dense
+from fxc.dialects.torch_ops import TorchOp, torch_op
+from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.written_arguments import is_view_of
+
+COPY = "aten.copy_.default"
+
+MUTATES = "fx.mutates"
+
+
+def new_values(function: FuncOp) -> dict[SSAValue, BlockArgument]:
+    """Value -> the argument whose new value it is, of those that nothing else in the results is."""
+    marks, values = _marks(function), _returned(function)
+    return {value: function.args[mark] for value, mark in zip(values, marks, strict=True) if mark is not None}
+
+
+def insert_write_backs(function: FuncOp) -> None:
+    """Write new values of arguments back at the end of ``function``, and leave them out of its results.
+
+    A result that is a new value becomes the argument itself, and nothing is left to do where that was written before. What may
+    share memory with an argument that is written here, a result or another argument's new value, is copied before.
+    """
+    marks = _marks(function)
+    if all(mark is None for mark in marks):
+        return
+    last = function.body.block.last_op
+    assert last is not None
+    values = _returned(function)
+    pairs = [(function.args[mark], value) for value, mark in zip(values, marks, strict=True) if mark is not None]
+    arguments = {value: argument for argument, value in reversed(pairs)}
+    pairs = [(argument, value) for argument, value in pairs if not is_written_back(argument, value)]
+    written = {argument for argument, _ in pairs}
+    copies = {value: value for value in values}
+    for value in dict.fromkeys(values):
+        kept = value not in arguments
+        if (kept or len(written) > 1) and is_view_of(value, written - ({arguments[value]} if not kept else set())):
+            copies[value] = _copied(value, last)
+    for argument, value in pairs:
+        if value is not argument:
+            call = torch_op(COPY).build_call([argument, copies[value]], {}, [argument.type])
+            Rewriter.insert_op(call, InsertPoint.before(last))
+            count("arguments written back")
+    _drop(function, last, marks, {value: arguments.get(value, copy) for value, copy in copies.items()})
+
+
+def is_written_back(argument: SSAValue, value: SSAValue) -> bool:
+    """Whether ``value`` is what a copy into ``argument`` gave."""
+    return isinstance(value.owner, TorchOp) and value.owner.operator == COPY and value.owner.operands[0] is argument
+
+
+def _marks(function: FuncOp) -> list[int | None]:
+    """For each result the index of the argument whose new value it is."""
+    attributes = function.res_attrs
+    if attributes is None:
+        return [None] * len(_returned(function))
+    found = [each.data.get(MUTATES) for each in attributes.data]
+    return [mark.value.data if isinstance(mark, IntegerAttr) else None for mark in found]
+
+
+def _returned(function: FuncOp) -> list[SSAValue]:
+    """The values that ``function`` returns, one for each result."""
+    last = function.body.block.last_op
+    if isinstance(last, OutputOp):
+        return [leaf for leaf in leaves(last.trees()[0][0]) if isinstance(leaf, SSAValue)]
+    return list(last.operands) if last is not None else []
+
+
+def _copied(value: SSAValue, before: Operation) -> SSAValue:
+    """A copy of ``value`` with the same strides: ``clone`` keeps those of a dense tensor only.
+
+    Of another one, which may have gaps or elements in one place, all memory from its first element to its last is copied.
+    """
+    type = value.type
+    assert isinstance(type, TensorType)
+    lies = [*sizes(type), *(strides(type) or ())]
+    if strides(type) is None or is_dense(type) or not all(isinstance(number, int) for number in lies):
+        ops: list[TorchOp] = [torch_op("aten.clone.default").build_call([value], {}, [type])]
+    else:
+        numbers, rank = [int(number) for number in lies], len(sizes(type))
+        shape, steps = numbers[:rank], numbers[rank:]
+        length = 0 if 0 in shape else 1 + sum((size - 1) * step for size, step in zip(shape, steps, strict=True))
+        flat = tensor_type(dtype_name(type.element_type), (length,), device=device(type))
+        as_strided = torch_op("aten.as_strided.default")
+        memory = as_strided.build_call([value, [int_attr(length)], [int_attr(1)]], {}, [flat])
+        copy = torch_op("aten.clone.default").build_call([memory.results[0]], {}, [flat])
+        places = [list(map(int_attr, each)) for each in (shape, steps)]
+        ops = [memory, copy, as_strided.build_call([copy.results[0], *places], {}, [type])]
+    Rewriter.insert_op(ops, InsertPoint.before(before))
+    ops[-1].results[0]._name = value._name
+    return ops[-1].results[0]
+
+
+def _drop(function: FuncOp, last: Operation, marks: list[int | None], values: Mapping[SSAValue, SSAValue]) -> None:
+    """Return what has no mark, with other values in its place."""
+    if isinstance(last, OutputOp):
+        kept, position = list[Tree](), 0
+        for element in last.trees()[0][0]:
+            mark = marks[position] if isinstance(element, SSAValue) else None
+            position += sum(isinstance(leaf, SSAValue) for leaf in leaves(element))
+            kept += [] if mark is not None else [_replaced(element, values)]
+        new: Operation = OutputOp.build_call([tuple(kept)], {}, [], attributes=last.attributes, location=last.location)
+    else:
+        kept_values = [values[value] for value, mark in zip(last.operands, marks, strict=True) if mark is None]
+        new = ReturnOp(*kept_values)
+    Rewriter.insert_op(new, InsertPoint.before(last))
+    Rewriter.erase_op(last)
+    types = [value.type for value in _returned(function)]
+    if function.function_type.outputs.data:
+        function.properties["function_type"] = FunctionType.from_lists(function.function_type.inputs.data, types)
+    attributes = [each for each, mark in zip(function.res_attrs or (), marks, strict=True) if mark is None]
+    if any(each.data for each in attributes):
+        function.properties["res_attrs"] = ArrayAttr[DictionaryAttr](attributes)
+    else:
+        function.properties.pop("res_attrs", None)
+
+
+def _replaced(tree: Tree, values: Mapping[SSAValue, SSAValue]) -> Tree:
+    if isinstance(tree, SSAValue):
+        return values[tree]
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(_replaced(element, values) for element in tree)
+    if isinstance(tree, dict):
+        return {key: _replaced(element, values) for key, element in tree.items()}
+    return tree

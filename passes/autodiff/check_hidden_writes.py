@@ -1,0 +1,191 @@
+"""check-hidden-writes: refuse writes that autograd does not see, where a gradient depends on that.
+
+Assumes:    the torch level with mutation, as ``lower-grad-mode`` leaves it: what runs under ``no_grad`` reads ``detach``.
+Guarantees: the module is unchanged. With ``gradients=true``, it is an error where an op writes memory by one name, and another
+            name of it that autograd takes for another tensor is read later, so that its elements are new but its gradient is
+            the old one. Such names are ``detach`` of a tensor, and the results of operators that share memory and do not say
+            so, as ``unsafe_chunk``. ``functionalize`` has one value for both, which has one gradient.
+Keeps:      such writes where nothing reads the other name, or no gradient goes through what reads it; writes to a tensor of
+            which a ``detach`` is read; parameters marked as learning, whose writes are refused elsewhere. What regions write
+            to the operands of their op is not looked at.
+Cost:       one walk; where such a write is found, PyTorch runs each different op once: 0.4 ms.
+
+Before:
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %d = torch.aten.detach.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+    %w = torch.aten.mul_.Tensor(%y, 2) : (tensor<4xf32>) -> tensor<4xf32>
+    %r = torch.aten.mul.Tensor(%y, %d) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    func.return %r : tensor<4xf32>
+  }
+
+After:
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %d = torch.aten.detach.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+    %w = torch.aten.mul_.Tensor(%y, 2) : (tensor<4xf32>) -> tensor<4xf32>
+    %r = torch.aten.mul.Tensor(%y, %d) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    func.return %r : tensor<4xf32>
+  }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TupleType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.attributes.types import is_mutable
+from fxc.dialects.autodiff import is_differentiable
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import DETACHES, UNDECLARED_VIEWS, aliases, leaves_memory_alone, writes
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
+from fxc.dialects.text.diagnostics import OpPassFailedException
+from fxc.dialects.torch_ops import TorchOp
+from fxc.passes.analysis.requires_grad import ARGUMENT, marked
+
+
+@dataclass(frozen=True)
+class CheckHiddenWritesPass(ModulePass):
+    name = "check-hidden-writes"
+
+    gradients: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        for function in [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration] if self.gradients else ():
+            facts = zip(function.args, argument_attributes(function), strict=True)
+            learned = [arg for arg, known in facts if ARGUMENT in known.data and ArgumentFacts.of(known).state_name is not None]
+            for block in function.body.blocks:
+                names = _Names(block)
+                names.left_out = set[SSAValue](learned)
+                if any(names.others(value) for inner in block.ops for value in _written(inner)):
+                    _Gradients(ctx, names, dict(zip(function.args, marked(function), strict=True))).check(block)
+
+
+class _Names:
+    """The tensors that autograd knows in a block: a value and its views are one; what else lies in its memory is another."""
+
+    def __init__(self, block: Block) -> None:
+        self._same = dict[SSAValue, SSAValue]()
+        self._made_of = dict[SSAValue, tuple[SSAValue, bool]]()
+        self.left_out = set[SSAValue]()
+        for op in block.ops:
+            if leaves_memory_alone(type(op)) or op.has_trait(IsTerminator):
+                continue
+            is_detached = isinstance(op, TorchOp) and op.operator in DETACHES
+            is_other = is_detached or (isinstance(op, TorchOp) and op.operator in UNDECLARED_VIEWS)
+            for index, operand in aliases(op):
+                result = op.results[index]
+                if not (is_mutable(result.type) and is_mutable(operand.type)):
+                    continue
+                if is_other:
+                    self._join(result, op.results[0])
+                    self._made_of.setdefault(self.of(result), (operand, is_detached))
+                else:
+                    self._join(result, operand)
+
+    def of(self, value: SSAValue) -> SSAValue:
+        while (above := self._same.get(value)) is not None:
+            value = above
+        return value
+
+    def others(self, value: SSAValue) -> set[SSAValue]:
+        """The other tensors in the memory of ``value``."""
+        name, memory = self.of(value), self._memory(value)
+        if memory in self.left_out:
+            return set()
+        made = {self.of(key) for key in self._made_of} | {memory}
+        return {other for other in made if other is not name and self._memory(other) is memory}
+
+    def is_detached_from(self, name: SSAValue, other: SSAValue) -> bool:
+        """Whether tensor ``name`` is a ``detach`` of ``other``, or a view of one."""
+        is_detached = False
+        while (found := self._made_of.get(name)) is not None:
+            name, is_detached = self.of(found[0]), is_detached or found[1]
+            if name is other:
+                return is_detached
+        return False
+
+    def _join(self, result: SSAValue, operand: SSAValue) -> None:
+        a, b = self.of(result), self.of(operand)
+        if a is b:
+            return
+        self._same[a] = b
+        if (found := self._made_of.pop(a, None)) is not None:
+            self._made_of.setdefault(b, found)
+
+    def _memory(self, value: SSAValue) -> SSAValue:
+        name = self.of(value)
+        while (found := self._made_of.get(name)) is not None:
+            name = self.of(found[0])
+        return name
+
+
+class _Gradients:
+    """Which of the tensors of a block require a gradient, and which were written by another name, as the ops run."""
+
+    def __init__(self, context: FxcContext, names: _Names, arguments: dict[SSAValue, bool]) -> None:
+        self.context, self.names = context, names
+        self.requiring = {names.of(argument) for argument, requires in arguments.items() if requires}
+        self.writers = dict[SSAValue, list[tuple[Operation, SSAValue]]]()
+
+    def check(self, block: Block) -> None:
+        """OpPassFailedException at a write by another name than one that is read later, and whose gradient is wanted."""
+        for op in block.ops:
+            flags = [self.names.of(operand) in self.requiring for operand in op.operands]
+            carried = self.carried(op, flags)
+            for operand, flag in zip(op.operands, flags, strict=True):
+                if op.has_trait(IsTerminator) or (any(carried) if flag else any(map(_is_differentiable, op.results))):
+                    self.read(self.names.of(operand))
+            for result, flag in zip(op.results, carried, strict=True):
+                if flag:
+                    self.requiring.add(self.names.of(result))
+                elif self.names.of(result) in map(self.names.of, _written(op)):  # detach_: it is the same tensor
+                    self.requiring.discard(self.names.of(result))
+            for value in _written(op):
+                if any(flags) and not op.results:
+                    self.requiring.add(self.names.of(value))
+                for other in self.names.others(value):
+                    self.writers.setdefault(other, []).append((op, self.names.of(value)))
+
+    def read(self, name: SSAValue) -> None:
+        for writer, written in self.writers.get(name, ()):
+            has_other = written in self.requiring and not self.names.is_detached_from(name, written)
+            if name in self.requiring or has_other:
+                raise OpPassFailedException(
+                    "a tensor is written that shares memory with another, which is read later and has a gradient, and of which"
+                    " autograd does not see that it is written: compute a new tensor instead, or use"
+                    " torch.compile(model, backend='fxc')",
+                    writer,
+                )
+
+    def carried(self, op: Operation, flags: Sequence[bool]) -> Sequence[bool]:
+        """Which results require a gradient, as PyTorch says; any that can where it does not."""
+        if not any(flags):
+            return [False] * len(op.results)
+        able = list(map(_is_differentiable, op.results))
+        if not isinstance(op, TorchOp) or not any(able):
+            return able
+        try:
+            found = self.context.semantics.requires_grad(op, flags)
+        except VerifyException:
+            return able
+        return found if len(found) == len(able) else able
+
+
+def _is_differentiable(value: SSAValue) -> bool:
+    return is_differentiable(value.type) or isinstance(value.type, TupleType)
+
+
+def _written(op: Operation) -> list[SSAValue]:
+    if op.has_trait(IsTerminator) or leaves_memory_alone(type(op)):
+        return []
+    return [value for value in writes(op) or () if is_mutable(value.type)]

@@ -1,0 +1,112 @@
+"""decompose-ops: operators that hide a matrix product, or pointwise work, in what they are made of.
+
+Assumes:    the torch level without packed tuples (``lower-simple-tuples``); ``functionalize`` where norms run in training.
+Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they are ``mm``, and ``add`` for a bias. On other
+            devices than the CPU, which has fast kernels for them, ``layer_norm``, ``batch_norm`` and ``group_norm`` are
+            statistics and pointwise operators; with ``cpu = true`` everywhere. The parts are those of PyTorch's own
+            decomposition. With ``reductions = true`` these norms are taken apart everywhere, and so are their derivatives,
+            ``rms_norm``, softmax, losses and other operators that are reductions and pointwise work, for ``fuse`` to
+            gather; operators on lists of tensors (``_foreach_add``) are one for each; ``dropout`` on a CPU is a draw and
+            pointwise work, and pieces that kernels read are slices; a sum of
+            single elements is none, and what kernels compute is reduced before it is viewed in another shape; a product of
+            one row of float32 or float64 on a CPU, unless it is large, is sums of products; a product of stacks of as many
+            matrices is ``bmm``, and copies where they do not lie at even steps; pooling of windows of up to 25
+            elements, and the places of maxima in them, is slices and pointwise work; an image resized to the nearest
+            elements is reads at computed places; the gradient of an embedding is added in place of the zeros around it to
+            what it is summed with; but what autograd looks into stays as it is, and so do
+            derivatives, until it is known which gradients they have. Types of results do not
+            change. Running it again changes nothing.
+Keeps:      ``addmm`` with other factors, with factors that are values, in half precision, where ``mm`` would round once
+            more, and with a bias whose strides the sum would take over. Norms that update their statistics in place. An
+            operator whose parts would write or draw, give another type, strides included, or hand an operand back.
+            Sums are added up in another order, so results may differ in the last bits.
+Cost:       a PyTorch trace for each operator but ``addmm``: 3 to 30 ms. Run ``simplify`` afterwards.
+
+Before:
+    func.func @main(%b: tensor<4xf32>, %x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
+      %y = torch.aten.addmm.default(%b, %x, %w) : (tensor<4xf32>, tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+      fx.output(%y) : (tensor<2x4xf32>) -> ()
+    }
+After:
+    func.func @main(%b: tensor<4xf32>, %x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
+      %m = torch.aten.mm.default(%x, %w) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+      %y = torch.aten.add.Tensor(%b, %m) : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      fx.output(%y) : (tensor<2x4xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from fxc.dialects.attributes.types import device
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_foreach, is_norm, is_resampling, is_statistics
+from fxc.passes.fusion.decompose_ops.embedding_gradients import add_rows
+from fxc.passes.fusion.decompose_ops.kernel_parts import is_read_by_kernels, release_draw, split_for_kernels
+from fxc.passes.fusion.decompose_ops.pooling import split_pool
+from fxc.passes.fusion.decompose_ops.reductions import simplify_reduction
+from fxc.passes.fusion.decompose_ops.row_products import split_row_product
+from fxc.passes.fusion.decompose_ops.stacked_products import split_stacked_product
+from fxc.passes.fusion.fuse.bias import ADDMM, split_addmm, split_below_view
+from fxc.passes.fusion.fuse.candidates import needs_gradient
+from fxc.passes.rewriting.decomposition import decompose
+from fxc.passes.rewriting.functions import derivatives, differentiated_functions
+
+_PRODUCTS = frozenset(["aten.linear.default"])
+_RULES = (split_for_kernels, simplify_reduction, split_row_product, add_rows)
+"""What puts a form for kernels in an op's place, and says whether it has one."""
+
+
+@dataclass(frozen=True)
+class DecomposeOpsPass(ModulePass):
+    name = "decompose-ops"
+
+    cpu: bool = False
+    reductions: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        hidden, apart = differentiated_functions(op), derivatives(op)
+        for function in op.body.block.ops:
+            if isinstance(function, FuncOp) and function.sym_name.data in apart:
+                continue
+            seen = not isinstance(function, FuncOp) or function.sym_name.data not in hidden
+            self._take_apart(ctx, [inner for inner in function.walk() if isinstance(inner, TorchOp)], seen)
+            for inner in function.walk():
+                if isinstance(inner, TorchOp) and self._is_for_kernels(inner, seen):
+                    release_draw(inner)
+
+    def _is_for_kernels(self, op: TorchOp, seen_by_autograd: bool) -> bool:
+        return self.reductions and not (seen_by_autograd and needs_gradient(op))
+
+    def _take_apart(self, ctx: FxcContext, pending: list[TorchOp], seen_by_autograd: bool) -> None:
+        while pending:
+            inner = pending.pop()
+            kernels = self._is_for_kernels(inner, seen_by_autograd)
+            if inner.operator == ADDMM:
+                below = split_below_view(inner) if kernels and is_read_by_kernels(inner.results[0]) else None
+                product = below or split_addmm(inner)
+                pending += [] if product is None else [product]
+            elif inner.operator in _PRODUCTS or self._has_parts(inner, kernels):
+                pending += decompose(ctx, inner)
+            elif kernels:
+                _ = split_pool(ctx, inner) or split_stacked_product(ctx, inner) or any(rule(inner) for rule in _RULES)
+
+    def _has_parts(self, op: TorchOp, kernels: bool) -> bool:
+        """Whether ``op`` is made of reductions, reads and pointwise work that are better in its place."""
+        if is_foreach(op):
+            return kernels
+        if is_norm(op):
+            return kernels or self.cpu or _off_cpu(op)
+        return kernels and (is_statistics(op) or is_resampling(op))
+
+
+def _off_cpu(op: TorchOp) -> bool:
+    return all(device(v.type) != "cpu" for v in op.operands if isinstance(v.type, TensorType))

@@ -1,0 +1,242 @@
+"""Pooling of small windows as slices and pointwise work, a dimension at a time, which kernels take in with what is around."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from types import MappingProxyType
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+from xdsl.rewriter import Rewriter
+
+from fxc.dialects.attributes.types import sizes
+from fxc.dialects.attributes.values import Tree, bool_attr, dtype_attr, float_attr, int_attr
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.matching import dtype, integer, integers, is_floating, is_left_out
+from fxc.passes.rewriting.insertion import built_before, insert_call
+
+_MOST = 25
+"""Elements of a window, each of which is read for every result. PyTorch's Inductor has the same bound."""
+_HALVES = frozenset(["float16", "bfloat16"])
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Where ``count`` windows of ``size`` elements are in a dimension of ``length``, with ``before`` made-up ones in front."""
+
+    length: int
+    count: int
+    size: int
+    step: int
+    before: int = 0
+    spread: int = 1
+
+    @property
+    def after(self) -> int:
+        """Made-up elements that windows reach behind the end; below 0 elements that none reaches."""
+        return (self.count - 1) * self.step + (self.size - 1) * self.spread + 1 - self.before - self.length
+
+    def starts(self) -> Sequence[tuple[int, int]]:
+        """For each element of a window: where it is in the first one, and the end of where it is in the last."""
+        return [(first, first + (self.count - 1) * self.step + 1) for first in range(0, self.size * self.spread, self.spread)]
+
+
+_Parts = Callable[[FxcContext, TorchOp, SSAValue, Sequence[_Windows]], Sequence[SSAValue] | None]
+"""What computes the results of a pool, all that are read; None where it is not for it."""
+
+
+def split_pool(ctx: FxcContext, op: TorchOp) -> bool:
+    """max_pool2d(x, 2) -> maximum(maximum(x[::2, ::2], x[1::2, ::2]), ...), and so for means, for one and three dimensions, and
+    for the places of maxima, where windows are small and all sizes are known; whether it was so"""
+    if (found := _POOLS.get(op.operator)) is None or op.is_packed:
+        return False
+    dims, windows_of, parts = found
+    source = op.operands[0]
+    windows = windows_of(op, dims) if len(op.operands) == 1 and is_floating(source.type) else None
+    if windows is None or any(window.count < 1 or window.length < 1 for window in windows):
+        return False
+
+    def build() -> Sequence[SSAValue] | None:
+        values = parts(ctx, op, source, windows)
+        if values is None or any(value.type != result.type for value, result in zip(values, op.results, strict=False)):
+            return None
+        return values
+
+    values = built_before(op, build)
+    for value, result in zip(values or (), op.results, strict=False):
+        value._name = result._name
+        result.replace_all_uses_with(value)
+    if values is not None:
+        Rewriter.erase_op(op)
+    return values is not None
+
+
+def _given(op: TorchOp, dims: int) -> list[_Windows] | None:
+    """The windows that arguments tell."""
+    bound, lengths, counts = op.bound(), _last_sizes(op.operands[0], dims), _last_sizes(op.results[0], dims)
+    size = _each(bound["kernel_size"], dims)
+    step = _each(bound.get("stride", []), dims) or size
+    before, spread = (_each(bound.get(name, int_attr(default)), dims) for name, default in (("padding", 0), ("dilation", 1)))
+    if None in (size, step, before, spread) or lengths is None or counts is None:
+        return None
+    given = zip(lengths, counts, size or [], step or [], before or [], spread or [], strict=True)
+    return [_Windows(*numbers) for numbers in given]
+
+
+def _even(op: TorchOp, dims: int) -> list[_Windows] | None:
+    """Windows that cut each dimension into equal pieces."""
+    lengths, counts = _last_sizes(op.operands[0], dims), _last_sizes(op.results[0], dims)
+    if lengths is None or counts is None or any(not n or length % n for length, n in zip(lengths, counts, strict=True)):
+        return None
+    return [_Windows(length, n, length // n, length // n) for length, n in zip(lengths, counts, strict=True)]
+
+
+def _last_sizes(value: SSAValue, dims: int) -> list[int] | None:
+    assert isinstance(value.type, TensorType)
+    found = [size for size in sizes(value.type)[-dims:] if isinstance(size, int)]
+    return found if len(found) == dims else None
+
+
+def _each(tree: Tree, dims: int) -> list[int] | None:
+    """A number for each dimension, of which one may be given for all; None where there is none."""
+    found = integers(tree) if isinstance(tree, (list, tuple)) else [number for number in [integer(tree)] if number is not None]
+    return found * (dims // len(found)) if found else None
+
+
+def _largest(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]) -> Sequence[SSAValue] | None:
+    if math.prod(window.size for window in windows) > _MOST:
+        return None
+    if any(result.uses for result in op.results[1:]):
+        return _largest_and_places(ctx, op, source, windows)
+    value = _folded(ctx, op, _padded(ctx, op, source, windows, -math.inf), windows, "aten.maximum.default")
+    return [_in_new_memory(ctx, op, value, windows)]
+
+
+def _in_new_memory(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Windows]) -> SSAValue:
+    """``value``, the largest element of each window; where a window is one element it may be a view of the source."""
+    is_moved = all(window.size == 1 for window in windows)
+    return insert_call(ctx, "aten.clone.default", [value], op) if is_moved else value
+
+
+def _largest_and_places(
+    ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]
+) -> Sequence[SSAValue] | None:
+    """Maxima and where they are, the last dimension first: of equal ones the first, but of NaN the last, as PyTorch's loops go.
+
+    Where nothing is above -inf it is the first element that is not made up.
+    """
+    if any(window.before and window.spread > 1 for window in windows):
+        return None
+    value, place, below = _padded(ctx, op, source, windows, -math.inf), None, 1
+    for dim, window in reversed([*zip(range(-len(windows), 0), windows, strict=True)]):
+        values = _pieces(ctx, op, value, dim, window)
+        places = [_places(ctx, op, dim, window, start, below) for start, _ in window.starts()]
+        if window.before:
+            places[0] = insert_call(ctx, "aten.clamp_min.default", [places[0], int_attr(0)], op)
+        if place is not None:
+            inner = _pieces(ctx, op, place, dim, window)
+            places = [insert_call(ctx, "aten.add.Tensor", pair, op) for pair in zip(inner, places, strict=True)]
+        value, place = values[0], places[0]
+        for other, its_place in zip(values[1:], places[1:], strict=True):
+            is_above = insert_call(ctx, "aten.gt.Tensor", [other, value], op)
+            is_nan = insert_call(ctx, "aten.ne.Tensor", [other, other], op)
+            takes = insert_call(ctx, "aten.logical_or.default", [is_above, is_nan], op)
+            value = insert_call(ctx, "aten.where.self", [takes, other, value], op)
+            place = insert_call(ctx, "aten.where.self", [takes, its_place, place], op)
+        if window.size == 1:  # one line for all rows so far
+            place = insert_call(ctx, "aten.expand.default", [place, _sizes(ctx, op, value)], op)
+        below *= window.length
+    return None if place is None else [_in_new_memory(ctx, op, value, windows), place]
+
+
+def _sizes(ctx: FxcContext, op: TorchOp, value: SSAValue) -> list[Tree]:
+    """The sizes of ``value``, those that are not known as queries."""
+    assert isinstance(value.type, TensorType)
+    return [
+        int_attr(size) if isinstance(size, int) else insert_call(ctx, "aten.sym_size.int", [value, int_attr(dim)], op)
+        for dim, size in enumerate(sizes(value.type))
+    ]
+
+
+def _places(ctx: FxcContext, op: TorchOp, dim: int, window: _Windows, start: int, below: int) -> SSAValue:
+    """Where the element that is ``start`` in the first window is in each, times ``below``, along dimension ``dim``."""
+    first, step = (start - window.before) * below, window.step * below
+    numbers = [int_attr(first), int_attr(first + window.count * step), int_attr(step)]
+    line = insert_call(ctx, "aten.arange.start_step", numbers, op, {"dtype": dtype_attr("int64")})
+    shape = [int_attr(window.count), *[int_attr(1)] * (-dim - 1)]
+    return line if dim == -1 else insert_call(ctx, "aten.view.default", [line, shape], op)
+
+
+def _mean(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]) -> Sequence[SSAValue] | None:
+    """Means of windows that all count as many elements; in half precision by sums in float32, as PyTorch's."""
+    bound, size = op.bound(), math.prod(window.size for window in windows)
+    override = bound.get("divisor_override")
+    divisor = size if override is None or is_left_out(override) else integer(override)
+    is_padded = any(window.before for window in windows)
+    if divisor is None or any(window.after > window.before for window in windows):
+        return None
+    if is_padded and divisor == size and is_left_out(bound.get("count_include_pad", bool_attr(True))):
+        return None
+    if size > _MOST:
+        return _mean_of_all(ctx, op, source, windows) if divisor == size and not is_padded else None
+    is_half = dtype(source.type) in _HALVES
+    value = _converted(ctx, op, source, "float32") if is_half else source
+    value = _folded(ctx, op, _padded(ctx, op, value, windows, 0.0), windows, "aten.add.Tensor")
+    value = insert_call(ctx, "aten.div.Tensor", [value, float_attr(float(divisor))], op)
+    return [_converted(ctx, op, value, dtype(source.type) or "") if is_half else value]
+
+
+def _mean_of_all(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]) -> Sequence[SSAValue] | None:
+    if any(window.count != 1 or window.size != window.length for window in windows):
+        return None
+    dims = [int_attr(dim) for dim in range(-len(windows), 0)]
+    return [insert_call(ctx, "aten.mean.dim", [source, dims, bool_attr(True)], op)]
+
+
+def _converted(ctx: FxcContext, op: TorchOp, value: SSAValue, name: str) -> SSAValue:
+    return insert_call(ctx, "aten._to_copy.default", [value], op, {"dtype": dtype_attr(name)})
+
+
+def _padded(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Windows], fill: float) -> SSAValue:
+    pads = [int_attr(n) for window in reversed(windows) for n in (window.before, max(window.after, 0))]
+    if not any(pad.value.data for pad in pads):
+        return value
+    return insert_call(ctx, "aten.constant_pad_nd.default", [value, pads, float_attr(fill)], op)
+
+
+def _folded(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Windows], combine: str) -> SSAValue:
+    """The elements of each window combined, the last dimension first: of equal maxima the first counts, as in PyTorch's loops.
+    Dimensions along which a window is one element come before, as they need no memory."""
+    pairs = reversed([*zip(range(-len(windows), 0), windows, strict=True)])
+    for dim, window in sorted(pairs, key=lambda pair: pair[1].size > 1):
+        if window.size == window.step == 1 and not window.before and window.count == window.length:
+            continue
+        value = reduce(lambda a, b: insert_call(ctx, combine, [b, a], op), _pieces(ctx, op, value, dim, window))
+    return value
+
+
+def _pieces(ctx: FxcContext, op: TorchOp, value: SSAValue, dim: int, window: _Windows) -> list[SSAValue]:
+    """For each element of a window, those of all windows along dimension ``dim``."""
+    cuts = [[int_attr(dim), int_attr(start), int_attr(end), int_attr(window.step)] for start, end in window.starts()]
+    return [insert_call(ctx, "aten.slice.Tensor", [value, *cut], op) for cut in cuts]
+
+
+def _pools() -> Mapping[str, tuple[int, Callable[[TorchOp, int], list[_Windows] | None], _Parts]]:
+    kinds = (
+        ("max_pool{}d", _given, _largest),
+        ("max_pool{}d_with_indices", _given, _largest),
+        ("avg_pool{}d", _given, _mean),
+        ("adaptive_avg_pool{}d", _even, _mean),
+        ("_adaptive_avg_pool{}d", _even, _mean),
+    )
+    return MappingProxyType(
+        {f"aten.{name.format(dims)}.default": (dims, *how) for name, *how in kinds for dims in (1, 2, 3)}  # type: ignore[misc]
+    )
+
+
+_POOLS = _pools()
+"""Operator -> dimensions that windows have, where they are, and what is computed of them."""

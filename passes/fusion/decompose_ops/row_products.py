@@ -1,0 +1,73 @@
+"""A product of one row as sums of products, which kernels may take in with what is around them."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+from fxc.dialects.attributes.types import contiguous_strides, device, strides
+from fxc.dialects.attributes.values import Tree, bool_attr, int_attr
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.matching import dtype, torch_op
+from fxc.passes.rewriting.decomposition import put_in_place
+from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, matrix_shape, transposed
+
+_PRODUCTS = frozenset(["aten.mm.default", "aten.matmul.default"])
+_MOST_ROW_MAJOR, _MOST_COLUMN_MAJOR = 1 << 14, 1 << 20
+"""Multiplications, by how the matrix lies, up to which a kernel on a CPU is done before a call of the library is. From the
+second on ``choose-products`` measures how to compute a product."""
+_MOST_SHORT, _SHORT = 128, 16
+"""Sums of fewer numbers than ``_SHORT`` that lie together: a kernel takes as long for each, however short it is."""
+
+
+def split_row_product(op: TorchOp) -> bool:
+    """mm(x, t(w)) -> sum(x * [w], 2), mm(x, y) -> sum(t(x) * y, 0), where x is one row on the CPU, and the sums are short and
+    few; whether it was so"""
+    if op.operator not in _PRODUCTS or not _is_one_row(op):
+        return False
+    row, matrix = op.operands
+    steps, (length, columns) = _steps(matrix), matrix_shape(matrix.type)
+    if steps[1] == 1 and length * columns <= _MOST_ROW_MAJOR:
+        _put_sums(op, [transposed(row, op), matrix], (length, columns), dim=0)
+    elif steps[0] == 1 and length * columns < _MOST_COLUMN_MAJOR and (length >= _SHORT or columns <= _MOST_SHORT):
+        _put_sums(op, [row, _unsqueezed(_transposed(matrix, op), op)], (1, columns, length), dim=2)
+    else:
+        return False
+    return True
+
+
+def _is_one_row(op: TorchOp) -> bool:
+    """Whether a kernel may compute ``op``, the product of one row with a matrix that has elements."""
+    (rows, _), (length, columns) = (matrix_shape(value.type) or (0, 0) for value in op.operands)
+    result = op.results[0].type
+    if rows != 1 or not length or not columns or not isinstance(result, TensorType):
+        return False
+    return dtype(result) in ("float32", "float64") and device(result) == "cpu" and strides(result) is None
+
+
+def _steps(matrix: SSAValue) -> tuple[int | str, ...]:
+    assert isinstance(matrix.type, TensorType)
+    return strides(matrix.type) or contiguous_strides(matrix_shape(matrix.type))
+
+
+def _transposed(matrix: SSAValue, before: TorchOp) -> SSAValue:
+    """A transposed view of ``matrix``, or what that is one of."""
+    owner = matrix.owner
+    return owner.operands[0] if isinstance(owner, TorchOp) and is_transpose(owner) else transposed(matrix, before)
+
+
+def _unsqueezed(matrix: SSAValue, before: TorchOp) -> SSAValue:
+    shape, steps = matrix_shape(matrix.type), _steps(matrix)
+    assert isinstance(steps[0], int)
+    type = dense_like(matrix.type, (1, *shape), (shape[0] * steps[0], *steps))
+    return insert("aten.unsqueeze.default", [matrix, int_attr(0)], type, before)
+
+
+def _put_sums(op: TorchOp, factors: list[Tree], shape: tuple[int, ...], *, dim: int) -> None:
+    """Replace ``op`` by the sums along ``dim`` of the products of ``factors``, a tensor of ``shape``."""
+    result = op.results[0]
+    products = insert("aten.mul.Tensor", factors, dense_like(result.type, shape), op)
+    sums = torch_op("aten.sum.dim_IntList").build_call(
+        [products, [int_attr(dim)], bool_attr(dim == 0)], {}, [result.type], location=op.location
+    )
+    put_in_place(op, [sums], [(result, sums.results[0])])

@@ -1,0 +1,72 @@
+"""A product of stacks of matrices as one ``bmm``: it writes where it is told to, and a stack that it copies can be released
+before that."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.values import enum_attr, int_attr
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.matching import torch_op
+from fxc.passes.rewriting.decomposition import put_in_place
+from fxc.passes.rewriting.insertion import insert_call
+from fxc.passes.rewriting.matrix_products import static_sizes
+
+
+def split_stacked_product(ctx: FxcContext, op: TorchOp) -> bool:
+    """matmul(x, y) -> view(bmm(view(x), view(y))), where both are stacks of as many matrices, with copies where these do not
+    lie at even steps; whether it was so"""
+    if op.operator != "aten.matmul.default" or not _are_stacks(op):
+        return False
+    left, right = (_as_one_stack(ctx, value, op) for value in op.operands)
+    [result] = op.results
+    product = insert_call(ctx, "aten.bmm.default", [left, right], op)
+    shape = [int_attr(size) for size in static_sizes(result.type)]
+    view = torch_op("aten.view.default").build_call([product, shape], {}, [result.type], location=op.location)
+    put_in_place(op, [view], [(result, view.results[0])])
+    return True
+
+
+def _are_stacks(op: TorchOp) -> bool:
+    """Whether ``op`` gives a dense stack of products of two stacks of the same sizes, of several dimensions, with elements."""
+    left, right = (static_sizes(value.type) for value in op.operands)
+    if not all(len(_steps(value)) == len(static_sizes(value.type)) for value in op.operands):
+        return False
+    alike = len(left) == len(right) > 3 and left[:-2] == right[:-2] and 0 not in left and 0 not in right
+    result = op.results[0].type
+    return alike and isinstance(result, TensorType) and types.strides(result) is None and len(static_sizes(result)) == len(left)
+
+
+def _as_one_stack(ctx: FxcContext, value: SSAValue, before: TorchOp) -> SSAValue:
+    """``value`` with one dimension before those of its matrices: a view, or a copy in which each of them lies as it did."""
+    sizes, steps = static_sizes(value.type), _steps(value)
+    turn = [int_attr(-1), int_attr(-2)]
+    is_turned = steps[-1] != 1 and steps[-2] == 1
+    if not _lie_evenly(sizes[:-2], steps[:-2]):
+        if is_turned:
+            value = insert_call(ctx, "aten.transpose.int", [value, *turn], before)
+        order = {"memory_format": enum_attr("contiguous_format")}
+        value = insert_call(ctx, "aten.clone.default", [value], before, order)
+        if is_turned:
+            value = insert_call(ctx, "aten.transpose.int", [value, *turn], before)
+    one = [int_attr(size) for size in (prod(sizes[:-2]), *sizes[-2:])]
+    return insert_call(ctx, "aten.view.default", [value, one], before)
+
+
+def _steps(value: SSAValue) -> tuple[int, ...]:
+    """The strides of a tensor of static sizes that are numbers, too."""
+    assert isinstance(value.type, TensorType)
+    steps = types.strides(value.type) or types.contiguous_strides(static_sizes(value.type))
+    return tuple(step for step in steps if isinstance(step, int))
+
+
+def _lie_evenly(sizes: tuple[int, ...], steps: tuple[int, ...]) -> bool:
+    """Whether one step leads from each to the next of these dimensions, as if they were one."""
+    pairs = [(size, step) for size, step in zip(sizes, steps, strict=True) if size != 1]
+    return all(outer == size * step for (_, outer), (size, step) in pairwise(pairs))

@@ -1,0 +1,92 @@
+"""``addmm`` as a matrix product and the sum with the bias, which kernels may take in; and back, where none did."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from fxc.dialects.attributes.types import sizes, strides
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.matching import dtype, number, producer, rank, torch_op
+from fxc.passes.rewriting.decomposition import put_in_place
+
+ADDMM = "aten.addmm.default"
+_MM, _ADD, _VIEW = "aten.mm.default", "aten.add.Tensor", "aten.view.default"
+
+
+def split_addmm(op: TorchOp) -> TorchOp | None:
+    """addmm(b, x, y) -> b + mm(x, y); the product, where it was so"""
+    if not _is_sum(op):
+        return None
+    bound, result = op.bound(), op.results[0]
+    product = torch_op(_MM).build_call([bound["mat1"], bound["mat2"]], {}, [result.type], location=op.location)
+    total = torch_op(_ADD).build_call([bound["self"], product.results[0]], {}, [result.type], location=op.location)
+    put_in_place(op, [product, total], [(result, total.results[0])])
+    return product
+
+
+def split_below_view(op: TorchOp) -> TorchOp | None:
+    """view(addmm(b, x, y)) -> b + view(mm(x, y)), where nothing else reads the addmm and b is a row; the product, where it was
+    so"""
+    result, bound = op.results[0], op.bound()
+    views = list(dict.fromkeys(use.operation for use in result.uses))
+    if len(views) != 1 or not _is_sum(op) or rank(op.operands[0]) != 1:
+        return None
+    [view] = views
+    if not isinstance(view, TorchOp) or view.operator != _VIEW or sizes(view.result_types[0])[-1:] != sizes(result.type)[-1:]:  # type: ignore[arg-type]
+        return None
+    product = torch_op(_MM).build_call([bound["mat1"], bound["mat2"]], {}, [result.type], location=op.location)
+    shaped = view.rebuilt({**view.bound(), "self": product.results[0]})
+    total = torch_op(_ADD).build_call([bound["self"], shaped.results[0]], {}, view.result_types, location=op.location)
+    put_in_place(view, [product, shaped, total], [(view.results[0], total.results[0])])
+    op.detach()
+    op.erase()
+    return product
+
+
+def rejoin_addmm(block: Block) -> None:
+    """Make sums that stand in ``block`` itself, and that may have been an addmm, one again."""
+    for op in list(block.ops):
+        if isinstance(op, TorchOp) and op.operator == _ADD and len(op.operands) == 2:
+            _rejoin(op)
+
+
+def _rejoin(op: TorchOp) -> None:
+    bias, total = op.operands
+    view = producer(total, [_VIEW])
+    product = producer(total if view is None else view.operands[0], [_MM])
+    if product is None or product.parent is not op.parent or total.type != op.results[0].type or not _is_read_once(total):
+        return
+    if (view is not None and not _is_read_once(product.results[0])) or rank(bias) != 1:
+        return
+    made = torch_op(ADDMM).build_call([bias, *product.operands], {}, product.result_types, location=op.location)
+    if not _is_sum(made):
+        made.erase()
+        return
+    shaped = view.rebuilt({**view.bound(), "self": made.results[0]}) if view is not None else None
+    last = made if shaped is None else shaped
+    put_in_place(op, [made] if shaped is None else [made, shaped], [(op.results[0], last.results[0])])
+    for gone in (view, product):
+        if gone is not None:
+            gone.detach()
+            gone.erase()
+
+
+def _is_read_once(value: SSAValue) -> bool:
+    return sum(1 for _ in value.uses) == 1
+
+
+def _is_sum(op: Operation) -> bool:
+    """Whether an addmm is b + mm(x, y) to the bit and the stride."""
+    assert isinstance(op, TorchOp)
+    bound, result = op.bound(), op.results[0]
+    bias = bound["self"]
+    if not all(isinstance(operand.type, TensorType) for operand in op.operands) or not isinstance(bias, SSAValue):
+        return False
+    if any(number(bound[name]) != 1 for name in ("beta", "alpha") if name in bound):
+        return False
+    if dtype(result.type) in ("float16", "bfloat16") or strides(result.type) is not None:  # type: ignore[arg-type]
+        return False
+    if dtype(bias.type) != dtype(result.type):
+        return False
+    return rank(bias) != 2 or strides(bias.type) is None  # type: ignore[arg-type]

@@ -1,0 +1,238 @@
+"""What may lie in a fusion group, and which ops of a straight line become one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ArrayAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from fxc.dialects.attributes.types import FloatType, device, layout, sizes
+from fxc.dialects.attributes.values import bool_attr
+from fxc.dialects.effects import aliases
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_concatenation, is_split
+from fxc.passes.analysis.constants import is_constant
+from fxc.passes.analysis.slices import Slices
+from fxc.passes.fusion.fuse.cost import MOST_VALUES, Extent
+from fxc.passes.rewriting.broadcasting import broadcasts
+
+DEVICES = "devices: a group runs on one"
+CONCATENATIONS = "concatenations: a group has one"
+VALUES = f"values: a group has at most {MOST_VALUES} inputs and outputs"
+CYCLE = "cycle: what lies between the two would wait for the group, and the group for it"
+"""Rules by which two slices stay two, as remarks say them."""
+
+
+@dataclass
+class Border:
+    """What a slice reads of others and how often, how often others read which of its results, where it runs, and how many
+    of its ops are concatenations."""
+
+    inputs: Mapping[SSAValue, int]
+    outputs: Mapping[SSAValue, int]
+    devices: frozenset[str]
+    concatenations: int
+    extent: Extent | None = None
+    """Its loops, where kernels are asked for."""
+    gathered: frozenset[SSAValue] = frozenset()
+    """What it reads at places that others say."""
+    places: Mapping[int, frozenset[tuple[int, int]]] = field(default_factory=dict)
+    """Where those of its ops are computed of which that was found out when it was made."""
+
+    @classmethod
+    def of(cls, op: Operation) -> Border:
+        uses: dict[SSAValue, int] = {result: count for result in op.results if (count := sum(1 for _ in result.uses))}
+        inputs = Counter(value for value in op.operands if not is_host_constant(value))
+        devices = frozenset(device(result.type) for result in op.results if isinstance(result.type, TensorType))
+        return cls(inputs, uses, devices, is_concatenation(op))
+
+    def joined(self, other: Border) -> Border:
+        """That of both, which are one slice."""
+        inputs, outputs = _sum(self.inputs, other.inputs), _sum(self.outputs, other.outputs)
+        for value in inputs.keys() & outputs.keys():
+            outputs[value] -= inputs.pop(value)
+            if outputs[value] <= 0:
+                del outputs[value]
+        return Border(
+            inputs=inputs,
+            outputs=outputs,
+            devices=self.devices | other.devices,
+            concatenations=self.concatenations + other.concatenations,
+            gathered=self.gathered | other.gathered,
+        )
+
+    def is_full(self) -> bool:
+        """Whether a group of this border takes no other value."""
+        return len(self.inputs) + len(self.outputs) >= MOST_VALUES
+
+    def refusal(self) -> str | None:
+        """The rule that a group of this border breaks."""
+        if len(self.devices) != 1:
+            return DEVICES
+        if self.concatenations > 1:
+            return CONCATENATIONS
+        return VALUES if len(self.inputs) + len(self.outputs) > MOST_VALUES else None
+
+
+def _sum(some: Mapping[SSAValue, int], others: Mapping[SSAValue, int]) -> dict[SSAValue, int]:
+    """How often each value is counted in both."""
+    total = dict(some)
+    for value, number in others.items():
+        total[value] = total.get(value, 0) + number
+    return total
+
+
+class Groups(Slices):
+    """The groups of ``ops``: of pointwise ops first, then of each concatenation with producers; chunks join what reads them."""
+
+    def __init__(self, ops: Sequence[Operation]) -> None:
+        members = {op for op in ops if self.is_member(op)}
+        super().__init__(ops, members, self.is_root)
+        self.borders = dict[int, Border]()
+        self.refused = dict[tuple[int, int], str]()
+        """Producer and consumer that were not made one, and the rule that forbade it."""
+
+    def is_member(self, op: Operation) -> bool:
+        """Whether ``op`` may be in a group."""
+        return is_pointwise(op)
+
+    def exclusion(self, op: Operation) -> str | None:
+        """The rule that keeps ``op`` out of all groups where groups of its kind could take it."""
+        return None
+
+    def is_root(self, op: Operation) -> bool:
+        """Whether a group may grow from ``op``."""
+        return True
+
+    def joins(self, op: Operation) -> bool:
+        """Whether ``op`` is a concatenation that may end a group."""
+        return joins_tensors(op)
+
+    def cuts(self, op: Operation) -> bool:
+        """Whether ``op`` is a chunk that may join a group."""
+        return is_chunk(op)
+
+    def widen(self) -> None:
+        """Make slices one that do not read each other."""
+
+    def objection(self, producer: int, consumer: int, joined: Border) -> str | None:
+        """A rule, beyond those of every group, that forbids to make the slices of two ops one."""
+        return None
+
+    def is_group(self, members: Sequence[Operation]) -> bool:
+        return len(members) > 1
+
+    def groups(self) -> list[list[Operation]]:
+        super().groups()
+        self.widen()
+        for i in reversed(range(len(self.ops))):
+            if self.joins(self.ops[i]):
+                self._grow(i)
+        for i, op in enumerate(self.ops):
+            if self.cuts(op):
+                self._pull(i)
+        return [members for members in self._found() if self.is_group(members)]
+
+    def reader(self, op: Operation) -> int | None:
+        """The one slice that reads the results of ``op``, where nothing else does."""
+        users = {use.operation for result in op.results for use in result.uses}
+        found = {self.graph.find(i) if (i := self.index.get(user)) in self.taken else None for user in users}
+        return found.pop() if len(found) == 1 else None
+
+    def _pull(self, i: int) -> None:
+        """Take the chunk ``i`` into the group that alone reads its pieces, where no other kind there has its operand."""
+        reader, chunk = self.reader(self.ops[i]), self.ops[i]
+        if reader is None or len(members := self.graph.members(reader)) < 2:
+            return
+        others = [self.ops[j] for j in members if is_split(self.ops[j]) and self.ops[j].operands[0] is chunk.operands[0]]
+        if all(is_equal_call(chunk, other) for other in others):
+            self._merge(i, reader)
+
+    def _merge(self, producer: int, consumer: int) -> bool:
+        joined = self.joined_border(producer, consumer)
+        rule = joined.refusal() or self.objection(producer, consumer, joined)
+        if rule is not None or not super()._merge(producer, consumer):
+            self.refused[producer, consumer] = rule or CYCLE
+            return False
+        self.borders[self.graph.find(consumer)] = joined
+        return True
+
+    def border(self, i: int) -> Border:
+        """That of the slice of the op ``i``."""
+        root = self.graph.find(i)
+        if root not in self.borders:
+            self.borders[root] = self.new_border(root)
+        return self.borders[root]
+
+    def new_border(self, i: int) -> Border:
+        """That of the op ``i`` alone."""
+        return Border.of(self.ops[i])
+
+    def joined_border(self, producer: int, consumer: int) -> Border:
+        """That of the slices of two ops, were they one."""
+        return self.border(producer).joined(self.border(consumer))
+
+
+def is_pointwise(op: Operation) -> bool:
+    """Whether ``op`` makes one strided tensor of tensors, floats and constants, element by element, and something reads it."""
+    if not isinstance(op, TorchOp) or op.SCHEMA.mutates or not broadcasts(op) or len(op.results) != 1 or needs_gradient(op):
+        return False
+    tensors = _is_strided(op.results[0].type) and op.results[0].first_use is not None
+    return tensors and all(_is_strided(v.type) or isinstance(v.type, FloatType) or is_host_constant(v) for v in op.operands)
+
+
+def joins_tensors(op: Operation) -> bool:
+    """Whether ``op`` puts tensors of one type, of known sizes, behind each other, and something reads the result."""
+    if not is_concatenation(op) or needs_gradient(op):
+        return False
+    if not op.operands or op.results[0].first_use is None or any(aliases(op)):
+        return False
+    types = [value.type for value in (*op.operands, *op.results)]
+    return all(_is_strided(type) for type in types) and _is_one_kind(types) and _is_one_shape(op.operand_types)
+
+
+def is_chunk(op: Operation) -> bool:
+    """Whether ``op`` cuts a tensor into two or more pieces of one known shape, one result each."""
+    if not is_split(op) or len(op.operands) != 1 or len(op.results) < 2 or needs_gradient(op):
+        return False
+    return all(_is_strided(type) for type in op.result_types) and _is_one_shape(op.result_types)
+
+
+def needs_gradient(op: Operation) -> bool:
+    """Whether ``op`` says that a result needs a gradient: autograd sees no op in a group."""
+    flags = op.attributes.get("requires_grad")
+    return isinstance(flags, ArrayAttr) and bool_attr(True) in flags.data
+
+
+def is_equal_call(a: Operation, b: Operation) -> bool:
+    """Whether two ops without regions compute the same."""
+    same = a.name == b.name and a._operands == b._operands and a.result_types == b.result_types
+    return same and a.properties == b.properties and a.attributes == b.attributes
+
+
+def is_host_constant(value: SSAValue) -> bool:
+    """Whether ``value`` is a number, a string or none that an op states: each group has a copy."""
+    return not isinstance(value.type, TensorType) and isinstance(value.owner, Operation) and is_constant(value.owner)
+
+
+def outputs(members: Sequence[Operation]) -> list[SSAValue]:
+    """The results of ``members`` that others read."""
+    inside = set(members)
+    results = (result for op in members for result in op.results)
+    return [result for result in results if any(use.operation not in inside for use in result.uses)]
+
+
+def _is_strided(type: Attribute) -> bool:
+    return isinstance(type, TensorType) and layout(type) == "strided"
+
+
+def _is_one_kind(types: Sequence[Attribute]) -> bool:
+    return len({type.element_type for type in types if isinstance(type, TensorType)}) == 1
+
+
+def _is_one_shape(types: Sequence[Attribute]) -> bool:
+    shapes = {sizes(type) for type in types if isinstance(type, TensorType)}
+    return len(shapes) == 1 and "" not in shapes.pop()

@@ -1,0 +1,450 @@
+"""Which ops of a straight line become one kernel: pointwise ops, reductions, and views between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeAlias
+
+from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
+from fxc.dialects.attributes.size_polynomials import names_in
+from fxc.dialects.attributes.types import IntType, overlaps
+from fxc.dialects.effects import aliases
+from fxc.dialects.fusion import YieldOp
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import (
+    gathered_argument,
+    is_concatenation,
+    is_lone_kernel,
+    is_split,
+    operations,
+    sorts_updates,
+)
+from fxc.passes.analysis.structural_key import Structures
+from fxc.passes.analysis.write_backs import new_values
+from fxc.passes.fusion.fuse.candidates import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
+from fxc.passes.fusion.fuse.cost import CODE, LENGTH, MOST_COPIES, MOST_OPERATIONS, ROOM, WORK, CostModel, Extent, assumed
+from fxc.passes.fusion.fuse.scatters import updates_of, updates_shape
+from fxc.passes.library.layouts import is_turned
+from fxc.passes.operators.assembling import MOST_PARTS
+from fxc.passes.operators.generics import NOTHING, Generics, has_rule
+from fxc.passes.operators.reductions import dimensions
+from fxc.passes.operators.rules import Conversion, Pointwise, Reduction
+from fxc.passes.operators.scalars import Uncovered
+from fxc.passes.operators.table import RULES
+from fxc.passes.rewriting.broadcasting import broadcasts
+from fxc.passes.rewriting.functions import copy_op
+
+VIEW = "view: others read it, and a group shares no memory"
+
+GATHER = "gather: what is read at places that others say is in memory before, not computed for each of them"
+UPDATES = "updates: others read a result when all updates of it are made"
+PARTS = f"parts: an element of a concatenation is chosen among at most {MOST_PARTS} tensors"
+
+MOST_READERS = 16
+"""How many readers a view may have that is copied for each of them."""
+
+MOST_KINDS = 4
+"""With how many slices that do not fit each other a reader of the same tensor is compared."""
+
+
+class Coverage:
+    """Which calls kernels can compute, found by trying once for each kind of call."""
+
+    def __init__(self, least: Mapping[str, int] = NOTHING) -> None:
+        """``least``: names of sizes -> the least that each may be."""
+        self._known, self._attributes, self._least = dict[Hashable, bool](), AttributeNumbers(), least
+
+    def __contains__(self, op: Operation) -> bool:
+        if not isinstance(op, TorchOp) or not has_rule(op):
+            return False
+        given = tuple([self._operand(value) for value in op._operands])
+        results = tuple([self._attributes.of(result.type) for result in op.results])
+        key = op.name, given, self._attributes.of_all(op.properties), results
+        if key not in self._known:
+            self._known[key] = _is_covered(op, self._least)
+        return self._known[key]
+
+    def _operand(self, value: SSAValue) -> Hashable:
+        if not is_host_constant(value):
+            return self._attributes.of(value.type)
+        assert isinstance(value.owner, Operation)
+        return value.owner.name, self._attributes.of_all(value.owner.properties)
+
+
+def _is_covered(op: TorchOp, least: Mapping[str, int]) -> bool:
+    is_new = not any(aliases(op))
+    if is_new and any(isinstance(result.type, TensorType) and overlaps(result.type) for result in op.results):
+        return False  # new memory that overlaps: which of the elements that share it counts, only PyTorch's own code says
+    body, copies, names = Block(), dict[SSAValue, SSAValue](), list[str]()
+    for value in dict.fromkeys(op.operands):
+        if is_host_constant(value):
+            assert isinstance(value.owner, Operation)
+            body.add_op(copy_op(value.owner, copies))
+        else:
+            copies[value] = Block(arg_types=[value.type]).args[0]
+    copy = copy_op(op, copies)
+    body.add_ops([copy, YieldOp.of(copy.results)])
+    for type in (value.type for value in (*op.operands, *op.results)):
+        names += names_in(type) if isinstance(type, TensorType) else ()
+    said = Block(arg_types=[IntType(StringAttr(name)) for name in dict.fromkeys(names)]).args
+    try:
+        Generics(body, said, least).convert().verify()
+    except (Uncovered, VerifyException):
+        return False
+    return True
+
+
+def is_reduction(op: Operation) -> bool:
+    return _reduces(type(op))
+
+
+@cache
+def _reduces(cls: type[Operation]) -> bool:
+    return issubclass(cls, TorchOp) and isinstance(RULES.get(cls.name.removeprefix("torch.")), Reduction)
+
+
+def is_view(op: Operation) -> bool:
+    """Whether a result of ``op`` may share memory with an operand: it computes nothing, and must not leave a group."""
+    return any(aliases(op))
+
+
+Place: TypeAlias = tuple[int, int]
+"""A stage, and a number for the way from its elements to those of a value: 0 where they are at the same place."""
+
+
+class KernelGroups(Groups):
+    """Groups that kernels compute without going through memory for what only they read.
+
+    A slice grows as in ``Groups``, where ``model`` says that it pays; then slices that read the same large tensor become one.
+    """
+
+    def __init__(self, ops: Sequence[Operation], model: CostModel, coverage: Coverage) -> None:
+        self.model, self.coverage = model, coverage
+        self.places = dict[int, frozenset[Place]]()
+        """Op of a slice -> where those stages ask for it that compute it: reductions, and ops whose results others read. Of a
+        stage itself its own place."""
+        self._ways = dict[Hashable, int]()
+        self._structures = Structures()
+        self.updates = _updates(ops)
+        self._views = dict[Operation, bool]()
+        super().__init__(ops)
+
+    def is_member(self, op: Operation) -> bool:
+        if is_split(op) or needs_gradient(op) or all(result.first_use is None for result in op.results):
+            return False
+        is_elementwise = isinstance(op, TorchOp) and broadcasts(op)
+        return (len(op.results) == 1 or is_elementwise) and op in self.coverage and self.exclusion(op) is None
+
+    def exclusion(self, op: Operation) -> str | None:
+        updates = updates_of(op)
+        return None if updates is None else self.model.objection_of_updates(updates)
+
+    def is_root(self, op: Operation) -> bool:
+        return not self.is_view(op)
+
+    def _is_lone_view(self, i: int) -> bool:
+        """Whether the slice of the op ``i`` is a view and nothing else."""
+        return self.is_view(self.ops[i]) and len(self.graph.members(i)) == 1
+
+    def is_view(self, op: Operation) -> bool:
+        if op not in self._views:
+            self._views[op] = is_view(op)
+        return self._views[op]
+
+    def is_group(self, members: Sequence[Operation]) -> bool:
+        computed = [op for op in members if not self.is_view(op)]
+        return len(computed) > 1 or any(self._is_worth_it(op) for op in computed)
+
+    def _is_worth_it(self, op: Operation) -> bool:
+        """Whether ``op`` alone is worth a kernel."""
+        sorts = sorts_updates(op) and updates_shape(op) is not None
+        return sorts or operations(op) > 1 or (self.model.lone and self._is_lone(op))
+
+    def _is_lone(self, op: Operation) -> bool:
+        """Whether ``op`` is a kernel alone; it is where it gives the new value of an argument, which is computed there."""
+        return _is_better_alone(op) or any(result in self.updates for result in op.results)
+
+    def joins(self, op: Operation) -> bool:
+        return False
+
+    def cuts(self, op: Operation) -> bool:
+        return is_chunk(op) and op in self.coverage
+
+    def widen(self) -> None:
+        for value, readers in self._readers().items():
+            kinds = list[int]()
+            for i in readers:
+                if _extent_of(self.ops[i]).elements > math.prod(_shape(value)):
+                    continue  # it is broadcast: to read it once saves next to nothing
+                if not any(self._are_one(j, i) or self._meet(j, i) for j in kinds[:MOST_KINDS]):
+                    kinds.append(i)
+
+    def _meet(self, i: int, j: int) -> bool:
+        """Make the slices of two ops that do not read each other one; the cheap questions first."""
+        a, b = self.border(i), self.border(j)
+        assert a.extent is not None and b.extent is not None
+        full = VALUES if a.is_full() or b.is_full() else None
+        if (rule := full or self.model.objection_of_siblings(a.extent, b.extent)) is None:
+            return self._merge(i, j)
+        self.refused[i, j] = rule
+        return False
+
+    def _readers(self) -> dict[SSAValue, list[int]]:
+        """Tensor -> the ops of slices that read it from outside, where there are several."""
+        found = dict[SSAValue, list[int]]()
+        for i in sorted(self.taken):
+            for value in dict.fromkeys(self.ops[i].operands):
+                made = self.index.get(value.owner) if isinstance(value.owner, Operation) else None
+                if isinstance(value.type, TensorType) and (made is None or not self._are_one(made, i)):
+                    found.setdefault(value, []).append(i)
+        return {value: readers for value, readers in found.items() if len(readers) > 1}
+
+    def new_border(self, i: int) -> Border:
+        border, op = super().new_border(i), self.ops[i]
+        border.extent = replace(_extent_of(op), operations=operations(op))
+        border.concatenations, border.gathered = 0, frozenset(_gathered(op))
+        return border
+
+    def joined_border(self, producer: int, consumer: int) -> Border:
+        joined, op = super().joined_border(producer, consumer), self.ops[producer]
+        before, after = self.border(producer).extent, self.border(consumer).extent
+        assert before is not None and after is not None
+        if self._is_lone_view(producer):
+            through = [op.operands[0]] if joined.gathered.intersection(op.results) else []
+            joined.extent, joined.gathered = after, joined.gathered.union(through)
+            joined.places = {producer: places} if (places := self._places_of_readers(producer, consumer)) else {}
+            return joined
+        joined.extent = before.joined(after)
+        if self._reads_again(producer, consumer, joined):
+            joined.places = self._places([*self.graph.members(producer), *self.graph.members(consumer)], joined)
+            joined.extent = replace(joined.extent, **self._repeated(joined.places))
+        elif (places := self._places_of_readers(producer, consumer)) and not is_reduction(op):
+            joined.places = {producer: self._computed_at(producer, places, joined)}
+            more = self._repeated(joined.places)
+            repeated, copies = joined.extent.repeated + more["repeated"], joined.extent.copies + more["copies"]
+            joined.extent = replace(joined.extent, repeated=repeated, copies=copies)
+        return joined
+
+    def _reads_again(self, producer: int, consumer: int, joined: Border) -> bool:
+        """Whether what one of two slices stores is computed again by each stage that reads it, once they are one."""
+        alone = len(self.graph.members(producer)) == 1
+        stored = [value for each in ((consumer,) if alone else (producer, consumer)) for value in self.border(each).outputs]
+        makers = [value.owner for value in stored if value not in joined.outputs]
+        return any(isinstance(op, Operation) and not is_reduction(op) for op in makers)
+
+    def _places(self, members: Sequence[int], border: Border) -> dict[int, frozenset[Place]]:
+        """Where each of ``members`` but reductions is computed, in a slice with this border; as many of them as show that the
+        slice is too long."""
+        inside, found, copies = set(members), dict[int, frozenset[Place]](), 0
+        for i in sorted(members, reverse=True):
+            if is_reduction(self.ops[i]):
+                continue
+            if asked := self._asked(i, inside.__contains__, found):
+                found[i] = self._computed_at(i, asked, border)
+                copies += 0 if self.is_view(self.ops[i]) else len(found[i]) - 1
+            if copies > MOST_COPIES:
+                break
+        return found
+
+    def _asked(self, i: int, is_inside: Callable[[int], bool], known: Mapping[int, frozenset[Place]]) -> frozenset[Place]:
+        """Where readers of the op ``i`` ask for its results."""
+        found = set[Place]()
+        for result in self.ops[i].results:
+            for use in result.uses:
+                j = self.index.get(use.operation)
+                if j is not None and is_inside(j):
+                    found.update(self._read_at(j, use.index, known.get(j, frozenset([(j, 0)]))))
+        return frozenset(found)
+
+    def _read_at(self, reader: int, operand: int, places: frozenset[Place]) -> Iterable[Place]:
+        """Where an operand is read for the elements of ``reader`` at ``places``."""
+        op = self.ops[reader]
+        if isinstance(RULES.get(op.name.removeprefix("torch.")), (Pointwise, Conversion, Reduction)):
+            return places
+        key, ways, results = self._structures.key(op), self._ways, range(len(op.results))
+        return [
+            (stage, ways.setdefault((key, operand, number, way), len(ways) + 1)) for stage, way in places for number in results
+        ]
+
+    def _computed_at(self, i: int, asked: frozenset[Place], border: Border) -> frozenset[Place]:
+        """Where the op ``i`` is computed: what a slice stores is there for those who read the same place, and no other."""
+        return frozenset([(i, 0), *(place for place in asked if place[1])]) if self._stores(border, self.ops[i]) else asked
+
+    def _repeated(self, places: Mapping[int, frozenset[Place]]) -> dict[str, Any]:
+        """The work that is done more than once, and how many operations there are for it."""
+        repeated, copies = 0, 0
+        for i, several in places.items():
+            op = self.ops[i]
+            if not self.is_view(op):
+                stages = {stage for stage, _ in several}
+                repeated += operations(op) * max(sum(_loops(self.ops[j]) for j in stages) - _loops(op), 0)
+                copies += len(several) - 1
+        return {"repeated": repeated, "copies": copies}
+
+    def objection(self, producer: int, consumer: int, joined: Border) -> str | None:
+        before, after, both = self.border(producer).extent, self.border(consumer).extent, joined.extent
+        assert before is not None and after is not None and both is not None
+        if rule := self._objection_of_reads(producer, consumer, joined):
+            return rule
+        if len(joined.inputs) + len(joined.outputs) > self.model.values:
+            return ROOM
+        if both.copies > MOST_COPIES:
+            return LENGTH
+        if both.operations > MOST_OPERATIONS:
+            return CODE
+        stored = self._stores(joined, self.ops[producer])
+        if self._is_lone_view(producer):
+            return VIEW if stored else None
+        if not self._places_of_readers(producer, consumer):
+            return self.model.objection_of_siblings(before, after)
+        if (rule := self.model.objection(before, after, stored=stored)) is not None:
+            return rule
+        traffic = sum(map(_bytes, [*joined.inputs, *joined.outputs]))
+        return WORK if self.model.is_too_much_work(both, traffic) else None
+
+    def _objection_of_reads(self, producer: int, consumer: int, joined: Border) -> str | None:
+        """The rule against reading results of one slice in the other as some op there does."""
+        made = [*self.border(producer).outputs, *self.border(consumer).outputs]
+        if any(value in joined.gathered and not self.is_view(value.op) for value in made if isinstance(value, OpResult)):
+            return GATHER
+        a, b = self.border(producer), self.border(consumer)
+        for made, read in ((a, b), (b, a)):
+            if any(value in read.inputs and updates_shape(value.owner) is not None for value in made.outputs):
+                return UPDATES
+        op = self.ops[producer]
+        is_chosen = is_concatenation(op) and len(op.operands) > MOST_PARTS and self._places_of_readers(producer, consumer)
+        return PARTS if is_chosen else None
+
+    def _merge(self, producer: int, consumer: int) -> bool:
+        if not super()._merge(producer, consumer):
+            return False
+        self.places |= self.border(consumer).places
+        return True
+
+    def _places_of_readers(self, producer: int, consumer: int) -> frozenset[Place]:
+        """Where what reads the op ``producer`` in the slice of ``consumer`` asks for it; none where nothing does."""
+        return self._asked(producer, lambda reader: self._are_one(reader, consumer), self.places)
+
+    def _are_one(self, i: int, j: int) -> bool:
+        return self.graph.find(i) == self.graph.find(j)
+
+    def _stores(self, border: Border, op: Operation) -> bool:
+        return any(result in border.outputs for result in op.results)
+
+
+def _is_better_alone(op: Operation) -> bool:
+    """Whether a kernel for ``op`` alone is better than PyTorch's: some operators, and where tensors lie across each other."""
+    types = [type for type in (*op.result_types, *op.operand_types) if isinstance(type, TensorType)]
+    turned = {is_turned(type) for type in types if type.get_shape() == types[0].get_shape()}
+    return is_lone_kernel(op) or len(turned) > 1
+
+
+def _updates(ops: Sequence[Operation]) -> set[SSAValue]:
+    """The new values of arguments of the function that ``ops`` are of."""
+    function = ops[0].parent_op() if ops else None
+    return set(new_values(function)) if isinstance(function, FuncOp) else set()
+
+
+def _extent_of(op: Operation) -> Extent:
+    if (updates := updates_shape(op)) is not None:
+        return Extent(_real(updates))
+    if not is_reduction(op):
+        return Extent(_real(max((_shape(result) for result in op.results), key=math.prod)))
+    assert isinstance(op, TorchOp)
+    source = _reduced(op)
+    kept = tuple(dim for dim in range(len(source)) if dim not in dimensions(op))
+    return Extent(_real(source), source, kept)
+
+
+def _gathered(op: Operation) -> list[SSAValue]:
+    """What ``op`` reads at places that others say."""
+    name = gathered_argument(op)
+    value = op.bound().get(name) if name is not None and isinstance(op, TorchOp) else None
+    return [value] if isinstance(value, SSAValue) else []
+
+
+def _loops(op: Operation) -> int:
+    """How many elements a stage that ends in ``op`` computes."""
+    updates = updates_shape(op)
+    return math.prod(_reduced(op) if is_reduction(op) else _shape(op.results[0]) if updates is None else updates)
+
+
+def _reduced(op: Operation) -> tuple[int, ...]:
+    return next(_shape(value) for value in op.operands if isinstance(value.type, TensorType))
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, TensorType)
+    return assumed(value.type.get_shape())
+
+
+def _real(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
+
+
+def _bytes(value: SSAValue) -> int:
+    if not isinstance(value.type, TensorType):
+        return 0
+    element = value.type.element_type
+    return math.prod(_shape(value)) * (element.size if isinstance(element, FixedBitwidthType) else 1)
+
+
+def _widens(op: Operation) -> bool:
+    """Whether ``op`` gives the elements of a tensor in a dtype that takes more memory, at the same places."""
+    rule = RULES.get(op.name.removeprefix("torch."))
+    if not isinstance(rule, Conversion) or needs_gradient(op):
+        return False
+    return sum(_bytes(value) for value in op.operands) < _bytes(op.results[0])
+
+
+def _returns(user: Operation, value: SSAValue) -> bool:
+    """Whether ``user`` returns the memory of ``value``, or what uses a view that it makes does."""
+    if user.has_trait(IsTerminator):
+        return True
+    views = [user.results[i] for i, source in aliases(user) if source is value]
+    return any(_returns(use.operation, view) for view in views for use in view.uses)
+
+
+class Copies:
+    """A copy of each view, and of what has its elements in a wider dtype, for each op that reads it, so that a group can have
+    one that others read too: to read the narrow elements again is less than to read wide ones. What is returned, itself or in
+    views, stays one memory."""
+
+    def __init__(self, ops: Sequence[Operation], coverage: Coverage) -> None:
+        self.made = dict[Operation, list[Operation]]()
+        """Op -> its copies, in the order of the block."""
+        for op in reversed(ops):
+            if len(op.results) == 1 and (is_view(op) or _widens(op)) and op in coverage:
+                self._copy(op)
+
+    def _copy(self, op: Operation) -> None:
+        users = dict.fromkeys(use.operation for use in op.results[0].uses)
+        near = [user for user in users if user.parent is op.parent and isinstance(user, TorchOp)]
+        near = [user for user in near if is_view(op) or not _returns(user, op.results[0])]
+        others = near if len(near) < len(users) else near[1:]
+        if not others or len(users) > MOST_READERS:
+            return
+        self.made[op] = [copy_op(op, {}) for _ in others]
+        Rewriter.insert_op(self.made[op], InsertPoint.after(op))
+        for user, copy in zip(others, self.made[op], strict=True):
+            for index, operand in enumerate(user.operands):
+                if operand is op.results[0]:
+                    user.operands[index] = copy.results[0]
+
+    def rejoin(self, block: Block) -> None:
+        """One copy of each in ``block`` itself."""
+        for op, copies in self.made.items():
+            first, *others = [copy for copy in (op, *copies) if copy.parent is block] or [op]
+            for copy in others:
+                copy.results[0].replace_all_uses_with(first.results[0])
+                Rewriter.erase_op(copy)

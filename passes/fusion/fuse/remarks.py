@@ -1,0 +1,58 @@
+"""Why ops that read each other are in different groups: one remark for each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.ir import Operation
+
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_concatenation
+from fxc.passes.analysis.constants import is_constant
+from fxc.passes.fusion.fuse.candidates import Groups, needs_gradient
+from fxc.passes.rewriting.remarks import remark
+
+GRADIENT = "gradient: autograd sees no op in a group"
+OPERATOR = "operator: it is none that groups take, at these operands"
+LAST = "concatenation: it is the last of its group"
+EFFECTS = "effects: a group moves past no write, draw or other side effect"
+
+
+def explain(groups: Groups, found: Sequence[Sequence[Operation]]) -> None:
+    """Remark on each refused merge of ``groups``, of which ``found`` were made."""
+    home = {op: number for number, members in enumerate(found) for op in members}
+    said = set[tuple[Operation, Operation]]()
+    for (i, j), rule in sorted(groups.refused.items()):
+        a, b = groups.ops[i], groups.ops[j]
+        place = home.get(b, b)
+        b = next((reader for reader in _readers(a) if home.get(reader, reader) == place), b)
+        if home.get(a, a) != place and (a, b) not in said:
+            said.add((a, b))
+            remark("fuse", rule, a, b)
+    for op in groups.ops:
+        if (rule := groups.exclusion(op)) is not None:
+            remark("fuse", rule, op)
+    for members in found:
+        for op in members:
+            for producer, rule in _left_out(groups, op, set(members)):
+                if (producer, op) not in said:
+                    remark("fuse", rule, producer, op)
+
+
+def _left_out(groups: Groups, op: Operation, members: set[Operation]) -> Iterator[tuple[Operation, str]]:
+    """The operators that ``op``, of a group, reads, and that could be in none, and why."""
+    for producer in dict.fromkeys(value.owner for value in op.operands):
+        if not isinstance(producer, TorchOp) or producer in members or is_constant(producer):
+            continue
+        if needs_gradient(producer):
+            yield producer, GRADIENT
+        elif producer not in groups.index and producer.parent is op.parent and groups.is_member(producer):
+            yield producer, EFFECTS
+        elif is_concatenation(producer):
+            yield producer, LAST
+        elif producer not in groups.mergeable:
+            yield producer, OPERATOR
+
+
+def _readers(op: Operation) -> Iterator[Operation]:
+    return (use.operation for result in op.results for use in result.uses)

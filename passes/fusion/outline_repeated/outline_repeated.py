@@ -1,0 +1,90 @@
+"""outline-repeated: make one function of ops that come again, as the layers of a transformer do, and call it.
+
+Assumes:    verified IR, nothing more.
+Guarantees: where ``least`` runs and more, of ``shortest`` ops and more one behind the other but for constants, compute the
+            same of other values, they are calls of one ``no_inline`` function, which has the ops of the first. What is not
+            the same in all runs is an argument: weights, and what comes from other ops. Runs that save most are taken first.
+            They start at an op that fusion leaves alone, where that costs less than a seventh of what is saved: what could
+            be fused stays in one function. One such op at least is in each. Where a tensor has 64 different views and more,
+            they stand right behind it: a run is given its piece, whichever that is.
+Keeps:      random ops, ops with effects, and the order of ops around them; ops that read what the function writes back
+            (``fx.mutates``). Functions of ``autodiff.subgraph``. Runs that differ in an attribute, a type, in which of their
+            ops read which, or in which results others read. Host constants: each function has its own.
+Cost:       for n ops, n log n for each function that is made.
+
+Before:
+    func.func @main(%x: tensor<4x4xf32>, %v: tensor<4x4xf32>, %w: tensor<4x4xf32>) {
+      %a = torch.aten.mm.default(%x, %v) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %b = torch.aten.relu.default(%a) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %c = torch.aten.add.Tensor(%b, %x) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %d = torch.aten.sigmoid.default(%c) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %e = torch.aten.mm.default(%d, %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %f = torch.aten.relu.default(%e) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %g = torch.aten.add.Tensor(%f, %d) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %h = torch.aten.sigmoid.default(%g) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      fx.output(%h) : (tensor<4x4xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4x4xf32>, %v: tensor<4x4xf32>, %w: tensor<4x4xf32>) {
+      %d = func.call @repeated(%x, %v) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %h = func.call @repeated(%d, %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      fx.output(%h) : (tensor<4x4xf32>) -> ()
+    }
+    func.func private @repeated(%x: tensor<4x4xf32>, %v: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {no_inline} {
+      %a = torch.aten.mm.default(%x, %v) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %b = torch.aten.relu.default(%a) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %c = torch.aten.add.Tensor(%b, %x) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %d = torch.aten.sigmoid.default(%c) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      func.return %d : tensor<4x4xf32>
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from fxc.passes.analysis.statistics import count
+from fxc.passes.fusion.outline_repeated.pieces import gather_pieces
+from fxc.passes.fusion.outline_repeated.repeated_ops import Runs, Sequence
+from fxc.passes.rewriting.functions import Symbols, differentiated_functions
+from fxc.passes.rewriting.outlining import outlined, put_call
+from fxc.passes.simplify.inline import NO_INLINE
+
+
+@dataclass(frozen=True)
+class OutlineRepeatedPass(ModulePass):
+    name = "outline-repeated"
+
+    shortest: int = 4
+    least: int = 2
+    """Of so many runs a function is made."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
+            symbols, kept = Symbols(module), differentiated_functions(module)
+            for function in [inner for inner in module.ops if isinstance(inner, FuncOp)]:
+                marked = NO_INLINE in function.attributes or function.sym_name.data in kept
+                if len(function.body.blocks) == 1 and not marked:
+                    gather_pieces(function)
+                    sequence = Sequence(function)
+                    while (runs := sequence.most_repeated(self.shortest, self.least)) is not None:
+                        module.body.block.add_op(_outline(symbols.fresh("repeated"), runs))
+                        count("functions made")
+                        count("runs outlined", len(runs.members))
+
+
+def _outline(name: str, runs: Runs) -> FuncOp:
+    """The function of the first run, which each run is a call of from here on."""
+    function = outlined(name, runs.members[0], runs.arguments[0], runs.results[0])
+    made = dict[SSAValue, SSAValue]()
+    for members, given, returned in zip(runs.members, runs.arguments, runs.results, strict=True):
+        call = put_call(function, members, [made.get(v, v) for v in given], returned, InsertPoint.after(members[-1]))
+        made |= zip(returned, call.results, strict=True)
+    return function

@@ -1,0 +1,148 @@
+"""Runs of ops in a block that compute the same of other values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from fxc.dialects.effects import is_pure, is_view
+from fxc.dialects.entry import updated_arguments
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_concatenation, is_norm, is_prim, is_split, is_statistics
+from fxc.passes.analysis.structural_key import Structures
+from fxc.passes.fusion.fuse.candidates import is_host_constant
+from fxc.passes.fusion.outline_repeated.suffix_array import Repeat, repeats
+from fxc.passes.rewriting.broadcasting import broadcasts
+
+UNEVEN = 0.85
+"""What a repeat is worth, of the ops that it saves, whose runs start within what could be fused."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of ops that are equal but for the values that they are given.
+
+    ``members``: the ops of each. ``arguments``: what each reads of others, in one order. ``results``: what others read of each.
+    """
+
+    members: list[list[Operation]]
+    arguments: list[list[SSAValue]]
+    results: list[list[SSAValue]]
+
+
+class Sequence:
+    """The ops of a function of one block in order, host constants apart, with what each computes as a number."""
+
+    def __init__(self, function: FuncOp) -> None:
+        self.block, updated = function.body.block, updated_arguments(function)
+        self.ops = [op for op in self.block.ops if not (op.results and is_host_constant(op.results[0]))]
+        self.place = {op: i for i, op in enumerate(self.ops)}
+        self.structures, kinds = Structures(), dict[Hashable, _Kind]()
+        self.reads = [self.structures.reads(op) for op in self.ops]
+        found = [_kind(op, self.structures.key(op), kinds) for op in self.ops]
+        movable = [kind.may_move and updated.isdisjoint(read) for kind, read in zip(found, self.reads, strict=True)]
+        self.tokens = [kind.number if movable[i] else -1 - i for i, kind in enumerate(found)]
+        self.stands_alone = [kind.stands_alone for kind in found]
+        self.sources = [[self._place(value) for value in values] for values in self.reads]
+        self.last_readers = [[self._last_reader(value) for value in op.results] for op in self.ops]
+
+    def _place(self, value: SSAValue) -> int:
+        """Of the op that makes ``value``; -1 for what is around."""
+        return self.place.get(value.owner, -1) if isinstance(value.owner, Operation) else -1
+
+    def _last_reader(self, value: SSAValue) -> int:
+        """The last op of the block that reads ``value``, itself or in a region; -1 where none does."""
+        return max([self.place.get(self._at(use.operation), len(self.ops)) for use in value.uses], default=-1)
+
+    def _at(self, op: Operation) -> Operation:
+        """The op of the block that ``op`` is in."""
+        while op.parent is not self.block and (around := op.parent_op()) is not None:
+            op = around
+        return op
+
+    def most_repeated(self, shortest: int, least: int) -> Runs | None:
+        """The ``least`` runs or more, of ``shortest`` ops and more, that save most, which then leave the sequence; None where
+        there are none."""
+        best, best_worth = None, 0.0
+        for repeat in sorted(repeats(self.tokens, shortest), key=self._worth, reverse=True):
+            if self._worth(repeat) <= best_worth:
+                break
+            if not self._calls_library(repeat):
+                continue
+            if (equal := self._equal_runs(repeat, least)) is not None and self._worth(equal) > best_worth:
+                best, best_worth = equal, self._worth(equal)
+        return None if best is None else self._taken(best)
+
+    def _worth(self, repeat: Repeat) -> float:
+        return repeat.saved * (1 if self.stands_alone[repeat.starts[0]] else UNEVEN)
+
+    def _calls_library(self, repeat: Repeat) -> bool:
+        """Whether a run has an op that fusion leaves alone: others are kernels, and small ones of several runs are one."""
+        start = repeat.starts[0]
+        return any(self.stands_alone[start : start + repeat.length])
+
+    def _equal_runs(self, repeat: Repeat, least: int) -> Repeat | None:
+        """Those of the runs whose ops read each other, and are read by others, in the way that is most common."""
+        kinds = defaultdict[Hashable, list[int]](list)
+        for start in repeat.starts:
+            kinds[self._links(start, repeat.length)].append(start)
+        most = max(kinds.values(), key=len)
+        return replace(repeat, starts=tuple(most)) if len(most) >= max(least, 2) else None
+
+    def _links(self, start: int, length: int) -> Hashable:
+        """Who reads whom in a run, counted from its start, where it reads the same value again, and who is read by others."""
+        stop, given = start + length, dict[SSAValue, int]()
+        read, returned = list[int](), list[tuple[int, int]]()
+        for i in range(start, stop):
+            for value, source in zip(self.reads[i], self.sources[i], strict=True):
+                read.append(source - start if source >= start else -1 - given.setdefault(value, len(given)))
+            returned += [(i - start, number) for number, reader in enumerate(self.last_readers[i]) if reader >= stop]
+        return tuple(read), tuple(returned)
+
+    def _taken(self, repeat: Repeat) -> Runs:
+        spans = [range(start, start + repeat.length) for start in repeat.starts]
+        for span in spans:
+            for i in span:
+                self.tokens[i] = -1 - i
+        members = [[self.ops[i] for i in span] for span in spans]
+        return Runs(members, [self._given(span) for span in spans], [self._returned(span) for span in spans])
+
+    def _given(self, span: range) -> list[SSAValue]:
+        """What the ops now read that others make, in order."""
+        pairs = [pair for i in span for pair in zip(self.structures.reads(self.ops[i]), self.sources[i], strict=True)]
+        return list(dict.fromkeys(value for value, source in pairs if source < span.start))
+
+    def _returned(self, span: range) -> list[SSAValue]:
+        """What others read that the ops make, in order."""
+        pairs = [pair for i in span for pair in zip(self.ops[i].results, self.last_readers[i], strict=True)]
+        return [value for value, reader in pairs if reader >= span.stop]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Of all ops that compute the same: a number, whether they may move, and whether fusion leaves them alone."""
+
+    number: int
+    may_move: bool
+    stands_alone: bool
+
+
+def _kind(op: Operation, key: Hashable, known: dict[Hashable, _Kind]) -> _Kind:
+    if key not in known:
+        known[key] = _Kind(len(known), _may_move(op), _stands_alone(op))
+    return known[key]
+
+
+def _may_move(op: Operation) -> bool:
+    return bool(op.results) and is_pure(op) and not op.has_trait(IsTerminator)
+
+
+def _stands_alone(op: Operation) -> bool:
+    """Whether fusion leaves ``op`` a call of the library: a product or a convolution, say."""
+    fused = is_norm(op) or is_statistics(op) or is_concatenation(op) or is_split(op) or is_view(op) or is_prim(op)
+    return isinstance(op, TorchOp) and not fused and not broadcasts(op)

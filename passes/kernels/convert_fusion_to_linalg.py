@@ -1,0 +1,187 @@
+"""convert-fusion-to-linalg: groups of torch ops as loops over elements.
+
+Assumes:    the torch level, one result a value (lower-simple-tuples), groups made by ``fuse`` or by hand.
+Guarantees: in a group of which every op has a rule (``_linalg/table.py``), or is made of operators that have, the body is
+            ``linalg.generic`` on tensors with ``arith`` and ``math`` in it: one for each result of the group, one for what
+            each reduction combines. What takes as many steps as an element says is a ``tile.iterate``. Views are affine
+            maps; pieces of a concatenation end in ``tensor.concat``, and where others in the group read it, it is a choice. An
+            element at a place that indices say is a ``tensor.extract``, after a ``cf.assert`` that they are within the tensor;
+            those of which nothing is computed are not checked. What may lie outside (padding, parts of a choice)
+            is read in an ``scf.if``. A scatter of few elements is a choice
+            among the updates, in their order. Of many that are added, or of which extremes are kept, updates and places are
+            loops of their own for a ``tile.accumulate``, what was there before comes last; half precision is added in
+            float32, floats are compared as integers in their order. Types of results stay. Half precision is computed,
+            combined and kept in float32 and rounded where a tensor is stored and by conversions. A result of the group that
+            others in it read is read as stored. Sizes that are not known are polynomials of names, in index expressions as
+            in the numbers that a body computes. A place that depends on a name is a ``tensor.extract``.
+Keeps:      groups with an operator without rule, elements that must be there and may lie outside of a tensor for some size,
+            sizes that no number and no argument says, what depends on a size in another way than by sums, products and floors
+            of quotients, tensors that are not dense or of dtypes that
+            kernels do not take, tensors of several devices, or of a GPU where none is the target, results that share memory
+            with operands, numbers that the program does not state, integer divisions by what may be 0, masks as indices,
+            indices of a tensor without elements, the maximum of what may have none, more than 4 updates that replace an
+            element or are multiplied, a choice of more than 8 tensors: they run as their body, and are counted.
+Cost:       one walk; an element that several tensors are made of is written once for each. A PyTorch trace for each
+            operator without a rule. Of groups that differ in names only, the first costs that, others a copy.
+
+Before:
+    func.func @main(%x: tensor<4x3xf32>, %y: tensor<3xf32>) {
+      %s = fusion.group ({
+        %a = torch.aten.add.Tensor(%x, %y) : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+        %r = torch.aten.relu.default(%a) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+        fusion.yield %r : tensor<4x3xf32>
+      }) -> tensor<4x3xf32>
+      fx.output(%s) : (tensor<4x3xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4x3xf32>, %y: tensor<3xf32>) {
+      %s = fusion.group ({
+        %e = tensor.empty() : tensor<4x3xf32>
+        %r = linalg.generic {
+          indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+          iterator_types = ["parallel", "parallel"]
+        } ins(%x, %y : tensor<4x3xf32>, tensor<3xf32>) outs(%e : tensor<4x3xf32>) {
+        ^bb0(%p: f32, %q: f32, %o: f32):
+          %a = arith.addf %p, %q : f32
+          %z = arith.constant 0.0 : f32
+          %b = arith.cmpf olt, %a, %z : f32
+          %m = arith.select %b, %z, %a : f32
+          linalg.yield %m : f32
+        } -> tensor<4x3xf32>
+        fusion.yield %r : tensor<4x3xf32>
+      }) {tile.source = ["a = aten.add.Tensor", "r = aten.relu.default"]} -> tensor<4x3xf32>
+      fx.output(%s) : (tensor<4x3xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Block, Operation, Region
+from xdsl.passes import ModulePass
+
+from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
+from fxc.dialects.attributes.size_polynomials import names_in
+from fxc.dialects.attributes.types import SYMBOLS, device
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import aliases
+from fxc.dialects.fusion import GroupOp, groups_of
+from fxc.dialects.target import GpuAttr, TargetAttr, target_of
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.size_values import facts_of
+from fxc.passes.analysis.statistics import count
+from fxc.passes.fusion.decompose_ops.min_max import split_extreme
+from fxc.passes.kernels.kernel_keys import Copier, Outline
+from fxc.passes.kernels.lower_scans import KINDS
+from fxc.passes.kernels.source_lines import SOURCE, notes
+from fxc.passes.operators.generics import Generics, check_types, has_rule
+from fxc.passes.operators.scalars import Uncovered
+from fxc.passes.rewriting.decomposition import decompose
+from fxc.passes.rewriting.one_group import one_group
+
+
+@dataclass(frozen=True)
+class ConvertFusionToLinalgPass(ModulePass):
+    name = "convert-fusion-to-linalg"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        conversions = Conversions(ctx, target_of(op))
+        for group in groups_of(op):
+            if not any(isinstance(inner, TorchOp) for inner in group.body.block.ops):
+                continue
+            with one_group(group):
+                _convert(conversions, group)
+
+
+def _convert(conversions: Conversions, group: GroupOp) -> None:
+    """Give ``group`` a body in linalg, where there is one."""
+    try:
+        body = conversions.body(group)
+    except Uncovered as reason:
+        count("groups left to the library")
+        count(f"because of {reason}")
+    else:
+        _replace(group, body)
+        count("groups converted")
+
+
+@dataclass
+class Known:
+    """What was ``made`` of the group with ``outline``."""
+
+    outline: Outline
+    made: Block | Uncovered
+
+
+class Conversions:
+    """Converts groups. Those that differ in names only have copies of the same loops."""
+
+    def __init__(self, ctx: FxcContext, target: TargetAttr | None) -> None:
+        self.ctx, self.target, self.attributes = ctx, target, AttributeNumbers()
+        self.known = dict[Hashable, Known]()
+
+    def body(self, group: GroupOp) -> Block:
+        """The body of ``group`` in linalg. Uncovered where there is none."""
+        if _is_symbolic(group.body.block):  # values around the group may say its sizes
+            return _converted(self.ctx, group, self.target)
+        outline = Outline(group, self.attributes)
+        known = self.known.get(outline.key)
+        if known is None:
+            known = self.known[outline.key] = Known(outline, self._attempt(group))
+        if isinstance(known.made, Uncovered):
+            raise Uncovered(*known.made.args)
+        return known.made if known.outline is outline else Copier(known.outline, outline).block(known.made)
+
+    def _attempt(self, group: GroupOp) -> Block | Uncovered:
+        try:
+            return _converted(self.ctx, group, self.target)
+        except Uncovered as reason:
+            return reason
+
+
+def _is_symbolic(block: Block) -> bool:
+    types = {value.type for op in block.ops for value in (*op.operands, *op.results)}
+    return any(names_in(type) for type in types if isinstance(type, TensorType))
+
+
+def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Block:
+    """The body of ``group`` in linalg. Uncovered where there is none."""
+    if any(aliases(group)):
+        raise Uncovered("results that share memory with operands")
+    if not isinstance(target, GpuAttr) and any(
+        device(v.type) != "cpu" for v in group.results if isinstance(v.type, TensorType)
+    ):
+        raise Uncovered("a device that is not the target")
+    block, module = group.parent_block(), group.get_toplevel_object()
+    assert block is not None and isinstance(module, Operation)
+    copy, symbols = group.clone(), module.attributes.get(SYMBOLS)
+    ModuleOp([copy], {} if symbols is None else {SYMBOLS: symbols})  # of which decompositions ask for hints of sizes
+    try:
+        _decompose(ctx, copy.body.block)
+        return Generics(copy.body.block, block.args, facts_of(module, "min")).convert()
+    finally:
+        copy.drop_all_references()
+
+
+def _decompose(ctx: FxcContext, block: Block) -> None:
+    """Take operators without a rule apart. Uncovered where one has no parts."""
+    pending = [op for op in block.ops if isinstance(op, TorchOp) and not has_rule(op)]
+    while pending:
+        op = pending.pop()
+        check_types(op)
+        if op.operator in KINDS or not (parts := split_extreme(op) or decompose(ctx, op)):  # a scan has n * n parts
+            raise Uncovered(op.operator)
+        pending += [part for part in parts if not has_rule(part)]
+
+
+def _replace(group: GroupOp, body: Block) -> None:
+    """Give ``group`` the body ``body``, and a note of what it was made of."""
+    group.attributes[SOURCE] = notes(op for op in group.body.block.ops if isinstance(op, TorchOp))
+    old = group.detach_region(0)
+    group.add_region(Region(body))
+    old.erase()

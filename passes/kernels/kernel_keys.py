@@ -1,0 +1,158 @@
+"""What a group is, apart from the tensors it reads, names, and constants that say nothing of how it is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, TensorType, UnknownLoc
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
+from xdsl.ir.core import SSAValues
+
+from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
+from fxc.dialects.fusion import GroupOp
+
+WRITTEN = frozenset(["mask", "program"])
+"""Names that kernels give to values of their own."""
+
+
+class Outline:
+    """``key`` is equal for groups of which one has the loops, schedules and kernels of the other, but for what is listed.
+
+    ``tensors`` are what the group reads; ``names`` those of its values and tensors; ``numbers`` are constants. Each is listed
+    once, in order: where two are equal in one group, they are in the other. ``locations`` are those of its ops, where known.
+    """
+
+    def __init__(self, group: GroupOp, attributes: AttributeNumbers) -> None:
+        self.tensors, self.names, self.numbers = list[SSAValue](), list[str](), list[Attribute]()
+        self.locations = list[int]()
+        self._attributes, self._places = attributes, dict[Hashable, int]()
+        """``_places``: values by identity, as hashing one is a Python call."""
+        sizes = [size for op in group.body.block.ops for value in op._operands for size in _sizes(value)]
+        self._steps, self._longest = math.prod(sizes), max(sizes, default=0)
+        self._items = list[Hashable]()
+        self._block(group.body.block)
+        self._items += [self._name(result._name) for result in group.results]
+        self.key: Hashable = tuple(self._items)
+
+    def _block(self, block: Block) -> None:
+        items, places = self._items, self._places
+        for argument in block.args:
+            places[id(argument)] = len(places)
+            items += (self._attributes.of(argument.type), self._name(argument._name))
+        op = block._first_op
+        while op is not None:
+            items.append(op.name)
+            if type(op.location) is not UnknownLoc:
+                self.locations.append(self._attributes.of(op.location))
+            for value in op._operands:
+                place = places.get(id(value))
+                items.append(self._outside(value) if place is None else place)
+            items.append(self._given(op) if op.properties else ())
+            if op.attributes:
+                items.append(self._attributes.of_all(op.attributes))
+            for result in op.results:
+                places[id(result)] = len(places)
+                items += (self._attributes.of(result._type), self._name(result._name))
+            for region in op.regions:
+                items.append(len(region.blocks))
+                for inner in region.blocks:
+                    self._block(inner)
+            op = op._next_op
+
+    def _outside(self, value: SSAValue) -> int:
+        """The place of a tensor that the group reads; its type and name go to the key."""
+        self.tensors.append(value)
+        self._items += ("reads", self._attributes.of(value.type), self._name(value._name))
+        return self._places.setdefault(id(value), len(self._places))
+
+    def _name(self, name: str | None) -> Hashable:
+        if name is None or name in WRITTEN:
+            return name
+        if name not in self._places:
+            self._places[name] = len(self._places)
+            self.names.append(name)
+        return self._places[name]
+
+    def _given(self, op: Operation) -> Hashable:
+        if not isinstance(op, arith.ConstantOp) or not isinstance(number := op.value, FloatAttr):
+            return self._attributes.of_all(op.properties)
+        if not self._is_free(number.value.data):
+            return repr(number.value.data), self._attributes.of(number.type)
+        return self._number(number)
+
+    def _number(self, number: Attribute) -> Hashable:
+        place = "number", self._attributes.of(number)
+        if place not in self._places:
+            self._places[place] = len(self._places)
+            self.numbers.append(number)
+        return self._places[place], self._attributes.of(number.type)  # type: ignore[attr-defined]
+
+    def _is_free(self, number: float) -> bool:
+        """Whether ``number`` is none that kernels have of their own, as 0 and lanes, or compare with a count of steps."""
+        if not math.isfinite(number):
+            return False
+        whole = abs(int(number))
+        return whole != abs(number) or (whole > self._longest and bool(whole & (whole - 1)) and bool(self._steps % whole))
+
+
+def _sizes(value: SSAValue) -> tuple[int, ...]:
+    return value.type.get_shape() if isinstance(value.type, TensorType) else ()
+
+
+class Copier:
+    """Copies what was made of a group with the outline ``old`` for one with ``new``, which has the same key.
+
+    Ops without successors. They are put together here, as xDSL's constructors check what the ops that are copied passed.
+    """
+
+    def __init__(self, old: Outline, new: Outline) -> None:
+        self.names = dict(zip(old.names, new.names, strict=True))
+        self.numbers = dict(zip(old.numbers, new.numbers, strict=True))
+        self.values = {id(value): given for value, given in zip(old.tensors, new.tensors, strict=True)}
+
+    def op(self, op: Operation) -> Operation:
+        new, values = op.__class__.__new__(op.__class__), self.values
+        new._successors = new._successor_uses = new.regions = ()
+        given, uses, made = list[SSAValue](), list[Use](), list[OpResult]()
+        for index, value in enumerate(op._operands):
+            value, use = values[id(value)], Use(new, index)
+            if (following := value.first_use) is not None:  # ``SSAValue.add_use``
+                use._next_use = following
+                following._prev_use = use
+            value.first_use = use
+            given.append(value)
+            uses.append(use)
+        new._operands, new._operand_uses = SSAValues(given), tuple(uses)
+        new.properties, new.attributes, new.location = op.properties.copy(), op.attributes.copy(), op.location
+        if self.numbers and isinstance(op, arith.ConstantOp):
+            new.properties["value"] = self.numbers.get(op.value, op.value)
+        if op.regions:
+            for region in op.regions:
+                new.add_region(Region([self.block(block) for block in region.blocks]))
+        for index, old in enumerate(op.results):
+            values[id(old)] = result = OpResult(old._type, new, index)
+            if old._name is not None:
+                result._name = self.names.get(old._name, old._name)
+            made.append(result)
+        new.results = SSAValues(made)
+        return new
+
+    def block(self, block: Block) -> Block:
+        new = Block(arg_types=[argument.type for argument in block.args])
+        for old, argument in zip(block.args, new.args, strict=True):
+            self.values[id(old)] = argument
+            argument._name = self.names.get(old._name, old._name) if old._name is not None else None
+        last: Operation | None = None
+        op = block._first_op
+        while op is not None:
+            copy = self.op(op)
+            copy.parent, copy._prev_op = new, last
+            if last is None:
+                new._first_op = copy
+            else:
+                last._next_op = copy
+            last, op = copy, op._next_op
+        new._last_op = last
+        return new

@@ -1,0 +1,223 @@
+"""tile: kernels on blocks, as schedules say.
+
+Assumes:    groups with the attribute ``tile.schedule`` (``schedule``).
+Guarantees: each such group is gone: there is a ``tile.kernel`` in the module for each schedule but those for the last
+            program of the one before, and a ``tile.launch`` of each in the place of the group. Loops that go through memory
+            in even steps are one loop, and loops are in the order of memory. What a kernel combines stays in it. What lies at
+            a place that a body computes is loaded from another base where the place is the same for all lanes, else gathered,
+            and in both cases not read where ``scf.if`` says so. A ``tile.accumulate`` is done in memory
+            that is filled before, by all lanes in any order. Other loads and stores of full vectors have no mask. Where many
+            floats are added up, blocks of them have totals of their own, which are added up; a few rows that lanes lie along
+            are read without a loop. A float is not made wider to be made as narrow again. A size that is not known is a scalar
+            of the kernel, of which its grid is made; the launch asks an argument for it. A kernel has the schedule, those of
+            its last program in ``last``, and the names of what the group computes in ``tile.source``.
+Keeps:      groups without a schedule.
+Cost:       one walk over the groups, times ``unroll`` and up to three strips for each body; of groups that differ in names and
+            constants only the first costs that, others a copy.
+
+Before:
+    func.func @main(%x: tensor<4x8xf32>) {
+      %s = fusion.group ({
+        %e = tensor.empty() : tensor<4x8xf32>
+        %r = linalg.generic {
+          indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+          iterator_types = ["parallel", "parallel"]
+        } ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+        ^bb0(%a: f32, %o: f32):
+          %n = arith.negf %a : f32
+          linalg.yield %n : f32
+        } -> tensor<4x8xf32>
+        fusion.yield %r : tensor<4x8xf32>
+      }) {tile.schedule = [#tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 32>]} -> tensor<4x8xf32>
+      fx.output(%s) : (tensor<4x8xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4x8xf32>) {
+      %s = tile.launch @kernel_0(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      fx.output(%s) : (tensor<4x8xf32>) -> ()
+    }
+    tile.kernel @kernel_0(
+      %x: !tile.ptr<f32> {tile.access = "read", tile.elements = 32 : i64},
+      %r: !tile.ptr<f32> {tile.access = "write", tile.elements = 32 : i64}
+    ) attributes {
+      grid = array<i64: 1>,
+      schedule = #tile.schedule<"elementwise", stages = [0], lanes = 32, unroll = 1, block = 32>
+    } {
+      %zero = arith.constant 0 : index
+      %program = tile.program_id {axis = 0} : index
+      %a = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> vector<32xf32>
+      %n = arith.negf %a : vector<32xf32>
+      tile.store %n, %r[%zero] strides [1] : vector<32xf32>, !tile.ptr<f32>
+      tile.return
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
+from fxc.dialects.fusion import GroupOp, groups_of
+from fxc.dialects.target import GpuAttr, target_of
+from fxc.dialects.text.diagnostics import OpPassFailedException
+from fxc.dialects.tile import KernelOp, LaunchOp, PtrType, ScheduleAttr
+from fxc.dialects.tile.kernel import DIVISIBLE, SIZE
+from fxc.passes.analysis.size_values import Numbers, facts_of
+from fxc.passes.analysis.statistics import count
+from fxc.passes.kernels.kernel_keys import Outline
+from fxc.passes.kernels.source_lines import SOURCE
+from fxc.passes.kernels.tiling.kernels import Pieces, Step, make_kernel
+from fxc.passes.kernels.tiling.shared_kernels import Launched
+from fxc.passes.kernels.tiling.stages import Stage, are_apart, stages_of
+from fxc.passes.rewriting.one_group import one_group
+
+SCHEDULE = "tile.schedule"
+
+ALIGNMENT = 16
+"""Bytes of the widest load that a thread of a GPU has, and what Triton asks of a number to see that rows begin as even."""
+
+
+@dataclass(frozen=True)
+class TilePass(ModulePass):
+    name = "tile"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        tiling, on_gpu, likely = Tiling(_fresh_names(op)), isinstance(target_of(op), GpuAttr), facts_of(op, "hint")
+        for group in [group for group in groups_of(op) if SCHEDULE in group.attributes]:
+            with one_group(group):
+                kernels = tiling.tile(group)
+            for kernel in kernels:
+                if on_gpu:
+                    align(kernel, likely)
+                op.body.block.add_op(kernel)
+                count("kernels")
+
+
+def align(kernel: KernelOp, likely: Mapping[str, int]) -> None:
+    """Say that tensors begin at multiples of 16 bytes, as PyTorch allocates them, and that sizes are multiples of 16 where what
+    they are ``likely`` is: a launch on others takes other code."""
+    hint, listed = {DIVISIBLE: IntegerAttr(ALIGNMENT, i64)}, list[DictionaryAttr]()
+    for argument in kernel.body.block.args:
+        known = dict(kernel.argument_attributes(argument))
+        size = known.get(SIZE)
+        even = isinstance(size, StringAttr) and (number := likely.get(size.data, 1)) and number % ALIGNMENT == 0
+        listed.append(DictionaryAttr(known | hint if isinstance(argument.type, PtrType) or even else known))
+    kernel.arg_attrs = ArrayAttr(listed)
+
+
+def _fresh_names(module: ModuleOp) -> Iterator[str]:
+    """Names of kernels that the module does not have."""
+    taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
+    number = 0
+    while True:
+        if (name := f"kernel_{number}") not in taken:
+            yield name
+        number += 1
+
+
+class Tiling:
+    """Puts launches in the place of groups. Those that differ in names and numbers only have copies of the same kernels."""
+
+    def __init__(self, names: Iterator[str]) -> None:
+        self.names, self.attributes = names, AttributeNumbers()
+        self.known = dict[Hashable, Launched]()
+        self.numbers = Numbers()
+
+    def tile(self, group: GroupOp) -> list[KernelOp]:
+        """The kernels of ``group``, which is gone."""
+        outline = Outline(group, self.attributes)
+        key = outline.key, tuple(outline.locations), self.attributes.of(group.attributes[SCHEDULE])
+        if key in self.known:
+            pairs, given = self.known[key].copy(outline, self.names)
+        else:
+            pairs, given = _written(group, self.names)
+            self.known[key] = Launched.of(outline, pairs, given)
+        for kernel, launch in pairs:
+            kernel.attributes |= {name: group.attributes[name] for name in [SOURCE] if name in group.attributes}
+            launch.location = kernel.location = group.location
+            sizes = [kernel.argument_attributes(number)[SIZE] for number in kernel.indices()]
+            numbers = [self.numbers.value(size.data, group) for size in sizes if isinstance(size, StringAttr)]
+            launch.operands = [*launch.operands, *numbers]
+        Rewriter.insert_op([launch for _, launch in pairs], InsertPoint.before(group))
+        for old, value in zip(group.results, given, strict=True):
+            value.name_hint = old.name_hint
+            old.replace_all_uses_with(value)
+        Rewriter.erase_op(group)
+        return [kernel for kernel, _ in pairs]
+
+
+def _written(group: GroupOp, names: Iterator[str]) -> tuple[list[tuple[KernelOp, LaunchOp]], list[SSAValue]]:
+    """The kernels of ``group`` with their launches, and what these give for its results."""
+    stages, schedules = stages_of(group), _schedules(group)
+    _check(group, stages, schedules)
+    pieces, made = Pieces(group), dict[SSAValue, SSAValue]()
+    kernels = list[list[Step]]()
+    for schedule in schedules:
+        step = Step([stages[number] for number in schedule.numbers()], schedule)
+        if schedule.is_last:
+            kernels[-1].append(step)
+        else:
+            kernels.append([step])
+    pairs = [_launched(group, steps, next(names), pieces, made) for steps in kernels]
+    return pairs, [made[value] for value in group.yielded()]
+
+
+def _launched(
+    group: GroupOp, steps: list[Step], name: str, pieces: Pieces, made: dict[SSAValue, SSAValue]
+) -> tuple[KernelOp, LaunchOp]:
+    """The kernel of ``steps`` and its launch. ``made`` gets the results."""
+    wanted = {value for step in steps for value in _read_elsewhere(step.stages)}
+    try:
+        kernel = make_kernel(name, steps, wanted, pieces)
+    except VerifyException as error:
+        raise OpPassFailedException(str(error), group) from error
+    types = [*(value.type for value in kernel.outputs), *kernel.scratch]
+    launch = LaunchOp.of(name, [made.get(value, value) for value in kernel.inputs], types)
+    for value, result in zip(kernel.outputs, launch.results, strict=False):
+        made[value], result.name_hint = result, value.name_hint
+    return kernel.kernel, launch
+
+
+def _schedules(group: GroupOp) -> list[ScheduleAttr]:
+    found = group.attributes[SCHEDULE]
+    if not isinstance(found, ArrayAttr) or not all(isinstance(schedule, ScheduleAttr) for schedule in found.data):
+        raise OpPassFailedException(f"{SCHEDULE} of a group is a list of #tile.schedule", group)
+    return list(found.data)  # type: ignore[arg-type]
+
+
+def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -> None:
+    """Refuse schedules that do not have each stage once, after those that it reads, with the rows of those in its kernel."""
+    order = [number for schedule in schedules for number in schedule.numbers()]
+    if sorted(order) != list(range(len(stages))):
+        raise OpPassFailedException(f"{SCHEDULE} must have each of the {len(stages)} stages once, but has {order}", group)
+    if schedules and schedules[0].is_last:
+        raise OpPassFailedException(f"{SCHEDULE} begins with what is for the last program of a kernel before", group)
+    made = {stage.result: stage.number for stage in stages}
+    for place, number in enumerate(order):
+        read = [made[source] for _, source, _ in stages[number].reads() if source in made]
+        if missing := [other for other in read if other not in order[:place]]:
+            raise OpPassFailedException(f"{SCHEDULE} has stage {number} before stage {missing[0]}, which it reads", group)
+    for schedule in schedules:
+        numbers = schedule.numbers()
+        if alone := [n for n in numbers if stages[n].sink is not None and n - 1 not in numbers[: numbers.index(n)]]:
+            message = (
+                f"{SCHEDULE} has the places of updates, stage {alone[0]}, without the updates before, stage {alone[0] - 1}"
+            )
+            raise OpPassFailedException(message, group)
+        if not are_apart([stages[number] for number in schedule.numbers()]):
+            message = f"{SCHEDULE} has stages in one kernel that read others of other rows: {schedule}"
+            raise OpPassFailedException(message, group)
+
+
+def _read_elsewhere(stages: Sequence[Stage]) -> set[SSAValue]:
+    """The results of ``stages`` that others than they read."""
+    inside = {op for stage in stages for op in (stage.op, stage.sink)}
+    return {stage.result for stage in stages if any(use.operation not in inside for use in stage.result.uses)}

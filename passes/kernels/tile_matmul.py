@@ -1,0 +1,230 @@
+"""tile-matmul: kernels of products of matrices, with what is computed of their factors and of their results.
+
+Assumes:    groups in linalg (``convert-fusion-to-linalg``).
+Guarantees: each ``mm``, ``addmm``, ``bmm``, ``linear`` and ``matmul`` of float16, bfloat16 or float32 matrices of known sizes
+            that is asked for is a ``tile.kernel`` of blocks, and a ``tile.launch`` in its place. Asked for are those with
+            ``tile.blocks`` (rows, columns and depth of a block, powers of two), with ``choose="all"`` all of them, and with
+            ``"measured"``, where the module has ``fxc.autotune`` and a GPU is its target, those for which a kernel was found
+            to be faster on the device that is here. A group that makes a factor and has no other use, and the one group that
+            reads the product before all else, are in the kernel where they only compute elements in the order of the
+            product's.
+Keeps:      numbers: sums are float32's, added in another order, and a product is rounded before a group reads it. Other
+            groups, and products that are not asked for, or have ``tile.library``: they are the library's.
+Cost:       one walk; where it measures, some milliseconds of the device and the compilation of a kernel for each choice.
+
+Before:
+    func.func @main(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) {
+      %p = torch.aten.mm.default(%a, %b) {tile.blocks = array<i64: 16, 16, 16>}
+         : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+      fx.output(%p) : (tensor<16x16xf32>) -> ()
+    }
+After:
+    func.func @main(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) {
+      %p = tile.launch @matmul_0(%a, %b) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+      fx.output(%p) : (tensor<16x16xf32>) -> ()
+    }
+    tile.kernel @matmul_0(
+      %a: !tile.ptr<f32> {tile.access = "read", tile.elements = 256 : i64},
+      %b: !tile.ptr<f32> {tile.access = "read", tile.elements = 256 : i64},
+      %p: !tile.ptr<f32> {tile.access = "write", tile.elements = 256 : i64}
+    ) attributes {grid = array<i64: 1>, tile.source = ["p = aten.mm.default"]} {
+      %0 = arith.constant 0 : index
+      %1 = arith.constant 16 : index
+      %2 = arith.constant 1 : index
+      %program = tile.program_id {axis = 0} : index
+      %3 = arith.remui %program, %2 : index
+      %4 = arith.divui %program, %2 : index
+      %row = arith.muli %3, %1 : index
+      %column = arith.muli %4, %1 : index
+      %5 = arith.constant 0.000000e+00 : f32
+      %6 = tile.splat %5 : f32 to vector<16x16xf32>
+      %7 = arith.muli %row, %1 : index
+      %8 = scf.for %inner = %0 to %1 step %1 iter_args(%total = %6) -> (vector<16x16xf32>) {
+        %9 = arith.addi %7, %inner : index
+        %a_1 = tile.load %a[%9] strides [16, 1] : !tile.ptr<f32> -> vector<16x16xf32>
+        %10 = arith.muli %inner, %1 : index
+        %11 = arith.addi %column, %10 : index
+        %b_1 = tile.load %b[%11] strides [16, 1] : !tile.ptr<f32> -> vector<16x16xf32>
+        %12 = tile.dot %a_1, %b_1, %total : vector<16x16xf32>, vector<16x16xf32> -> vector<16x16xf32>
+        scf.yield %12 : vector<16x16xf32>
+      }
+      %13 = arith.addi %7, %column : index
+      tile.store %8, %p[%13] strides [16, 1] : vector<16x16xf32>, !tile.ptr<f32>
+      tile.return
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count as numbers
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes.types import device
+from fxc.dialects.context import FxcContext
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.target import GpuAttr, is_autotuned, target_of
+from fxc.dialects.text.diagnostics import OpPassFailedException
+from fxc.dialects.tile import LaunchOp
+from fxc.passes.analysis.statistics import count
+from fxc.passes.kernels.schedule import SchedulePass
+from fxc.passes.kernels.source_lines import SOURCE, notes
+from fxc.passes.kernels.tile import TilePass, align
+from fxc.passes.kernels.tiling.product_kernels import Blocks, product_kernel
+from fxc.passes.kernels.tiling.products import Product, Surroundings, product_of, surroundings_of
+from fxc.passes.rewriting.functions import outside_derivatives
+from fxc.passes.rewriting.one_group import one_group
+
+BLOCKS = "tile.blocks"
+LIBRARY = "tile.library"
+"""The attribute of a product that is the library's in any case."""
+CHOICES = ("measured", "all")
+SIZES = (Blocks(64, 64, 32), Blocks(128, 64, 32), Blocks(64, 128, 32), Blocks(128, 128, 32))
+"""Blocks to choose from; the first is taken without measuring."""
+SMALLEST = 16
+
+
+@dataclass(frozen=True)
+class TileMatmulPass(ModulePass):
+    name = "tile-matmul"
+
+    choose: str = "measured"
+
+    def __post_init__(self) -> None:
+        if self.choose not in CHOICES:
+            raise ValueError(f"choose is one of {', '.join(CHOICES)}, not {self.choose!r}")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        names = fresh_names(op)
+        for inner in list(outside_derivatives(op)):
+            product = None if LIBRARY in inner.attributes else product_of(inner)
+            asked = _asked(inner) if product is not None else None
+            if product is None or (asked is None and not self._considers(op, product)):
+                continue
+            with one_group(inner):
+                around = surroundings_of(product)
+                if (blocks := asked or self._chosen(ctx, op, product, around)) is not None:
+                    make_product(op, product, around, blocks, next(names))
+                    count("products in kernels")
+
+    def _considers(self, module: ModuleOp, product: Product) -> bool:
+        """Whether a product that says nothing of its blocks may become a kernel."""
+        is_measured = is_autotuned(module) and isinstance(target_of(module), GpuAttr) and _is_on_gpu(product)
+        return self.choose == "all" or is_measured
+
+    def _chosen(self, ctx: FxcContext, module: ModuleOp, product: Product, around: Surroundings) -> Blocks | None:
+        """The blocks for such a product; None to leave it to the library."""
+        ways = list(dict.fromkeys(_fitting(product, blocks) for blocks in SIZES))
+        if self.choose == "all":
+            return ways[0]
+        alone = module_of(module, product, around)
+        times = ctx.semantics.times([_lowered(ctx, alone.clone(), blocks) for blocks in (None, *ways)])
+        best = min(range(len(ways) + 1), key=lambda way: times[way]) if times is not None else 0
+        return ways[best - 1] if best else None
+
+
+def module_of(module: ModuleOp, product: Product, around: Surroundings) -> ModuleOp:
+    """A module like ``module`` whose ``main`` is the product with what is around it."""
+    ops = [*(factor.owner for factor in around.before), product.op, *([around.group] if around.group is not None else [])]
+    made = {result for op in ops if isinstance(op, Operation) for result in op.results}
+    read = dict.fromkeys(value for op in ops if isinstance(op, Operation) for value in _reads(op) if value not in made)
+    block = Block(arg_types=[value.type for value in read])
+    values: dict[SSAValue, SSAValue] = dict(zip(read, block.args, strict=True))
+    for op in ops:
+        assert isinstance(op, Operation)
+        block.add_op(op.clone(values))
+    results = [values[result] for result in ops[-1].results]  # type: ignore[union-attr]
+    block.add_op(ReturnOp(*results))
+    types = FunctionType.from_lists([value.type for value in read], [result.type for result in results])
+    return ModuleOp([FuncOp("main", types, Region(block))], dict(module.attributes))
+
+
+def _reads(op: Operation) -> Iterator[SSAValue]:
+    """The values around ``op`` that it or what is in it reads."""
+    for inner in op.walk():
+        yield from (value for value in inner.operands if not op.is_ancestor(value.owner))
+
+
+def _lowered(ctx: FxcContext, module: ModuleOp, blocks: Blocks | None) -> ModuleOp:
+    """``module`` in kernels: with its product, or, without ``blocks``, around the library's."""
+    product = next(found for op in module.walk() if (found := product_of(op)) is not None)
+    if blocks is not None:
+        make_product(module, product, surroundings_of(product), blocks, next(fresh_names(module)))
+    SchedulePass().apply(ctx, module)
+    TilePass().apply(ctx, module)
+    return module
+
+
+def make_product(module: ModuleOp, product: Product, around: Surroundings, blocks: Blocks, name: str) -> None:
+    """Put a launch of the kernel ``name`` in the place of ``product`` and of what is fused with it."""
+    kernel, inputs, outputs = product_kernel(name, product, around, blocks)
+    place = around.group or product.op
+    launch = LaunchOp.of(name, inputs, [value.type for value in outputs])
+    launch.location = kernel.location = product.op.location
+    kernel.attributes[SOURCE] = ArrayAttr(list(_sources(product, around)))
+    made: dict[SSAValue, SSAValue] = dict(zip(outputs, launch.results, strict=True))
+    Rewriter.insert_op(launch, InsertPoint.before(place))
+    if around.group is not None:
+        for old, value in zip(around.group.results, around.group.yielded(), strict=True):
+            made[value].name_hint = old.name_hint
+            old.replace_all_uses_with(made[value])
+        Rewriter.erase_op(around.group)
+    if product.result in made:
+        made[product.result].name_hint = product.result.name_hint
+        product.result.replace_all_uses_with(made[product.result])
+    Rewriter.erase_op(product.op)
+    for factor in around.before:
+        assert isinstance(factor.owner, GroupOp)
+        Rewriter.erase_op(factor.owner)
+    if isinstance(target_of(module), GpuAttr):
+        align(kernel, {})
+    module.body.block.add_op(kernel)
+
+
+def fresh_names(module: ModuleOp) -> Iterator[str]:
+    """Names of kernels that the module does not have."""
+    taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
+    return (name for number in numbers() if (name := f"matmul_{number}") not in taken)
+
+
+def _is_on_gpu(product: Product) -> bool:
+    assert isinstance(product.result.type, TensorType)
+    return device(product.result.type).startswith("cuda")
+
+
+def _asked(op: Operation) -> Blocks | None:
+    """What ``op`` says of its blocks."""
+    said = op.attributes.get(BLOCKS)
+    if said is None:
+        return None
+    sizes = [int(size) for size in said.get_values()] if isinstance(said, DenseArrayBase) else []
+    if len(sizes) != 3 or any(size < 1 or size & (size - 1) for size in sizes):
+        raise OpPassFailedException(f"{BLOCKS} is array<i64: rows, columns, depth>, powers of two", op)
+    return Blocks(*sizes)
+
+
+def _fitting(product: Product, blocks: Blocks) -> Blocks:
+    """``blocks``, smaller along what they would not fill."""
+    _, rows, columns, inner = (max(1 << (size - 1).bit_length(), SMALLEST) for size in product.extents)
+    return Blocks(min(rows, blocks.rows), min(columns, blocks.columns), min(inner, blocks.inner))
+
+
+def _sources(product: Product, around: Surroundings) -> Iterator[StringAttr]:
+    """What the kernel computes, in order."""
+    for factor in around.before:
+        yield from _listed(factor.owner)
+    yield from notes([product.op])
+    yield from _listed(around.group)
+
+
+def _listed(group: object) -> Iterator[StringAttr]:
+    listed = group.attributes.get(SOURCE) if isinstance(group, GroupOp) else None
+    yield from (item for item in listed if isinstance(item, StringAttr)) if isinstance(listed, ArrayAttr) else ()

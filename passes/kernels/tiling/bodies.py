@@ -1,0 +1,170 @@
+"""Stages in the lanes of a scope: what their bodies compute, what is combined, and what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from xdsl.dialects import arith, cf
+from xdsl.ir import Operation, SSAValue
+
+from fxc.dialects.tile import ReduceOp, SelectOp
+from fxc.passes.analysis.index.forms import Form
+from fxc.passes.kernels.tiling import gathers, iterations
+from fxc.passes.kernels.tiling.loop_nests import Nest, Plan
+from fxc.passes.kernels.tiling.loops import Along, Carried, Span, in_blocks
+from fxc.passes.kernels.tiling.stages import KINDS, Stage
+from fxc.passes.kernels.tiling.writer import Value, Writer
+
+
+class Bodies:
+    """Writes stages of ``plan``. ``pointers``: tensor -> the kernel's argument for it; only results that are there are stored.
+
+    ``reduces_lanes``: lanes run along what is reduced, so that lanes which do not count must not change a total.
+    """
+
+    def __init__(self, plan: Plan, writer: Writer, pointers: Mapping[SSAValue, SSAValue], *, reduces_lanes: bool) -> None:
+        self.plan, self.writer, self.pointers, self.reduces_lanes = plan, writer, pointers, reduces_lanes
+        self.made = {stage.result: stage for stage in plan.stages}
+        self.kept_in = dict[tuple[Stage, SSAValue], Stage]()
+        """A value of the body of a stage -> the stage in whose memory it lies, once it was computed."""
+        self.keeps = dict[tuple[Stage, SSAValue], Stage]()
+        """A value of the body of a stage -> the stage in whose memory it is put."""
+
+    def stages(self, nest: Nest, totals: Carried) -> Carried:
+        """The stages of ``nest`` for the lanes of the scope; totals of its reductions in, and out."""
+        w, result = self.writer, list(totals)
+        for stage in nest.stages:
+            if stage.combiner is None:
+                self.store(stage, w.keep(("result", stage), Value(self.element(stage).ssa, w.depth)))
+                continue
+            place = nest.reductions.index(stage)
+            total = Value(totals[place], w.depth)
+            value = self.counted(stage, self.element(stage)) if total.is_block else self.element(stage)
+            result[place] = w.apply(stage.combiner, [total, value]).ssa
+        return result
+
+    def counted(self, stage: Stage, value: Value) -> Value:
+        """``value`` in lanes that count; in others what changes no total."""
+        w, value = self.writer, self.writer.block(value)
+        mask = w.mask(w.depth, w.axes) if self.reduces_lanes else None
+        if mask is None:
+            return value
+        return Value(w.add(SelectOp.of(mask, value.ssa, w.block(self.identity(stage)).ssa)), w.depth)
+
+    def element(self, stage: Stage, given: Mapping[SSAValue, Value] | None = None) -> Value:
+        """What the body of ``stage`` computes: the element that is stored or combined. ``given`` are values known already."""
+        w, values = self.writer, dict(given or {})
+        for value in stage.op.body.block.args[:-1]:
+            self._kept(stage, value, values)
+        needed = self._needed(stage, values)
+        for argument, source, _ in stage.reads():
+            if argument in needed and argument not in values:
+                values[argument] = self._read(stage, argument, source)
+                self._keep(stage, argument, values)
+        for op in stage.op.body.block.ops:
+            if isinstance(op, cf.AssertOp) and op.arg in values:
+                gathers.check(w, values[op.arg], op.msg.data)
+            wanted = [result for result in op.results if result in needed and result not in values]
+            if not wanted:
+                continue
+            if isinstance(op, gathers.FORMED):
+                values[op.results[0]] = gathers.write(w, op, self.pointers, self.plan.forms[stage, op], values)
+            elif isinstance(op, arith.IndexCastOp):
+                size = stage.numbers.get(op.input)
+                values[op.result] = values[op.input] if size is None else w.number(Form(size))
+            else:
+                values.update(zip(op.results, iterations.write(w, op, values), strict=True))
+            for result in wanted:
+                self._keep(stage, result, values)
+        return values[stage.element]
+
+    def _needed(self, stage: Stage, values: dict[SSAValue, Value]) -> set[SSAValue]:
+        """The values of the body that the element takes, without what only values that are known take."""
+        needed, pending = set[SSAValue](), [stage.element]
+        while pending:
+            value = pending.pop()
+            if value in needed or value in values or self._kept(stage, value, values):
+                continue
+            needed.add(value)
+            if isinstance(value.owner, Operation) and value not in stage.numbers:
+                pending += gathers.operands_of(value.owner)
+        return needed
+
+    def _kept(self, stage: Stage, value: SSAValue, values: dict[SSAValue, Value]) -> bool:
+        """Load ``value`` where an earlier pass has put it."""
+        holder = self.kept_in.get((stage, value))
+        if holder is not None and value not in values:
+            values[value] = self.writer.load(self.pointers[holder.result], self.plan.forms[holder, None])
+        return holder is not None
+
+    def _keep(self, stage: Stage, value: SSAValue, values: Mapping[SSAValue, Value]) -> None:
+        """Put ``value`` where later passes find it."""
+        if (holder := self.keeps.get((stage, value))) is not None:
+            self.store(holder, values[value])
+
+    def _read(self, stage: Stage, argument: SSAValue, source: SSAValue) -> Value:
+        """An element of a tensor: what this scope made, where it is that, else from memory."""
+        form, made = self.plan.forms[stage, argument], self.made.get(source)
+        found = self.writer.find(("result", made)) if made is not None else None
+        in_lanes = found is not None and found.is_block and source in self.pointers
+        if made is not None and found is not None and not (in_lanes and self.plan.forms[made, None] != form):
+            return found
+        return self.writer.load(self.pointers[source], form)
+
+    def identity(self, stage: Stage) -> Value:
+        start = stage.start()
+        assert start is not None
+        return self.writer.constant(start)
+
+    def joined(self, stage: Stage, totals: Sequence[SSAValue]) -> Value:
+        """One number of the accumulators of a reduction."""
+        w, combiner = self.writer, _combiner(stage)
+        values = [Value(total, w.depth) for total in totals]
+        while len(values) > 1:
+            pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
+            values = [w.apply(combiner, pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        return Value(w.add(ReduceOp.of(KINDS[combiner.name], values[0].ssa, [0])), w.depth)
+
+    def in_blocks(
+        self,
+        nest: Nest,
+        parts: int,
+        span: Span,
+        step: int,
+        starts: Carried,
+        carried: Carried,
+        body: Along,
+        most: int | None = None,
+    ) -> Carried:
+        """``body`` on ``span``, ``step`` steps at once, ``parts`` totals a stage; in blocks where floats are added."""
+        if not any(isinstance(stage.combiner, arith.AddfOp) for stage in nest.reductions):
+            return body(span, carried)
+        return in_blocks(self.writer, span, step, starts, carried, partial(self._merged, nest, parts), body, most)
+
+    def _merged(self, nest: Nest, parts: int, totals: Carried, more: Carried) -> Carried:
+        """Two sets of totals of the reductions of ``nest`` as one."""
+        w, stages = self.writer, [stage for stage in nest.reductions for _ in range(parts)]
+        pairs = [[Value(first, w.depth), Value(second, w.depth)] for first, second in zip(totals, more, strict=True)]
+        return [w.apply(_combiner(stage), pair).ssa for stage, pair in zip(stages, pairs, strict=True)]
+
+    def finish(self, stage: Stage, total: Value) -> None:
+        """``total`` is what ``stage`` gives for this row, or for each lane."""
+        self.writer.keep(("result", stage), total)
+        total.ssa.name_hint = total.ssa.name_hint or stage.result.name_hint
+        self.store(stage, total)
+
+    def store(self, stage: Stage, value: Value) -> None:
+        if stage.result not in self.pointers:
+            return
+        if stage.sink is not None:
+            updates = self.writer.find(("result", self.made[stage.sink.updates]))
+            assert updates is not None
+            self.writer.accumulate(stage.sink.kind.data, updates, value, self.pointers[stage.result])
+        else:
+            self.writer.store(value, self.pointers[stage.result], self.plan.forms[stage, None])
+
+
+def _combiner(stage: Stage) -> Operation:
+    assert stage.combiner is not None
+    return stage.combiner

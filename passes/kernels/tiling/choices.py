@@ -1,0 +1,356 @@
+"""Which schedules suit a machine: for the stages of a kernel, one schedule or several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import FixedBitwidthType, TensorType
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
+
+from fxc.dialects.attributes.size_polynomials import Steps
+from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
+from fxc.dialects.tile import IterateOp, ScheduleAttr
+from fxc.passes.kernels.tiling.dynamic import fixed, known, typical
+from fxc.passes.kernels.tiling.gathers import computed
+from fxc.passes.kernels.tiling.loop_nests import Plan
+from fxc.passes.kernels.tiling.online import pair_of
+from fxc.passes.kernels.tiling.programs import SHORT
+from fxc.passes.kernels.tiling.repeats import is_costly, repeated
+from fxc.passes.kernels.tiling.stages import Stage, runs_of
+
+SMALLEST = 1024
+"""Elements: what a program is worth starting for."""
+
+REGISTERS = 4
+"""How many vectors a step of an elementwise loop works on, where the loop is that long: they hide each other's latency. Of
+elements in memory that are wider than what is computed, as indices are, so many in all: longer steps are not prefetched."""
+
+ACCUMULATORS = 4
+"""How many vectors an inner reduction adds up side by side: an addition takes about four cycles, one may start in each."""
+
+WIDE = 12
+"""Vectors of a row that an outer reduction adds up side by side where memory is slow: it is fastest in its own order."""
+
+FAR = 4
+"""Second-level caches: of what does not fit in so many, memory is slow; of less, where bodies call functions, as no core sees
+past these to what it will load next."""
+
+HELD, HELD_COSTLY = 16, 8
+"""Vectors of a row that a CPU holds: half of its registers; less where a body calls functions, which need some themselves."""
+
+SHARED = 1 << 16
+"""Elements that a CPU reduces in parts: below, a thread is not worth waiting for."""
+
+IDLE = 1 / 8
+"""Of the time of a reduction, how much threads may wait for the last one."""
+
+PART, PART_ON_GPU = 1 << 13, 1 << 11
+"""Elements of the smallest part."""
+
+COLUMNS, PASS = 64, 2048
+"""Of a GPU: columns that a program of an outer reduction has, and elements of a step through a row that is not held."""
+
+_NO_LIMIT = 1 << 62
+"""More steps than any loop has."""
+
+LAST, STEPS = 1 << 13, 8
+"""What the last program of a kernel may do for all: elements, of which a CPU's threads share more; and steps of blocks on a
+GPU, as many as take the time of a launch."""
+
+WIDEST = 512
+"""Lanes that the last program of a GPU's kernel may have though the others have less."""
+
+SIDE = 32
+"""Lanes of the sides of a tile, on a GPU: of elements with four bytes or more, else twice as many."""
+
+
+def choose(stages: Sequence[Stage], target: TargetAttr) -> list[ScheduleAttr]:
+    """The schedules of a kernel of ``stages``; more than one where what it reduces is cut in parts."""
+    kind = kind_of(stages, target)
+    parts = _parts(kind, stages, target) if kind != "elementwise" else 1
+    if parts == 1:
+        return [_schedule(kind, stages, target)]
+    schedules = list[ScheduleAttr]()
+    for nest in Plan(stages, {}).nests:
+        if nest.reductions:
+            lanes, unroll, block = _numbers(kind, nest.stages, target)
+            numbers = [stage.number for stage in nest.stages]
+            schedules.append(ScheduleAttr.of(kind, numbers, lanes, unroll, block, parts=parts))
+        else:
+            schedules += [_schedule("elementwise", run, target) for run in runs_of(nest.stages)]
+    return schedules
+
+
+def choose_last(stages: Sequence[Stage], before: ScheduleAttr, target: TargetAttr) -> ScheduleAttr | None:
+    """How the last program of the kernel with the schedule ``before`` computes ``stages``; None where that is too much."""
+    if any(stage.is_dynamic for stage in stages):
+        return None
+    work = max(math.prod(fixed(size) for size in stage.sizes.values()) for stage in stages)
+    if work > LAST or len(runs_of(stages)) > 1:
+        return None
+    kind = kind_of(stages, target)
+    chosen = _schedule(kind, stages, target)
+    if isinstance(target, CpuAttr):
+        fields: dict[str, Any] = {**chosen.fields(), "program": "last"}
+        return ScheduleAttr.of(kind, chosen.numbers(), **fields)
+    plan = Plan(stages, {})
+    along = fixed(_row(stages) if kind == "inner" else plan.count(plan.rows[-1:]))
+    lanes = min(_power(along), max(before.lanes.value.data, WIDEST))
+    if math.ceil(along / lanes) * math.ceil(work / max(along, 1)) > STEPS:
+        return None
+    form = "held" if chosen.form.data == "held" and lanes >= along else "looped"
+    return ScheduleAttr.of(kind, chosen.numbers(), lanes, 1, 1 if kind == "inner" else lanes, form=form, program="last")
+
+
+def can_hold(schedule: ScheduleAttr, stages: Sequence[Stage]) -> bool:
+    """Whether a kernel of ``stages`` can have ``schedule``: a row is held where all passes have one loop that a vector has."""
+    if schedule.form.data != "held":
+        return True
+    plans = [Plan(run, {}) for run in runs_of(stages)]
+    rows = [plan.sizes[loop] if (loop := plan.row_loop()) is not None else _NO_LIMIT for plan in plans]
+    return all(isinstance(row, int) and row <= schedule.lanes.value.data for row in rows)
+
+
+def kind_of(stages: Sequence[Stage], target: TargetAttr) -> str:
+    """The kind of a kernel of ``stages``."""
+    if not any(stage.is_reduction for stage in stages):
+        return "elementwise"
+    plan = Plan(stages, {})
+    forms = [form for (stage, read), form in plan.forms.items() if stage.is_reduction and _is_read(read)]
+    if isinstance(target, CpuAttr) and not any(form.loops() - set(plan.rows) for form in forms):
+        forms = list(plan.forms.values())  # what is reduced is not in memory, so that others say where its rows lie
+    model = max(forms, key=lambda form: len(form.loops()), default=None)
+    steps = {loop: abs(typical(model.factor(loop))) for loop in model.loops()} if model is not None else {}
+    return "outer" if steps and min(steps, key=lambda loop: steps[loop] or math.inf) in plan.rows else "inner"
+
+
+def _is_read(part: object) -> bool:
+    return isinstance(part, SSAValue) or (isinstance(part, tensor.ExtractOp) and isinstance(part.parent_op(), linalg.GenericOp))
+
+
+def _schedule(kind: str, stages: Sequence[Stage], target: TargetAttr) -> ScheduleAttr:
+    numbers = [stage.number for stage in stages]
+    lanes, unroll, block = _numbers(kind, stages, target)
+    if kind == "elementwise" and (side := _tile(stages, target)) > 1:
+        block = _tiles_of_program(stages, target, block) if isinstance(target, CpuAttr) else 0
+        return ScheduleAttr.of(kind, numbers, side, 1, max(block, side * side), tile=side)
+    if kind == "elementwise" and isinstance(target, GpuAttr) and (short := _short_rows(stages)) is not None:
+        return ScheduleAttr.of(kind, numbers, short, 1, block, tile=block // short)
+    if kind != "inner":
+        return ScheduleAttr.of(kind, numbers, lanes, unroll, block)
+    return (_row_on_gpu if isinstance(target, GpuAttr) else _row_on_cpu)(stages, target, lanes, unroll, block)
+
+
+def _numbers(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
+    """Lanes, unroll and block."""
+    return (_on_gpu if isinstance(target, GpuAttr) else _on_cpu)(kind, stages, target)
+
+
+def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
+    """A register or four, and what the first-level cache holds, or less for enough programs."""
+    assert isinstance(target, CpuAttr)
+    bits = _bits(stages)
+    lanes = target.lanes(bits)
+    elements = target.l1.value.data // (bits // 8) // 2
+    if (total := _elements(stages)) is not None:
+        elements = min(elements, math.ceil(total / (4 * target.threads.value.data)))
+    elements = max(elements, SMALLEST)
+    if kind == "inner":
+        return lanes, ACCUMULATORS, max(elements // max(typical(_row(stages)), 1), 1)
+    if kind == "outer":
+        unroll = _side_by_side(stages, target, lanes)
+        return lanes, unroll, lanes * unroll * max(ACCUMULATORS // unroll, 1)
+    several = lanes * max(REGISTERS * bits // max(_widest_in_lanes(stages), bits), 1)
+    return several if _innermost(stages) >= several and not _iterates(stages) else lanes, 1, elements
+
+
+def _side_by_side(stages: Sequence[Stage], target: CpuAttr, lanes: int) -> int:
+    """How many vectors of a row an outer reduction works on at once."""
+    plan = Plan(stages, {})
+    if any(stage.is_dynamic for stage in stages) or not plan.rows:
+        return ACCUMULATORS
+    if any(abs(typical(form.factor(plan.rows[-1]))) > 1 for form in plan.forms.values()):
+        return 1  # of what lies across, each lane has a line of the cache
+    vectors = math.ceil(fixed(plan.sizes[plan.rows[-1]]) / lanes)
+    steps, cache = [fixed(plan.count(nest.loops)) for nest in plan.nests if nest.loops], target.l2.value.data
+    if len(steps) > 1:
+        wanted = cache // 2 // max(max(steps) * lanes * _bits(stages) // 8, 1)
+        return max(min(wanted, vectors, ACCUMULATORS), 1)
+    if max(steps, default=0) <= SHORT:
+        return max(min(vectors, ACCUMULATORS), 1)
+    wide = _bytes(stages) > (cache if any(is_costly(op) for stage in stages for op in stage.op.body.walk()) else FAR * cache)
+    counts = range(WIDE, WIDE // 2, -1) if wide else range(ACCUMULATORS, WIDE // 2 + 1)
+    if vectors <= max(counts):
+        return max(vectors, 1)
+    even = (count for count in counts if vectors % count == 0)
+    return next(even, math.ceil(vectors / math.ceil(vectors / counts[0])))
+
+
+def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
+    """One block of a power of two."""
+    if kind == "inner":
+        row = _row(stages)
+        return min(_power(row), PASS) if isinstance(row, int) else PASS, 1, 1
+    return (COLUMNS, 1, COLUMNS) if kind == "outer" else (SMALLEST, 1, SMALLEST)
+
+
+def _power(number: int) -> int:
+    """The smallest power of two that is no less."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+# how a row is gone through
+
+
+def _row_on_cpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll: int, block: int) -> ScheduleAttr:
+    """Held where registers have the row, online where the second-level cache has it not, else stored where that saves work."""
+    assert isinstance(target, CpuAttr)
+    plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
+    stored = {stage.result: stage.result for stage in stages}
+    saved, _ = repeated(plan, stored)
+    row = _row(stages)
+    vectors = max(math.ceil(typical(row) / lanes), 1)
+    if plan.row_loop() is not None and isinstance(row, int) and vectors <= (HELD_COSTLY if saved else HELD):
+        return ScheduleAttr.of("inner", numbers, vectors * lanes, 1, block, form="held")
+    if typical(row) * _bits(stages) // 8 > target.l2.value.data and _has_pair(plan):
+        return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="online")
+    return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="stored" if saved else "looped")
+
+
+def _row_on_gpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll: int, block: int) -> ScheduleAttr:
+    """Held where the registers of a multiprocessor have the row eight times, else online where that saves a pass."""
+    assert isinstance(target, GpuAttr)
+    plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
+    row = _row(stages)
+    if plan.row_loop() is not None and isinstance(row, int) and row <= target.registers.value.data // 8:
+        return ScheduleAttr.of("inner", numbers, _power(row), 1, block, form="held")
+    if _has_pair(plan):
+        return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="online", piece=lanes)
+    return ScheduleAttr.of("inner", numbers, lanes, unroll, block)
+
+
+def _has_pair(plan: Plan) -> bool:
+    return any(pair_of(plan, number) for number in range(len(plan.nests)))
+
+
+# parts and tiles
+
+
+def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
+    """In how many parts to cut what is reduced, for each processor to have some."""
+    if len(runs_of(stages)) > 1 or any(stage.is_dynamic for stage in stages):
+        return 1
+    plan = Plan(stages, {})
+    reduced = min(fixed(plan.count(nest.loops)) for nest in plan.nests if nest.reductions)
+    programs = fixed(plan.count(plan.rows))
+    if isinstance(target, GpuAttr):
+        programs = math.ceil(programs / COLUMNS) if kind == "outer" else programs
+        wanted, smallest = math.ceil(2 * target.multiprocessors.value.data / max(programs, 1)), PART_ON_GPU
+    else:
+        if programs * reduced < SHARED:
+            return 1
+        _, _, block = _on_cpu(kind, stages, target)
+        smallest = max(PART // max(min(programs, block), 1), 1) if kind == "outer" else PART
+        programs = math.ceil(programs / block) if kind == "outer" else programs
+        threads = target.threads.value.data
+        wanted = _even(programs, threads) if kind == "outer" and len(plan.nests) == 1 else math.ceil(threads / max(programs, 1))
+    return max(min(wanted, reduced // smallest), 1)
+
+
+def _even(programs: int, threads: int) -> int:
+    """In how many parts to cut each of ``programs`` so that no thread waits long for another."""
+    totals = [(parts, max(programs, 1) * parts) for parts in range(1, threads + 1)]
+    return next(parts for parts, total in totals if math.ceil(total / threads) * threads <= total * (1 + IDLE))
+
+
+def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
+    """The side of the tiles of an elementwise kernel; 1 where no operand lies across the others, or a loop is too short."""
+    side = target.lanes(_bits(stages)) if isinstance(target, CpuAttr) else SIDE * (2 if _widest(stages) <= 16 else 1)
+    if side < 4:
+        return 1
+    for run in runs_of(stages):
+        plan = Plan(run, {})
+        turned = plan.turned_loop()
+        sides = [plan.sizes[loop] for loop in (turned, plan.rows[-1]) if loop is not None] if turned is not None else []
+        if sides and 2 * min(size for size in sides if isinstance(size, int)) >= side:
+            return side
+    return 1
+
+
+def _tiles_of_program(stages: Sequence[Stage], target: CpuAttr, block: int) -> int:
+    """Elements of the tiles of a program: ``block``, or a quarter of the second-level cache where that has not all of them."""
+    elements, total = target.l2.value.data // 4 // (_bits(stages) // 8), _elements(stages)
+    if total is None or total <= elements:
+        return block
+    return max(block, min(elements, total // (4 * target.threads.value.data)))
+
+
+def _short_rows(stages: Sequence[Stage]) -> int | None:
+    """Lanes of a block of several rows, where half a block of one would be idle; None where a row fills a block."""
+    plans = [Plan(run, {}) for run in runs_of(stages)]
+    rows = [plan.sizes[plan.rows[-1]] if plan.second_loop() is not None else _NO_LIMIT for plan in plans]
+    longest = max((size for size in rows if isinstance(size, int)), default=_NO_LIMIT)
+    return _power(longest) if 2 * _power(longest) <= SMALLEST else None
+
+
+def _elements(stages: Sequence[Stage]) -> int | None:
+    """How many elements the longest of ``stages`` goes through; None where that is not known."""
+    totals = [math.prod(sizes) for stage in stages if (sizes := known(stage.sizes.values())) is not None]
+    return max(totals) if len(totals) == len(stages) else None
+
+
+def _bytes(stages: Sequence[Stage]) -> int:
+    """Of the tensors that ``stages`` read and make, of known sizes."""
+    values = dict.fromkeys(value for stage in stages for value in (*(source for _, source, _ in stage.reads()), stage.result))
+    types = [value.type for value in values if isinstance(value.type, TensorType)]
+    return sum(math.prod(type.get_shape()) * _width(type) for type in types) // 8
+
+
+def _innermost(stages: Sequence[Stage]) -> int:
+    """How many elements lie behind each other in memory, for all that each stage of an elementwise kernel reads and writes."""
+    plans = [Plan([stage], {}) for stage in stages]
+    found = [plan.sizes[plan.rows[-1]] if plan.rows else 1 for plan in plans]
+    return min((typical(size) for size in found), default=_NO_LIMIT)
+
+
+def _row(stages: Sequence[Stage]) -> Steps:
+    """How many elements of a row a kernel goes through."""
+    plan = Plan(stages, {})
+    return max((plan.count(nest.loops) for nest in plan.nests), key=typical)
+
+
+def _iterates(stages: Sequence[Stage]) -> bool:
+    """Whether an element says how many steps a loop has: all lanes of a block wait for the longest."""
+    return any(isinstance(op, IterateOp) for stage in stages for op in stage.op.body.block.ops)
+
+
+def _bits(stages: Sequence[Stage]) -> int:
+    """The width of the widest number that bodies compute with; lanes are chosen for it, or for 32 bits."""
+    types = [value.type for stage in stages for value in computed(stage)]
+    return max([32, *(type.bitwidth for type in types if isinstance(type, FixedBitwidthType))])
+
+
+def _widest_in_lanes(stages: Sequence[Stage]) -> int:
+    """The width of the widest element that each lane of an elementwise kernel reads for itself."""
+    widths = [0]
+    for stage in stages:
+        plan = Plan([stage], {})
+        for argument, source, _ in stage.reads() if plan.rows else ():
+            if isinstance(source.type, TensorType) and plan.forms[stage, argument].factor(plan.rows[-1]):
+                widths.append(_width(source.type))
+    return max(widths)
+
+
+def _widest(stages: Sequence[Stage]) -> int:
+    """The width of the widest element that lies in memory."""
+    values = [value for stage in stages for value in (*stage.op.inputs, stage.result)]
+    return max(_width(value.type) for value in values if isinstance(value.type, TensorType))
+
+
+def _width(type: TensorType) -> int:
+    """The bits of an element."""
+    return type.element_type.bitwidth if isinstance(type.element_type, FixedBitwidthType) else 0

@@ -1,0 +1,202 @@
+"""A group's kernels, as its schedule says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf, tensor
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, TensorType, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineBinaryOpKind, AffineExpr, AffineMap
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.attributes.semi_affine import combined
+from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in, sizes_of, strides_of
+from fxc.dialects.fusion import GroupOp
+from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
+from fxc.dialects.tile.kernel import ACCESS, ELEMENTS, INIT, SIZE
+from fxc.passes.kernels.tiling.dynamic import symbolic_sizes
+from fxc.passes.kernels.tiling.final_program import LastStep, last_program
+from fxc.passes.kernels.tiling.linear_forms import extent
+from fxc.passes.kernels.tiling.loop_nests import Plan
+from fxc.passes.kernels.tiling.loops import as_value
+from fxc.passes.kernels.tiling.partial_reductions import combining_schedule, combining_stages, parts_of
+from fxc.passes.kernels.tiling.programs import Programs
+from fxc.passes.kernels.tiling.stages import Stage, runs_of
+from fxc.passes.kernels.tiling.writer import Scope, Writer
+
+
+class Pieces:
+    """Where results of stages lie that are parts of a concatenation: in the memory of the whole."""
+
+    def __init__(self, group: GroupOp) -> None:
+        self.whole = dict[SSAValue, SSAValue]()
+        self.places = dict[SSAValue, tuple[TensorType, Steps]]()
+        for op in group.body.block.ops:
+            if isinstance(op, tensor.ConcatOp):
+                self._add(op)
+
+    def _add(self, op: tensor.ConcatOp) -> None:
+        type, dim = op.result.type, op.dim.value.data
+        assert isinstance(type, TensorType)
+        first: Steps = 0
+        for piece in op.inputs:
+            assert isinstance(piece.type, TensorType)
+            self.whole[piece] = op.result
+            self.places[piece] = (type, first * strides_of(type)[dim])
+            first = first + sizes_of(piece.type)[dim]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Stages, and how a kernel computes them."""
+
+    stages: Sequence[Stage]
+    schedule: ScheduleAttr
+
+
+@dataclass(frozen=True)
+class Made:
+    """A kernel, the tensors that it reads and makes, and the types of more that it writes, of which nothing else has use."""
+
+    kernel: KernelOp
+    inputs: list[SSAValue]
+    outputs: list[SSAValue]
+    scratch: list[TensorType]
+
+
+def make_kernel(name: str, steps: Sequence[Step], wanted: set[SSAValue], pieces: Pieces) -> Made:
+    """The kernel whose programs compute the first of ``steps``, and whose last program the others. Makes those of ``wanted``.
+
+    Where the first schedule has parts, the programs make a total for each, as many as ``parts_of`` says one after another, and
+    the last program combines them.
+    """
+    first, stages = steps[0], [stage for step in steps for stage in step.stages]
+    made = [stage.result for stage in stages]
+    plans = plans_of(first, pieces.places)
+    parts = parts_of(plans)
+    sources = (source for stage in stages for source in (*(source for _, source, _ in stage.reads()), *stage.gathered))
+    there = {*made, *(pieces.whole[value] for value in made if value in pieces.whole)}
+    inputs = list(dict.fromkeys(source for source in sources if source not in there))
+    kept = [value for value in made if value in wanted or value in pieces.whole or value in parts]
+    outputs = list(dict.fromkeys(pieces.whole.get(value, value) for value in kept))
+    types = [*(_tensor(value) for value in (*inputs, *outputs)), *parts.values()]
+    block = Block(arg_types=[PtrType(type.element_type) for type in types])
+    for argument, value in zip(block.args, (*inputs, *outputs, *parts), strict=True):
+        argument.name_hint = value.name_hint
+    places = {value: place for place, value in enumerate((*inputs, *outputs))}
+    of_parts = {total: len(places) + number for number, total in enumerate(parts)}
+    places |= {piece: places[whole] for piece, whole in pieces.whole.items() if whole in places}
+    pointers = block.args
+    sizes = symbolic_sizes([*inputs, *outputs], [Polynomial.name(name) for plan in plans for name in plan.names()])
+    symbols = {size: block.insert_arg(IndexType(), len(block.args)) for size in sizes}
+    for size, argument in symbols.items():
+        argument.name_hint = size if size.isidentifier() else "n"
+    given: dict[SSAValue, SSAValue] = {value: pointers[place] for value, place in (places | of_parts).items()}
+    grid = _write_programs(block, plans, first.schedule, given, symbols)
+    last = _combining(first, parts, places, of_parts)
+    last += [LastStep(plans_of(step, pieces.places), step.schedule, places) for step in steps[1:]]
+    if last:
+        _check_last(grid)
+        block.add_op(last_program(last, pointers))
+    block.add_op(ReturnOp.create())
+    attributes = [_access(type, "read" if place < len(inputs) else "write") for place, type in enumerate(types)]
+    for stage in stages:
+        if stage.sink is not None and stage.result in places and (start := stage.start()) is not None:
+            attributes[places[stage.result]] |= {ACCESS: StringAttr("readwrite"), INIT: start.value}
+    attributes += [{SIZE: StringAttr(size)} for size in symbols]
+    facts: dict[str, Attribute] = {"schedule": first.schedule}
+    facts |= {"last": ArrayAttr([step.schedule for step in steps[1:]])} if len(steps) > 1 else {}
+    return Made(KernelOp.of(name, grid, Region(block), attributes, facts), inputs, outputs, list(parts.values()))
+
+
+def plans_of(step: Step, places: Mapping[SSAValue, tuple[TensorType, Steps]]) -> list[Plan]:
+    """The plan of each run of stages with the same rows. ``places`` as ``Plan`` takes them."""
+    plans, schedule = [Plan(run, places) for run in runs_of(step.stages)], step.schedule
+    parts = schedule.parts.value.data
+    lanes = schedule.lanes.value.data * schedule.unroll.value.data if schedule.kind.data == "inner" else 1
+    for plan in plans if parts > 1 else ():
+        plan.cut_in(parts, lanes)
+    return plans
+
+
+def _combining(
+    first: Step, parts: Mapping[SSAValue, TensorType], places: Mapping[SSAValue, int], of_parts: Mapping[SSAValue, int]
+) -> list[LastStep]:
+    """The step that combines ``parts``, if there are any: they lie at ``of_parts``, totals at ``places``."""
+    if not parts:
+        return []
+    combined = combining_stages(first.stages, parts)
+    step = Step([stage for _, stage in combined], combining_schedule(first.schedule, [stage for _, stage in combined]))
+    found = dict[SSAValue, int]()
+    for total, (read, stage) in zip(parts, combined, strict=True):
+        found |= {read: of_parts[total], stage.result: places[total]}
+    return [LastStep(plans_of(step, {}), step.schedule, found)]
+
+
+def _check_last(grid: Sequence[int] | AffineMap) -> None:
+    if isinstance(grid, AffineMap):
+        raise VerifyException("#tile.schedule: a last program is for kernels of which it is known how many programs they have")
+    if not math.prod(grid):
+        raise VerifyException("#tile.schedule: there is no last program, as the kernel has none")
+
+
+def _write_programs(
+    block: Block,
+    plans: Sequence[Plan],
+    schedule: ScheduleAttr,
+    pointers: Mapping[SSAValue, SSAValue],
+    symbols: Mapping[str, SSAValue],
+) -> Sequence[int] | AffineMap:
+    """Write the programs of each of ``plans``; returns the grid."""
+    writer = Writer(block, symbols)
+    runs = [Programs(plan, writer, pointers, schedule) for plan in plans]
+    program = writer.add(ProgramIdOp.of(0))
+    program.name_hint = "program"
+    first: int | SSAValue = 0
+    for run in runs:
+        if len(runs) == 1:
+            run.write(program)
+        elif run.count:
+            count = run.total()
+            begin, number = as_value(writer, first), as_value(writer, count)
+            _write_part(writer, run, program, (begin, number))
+            first = first + count if isinstance(first, int) and isinstance(count, int) else writer.plus(begin, number)
+    return _grid(runs, list(symbols)) if symbols else [sum(run.count for run in runs)]
+
+
+def _grid(runs: Sequence[Programs], symbols: Sequence[str]) -> AffineMap:
+    """The programs of ``runs``, of numbers of ``symbols``."""
+    places = {name: place for place, name in enumerate(symbols)}
+    total: AffineExpr = AffineExpr.constant(0)
+    for run in runs:
+        programs: AffineExpr = AffineExpr.constant(run.count)
+        for count in run.unknown:
+            programs = combined(AffineBinaryOpKind.Mul, programs, count.expression(places))
+        total = total + programs
+    return AffineMap(len(symbols), 0, (total,))
+
+
+def _write_part(writer: Writer, run: Programs, program: SSAValue, span: tuple[SSAValue, SSAValue]) -> None:
+    """The programs of ``run``: the number of the first, and how many."""
+    own = writer.add(arith.SubiOp(program, span[0]))  # of programs before, a very large number without sign
+    mine = writer.add(arith.CmpiOp(own, span[1], "ult"))
+    block = Block()
+    writer.scopes.append(Scope(block))
+    run.write(own)
+    writer.add(scf.YieldOp())
+    writer.scopes.pop()
+    writer.add(scf.IfOp(mine, [], Region(block)))
+
+
+def _tensor(value: SSAValue) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def _access(type: TensorType, access: str) -> dict[str, Attribute]:
+    if names_in(type):
+        return {ACCESS: StringAttr(access)}
+    return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(extent(type), i64)}

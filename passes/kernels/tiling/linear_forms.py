@@ -1,0 +1,60 @@
+"""Addresses: the number of an element in memory, as a sum of loops times steps, and loops that go through memory evenly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from fxc.dialects.attributes.size_polynomials import Steps, strides_of
+from fxc.passes.analysis.index.forms import Form
+from fxc.passes.analysis.index.maps import form_of
+from fxc.passes.analysis.index.ranges import Ranges
+from fxc.passes.kernels.tiling.dynamic import fixed
+
+
+def address(
+    type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, Steps], symbols: Sequence[SSAValue | Steps] = ()
+) -> Form:
+    """The number, in memory, of the element of a tensor of ``type`` at ``index``."""
+    total = Form(0)
+    for expression, step in zip(index, strides_of(type), strict=True):
+        total += form_of(expression, symbols) * step
+    return Ranges(sizes).simplified(total)
+
+
+def extent(type: Attribute) -> int:
+    """How many elements a tensor of ``type``, of known sizes, goes over in memory."""
+    assert isinstance(type, TensorType)
+    pairs = zip(type.get_shape(), map(fixed, strides_of(type)), strict=True)
+    return 0 if 0 in type.get_shape() else 1 + sum((size - 1) * step for size, step in pairs)
+
+
+def collapsed(
+    order: Sequence[int], sizes: Mapping[int, Steps], forms: Sequence[Form]
+) -> tuple[list[int], dict[int, Steps], list[Form]]:
+    """Loops in nesting ``order``, neighbours joined where every form goes through them in even steps.
+
+    Returns the loops that are left (an inner one stands for those joined to it), their sizes, and the forms over them.
+    """
+    left, new, forms = list[int](), dict(sizes), list(forms)
+    divided = {loop for form in forms for loop in form.divided_loops()}
+    for loop in _real(order, sizes):
+        if left and not {left[-1], loop} & divided and all(f.factor(left[-1]) == f.factor(loop) * new[loop] for f in forms):
+            outer = left.pop()
+            new[loop] = new[loop] * new.pop(outer)
+            forms = [form + Form(0, ((outer, -form.factor(outer)),)) if form.factor(outer) else form for form in forms]
+        left.append(loop)
+    return left, {loop: new[loop] for loop in left}, [_without_units(form, sizes) for form in forms]
+
+
+def _real(order: Sequence[int], sizes: Mapping[int, Steps]) -> Iterator[int]:
+    return (loop for loop in order if sizes[loop] != 1)
+
+
+def _without_units(form: Form, sizes: Mapping[int, Steps]) -> Form:
+    """``form`` without loops of one step."""
+    names = {loop: loop for loop in form.loops() if sizes[loop] != 1}
+    return form.renamed(names)

@@ -1,0 +1,272 @@
+"""Loops of a kernel: one around another, and strips of a loop that lanes run along."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Block, SSAValue
+
+from fxc.dialects.attributes.size_polynomials import Steps
+from fxc.passes.kernels.tiling.writer import Axis, Scope, Writer
+
+Carried: TypeAlias = list[SSAValue]
+Step: TypeAlias = Callable[[Carried], Carried]
+"""One step of a loop: what is carried into it -> what is carried on."""
+
+MANY = 128
+"""From how many steps on a loop that adds up goes in blocks."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """``length`` steps of a loop from ``first``; from 0 where that is None."""
+
+    first: SSAValue | None
+    length: int | SSAValue
+
+
+Along: TypeAlias = Callable[[Span, Carried], Carried]
+"""Some steps of a loop."""
+
+Join: TypeAlias = Callable[[Carried, Carried], Carried]
+"""Two sets of totals -> one."""
+
+Abreast: TypeAlias = Callable[[Sequence[Scope]], None]
+"""What is done for vectors side by side, each of which has a scope."""
+
+
+def loop(
+    w: Writer,
+    start: SSAValue,
+    stop: SSAValue,
+    step: int,
+    carried: Carried,
+    body: Callable[[SSAValue, Carried], Carried | None],
+) -> Carried:
+    """A loop in a scope of its own."""
+    block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
+    w.scopes.append(Scope(block, bounds=w.scopes[-1].bounds))
+    last = body(block.args[0], list(block.args[1:])) or []
+    w.add(scf.YieldOp(*last))
+    w.scopes.pop()
+    op = scf.ForOp(start, stop, w.index(step), carried, block)
+    w.add(op)
+    return list(op.results)
+
+
+def nested(w: Writer, spans: Sequence[tuple[int, Span]], carried: Carried, body: Step, short: int = 0) -> Carried:
+    """Loops one in another: the number of each, and its steps. An innermost one of at most ``short`` steps is written out."""
+    if not spans:
+        return body(carried)
+    number, span = spans[0]
+    if len(spans) == 1 and span.first is None and isinstance(span.length, int) and span.length <= short:
+        return _written_out(w, number, span.length, carried, body)
+    first, stop = ends(w, span)
+
+    def step(value: SSAValue, carried: Carried) -> Carried:
+        w.scopes[-1].loops[number] = value
+        return nested(w, spans[1:], carried, body, short)
+
+    return loop(w, first, stop, 1, carried, step)
+
+
+def _written_out(w: Writer, number: int, length: int, carried: Carried, body: Step) -> Carried:
+    for place in range(length):
+        w.scopes.append(Scope(w.scopes[-1].block, {number: w.index(place)}, bounds=w.scopes[-1].bounds))
+        carried = body(carried)
+        w.scopes.pop()
+    return carried
+
+
+def ends(w: Writer, span: Span) -> tuple[SSAValue, SSAValue]:
+    """The first number of ``span`` and that at which to stop."""
+    length = as_value(w, span.length)
+    if span.first is None:
+        return w.index(0), length
+    return span.first, w.add(arith.AddiOp(span.first, length))
+
+
+def as_value(w: Writer, number: int | SSAValue) -> SSAValue:
+    return w.index(number) if isinstance(number, int) else number
+
+
+def share(w: Writer, part: SSAValue | None, length: int, size: Steps) -> Span:
+    """Share number ``part`` of ``size`` steps, of ``length`` each, the last of which may be shorter; all where there is one."""
+    if part is None:
+        return Span(None, size if isinstance(size, int) else w.size(size))
+    first = w.add(arith.MuliOp(part, w.index(length)))
+    if length == 1 or (isinstance(size, int) and size % length == 0):
+        return Span(first, length)
+    smaller = arith.MinUIOp if isinstance(size, int) else arith.MinSIOp  # GPUs have no unsigned one for what has no range
+    return Span(first, w.add(smaller(w.add(arith.SubiOp(w.size(size), first)), w.index(length))))
+
+
+def block_at(w: Writer, axis: Axis, first: SSAValue | None, size: Steps, body: Abreast) -> None:
+    """One block from ``first``, with a mask where the loop of ``size`` steps may end in it."""
+    place = w.index(0) if first is None else first
+    scope = Scope(w.scopes[-1].block, {axis.loop: place}, bounds=w.scopes[-1].bounds)
+    if not isinstance(size, int) or size % axis.lanes or size < axis.lanes:
+        scope.bounds = {**scope.bounds, axis.loop: (place, w.size(size))}
+    w.scopes.append(scope)
+    body([scope])
+    w.scopes.pop()
+
+
+def strips(w: Writer, axis: Axis, unroll: int, span: Span, carried: Carried, body: Step) -> Carried:
+    """The steps of ``span`` in vectors: ``unroll`` at once, one by one, then what is left.
+
+    What is carried has ``unroll`` parts each, of which a single vector takes the first.
+    """
+    lanes, length = axis.lanes, span.length
+    wide = lanes * unroll
+    full = [_floor(w, length, wide), _floor(w, length, lanes)]
+
+    def at(value: SSAValue, part: Carried, copies: Sequence[int], stop: SSAValue | None = None) -> Carried:
+        start = value if span.first is None else w.add(arith.AddiOp(span.first, value))
+        result = list(part)
+        for copy in copies:
+            place = start if copy == 0 else w.add(arith.AddiOp(start, w.index(copy * lanes)))
+            scope = Scope(w.scopes[-1].block, {axis.loop: place}, bounds=w.scopes[-1].bounds)
+            if stop is not None:
+                scope.bounds = {**scope.bounds, axis.loop: (value, stop)}
+            w.scopes.append(scope)
+            result[copy::unroll] = body(part[copy::unroll])
+            w.scopes.pop()
+        return result
+
+    def run(start: int | SSAValue, stop: int | SSAValue, step: int, carried: Carried, *, masked: bool) -> Carried:
+        if isinstance(start, int) and isinstance(stop, int) and start >= stop:
+            return carried
+        begin, end = as_value(w, start), as_value(w, stop)
+        limit, copies = end if masked else None, range(step // lanes)
+        if isinstance(start, int) and isinstance(stop, int) and start + step >= stop:
+            return at(begin, carried, copies, limit)
+        return loop(w, begin, end, step, carried, lambda value, part: at(value, part, copies, limit))
+
+    if unroll > 1:
+        carried = run(0, full[0], wide, carried, masked=False)
+    carried = run(full[0] if unroll > 1 else 0, full[1], lanes, carried, masked=False)
+    return run(full[1], length, lanes, carried, masked=True)
+
+
+def side_by_side(w: Writer, axis: Axis, unroll: int, span: Span, body: Abreast) -> None:
+    """The steps of ``span`` in vectors: ``unroll`` of them for ``body`` at once, then those that are left.
+
+    The scope of the first is that of the writer. Several at once are written once where it is not known how many steps there
+    are: all of them have masks.
+    """
+    lanes, length = axis.lanes, span.length
+    wide = lanes * unroll
+    full = _floor(w, length, wide)
+
+    def at(value: SSAValue, copies: int, stop: SSAValue | None = None, masked: Sequence[int] = ()) -> None:
+        start = value if span.first is None else w.add(arith.AddiOp(span.first, value))
+        scopes = list[Scope]()
+        for copy in range(copies):
+            place = start if copy == 0 else w.add(arith.AddiOp(start, w.index(copy * lanes)))
+            scope = Scope(w.scopes[-1].block, {axis.loop: place}, bounds=w.scopes[-1].bounds)
+            if stop is not None and copy in masked:
+                begin = place if start is value else value if copy == 0 else w.add(arith.AddiOp(value, w.index(copy * lanes)))
+                scope.bounds = {**scope.bounds, axis.loop: (begin, stop)}
+            scopes.append(scope)
+        w.scopes.append(scopes[0])
+        body(scopes)
+        w.scopes.pop()
+
+    if not isinstance(length, int) or not isinstance(full, int):
+        begin, end = as_value(w, full), as_value(w, length)
+        if unroll == 1:
+            loop(w, w.index(0), begin, wide, [], lambda value, _: at(value, 1))
+        start = begin if unroll == 1 else w.index(0)
+        loop(w, start, end, wide, [], lambda value, _: at(value, unroll, end, range(unroll)))
+        return
+    if full == wide:
+        at(w.index(0), unroll)
+    elif full:
+        loop(w, w.index(0), w.index(full), wide, [], lambda value, _: at(value, unroll))
+    if full < length:
+        copies = math.ceil((length - full) / lanes)
+        at(w.index(full), copies, w.index(length), [copies - 1] if length % lanes else [])
+
+
+def abreast(w: Writer, vectors: Sequence[Scope], depth: int, carried: Carried, body: Step) -> Carried:
+    """``body`` for each of ``vectors``, whose first is the scope ``depth``, in the loops that were opened since.
+
+    What is carried has as many parts each. What is the same for all vectors is computed once.
+    """
+    if len(vectors) == 1:
+        return body(carried)
+    result, scopes, bounds = list(carried), w.scopes, w.scopes[depth - 1].bounds
+    loops = [Scope(scope.block, scope.loops, scope.known, bounds) for scope in scopes[depth + 1 :]]
+    between = [Scope(vectors[0].block, bounds=bounds), *loops] if loops else []
+    for number, vector in enumerate(vectors):
+        w.scopes = [*scopes[:depth], vector]
+        w.mask(depth, w.axes)
+        if loops:
+            own = Scope(loops[-1].block, vector.loops, dict(vector.known), vector.bounds)
+            w.scopes = [*scopes[:depth], *between, own]
+        result[number :: len(vectors)] = body(carried[number :: len(vectors)])
+    w.scopes = scopes
+    return result
+
+
+def in_blocks(
+    w: Writer,
+    span: Span,
+    step: int,
+    starts: Carried,
+    carried: Carried,
+    join: Join,
+    body: Along,
+    most: int | None = None,
+) -> Carried:
+    """``body`` on the steps of ``span``, where these are many on about as many blocks as one has steps, of ``step`` each.
+
+    What a block makes of ``starts`` is joined to what is carried: of n numbers added up so, none is rounded n times. ``most``:
+    how many steps ``span`` has at most, where the body is to be written once, so that the last block may be shorter.
+    """
+    if most is not None:
+        return _blocks(w, span, step, most, starts, carried, join, body)
+    if not isinstance(span.length, int) or (steps := span.length // step) < MANY:
+        return body(span, carried)
+    block = step << steps.bit_length() // 2
+    whole = span.length // block * block
+
+    def one(value: SSAValue, carried: Carried) -> Carried:
+        first = value if span.first is None else w.add(arith.AddiOp(span.first, value))
+        return join(carried, body(Span(first, block), starts))
+
+    carried = loop(w, w.index(0), w.index(whole), block, carried, one)
+    if whole == span.length:
+        return carried
+    first = w.index(whole) if span.first is None else w.add(arith.AddiOp(span.first, w.index(whole)))
+    return join(carried, body(Span(first, span.length - whole), starts))
+
+
+def _blocks(w: Writer, span: Span, step: int, most: int, starts: Carried, carried: Carried, join: Join, body: Along) -> Carried:
+    if most // step < MANY:
+        return body(span, carried)
+    block, stop = step << (most // step).bit_length() // 2, as_value(w, span.length)
+    even = isinstance(span.length, int) and span.length % block == 0
+
+    def one(value: SSAValue, carried: Carried) -> Carried:
+        first = value if span.first is None else w.add(arith.AddiOp(span.first, value))
+        length = block if even else w.add(arith.MinUIOp(w.add(arith.SubiOp(stop, value)), w.index(block)))
+        return join(carried, body(Span(first, length), starts))
+
+    return loop(w, w.index(0), stop, block, carried, one)
+
+
+def _floor(w: Writer, length: int | SSAValue, step: int) -> int | SSAValue:
+    """The largest multiple of ``step`` up to ``length``."""
+    if isinstance(length, int):
+        return length // step * step
+    if step == 1:
+        return length
+    number = w.index(step)
+    return w.add(arith.MuliOp(w.add(arith.DivUIOp(length, number)), number))

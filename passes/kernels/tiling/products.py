@@ -1,0 +1,274 @@
+"""Products of matrices, and the groups around them that one kernel can compute along.
+
+All is said over four loops: of a product ``p[BATCH, ROW, COLUMN]`` that adds up over ``INNER``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from types import MappingProxyType
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from fxc.dialects.attributes.size_polynomials import Steps, strides_of
+from fxc.dialects.attributes.types import device, dtype_name, layout, sizes, strides
+from fxc.dialects.fusion import GroupOp, YieldOp
+from fxc.dialects.tile import IterateOp
+from fxc.dialects.torch_ops import TorchOp
+from fxc.passes.analysis.index.forms import Form
+from fxc.passes.analysis.matching import number
+from fxc.passes.kernels.tiling.dynamic import fixed
+from fxc.passes.kernels.tiling.stages import Stage, stages_of
+
+BATCH, ROW, COLUMN, INNER = range(4)
+OPERANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
+    {
+        "aten.mm.default": ("self", "mat2", ""),
+        "aten.bmm.default": ("self", "mat2", ""),
+        "aten.matmul.default": ("self", "other", ""),
+        "aten.addmm.default": ("mat1", "mat2", "self"),
+        "aten.linear.default": ("input", "weight", "bias"),
+    }
+)
+"""Operator -> the names of its factors, and of what is added."""
+DTYPES = ("float16", "bfloat16", "float32")
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A tensor and, for each of its dimensions, the loop that goes along it; neighbours may share one."""
+
+    value: SSAValue
+    loops: tuple[int, ...]
+
+    @property
+    def form(self) -> Form:
+        """Where elements lie; dimensions of size 1 stand still."""
+        found = self._form()
+        assert found is not None
+        return found
+
+    def is_even(self) -> bool:
+        """Whether neighbours that share a loop lie so that one step of it goes equally far everywhere."""
+        return self._form() is not None
+
+    def _form(self) -> Form | None:
+        assert isinstance(self.value.type, TensorType)
+        sizes = dict(enumerate(self.value.type.get_shape()))
+        steps = dict(enumerate(map(fixed, strides_of(self.value.type))))
+        axes = {loop: [dim for dim, other in enumerate(self.loops) if other == loop] for loop in self.loops}
+        return _over(Form.of(0, steps), axes, sizes)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Product:
+    """``alpha`` times a product of matrices, and ``beta`` times ``bias``. ``extents``: of the four loops."""
+
+    op: TorchOp
+    left: Factor
+    right: Factor
+    total: Factor
+    extents: tuple[int, int, int, int]
+    bias: Factor | None = None
+    alpha: float = 1.0
+    beta: float = 1.0
+
+    @property
+    def result(self) -> SSAValue:
+        return self.op.results[0]
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A stage in the loops of a product: where what it reads lies (None for what the kernel has computed), and where its result
+    is stored, if it is."""
+
+    stage: Stage
+    reads: Mapping[BlockArgument, Form | None]
+    written: Form | None = None
+
+
+@dataclass
+class Surroundings:
+    """What a kernel computes beside the product: a factor by a stage before it, and the results of a group after it."""
+
+    before: dict[SSAValue, Fused] = field(default_factory=dict)
+    after: list[Fused] = field(default_factory=list)
+    group: GroupOp | None = None
+
+
+def product_of(op: Operation) -> Product | None:
+    """The product that ``op`` computes; None where it is none of static, dense matrices of floats on one device."""
+    if not isinstance(op, TorchOp) or op.operator not in OPERANDS:
+        return None
+    bound = op.bound()
+    left, right, bias = (bound.get(name) for name in OPERANDS[op.operator])
+    alpha, beta = (number(bound[name]) if name in bound else 1.0 for name in ("alpha", "beta"))
+    added = bias if isinstance(bias, SSAValue) and beta else None
+    tensors = [left, right, op.results[0], *([added] if added is not None else [])]
+    if alpha is None or beta is None or len(op.results) != 1 or not _are_alike(tensors):
+        return None
+    loops = _loops(op.operator, _rank(left), _rank(right))
+    if loops is None:
+        return None
+    factors = [Factor(value, each) for value, each in zip(tensors, loops, strict=False)]  # type: ignore[arg-type]
+    if added is not None:
+        factors.append(Factor(added, loops[2][len(loops[2]) - _rank(added) :]))
+    sizes = dict.fromkeys((BATCH, ROW, COLUMN, INNER), 1)
+    for factor, own in zip(factors, (loops[0], (COLUMN,)), strict=False):
+        for loop, size in zip(factor.loops, factor.value.type.get_shape(), strict=True):  # type: ignore[union-attr]
+            sizes[loop] *= size if loop in own else 1
+    if not all(sizes.values()) or not all(factor.is_even() for factor in factors):
+        return None
+    extents = (sizes[BATCH], sizes[ROW], sizes[COLUMN], sizes[INNER])
+    first, second, total, *rest = factors
+    if BATCH in first.loops and first.value.type.get_shape()[0] != second.value.type.get_shape()[0]:  # type: ignore[union-attr]
+        return None
+    return Product(op, first, second, total, extents, rest[0] if rest else None, float(alpha), float(beta))
+
+
+def _rank(value: object) -> int:
+    assert isinstance(value, SSAValue) and isinstance(value.type, TensorType)
+    return len(value.type.get_shape())
+
+
+def _loops(operator: str, left: int, right: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
+    """The loops along the dimensions of factors of these ranks, and of their product."""
+    if left == right == 3 and operator != "aten.linear.default":
+        return (BATCH, ROW, INNER), (BATCH, INNER, COLUMN), (BATCH, ROW, COLUMN)
+    if left < 2 or right != 2:
+        return None
+    rows = (ROW,) * (left - 1)
+    turned = (COLUMN, INNER) if operator == "aten.linear.default" else (INNER, COLUMN)
+    return (*rows, INNER), turned, (*rows, COLUMN)
+
+
+def _are_alike(values: Sequence[object]) -> bool:
+    if not all(isinstance(value, SSAValue) and isinstance(value.type, TensorType) for value in values):
+        return False
+    types: list[TensorType] = [value.type for value in values]  # type: ignore[misc]
+    static = all(isinstance(dim, int) for type in types for dim in (*sizes(type), *(strides(type) or ())))
+    dtypes = {dtype_name(type.element_type) for type in types}
+    return (
+        static
+        and all(layout(t) == "strided" for t in types)
+        and len({device(t) for t in types}) == 1
+        and (len(dtypes) == 1 and dtypes <= set(DTYPES))
+    )
+
+
+def surroundings_of(product: Product) -> Surroundings:
+    """The groups around ``product`` that its kernel can compute."""
+    found = Surroundings()
+    for factor in (product.left, product.right):
+        if (fused := _before(product, factor)) is not None:
+            found.before[factor.value] = fused
+    groups = [use.operation for use in product.result.uses if isinstance(_top(use.operation, product), GroupOp)]
+    tops = list(dict.fromkeys(_top(operation, product) for operation in groups))
+    if len(tops) == 1 and isinstance(group := tops[0], GroupOp) and _come_after(product, group):
+        after = _after(product, group)
+        if after:
+            found.after, found.group = after, group
+    return found
+
+
+def _top(operation: Operation, product: Product) -> Operation | None:
+    """The op around ``operation`` that stands in the block of ``product``."""
+    around: Operation | None = operation
+    while around is not None and around.parent is not product.op.parent:
+        around = around.parent_op()
+    return around
+
+
+def _come_after(product: Product, group: GroupOp) -> bool:
+    """Whether whatever reads the product does so in ``group`` or behind it."""
+    tops = {_top(use.operation, product) for use in product.result.uses}
+    return all(top is group or (top is not None and group.is_before_in_block(top)) for top in tops)
+
+
+def _only_elementwise(group: GroupOp) -> list[Stage]:
+    """The stages of ``group``; none where it does more than compute elements."""
+    known = (linalg.GenericOp, tensor.EmptyOp, arith.ConstantOp, YieldOp)
+    stages = stages_of(group) if all(isinstance(op, known) for op in group.body.block.ops) else []
+    numbered = any(isinstance(op, linalg.IndexOp | IterateOp) for stage in stages for op in stage.op.body.block.ops)
+    return [] if numbered or any(stage.is_reduction for stage in stages) else stages
+
+
+def _before(product: Product, factor: Factor) -> Fused | None:
+    """The stage that makes ``factor`` and nothing else, over the loops of the product."""
+    group = factor.value.owner
+    if not isinstance(group, GroupOp) or len(group.results) != 1 or len(list(factor.value.uses)) != 1:
+        return None
+    stages = _only_elementwise(group)
+    if len(stages) != 1 or group.parent is not product.op.parent:
+        return None
+    [stage] = stages
+    if stage.is_dynamic:
+        return None
+    axes = dict[int, list[int]]()
+    for loop, kept in zip(factor.loops, stage.kept, strict=True):
+        axes.setdefault(loop, []).append(kept)
+    sizes = {loop: fixed(size) for loop, size in stage.sizes.items()}
+    reads = {argument: _over(stage.form(source, map), axes, sizes) for argument, source, map in stage.reads()}
+    return None if None in reads.values() else Fused(stage, reads)
+
+
+def _after(product: Product, group: GroupOp) -> list[Fused] | None:
+    """The stages of ``group`` over the loops of the product; None where one goes another way."""
+    made, found = {product.result: product.total.form}, list[Fused]()
+    for stage in _only_elementwise(group):
+        if stage.is_dynamic:
+            return None
+        places = [stage.form(source, map) for _, source, map in stage.reads() if source is product.result]
+        sizes = {loop: fixed(size) for loop, size in stage.sizes.items()}
+        axes = _axes(places[0], product.extents[:3], sizes) if places else None
+        if axes is None:
+            return None
+        reads = dict[BlockArgument, Form | None]()
+        for argument, source, map in stage.reads():
+            form = _over(stage.form(source, map), axes, sizes)
+            if form is None or made.get(source, form) != form:
+                return None
+            reads[argument] = None if source in made else form
+        written = _over(stage.form(stage.result, stage.maps[-1]), axes, sizes)
+        if written is None:
+            return None
+        made[stage.result] = written
+        found.append(Fused(stage, reads, written))
+    return found
+
+
+def _axes(form: Form, extents: Sequence[int], sizes: Mapping[int, int]) -> dict[int, list[int]] | None:
+    """The loops that together go through each axis of the product, outermost first, where ``form`` goes through it in order."""
+    loops = sorted((loop for loop, size in sizes.items() if size != 1), key=lambda loop: fixed(form.factor(loop)))
+    if form.divided_loops():
+        return None
+    axes, step = dict[int, list[int]](), 1
+    for axis, extent in zip((COLUMN, ROW, BATCH), reversed(extents), strict=True):
+        along, done = list[int](), 1
+        while done < extent and loops and form.factor(loops[0]) == step:
+            loop = loops.pop(0)
+            along.insert(0, loop)
+            done, step = done * sizes[loop], step * sizes[loop]
+        if done != extent:
+            return None
+        axes[axis] = along
+    return None if loops else axes
+
+
+def _over(form: Form, axes: Mapping[int, Sequence[int]], sizes: Mapping[int, int]) -> Form | None:
+    """``form`` with a loop for each of ``axes``; None where it goes through one in uneven steps."""
+    if form.divided_loops():
+        return None
+    terms = dict[int, Steps]()
+    for axis in sorted(axes):
+        along = [loop for loop in axes[axis] if sizes[loop] != 1]
+        if any(form.factor(outer) != form.factor(inner) * sizes[inner] for outer, inner in pairwise(along)):
+            return None
+        terms[axis] = form.factor(along[-1]) if along else 0
+    return Form.of(form.constant, terms)  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""What several passes over a row compute of the same element, and where it may lie in between."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Operation, SSAValue
+
+from fxc.dialects.tile import IterateOp, MathOp
+from fxc.dialects.tile.iteration import structure
+from fxc.passes.kernels.tiling.gathers import PLACED
+from fxc.passes.kernels.tiling.loop_nests import Plan
+from fxc.passes.kernels.tiling.stages import Stage
+
+CHEAP = (math.AbsFOp, math.AbsIOp, math.CeilOp, math.FloorOp, math.FmaOp, math.CopySignOp, math.RoundEvenOp)
+"""Functions of a few instructions."""
+
+Places = dict[tuple[Stage, SSAValue], Stage]
+"""A value of the body of a stage -> the stage in whose memory it lies."""
+
+
+def repeated(plan: Plan, pointers: Mapping[SSAValue, SSAValue]) -> tuple[Places, Places]:
+    """Values that a pass must put into the memory of a later stage's result, and values that passes after it find there.
+
+    One for each result that is written by the last pass that needs it: the largest expression with a function in it.
+    """
+    expressions = Expressions(plan)
+    home = {stage: number for number, nest in enumerate(plan.nests) for stage in nest.stages}
+    keeps, kept_in = Places(), Places()
+    for holder in reversed(plan.stages):
+        if (
+            holder.is_reduction
+            or holder.sink is not None
+            or holder.result not in pointers
+            or not plan.nests[home[holder]].loops
+        ):
+            continue
+        places = [place for place in expressions.costly if _fits(plan, holder, *place, home) and place not in kept_in]
+        for value in reversed([value for stage, value in places if stage is holder]):
+            same = [place for place in places if expressions.keys[place] == expressions.keys[holder, value]]
+            first = min(same, key=lambda place: home[place[0]])
+            if home[first[0]] < home[holder]:
+                keeps[first] = holder
+                kept_in |= {place: holder for place in same if home[place[0]] > home[first[0]]}
+                break
+    return keeps, kept_in
+
+
+def is_costly(op: Operation) -> bool:
+    return (op.name.startswith("math.") and not isinstance(op, CHEAP)) or isinstance(op, (MathOp, arith.DivfOp))
+
+
+def _fits(plan: Plan, holder: Stage, stage: Stage, value: SSAValue, home: Mapping[Stage, int]) -> bool:
+    """Whether ``value`` of ``stage`` may lie where ``holder`` puts its result, later."""
+    assert isinstance(holder.result.type, TensorType)
+    same_loops = plan.nests[home[stage]].loops == plan.nests[home[holder]].loops
+    return same_loops and home[stage] <= home[holder] and value.type == holder.result.type.element_type
+
+
+class Expressions:
+    """What the values in the bodies of the stages of ``plan`` are: ``keys`` are equal for equal expressions of equal elements.
+
+    ``costly`` are those with a function or a division in them that differs along the row, in the order of the bodies.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.keys = plan, dict[tuple[Stage, SSAValue], int]()
+        self.costly = list[tuple[Stage, SSAValue]]()
+        self._numbers = dict[Hashable, int]()
+        for stage in plan.stages:
+            self._add(stage)
+
+    def _add(self, stage: Stage) -> None:
+        costly, varying, rows = set[SSAValue](), set[SSAValue](), set(self.plan.rows)
+        for number, size in stage.numbers.items():
+            self._number(stage, number, ("size", size))
+        for argument, source, _ in stage.reads():
+            form = self.plan.forms[stage, argument]
+            self._number(stage, argument, ("load", source, form))
+            varying |= {argument} if form.loops() - rows else set()
+        for op in stage.op.body.block.ops:
+            if op is stage.combiner or not op.results:
+                continue
+            if isinstance(op, IterateOp):
+                self._iteration(stage, op)
+                costly |= {*op.results}
+                varying |= {*op.results}
+                continue
+            [value] = op.results
+            if isinstance(op, (linalg.IndexOp, *PLACED)) or varying.intersection(op.operands):
+                varying.add(value)
+            if isinstance(op, linalg.IndexOp):
+                self._number(stage, value, ("index", self.plan.forms.get((stage, op))))
+                continue
+            if isinstance(op, PLACED):
+                self._number(stage, value, ("placed", value))
+                continue
+            operands = tuple(self.keys[stage, operand] for operand in op.operands)
+            self._number(stage, value, (op.name, tuple(op.properties.items()), value.type, operands))
+            if (is_costly(op) and value in varying) or costly.intersection(op.operands):
+                costly.add(value)
+                self.costly.append((stage, value))
+
+    def _iteration(self, stage: Stage, op: IterateOp) -> None:
+        key = structure(op, [self.keys[stage, value] for value in (*op.operands, *op.captured())])
+        for place, result in enumerate(op.results):
+            self._number(stage, result, ("iterate", key, place))
+            self.costly.append((stage, result))
+
+    def _number(self, stage: Stage, value: SSAValue, key: Hashable) -> None:
+        self.keys[stage, value] = self._numbers.setdefault(key, len(self._numbers))

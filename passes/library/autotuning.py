@@ -1,0 +1,162 @@
+"""Which of several ways to compute a call is the fastest here: trials, as programs of nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence, Set
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.attributes.values import enum_attr, str_attr
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.structural_key import Structures
+from fxc.passes.library.freeze_parameters import FreezeParametersPass
+from fxc.passes.library.packings import Packed, Way, product_into_argument
+from fxc.passes.rewriting.functions import copy_op
+from fxc.passes.rewriting.insertion import insert_call
+
+
+class Choices:
+    """Which way is taken for calls: equal ones are tried once.
+
+    A way is the best that takes the least time; with a ``gain`` above 1 a later way is better than an earlier one as well that
+    takes less than so many times its time. It is taken where it takes less than ``gain`` of the time of the calls as they are.
+    What ways compute of ``own`` values alone takes no time.
+    """
+
+    def __init__(self, ctx: FxcContext, gain: float, own: Set[SSAValue] = frozenset()) -> None:
+        self._ctx, self._gain, self._own = ctx, gain, own
+        self._tried, self._structures = dict[Hashable, _Tried | None](), Structures()
+
+    def take(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> bool:
+        """Let the best of ``ways`` stand for ``ops``, a call and what is behind it; False where none is faster."""
+        return self.take_all([ops], ways) == 1
+
+    def take_all(self, calls: Sequence[Sequence[TorchOp]], ways: Sequence[Way]) -> int:
+        """The same for several ``calls``, for all of them or for none, by the sum of their times: as one layout of images has
+        to serve all. How many there are now."""
+        found = [(ops, tried) for ops in calls if (tried := self._try(ops, ways)) is not None]
+        if sum(tried.time for _, tried in found) >= self._gain * sum(tried.before for _, tried in found):
+            return 0
+        return sum(self._put(ops, [tried.way, *ways]) for ops, tried in found)
+
+    def _put(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> bool:
+        """Let the first of ``ways`` that there is stand for ``ops``: a sum may be another call's by now."""
+        for way in ways:
+            if (packed := way(self._ctx, ops[0])) is not None:
+                _replace(self._ctx, ops, packed)
+                return True
+        return False
+
+    def _try(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> _Tried | None:
+        key = tuple(self._structures.key(op) for op in ops)
+        if key not in self._tried:
+            self._tried[key] = self._measured(ops, ways)
+        return self._tried[key]
+
+    def _measured(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> _Tried | None:
+        trials = {way: trial for way in ways if (trial := _trial_of(self._ctx, ops, self._own, way)) is not None}
+        times = self._ctx.semantics.times([_as_it_is(self._ctx, ops, self._own), *trials.values()]) if trials else None
+        if times is None:
+            return None
+        best, bound = None, math.inf
+        for way, time in zip(trials, times[1:], strict=True):
+            if time < bound:
+                best, bound = _Tried(way, times[0], time), max(self._gain, 1.0) * time
+        return best
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """The best way, and milliseconds: of the calls as they are, and of it."""
+
+    way: Way
+    before: float
+    time: float
+
+
+def _replace(ctx: FxcContext, ops: Sequence[TorchOp], packed: Packed) -> None:
+    """Let what is packed stand for ``ops``, in the layout of the result."""
+    old, value = packed.replaced.results[0], packed.value
+    if value.type != old.type:
+        formats = {"memory_format": enum_attr("contiguous_format")}
+        value = insert_call(ctx, "aten.clone.default", [value], packed.replaced, formats)
+    value._name = old._name
+    old.replace_all_uses_with(value)
+    _erase(ops, packed)
+
+
+def _erase(ops: Sequence[Operation], packed: Packed) -> None:
+    """Take away those of ``ops`` that ``packed`` stands for."""
+    for op in reversed(ops[: ops.index(packed.replaced) + 1]):
+        Rewriter.erase_op(op)
+
+
+def program_of(ops: Sequence[TorchOp], results: Sequence[SSAValue], own: Set[SSAValue]) -> ModuleOp:
+    """A program of nothing but ``ops``, which returns ``results`` of them."""
+    inside = {result for op in ops for result in op.results}
+    operands = [value for value in dict.fromkeys(value for op in ops for value in op.operands) if value not in inside]
+    block = Block(arg_types=[value.type for value in operands])
+    copies: dict[SSAValue, SSAValue] = dict(zip(operands, block.args, strict=True))
+    block.add_ops([copy_op(op, copies) for op in ops])
+    block.add_op(ReturnOp(*(copies[result] for result in results)))
+    kinds = ["parameter" if value in own else "input" for value in operands]
+    marks = ArrayAttr([_mark(kind, i) for i, kind in enumerate(kinds)])
+    types = [value.type for value in operands], [result.type for result in results]
+    return ModuleOp([FuncOp("main", types, Region(block), arg_attrs=marks)])
+
+
+def _trial(ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
+    return program_of(ops, [ops[-1].results[0]], own)
+
+
+def _as_it_is(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
+    """The same, in which a product writes to memory that is there, as in a plan; other libraries' take new memory each time."""
+    module = _trial(ops, own)
+    [main] = module.ops
+    assert isinstance(main, FuncOp) and main.arg_attrs is not None
+    block = main.body.block
+    first = next(op for op in block.ops if isinstance(op, TorchOp))
+    if (packed := product_into_argument(ctx, first)) is None:
+        return module
+    first.results[0].replace_all_uses_with(packed.value)
+    Rewriter.erase_op(first)
+    main.properties["arg_attrs"] = ArrayAttr([*main.arg_attrs.data, _mark("input", len(block.args) - 1)])
+    main.function_type = FunctionType.from_lists(block.arg_types, main.function_type.outputs.data)
+    return module
+
+
+def _mark(kind: str, index: int) -> DictionaryAttr:
+    return DictionaryAttr({"fx.kind": str_attr(kind), "fx.name": str_attr(f"x{index}")})
+
+
+def _trial_of(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue], way: Way) -> ModuleOp | None:
+    """The same in another way, of inputs and with results that lie as the way wants them."""
+    module = _trial(ops, own)
+    [main] = module.ops
+    assert isinstance(main, FuncOp)
+    copies = [op for op in main.body.block.ops if isinstance(op, TorchOp)]
+    try:
+        packed = way(ctx, copies[0])
+    except VerifyException:  # PyTorch refuses it
+        return None
+    if packed is None:
+        return None
+    packed.replaced.results[0].replace_all_uses_with(packed.value)
+    _erase(copies, packed)
+    for op in list(main.body.block.ops):
+        if op.name == "torch.aten.clone.default" and isinstance(argument := op.operands[0], BlockArgument):
+            argument = Rewriter.replace_value_with_new_type(argument, op.results[0].type)
+            op.results[0].replace_all_uses_with(argument)
+            Rewriter.erase_op(op)
+    block = main.body.block
+    assert isinstance(block.last_op, ReturnOp)
+    main.function_type = FunctionType.from_lists(block.arg_types, block.last_op.operand_types)
+    FreezeParametersPass().apply(ctx, module)
+    return module

@@ -1,0 +1,85 @@
+"""choose-products: products of matrices by the library that is measured to be faster for them.
+
+Assumes:    verified IR with types that are up to date; for the CPU that it runs on.
+Guarantees: a product of float32 or bfloat16 matrices on the CPU, of at least ``least`` multiplications, that PyTorch would give
+            to MKL (or to oneDNN, in bfloat16) is a call of oneDNN's linear on the matrices as they lie, if a trial at these
+            sizes and strides takes less than ``gain`` of the time. Equal products are tried once. A transpose that nothing
+            reads any more is gone.
+Keeps:      products that need a gradient, since oneDNN's operator has none; those with ``alpha`` or ``beta``, with a bias that
+            is not a number for each column, and of sizes that are not known. All where times cannot be measured, or a GPU is
+            the target. Sums are formed in another order, so last bits differ.
+Cost:       a trial of some milliseconds to a tenth of a second for each different product, kept on disk.
+
+Before: choose-products{gain=1.0e30 least=1}
+    func.func @main(%x: tensor<2x4xf32>, %w: tensor<3x4xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32> {
+      %t = torch.aten.t.default(%w) : (tensor<3x4xf32>) -> tensor<4x3xf32, #torch.meta<strides = [1, 4]>>
+      %y = torch.aten.addmm.default(%b, %x, %t)
+         : (tensor<3xf32>, tensor<2x4xf32>, tensor<4x3xf32, #torch.meta<strides = [1, 4]>>) -> tensor<2x3xf32>
+      func.return %y : tensor<2x3xf32>
+    }
+After:
+    func.func @main(%x: tensor<2x4xf32>, %w: tensor<3x4xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32> {
+      %y = torch.mkldnn._linear_pointwise.default(%x, %w, %b, "none", [], "")
+         : (tensor<2x4xf32>, tensor<3x4xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+      func.return %y : tensor<2x3xf32>
+    }
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.target import GpuAttr, target_of
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.statistics import count
+from fxc.passes.fusion.fuse.candidates import needs_gradient
+from fxc.passes.library.autotuning import Choices
+from fxc.passes.library.packings import is_product, plain_linear, weight_of
+from fxc.passes.rewriting.functions import outside_derivatives
+from fxc.passes.rewriting.matrix_products import is_transpose
+
+
+@dataclass(frozen=True)
+class ChooseProductsPass(ModulePass):
+    name = "choose-products"
+
+    gain: float = 0.9
+    least: int = 1 << 20
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        if isinstance(target_of(op), GpuAttr):
+            return
+        choices = Choices(ctx, self.gain)
+        for call in list(outside_derivatives(op)):
+            if not isinstance(call, TorchOp) or needs_gradient(call) or _multiplications(call) < self.least:
+                continue
+            operands = list(call.operands)
+            if choices.take([call], [plain_linear]):
+                _erase_unread_transposes(operands)
+                count("products by oneDNN")
+
+
+def _multiplications(op: Operation) -> int:
+    """How often a product multiplies two numbers; 0 for what is no product, and where sizes are not known."""
+    weight = weight_of(op) if isinstance(op, TorchOp) and is_product(op) else None
+    if not isinstance(weight, SSAValue):
+        return 0
+    types = [weight.type, op.results[0].type]
+    shapes = [type.get_shape() for type in types if isinstance(type, TensorType) and type.has_static_shape()]
+    return math.prod(shapes[0]) * math.prod(shapes[1][:-1]) if len(shapes) == 2 else 0
+
+
+def _erase_unread_transposes(values: Sequence[SSAValue]) -> None:
+    for value in values:
+        if isinstance(value.owner, Operation) and is_transpose(value.owner) and value.first_use is None:
+            Rewriter.erase_op(value.owner)

@@ -1,0 +1,146 @@
+"""join-products: products of the same rows with own weights become one product, where that is measured to be faster.
+
+Assumes:    ``pack-weights`` and ``freeze-parameters`` afterwards: without these weights are put together in every call.
+Guarantees: products of the same rows between which no other lies are one product with the weights on top of each other, and
+            their results are slices of its result, if a trial at these sizes takes less than ``gain`` of the time; both as
+            ``pack-weights`` would have them, with activations that are computed with a product. What reads a result reads
+            the slice as it lies, and views of it have other strides, where PyTorch then gives all else the types that it
+            had; otherwise the slice is copied, in the trial too. Equal products are tried once.
+Keeps:      what ``pack-weights`` keeps: weights that are inputs or change, dtypes other than float32 and bfloat16, sizes that
+            are not known, devices other than the CPU. Products of which only some have a bias. All where times cannot be
+            measured.
+Cost:       a trial of a few milliseconds to a tenth of a second for each different group of products, kept on disk.
+
+Before: join-products{gain=1.0e30}
+    func.func @main(%x: tensor<2x4xf32>, %w: tensor<3x4xf32> {fx.kind = "parameter", fx.name = "w"},
+                    %v: tensor<5x4xf32> {fx.kind = "parameter", fx.name = "v"}) {
+      %p = torch.aten.linear.default(%x, %w) : (tensor<2x4xf32>, tensor<3x4xf32>) -> tensor<2x3xf32>
+      %q = torch.aten.linear.default(%x, %v) : (tensor<2x4xf32>, tensor<5x4xf32>) -> tensor<2x5xf32>
+      %r = torch.aten.relu.default(%p) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      fx.output((%r, %q)) : (tensor<2x3xf32>, tensor<2x5xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<2x4xf32>, %w: tensor<3x4xf32> {fx.kind = "parameter", fx.name = "w"},
+                    %v: tensor<5x4xf32> {fx.kind = "parameter", fx.name = "v"}) {
+      %0 = torch.aten.cat.default([%w, %v]) : (tensor<3x4xf32>, tensor<5x4xf32>) -> tensor<8x4xf32>
+      %1 = torch.aten.linear.default(%x, %0) : (tensor<2x4xf32>, tensor<8x4xf32>) -> tensor<2x8xf32>
+      %p = torch.aten.slice.Tensor(%1, 1, 0, 3) : (tensor<2x8xf32>) -> tensor<2x3xf32, #torch.meta<strides = [8, 1]>>
+      %2 = torch.aten.slice.Tensor(%1, 1, 3, 8) : (tensor<2x8xf32>) -> tensor<2x5xf32, #torch.meta<strides = [8, 1]>>
+      %q = torch.aten.clone.default(%2, memory_format = torch.contiguous_format)
+         : (tensor<2x5xf32, #torch.meta<strides = [8, 1]>>) -> tensor<2x5xf32>
+      %r = torch.aten.relu.default(%p) : (tensor<2x3xf32, #torch.meta<strides = [8, 1]>>) -> tensor<2x3xf32>
+      fx.output((%r, %q)) : (tensor<2x3xf32>, tensor<2x5xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_contraction
+from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.structural_key import Structures
+from fxc.passes.analysis.weight_values import own_entry, own_ops
+from fxc.passes.library.autotuning import program_of
+from fxc.passes.library.freeze_parameters import FreezeParametersPass
+from fxc.passes.library.join_products.slices import SliceTypes, join, types_of_slices
+from fxc.passes.library.pack_weights import PackWeightsPass
+from fxc.passes.library.packings import computed_behind, is_product, product_of
+
+
+@dataclass(frozen=True)
+class JoinProductsPass(ModulePass):
+    name = "join-products"
+
+    gain: float = 0.97
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        entry = own_entry(op)
+        if entry is None:
+            return
+        own_work, own = own_ops(entry)
+        trials = _Trials(ctx, self.gain, own)
+        for products in list(_groups(entry.body.block, own)):
+            types = types_of_slices(ctx, products)
+            if trials.is_faster(products, types):
+                _bring_forward(own_work)
+                join(ctx, products, types)
+                count("products joined", len(products))
+
+
+def _groups(block: Block, own: Set[SSAValue]) -> Iterator[list[TorchOp]]:
+    """Products of the same rows with ``own`` weights, between which no other product lies."""
+    group, shared = list[TorchOp](), None
+    for op in block.ops:
+        if not isinstance(op, TorchOp) or not is_contraction(op):
+            continue
+        if (found := _shared(op, own)) is None or found != shared:
+            if len(group) > 1:
+                yield group
+            group, shared = [], found
+        if found is not None:
+            group.append(op)
+    if len(group) > 1:
+        yield group
+
+
+def _shared(op: TorchOp, own: Set[SSAValue]) -> Hashable | None:
+    """What products have in common that may be one; None for what is no product with weights of ``own``."""
+    if not is_product(op) or (given := product_of(op)) is None:
+        return None
+    rows, weight, bias = given
+    has_bias = isinstance(bias, SSAValue)
+    return (rows, has_bias) if rows not in own and weight in own and (not has_bias or bias in own) else None
+
+
+def _bring_forward(ops: Sequence[Operation]) -> None:
+    """Put ``ops``, which read no others, at the start of their block: weights are there then wherever they are wanted."""
+    for op in reversed(ops):
+        block = op.parent
+        assert block is not None
+        op.detach()
+        Rewriter.insert_op(op, InsertPoint.at_start(block))
+
+
+class _Trials:
+    """Whether products are faster as one: each different group is tried once."""
+
+    def __init__(self, ctx: FxcContext, gain: float, own: Set[SSAValue]) -> None:
+        self._ctx, self._gain, self._own = ctx, gain, own
+        self._known, self._structures = dict[Hashable, bool](), Structures()
+
+    def is_faster(self, products: Sequence[TorchOp], types: SliceTypes) -> bool:
+        ops = [op for product in products for op in (product, *computed_behind(product))]
+        key = tuple(self._structures.key(op) for op in ops), tuple(op.results[0] in types for op in products)
+        if key not in self._known:
+            self._known[key] = self._measured(ops, products, types)
+        return self._known[key]
+
+    def _measured(self, ops: Sequence[TorchOp], products: Sequence[TorchOp], types: SliceTypes) -> bool:
+        """As passes that come later make of a program of ``ops`` alone, and of one in which ``products`` are joined."""
+        lasts = [[product, *computed_behind(product)][-1].results[0] for product in products]
+        apart, joined = (program_of(ops, lasts, self._own) for _ in range(2))
+        [main] = joined.ops
+        assert isinstance(main, FuncOp)
+        copies = [op for op in main.body.block.ops if isinstance(op, TorchOp) and is_product(op)]
+        pairs = [(copy.results[0], op.results[0]) for copy, op in zip(copies, products, strict=True)]
+        join(self._ctx, copies, {copy: types[result] for copy, result in pairs if result in types})
+        end = main.body.block.last_op
+        assert isinstance(end, ReturnOp)
+        main.function_type = FunctionType.from_lists(main.body.block.arg_types, end.operand_types)
+        for module in (apart, joined):
+            PackWeightsPass().apply(self._ctx, module)
+            FreezeParametersPass().apply(self._ctx, module)
+        times = self._ctx.semantics.times([apart, joined])
+        return times is not None and times[1] < self._gain * times[0]

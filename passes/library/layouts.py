@@ -1,0 +1,36 @@
+"""In which order the elements of images lie in memory."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute
+
+from fxc.dialects.attributes import types
+
+
+def is_image(type: Attribute) -> bool:
+    """Whether ``type`` is a batch of images of known sizes."""
+    return isinstance(type, TensorType) and len(type.get_shape()) == 4 and all(isinstance(n, int) for n in types.sizes(type))
+
+
+def is_channels_last(type: Attribute) -> bool:
+    """Whether images lie pixel by pixel; those of one channel, or of one pixel, may lie contiguous as well."""
+    if not isinstance(type, TensorType) or not is_image(type):
+        return False
+    _, channels, height, width = sizes = type.get_shape()
+    steps = types.strides(type) or types.contiguous_strides(sizes)
+    return tuple(steps) == (channels * height * width, 1, width * channels, channels)
+
+
+def is_only_channels_last(type: Attribute) -> bool:
+    """Whether images lie pixel by pixel, and in no other order as well."""
+    return isinstance(type, TensorType) and types.strides(type) is not None and is_channels_last(type)
+
+
+def is_turned(type: TensorType) -> bool:
+    """Whether elements lie side by side along another dimension than the last; False where that is not known."""
+    pairs = list(zip(types.sizes(type), types.strides(type) or (), strict=False))
+    if not pairs or not all(isinstance(number, int) for pair in pairs for number in pair):
+        return False
+    *others, (size, step) = pairs
+    return size != 1 and step != 1 and any(size != 1 and step == 1 for size, step in others)

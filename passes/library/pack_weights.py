@@ -1,0 +1,69 @@
+"""pack-weights: convolutions and products with own weights by oneDNN and MKL, where these are measured to be faster.
+
+Assumes:    ``freeze-parameters`` afterwards, which packs once: without it weights are packed in every call. For inference.
+Guarantees: a convolution or product of a weight that is the model's own is computed with a packed one, an activation behind
+            it included where that changes no bit, an image that is added to a convolution too (in bfloat16 rounded once), if
+            a trial of it at these sizes takes less than ``gain`` of the time; of convolutions, all together. Equal calls are
+            tried once. A packed convolution takes and gives images in channels_last; copies around it keep the types of what
+            is around, and ``propagate-layouts`` takes those away.
+Keeps:      weights that are inputs or change; dtypes other than float32 and bfloat16; sizes that are not known; devices
+            other than the CPU. All where times cannot be measured.
+Cost:       a trial of a few milliseconds to a tenth of a second for each different call, kept on disk.
+
+Before: pack-weights{gain=1.0e30}
+    func.func @main(%x: tensor<1x2x4x4xf32>, %w: tensor<3x2x1x1xf32> {fx.kind = "parameter", fx.name = "w"}) {
+      %y = torch.aten.conv2d.default(%x, %w) : (tensor<1x2x4x4xf32>, tensor<3x2x1x1xf32>) -> tensor<1x3x4x4xf32>
+      %r = torch.aten.relu.default(%y) : (tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+      fx.output(%r) : (tensor<1x3x4x4xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<1x2x4x4xf32>, %w: tensor<3x2x1x1xf32> {fx.kind = "parameter", fx.name = "w"}) {
+      %p = torch.mkldnn._reorder_convolution_weight.default(%w, [0, 0], [1, 1], [1, 1], 1, [1, 2, 4, 4])
+        : (tensor<3x2x1x1xf32>) -> !fx.value
+      %l = torch.aten.clone.default(%x, memory_format = torch.channels_last)
+        : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32, #torch.meta<strides = [32, 1, 8, 2]>>
+      %c = torch.mkldnn._convolution_pointwise.default(%l, %p, none, [0, 0], [1, 1], [1, 1], 1, "relu", [], "")
+        : (tensor<1x2x4x4xf32, #torch.meta<strides = [32, 1, 8, 2]>>, !fx.value)
+        -> tensor<1x3x4x4xf32, #torch.meta<strides = [48, 1, 12, 3]>>
+      %r = torch.aten.clone.default(%c, memory_format = torch.contiguous_format)
+        : (tensor<1x3x4x4xf32, #torch.meta<strides = [48, 1, 12, 3]>>) -> tensor<1x3x4x4xf32>
+      fx.output(%r) : (tensor<1x3x4x4xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_convolution
+from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.weight_values import own_entry, own_ops
+from fxc.passes.library.autotuning import Choices
+from fxc.passes.library.packings import PACKED_CONVOLUTIONS, PACKED_PRODUCTS, computed_behind, is_product, weight_of
+
+
+@dataclass(frozen=True)
+class PackWeightsPass(ModulePass):
+    name = "pack-weights"
+
+    gain: float = 0.97
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        entry = own_entry(op)
+        if entry is None:
+            return
+        own = own_ops(entry)[1]
+        choices = Choices(ctx, self.gain, own)
+        calls = [op for op in entry.body.block.ops if isinstance(op, TorchOp) and weight_of(op) in own]
+        convolutions = [[call, *computed_behind(call)] for call in calls if is_convolution(call)]
+        count("weights packed", choices.take_all(convolutions, PACKED_CONVOLUTIONS))
+        for call in [call for call in calls if is_product(call)]:
+            if choices.take([call, *computed_behind(call)], PACKED_PRODUCTS):
+                count("weights packed")

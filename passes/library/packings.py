@@ -1,0 +1,329 @@
+"""Convolutions and products by oneDNN and MKL, which take weights in a layout of their own, as calls of operators.
+
+A way puts ops in front of a call and gives what stands for the result of the call, or of what alone reads it and is computed
+as well: a sum, an activation. What it computes of weights alone is for ``freeze-parameters``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, IntegerAttr, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import VALUE, Dim
+from fxc.dialects.attributes.values import NONE, Tree, enum_attr, float_attr, int_attr, str_attr
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import is_convolution
+from fxc.passes.analysis.matching import torch_op
+from fxc.passes.library.layouts import is_channels_last
+from fxc.passes.rewriting.insertion import insert_call, result_types
+from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, only_user
+
+
+@dataclass(frozen=True)
+class _Activation:
+    """oneDNN's word for an activation behind a product, the numbers it takes and its approximation, with their defaults, and
+    whether it is computed to the last bit. In bfloat16 what is not is nearer than PyTorch's, which rounds the product first."""
+
+    word: str
+    numbers: Sequence[tuple[str, float]] = ()
+    approximation: str = ""
+    is_exact: bool = False
+
+
+ACTIVATIONS: Mapping[str, _Activation] = MappingProxyType(
+    {
+        "aten.relu.default": _Activation("relu", is_exact=True),
+        "aten.hardtanh.default": _Activation("hardtanh", [("min_val", -1.0), ("max_val", 1.0)], is_exact=True),
+        "aten.leaky_relu.default": _Activation("leaky_relu", [("negative_slope", 0.01)], is_exact=True),
+        "aten.gelu.default": _Activation("gelu", approximation="none"),
+        "aten.silu.default": _Activation("swish"),
+        "aten.sigmoid.default": _Activation("sigmoid"),
+        "aten.tanh.default": _Activation("tanh"),
+    }
+)
+_SUM = "aten.add.Tensor"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """``value`` stands for the result of ``replaced``."""
+
+    value: SSAValue
+    replaced: TorchOp
+
+
+Way = Callable[[FxcContext, TorchOp], Packed | None]
+
+_Convolution = tuple[SSAValue, SSAValue, Tree, list[Tree]]
+"""Image, weight, bias; padding, stride, dilation and groups."""
+Filter = Callable[[_Convolution, Operation], SSAValue]
+"""The weight of a convolution as its way takes it, put before an op."""
+
+
+def _pointwise_convolution(filter_of: Filter, ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """A convolution of images, both in channels_last, with the activation behind it."""
+    if (given := _convolution(op)) is None:
+        return None
+    last, activation = _activation(op)
+    image, weight, bias, how = given
+    taken = filter_of(given, op)
+    args = [channels_last(ctx, image, op), weight, bias, *how, *activation]
+    return Packed(_insert_packed(ctx, "mkldnn._convolution_pointwise.default", args, taken, op), last)
+
+
+def _pointwise_convolution_with_sum(filter_of: Filter, ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """The same with another image added, and the activation behind that."""
+    if (given := _convolution(op)) is None or (addition := addition_after(op)) is None:
+        return None
+    last, [name, numbers, _] = _activation(addition)
+    name = NONE if last is addition else name  # this operator has no word for it
+    image, _, bias, how = given
+    weight = filter_of(given, last)
+    other = channels_last(ctx, _other(addition, op.results[0]), last)
+    args = [channels_last(ctx, image, last), other, weight, bias, *how, str_attr("add"), NONE, name, numbers, NONE]
+    return Packed(insert("mkldnn._convolution_pointwise.binary", args, other.type, last), last)
+
+
+def _packed_filter(given: _Convolution, before: Operation) -> SSAValue:
+    image, weight, _, how = given
+    assert isinstance(image.type, TensorType)
+    sizes = [int_attr(size) for size in image.type.get_shape()]
+    return insert("mkldnn._reorder_convolution_weight.default", [weight, *how, sizes], VALUE, before)
+
+
+def _plain_filter(given: _Convolution, before: Operation) -> SSAValue:
+    return given[1]
+
+
+_CONVOLUTIONS = (_pointwise_convolution, _pointwise_convolution_with_sum)
+PACKED_CONVOLUTIONS: tuple[Way, ...] = tuple(partial(way, _packed_filter) for way in _CONVOLUTIONS)
+PLAIN_CONVOLUTIONS: tuple[Way, ...] = tuple(partial(way, _plain_filter) for way in _CONVOLUTIONS)
+"""Convolutions by oneDNN of packed weights, and of weights as they lie."""
+
+
+def onednn_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """A product with a weight, with the activation behind it."""
+    if (given := _linear(ctx, op)) is None:
+        return None
+    rows, weight, bias = given
+    packed = insert("mkldnn._reorder_linear_weight.default", [weight, int_attr(_count_rows(rows))], VALUE, op)
+    last, activation = _activation(op)
+    args = [rows, weight, bias, *activation]
+    return Packed(_insert_packed(ctx, "mkldnn._linear_pointwise.default", args, packed, op), last)
+
+
+def plain_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """A product by oneDNN of matrices as they lie."""
+    if (given := as_linear(ctx, op)) is None:
+        return None
+    rows, weight, bias = given
+    args = [rows, weight, bias, str_attr("none"), [], str_attr("")]
+    return Packed(insert_call(ctx, "mkldnn._linear_pointwise.default", args, op), op)
+
+
+def mkl_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """A product in float32 with a weight."""
+    if (given := _linear(ctx, op)) is None or not _is(given[0], Float32Type):
+        return None
+    rows, weight, bias = given
+    count = int_attr(_count_rows(rows))
+    packed = insert("mkl._mkl_reorder_linear_weight.default", [weight, count], VALUE, op)
+    return Packed(_insert_packed(ctx, "mkl._mkl_linear.default", [rows, weight, weight, bias, count], packed, op), op)
+
+
+def product_into_argument(ctx: FxcContext, op: TorchOp) -> Packed | None:
+    """A product as PyTorch computes it, into the memory of an argument that is added to those of the block, a matrix."""
+    if not is_product(op) or (given := as_linear(ctx, op)) is None:
+        return None
+    (rows, weight, bias), block, result = given, op.parent, op.results[0]
+    assert block is not None and isinstance(rows.type, TensorType)
+    count, sizes = _count_rows(rows), [int_attr(size) for size in _sizes(result) if isinstance(size, int)]
+    flat = insert_call(ctx, "aten.reshape.default", [rows, [int_attr(count), int_attr(rows.type.get_shape()[-1])]], op)
+    args = [flat, insert_call(ctx, "aten.t.default", [weight], op)]
+    operator, args = ("aten.addmm.out", [bias, *args]) if isinstance(bias, SSAValue) else ("aten.mm.out", args)
+    out = block.insert_arg(dense_like(result.type, (count, _sizes(result)[-1])), len(block.args))
+    product = torch_op(operator).build_call(args, {"out": out}, [out.type], location=op.location)
+    Rewriter.insert_op(product, InsertPoint.before(op))
+    return Packed(insert("aten.view.default", [product.results[0], sizes], result.type, op), op)
+
+
+def _insert_packed(ctx: FxcContext, operator: str, args: list[Tree], packed: SSAValue, before: Operation) -> SSAValue:
+    """A call with ``packed`` for its second argument: no type says what that is, so the result is that of the plain weight."""
+    [type] = result_types(ctx, operator, args)
+    return insert(operator, [args[0], packed, *args[2:]], type, before)
+
+
+PACKED_PRODUCTS: tuple[Way, ...] = (plain_linear, mkl_linear, onednn_linear)
+"""Products of own weights by oneDNN and MKL; the first packs none."""
+
+_PRODUCTS: Mapping[str, tuple[str, str, str | None]] = MappingProxyType(
+    {
+        "aten.linear.default": ("input", "weight", "bias"),
+        "aten.mm.default": ("self", "mat2", None),
+        "aten.addmm.default": ("mat1", "mat2", "self"),
+    }
+)
+"""Products -> their arguments for rows, weight and bias. That of ``linear`` has a row an output, others a column."""
+
+
+def is_product(op: TorchOp) -> bool:
+    """Whether ``op`` is a product of matrices that oneDNN's and MKL's operators compute as well."""
+    return op.operator in _PRODUCTS
+
+
+def weight_of(op: TorchOp) -> Tree | None:
+    """The argument that would be packed."""
+    if is_convolution(op):
+        return op.argument("weight")
+    return op.argument(_PRODUCTS[op.operator][1]) if is_product(op) else None
+
+
+def channels_last(ctx: FxcContext, image: SSAValue, before: Operation) -> SSAValue:
+    """``image``, copied where its channels are not next to each other."""
+    if is_channels_last(image.type):
+        return image
+    return insert_call(ctx, "aten.clone.default", [image], before, {"memory_format": enum_attr("channels_last")})
+
+
+def computed_behind(op: TorchOp) -> list[TorchOp]:
+    """What reads ``op`` alone, and then one another, and may be computed with it: a sum with a convolution, an activation."""
+    addition = addition_after(op) if is_convolution(op) else None
+    activation = activation_after(addition or op)
+    return [behind for behind in (addition, activation) if behind is not None]
+
+
+def addition_after(op: TorchOp) -> TorchOp | None:
+    """The sum that alone reads ``op``, where the other image is of the same sizes and dtype."""
+    user, image = only_user(op.results[0]), op.results[0]
+    if not isinstance(user, TorchOp) or user.operator != _SUM or len(user.operands) != 2 or len(user.bound()) != 2:
+        return None
+    other = _other(user, image)
+    same = _is_static(other) and _sizes(other) == _sizes(image)
+    return user if same and other.type.element_type == image.type.element_type else None  # type: ignore[union-attr]
+
+
+def _other(addition: TorchOp, value: SSAValue) -> SSAValue:
+    [other] = [operand for operand in addition.operands if operand is not value]
+    return other
+
+
+def activation_after(op: TorchOp) -> TorchOp | None:
+    """The activation that alone reads ``op``, where oneDNN can compute it as well."""
+    user = only_user(op.results[0])
+    if not isinstance(user, TorchOp) or (found := ACTIVATIONS.get(user.operator)) is None:
+        return None
+    is_nearer = _is(op.results[0], BFloat16Type) and op.operator != _SUM
+    return user if user.results[0].type == op.results[0].type and (found.is_exact or is_nearer) else None
+
+
+def _activation(op: TorchOp) -> tuple[TorchOp, tuple[Tree, Tree, Tree]]:
+    """The last op of what is computed; its activation's name, numbers and way of approximation."""
+    last = activation_after(op)
+    if last is None:
+        return op, (str_attr("none"), [], str_attr(""))
+    found, given = ACTIVATIONS[last.operator], last.bound()
+    numbers = [given.get(key, float_attr(default)) for key, default in found.numbers]
+    return last, (str_attr(found.word), numbers, given.get("approximate", str_attr(found.approximation)))
+
+
+def _convolution(op: TorchOp) -> _Convolution | None:
+    """The arguments of a convolution of images in float32 or bfloat16."""
+    given = op.bound()
+    image, weight, bias = given["input"], given["weight"], given.get("bias", NONE)
+    if not isinstance(image, SSAValue) or not isinstance(weight, SSAValue) or given.get("transposed", _FALSE) != _FALSE:
+        return None
+    if not _is_static(image, 4) or not (_is(image, Float32Type) or _is(image, BFloat16Type)) or not _is_static(weight, 4):
+        return None
+    pairs = [_pair(given.get(name, default)) for name, default in (("padding", 0), ("stride", 1), ("dilation", 1))]
+    if any(pair is None for pair in pairs):
+        return None
+    return image, weight, bias, [*pairs, given.get("groups", int_attr(1))]  # type: ignore[list-item]
+
+
+_FALSE = IntegerAttr(0, 1)
+
+
+def _pair(value: Tree | int) -> Tree | None:
+    """Two numbers, where there may be one; None for a word."""
+    if isinstance(value, int):
+        return [int_attr(value)] * 2
+    if isinstance(value, IntegerAttr):
+        return [value] * 2
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, IntegerAttr) for item in value):
+        return None
+    return list(value) * (2 // len(value))
+
+
+def _linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
+    """The same of contiguous matrices: a weight is copied, rows have to be."""
+    if (given := as_linear(ctx, op)) is None or not _is_contiguous(given[0]):
+        return None
+    rows, weight, bias = given
+    if not _is_contiguous(weight):
+        weight = insert_call(ctx, "aten.contiguous.default", [weight], op)
+    return rows, weight, bias
+
+
+def as_linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
+    """The same of a product, with a row of the weight an output: put in front where it has a column."""
+    if (given := product_of(op)) is None:
+        return None
+    rows, weight, bias = given
+    if op.operator != "aten.linear.default":
+        owner = weight.owner
+        if isinstance(owner, Operation) and is_transpose(owner):
+            weight = owner.operands[0]
+        else:
+            weight = insert_call(ctx, "aten.t.default", [weight], op)
+    return rows, weight, bias
+
+
+def product_of(op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
+    """Rows, weight and bias (a number an output) of a product in float32 or bfloat16 of known sizes."""
+    rows_name, weight_name, bias_name = _PRODUCTS[op.operator]
+    given = op.bound()
+    rows, weight, bias = given[rows_name], given[weight_name], given.get(bias_name, NONE) if bias_name else NONE
+    if not isinstance(rows, SSAValue) or not isinstance(weight, SSAValue) or "alpha" in given or "beta" in given:
+        return None
+    if not _is_static(rows) or not _is_static(weight, 2) or not (_is(rows, Float32Type) or _is(rows, BFloat16Type)):
+        return None
+    if isinstance(bias, SSAValue) and not (_is_static(bias, 1) and _sizes(bias) == _sizes(op.results[0])[-1:]):
+        return None
+    return rows, weight, bias
+
+
+def _count_rows(rows: SSAValue) -> int:
+    assert isinstance(rows.type, TensorType)
+    return math.prod(rows.type.get_shape()[:-1])
+
+
+def _is(value: SSAValue, element: type) -> bool:
+    return isinstance(value.type, TensorType) and isinstance(value.type.element_type, element)
+
+
+def _is_static(value: SSAValue, rank: int | None = None) -> bool:
+    """Whether ``value`` is a plain tensor on the CPU of known sizes, none of them 0."""
+    type = value.type
+    if not isinstance(type, TensorType) or types.layout(type) != "strided" or types.device(type) != "cpu":
+        return False
+    sizes = types.sizes(type)
+    return all(isinstance(size, int) and size > 0 for size in sizes) and rank in (None, len(sizes))
+
+
+def _sizes(value: SSAValue) -> tuple[Dim, ...]:
+    assert isinstance(value.type, TensorType)
+    return types.sizes(value.type)
+
+
+def _is_contiguous(value: SSAValue) -> bool:
+    assert isinstance(value.type, TensorType)
+    return types.strides(value.type) is None

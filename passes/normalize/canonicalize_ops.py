@@ -1,0 +1,183 @@
+"""canonicalize-ops: one spelling for numbers that are tensors, one for cutting a tensor into pieces, and one for copying it.
+
+Assumes:    verified IR; ``lower-simple-tuples`` ran, so that a list is packed only where it is used as a whole.
+Guarantees: no add, sub, mul or div takes a constant 0-d tensor on the right where the overload for a number gives the same: of
+            the same category of dtype as the left operand or a lower one; ``alpha`` and ``rounding_mode`` stay. ``chunk``
+            and ``split`` with one result a piece, along a size that the type states, are ``split_with_sizes``, which says
+            all the sizes, uneven ones too. ``contiguous`` of a tensor whose type says that it is not is ``clone``. Types of
+            results do not change. What is read as other numbers, by ``view_as_real`` and ``view.dtype``, is resolved first
+            where it may be a lazy conjugation or negation. Running it again changes nothing.
+Keeps:      numbers that decide the dtype: an int64 tensor plus a 0-d float64 is float64, plus a Python float it is float32.
+            Complex numbers, bools, and constants that are written or on another device than the CPU. Lists as a whole.
+Cost:       two walks with a dictionary look-up an op.
+
+Before:
+    func.func @main(%x: tensor<4x6xf32>) {
+      %c = torch.constant([2.0]) : tensor<f64>
+      %y = torch.aten.add.Tensor(%x, %c, alpha = 3) : (tensor<4x6xf32>, tensor<f64>) -> tensor<4x6xf32>
+      %a, %b = torch.aten.chunk.default(%y, 2) : (tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>)
+      %z = torch.aten.mul.Tensor(%a, %b) : (tensor<2x6xf32>, tensor<2x6xf32>) -> tensor<2x6xf32>
+      fx.output(%z) : (tensor<2x6xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4x6xf32>) {
+      %y = torch.aten.add.Scalar(%x, 2.0, 3) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+      %a, %b = torch.aten.split_with_sizes.default(%y, [2, 2], 0) : (tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>)
+      %z = torch.aten.mul.Tensor(%a, %b) : (tensor<2x6xf32>, tensor<2x6xf32>) -> tensor<2x6xf32>
+      fx.output(%z) : (tensor<2x6xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes.types import contiguous_strides, device, sizes, strides
+from fxc.dialects.attributes.values import Tree, enum_attr, float_attr, int_attr
+from fxc.dialects.effects import UNDECLARED_VIEWS
+from fxc.dialects.text.syntax import copy_names
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.constant import TensorLiteralAttr
+from fxc.dialects.torch_ops.traits import REINTERPRETING, SPLITS
+from fxc.passes.analysis.constants import constant_of
+from fxc.passes.analysis.lazy_values import may_be_lazy
+from fxc.passes.analysis.matching import dtype, integer, integers, is_complex, rank, torch_op
+from fxc.passes.analysis.statistics import count
+from fxc.passes.rewriting.patterns import Pattern, PatternRewriter, apply_patterns, dispatch_table
+
+_RESPELLED = ("chunks", "split_size")
+"""The arguments of those that become ``split_with_sizes``."""
+
+
+_INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+class NumberOperand(Pattern):
+    """x + [c] -> x + c, where [c] is a constant tensor without dimensions; sub, mul and div too"""
+
+    ROOTS = ("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.div.Tensor_mode")
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        tensor, other = op.argument("self"), op.argument("other")
+        if not isinstance(tensor, SSAValue) or not isinstance(other, SSAValue) or not _may_be_number(tensor, other):
+            return
+        number = _number(other)
+        if number is None or rewriter.memory.is_written(other):
+            return
+        scalar = torch_op(op.operator.replace(".Tensor", ".Scalar"))
+        args, kwargs = scalar.divide({**op.bound(), "other": number})
+        rewriter.replace(op, scalar.build_call(args, kwargs, op.result_types, attributes=op.attributes, location=op.location))
+
+
+class Copy(Pattern):
+    """contiguous(x) -> clone(x), where the elements of x lie in another order, or apart"""
+
+    ROOTS = ("aten.contiguous.default",)
+
+    def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
+        [tensor], [result] = op.operand_types, op.result_types
+        if not isinstance(tensor, TensorType) or not isinstance(result, TensorType) or strides(tensor) is None:
+            return
+        steps = zip(
+            sizes(tensor), strides(tensor) or (), strides(result) or contiguous_strides(result.get_shape()), strict=True
+        )
+        if DYNAMIC_INDEX in tensor.get_shape() or all(size == 1 or before == after for size, before, after in steps):
+            return
+        clone = torch_op("aten.clone.default")
+        args, kwargs = clone.divide({"memory_format": enum_attr("contiguous_format"), **op.bound()})
+        rewriter.replace(op, clone.build_call(args, kwargs, op.result_types, attributes=op.attributes, location=op.location))
+
+
+def _may_be_number(tensor: SSAValue, other: SSAValue) -> bool:
+    """Whether a result has the same dtype with a Python number as with ``other``."""
+    known, new = dtype(tensor.type), dtype(other.type)
+    if rank(other) != 0 or (rank(tensor) == 0 and known != new):
+        return False
+    return (new in _INTEGERS and known in (*_INTEGERS, *_FLOATS)) or (new in _FLOATS and known in _FLOATS)
+
+
+def _number(value: SSAValue) -> Attribute | None:
+    """The number that a constant tensor on the CPU holds."""
+    literal = constant_of(value)
+    if not isinstance(literal, TensorLiteralAttr) or not isinstance(value.type, TensorType) or device(value.type) != "cpu":
+        return None
+    name, raw = dtype(value.type) or "", literal.bytes
+    if name == "bfloat16":  # the upper half of a float32
+        name, raw = "float32", b"\0\0" + raw
+    element = np.frombuffer(raw, np.dtype(name).newbyteorder("<"))[0].item()
+    return float_attr(element) if isinstance(element, float) else int_attr(element)
+
+
+def _with_sizes(op: TorchOp) -> None:
+    """Put ``split_with_sizes`` in the place of an op that gives one result a piece."""
+    if op.operator in UNDECLARED_VIEWS:
+        return
+    tensor, dim = op.operands[0], integer(op.argument("dim")) if op.argument("dim") is not None else 0
+    if op.is_packed or dim is None or not isinstance(tensor.type, TensorType) or not (count_ := rank(tensor)):
+        return
+    dim %= count_
+    pieces = _piece_sizes(op, sizes(tensor.type)[dim])
+    if pieces is None or len(pieces) != len(op.results):
+        return
+    arguments: list[Tree] = [tensor, [int_attr(size) for size in pieces], int_attr(dim)]
+    split = torch_op("aten.split_with_sizes.default").build_call(
+        arguments, {}, op.result_types, attributes=op.attributes, location=op.location
+    )
+    copy_names(op.results, split.results)
+    Rewriter.insert_op(split, InsertPoint.before(op))
+    for old, new in zip(op.results, split.results, strict=True):
+        old.replace_all_uses_with(new)
+    Rewriter.erase_op(op)
+    count("splits")
+
+
+def _resolve(op: TorchOp) -> None:
+    """Let ``op``, which refuses lazy tensors, read a resolved one."""
+    [tensor] = op.operands
+    if not may_be_lazy(tensor, given=True):
+        return
+    operator = "aten.resolve_conj.default" if is_complex(tensor.type) else "aten.resolve_neg.default"
+    resolved = torch_op(operator).build_call([tensor], {}, [tensor.type], location=op.location)
+    Rewriter.insert_op(resolved, InsertPoint.before(op))
+    op.operands = resolved.results
+    count("lazy operands")
+
+
+def _piece_sizes(op: TorchOp, whole: int | str) -> Sequence[int] | None:
+    """How large the pieces are; None where that is not constant."""
+    if op.operator == "aten.split.sizes":
+        return integers(op.argument("split_size"))
+    if op.operator == "aten.chunk.default":
+        pieces = integer(op.argument("chunks"))
+        size = -(-whole // pieces) if isinstance(whole, int) and pieces is not None and pieces > 0 else None
+    else:
+        size = integer(op.argument("split_size"))
+    if not isinstance(whole, int) or not whole or not size:
+        return None
+    return [min(size, whole - start) for start in range(0, whole, size)]
+
+
+@dataclass(frozen=True)
+class CanonicalizeOpsPass(ModulePass):
+    name = "canonicalize-ops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        apply_patterns(op, dispatch_table([NumberOperand(), Copy()]))
+        for inner in list(op.walk()):
+            if isinstance(inner, TorchOp) and inner.operator in REINTERPRETING:
+                _resolve(inner)
+            elif (
+                isinstance(inner, TorchOp)
+                and SPLITS.get(inner.operator) in _RESPELLED
+                and inner.operator not in UNDECLARED_VIEWS
+            ):
+                _with_sizes(inner)

@@ -1,0 +1,88 @@
+"""check-inplace: refuse a graph in which a call that the compiler cannot look into writes its arguments.
+
+Assumes:    verified IR; best after ``functionalize``, which removes all mutation that PyTorch itself can.
+Guarantees: the module is unchanged. It is an error where a call is in place that is no operator of PyTorch's: an operator
+            that the module declares, whose schema has a written argument; a Python call named so (``operator.iadd``,
+            ``@add_``) or told so (``inplace = true``, ``out = %x``), or of a module built so. Regions at any depth are
+            looked at, and functions that nothing calls.
+Keeps:      ``aten.add_`` and the like: what they write is known. Python calls of which nothing says that they write.
+Cost:       one walk.
+
+Before:
+    func.func @main(%x: tensor<4xf32>) {
+      %c = torch.aten.clone.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %y = torch.aten.relu_.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+      fx.output(%y) : (tensor<4xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4xf32>) {
+      %c = torch.aten.clone.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %y = torch.aten.relu_.default(%c) : (tensor<4xf32>) -> tensor<4xf32>
+      fx.output(%y) : (tensor<4xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from fxc.dialects.effects import IN_PLACE_OPERATORS, writes
+from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, ModuleDeclOp
+from fxc.dialects.text.diagnostics import OpPassFailedException
+from fxc.dialects.torch_ops import TorchOp, table
+from fxc.passes.analysis.matching import is_left_out
+
+Modules = Mapping[str, ModuleDeclOp]
+
+
+@dataclass(frozen=True)
+class CheckInplacePass(ModulePass):
+    name = "check-inplace"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        modules = {inner.path: inner for inner in op.walk() if isinstance(inner, ModuleDeclOp)}
+        for inner in op.walk():
+            if (name := _written_by(inner, modules)) is not None:
+                raise OpPassFailedException(
+                    f"{name} writes its arguments in place, and the compiler cannot look into it: "
+                    "run functionalize first, or use a form of it that returns a new tensor",
+                    inner,
+                )
+
+
+def _written_by(op: Operation, modules: Modules) -> str | None:
+    """The callee, where ``op`` is an opaque call in place."""
+    match op:
+        case TorchOp():
+            return op.operator if op.operator not in table() and writes(op) else None
+        case CallFunctionOp():
+            target = op.call_target() or ""
+            module, _, name = target.rpartition(".")
+            is_python = module in ("operator", "_operator")  # whose ``and_`` is no ``add_``
+            in_place = name in IN_PLACE_OPERATORS if is_python else _is_named_so(name)
+            return target if in_place or _is_told(op) else None
+        case CallMethodOp():
+            target = op.call_target() or ""
+            return target if _is_named_so(target) or _is_told(op) else None
+        case CallModuleOp():
+            path = op.call_target() or ""
+            inside = [module for name, module in modules.items() if name == path or name.startswith(f"{path}.")]
+            return path if any(map(_is_told, inside)) else None
+    return None
+
+
+def _is_named_so(name: str) -> bool:
+    """PyTorch's mark of what works in place: ``add_``, but not ``__add__``."""
+    return name.endswith("_") and not name.endswith("__")
+
+
+def _is_told(op: CallFunctionOp | CallMethodOp | CallModuleOp | ModuleDeclOp) -> bool:
+    """Whether a keyword says that the call writes."""
+    _, kwargs = op.trees()
+    return not is_left_out(kwargs.get("inplace")) or not is_left_out(kwargs.get("out"))

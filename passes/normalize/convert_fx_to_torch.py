@@ -1,0 +1,58 @@
+"""convert-fx-to-torch: each captured call becomes a call of a function of ATen operators.
+
+Assumes:    the types of every function argument are known.
+Guarantees: no ``fx`` call and no ``fx.get_attr`` is left in a public function; parameters, buffers and constants that the graph
+            read are arguments with ``fx.kind`` and ``fx.name``; each call is a ``func.call`` of a private function that was
+            traced from PyTorch at the operand types, before autograd decomposes composite operators, in the train or eval
+            mode that the module had when it was captured. Calls that trace alike share one function.
+            A number among the arguments is specialised to the value that its type states.
+Keeps:      mutation (``functionalize`` removes it), calls themselves (``inline``), and torch ops whose types are known.
+Cost:       one PyTorch trace for each different call; `make demo` prints the time of a whole model.
+
+Before:
+  func.func @main(%x: tensor<2x3xf32>) -> !fx.value {
+    %relu = fx.call_function @torch.nn.functional.relu(%x, inplace = false) : (tensor<2x3xf32>) -> !fx.value
+    fx.output(%relu) : (!fx.value) -> ()
+  }
+
+After:
+  func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+    %relu = func.call @relu(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    fx.output(%relu) : (tensor<2x3xf32>) -> ()
+  }
+  func.func private @relu(%arg0_1: tensor<2x3xf32>) -> tensor<2x3xf32> {
+    %relu = torch.aten.relu.default(%arg0_1) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    func.return %relu : tensor<2x3xf32>
+  }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from fxc.dialects.attributes.types import ValueType
+from fxc.dialects.context import FxcContext
+from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp
+
+
+@dataclass(frozen=True)
+class ConvertFxToTorchPass(ModulePass):
+    name = "convert-fx-to-torch"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        for function in [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration and _needs_conversion(f)]:
+            ctx.semantics.convert_fx_to_torch(op, function)
+
+
+def _needs_conversion(function: FuncOp) -> bool:
+    return any(
+        isinstance(op, (CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp))
+        or any(isinstance(result.type, ValueType) for result in op.results)
+        for op in function.walk()
+    )

@@ -1,0 +1,61 @@
+"""functionalize: values instead of mutation, by PyTorch's own functionalization.
+
+Assumes:    the torch level: every operand and result is typed, no ``fx`` call is left.
+Guarantees: nothing reads what an op wrote: in-place operators become their functional forms, also through views and inside the
+            branches of higher-order operators, and batch norm's hidden update of its statistics becomes a result. Each written
+            argument comes back as an extra result in front, marked ``fx.mutates = <index of the argument>``, which the exporter
+            copies back. Where views of it are returned, that copy is made here, last of all, and they are views of it.
+Keeps:      a function without mutation, to the letter. The order in which random operators draw. Which outputs share memory.
+Cost:       one PyTorch trace of a function that mutates; calls in it are inlined on the way. No trace where nothing but
+            the operand of an in-place operator names the memory that it writes, as behind ``nn.ReLU(inplace=True)``, or all
+            that is written is copied into arguments at the end, as AOTAutograd's graphs do.
+
+Before:
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %y = torch.aten.view.default(%x, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
+    %z = torch.aten.add_.Tensor(%y, 1) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+    %w = torch.aten.neg.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    func.return %w : tensor<4xf32>
+  }
+
+After:
+  func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32> {fx.mutates = 0 : i64}, tensor<4xf32>) {
+    %view = torch.aten.view.default(%x, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
+    %add = torch.aten.add.Tensor(%view, 1) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+    %view_1 = torch.aten.view.default(%add, [4]) : (tensor<2x2xf32>) -> tensor<4xf32>
+    %neg = torch.aten.neg.default(%view_1) : (tensor<4xf32>) -> tensor<4xf32>
+    func.return %view_1, %neg : tensor<4xf32>, tensor<4xf32>
+  }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import writes
+from fxc.dialects.torch_ops import TorchOp
+from fxc.passes.normalize.functionalize.last_writes import return_last_writes
+from fxc.passes.normalize.functionalize.local_writes import replace_own_writes
+
+
+@dataclass(frozen=True)
+class FunctionalizePass(ModulePass):
+    name = "functionalize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        if not any(isinstance(inner, TorchOp) and writes(inner) for inner in op.walk()):
+            return
+        for function in [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]:
+            private = function.sym_visibility is not None and function.sym_visibility.data == "private"
+            if private:
+                continue
+            replace_own_writes(ctx, function)
+            if not return_last_writes(function):
+                ctx.semantics.functionalize(op, function)

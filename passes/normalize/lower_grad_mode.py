@@ -1,0 +1,108 @@
+"""lower-grad-mode: what runs under ``no_grad``, as operators on values that carry no gradient.
+
+Assumes:    the torch level, as captured: every operand and result is typed.
+Guarantees: the region of a ``wrap_with_set_grad_enabled`` stands in its place; where it switches gradients off, it reads
+            ``detach`` of what it is given, and writes to that. What it returns of it is the value itself, also where an
+            operator that wrote it returned it.
+Keeps:      types of results; which of them require a gradient. A region that switches gradients off, and what is in it,
+            where another in it switches them on again; one whose switch is no constant.
+Cost:       one walk.
+
+Before:
+  func.func @main(%x: tensor<3xf32>, %c: tensor<3xf32>) -> tensor<3xf32> {
+    %t = torch.higher_order.wrap_with_set_grad_enabled(false, @submod, %c, %x) ({
+    ^bb0(%b: tensor<3xf32>, %a: tensor<3xf32>):
+      %m = torch.aten.add_.Tensor(%b, %a) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+      fx.output((%m,)) : (tensor<3xf32>) -> ()
+    }) : (tensor<3xf32>, tensor<3xf32>) -> tuple<tensor<3xf32>>
+    %m = fx.call_function @operator.getitem(%t, 0) : (tuple<tensor<3xf32>>) -> tensor<3xf32>
+    %y = torch.aten.mul.Tensor(%x, %m) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    fx.output(%y) : (tensor<3xf32>) -> ()
+  }
+
+After:
+  func.func @main(%x: tensor<3xf32>, %c: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = torch.aten.detach.default(%c) : (tensor<3xf32>) -> tensor<3xf32>
+    %1 = torch.aten.detach.default(%x) : (tensor<3xf32>) -> tensor<3xf32>
+    %m = torch.aten.add_.Tensor(%0, %1) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %y = torch.aten.mul.Tensor(%x, %c) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    fx.output(%y) : (tensor<3xf32>) -> ()
+  }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes.values import leaves
+from fxc.dialects.effects import reshapes
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.passes.analysis.matching import torch_op
+from fxc.passes.analysis.region_calls import inline_region
+from fxc.passes.analysis.statistics import count
+
+_SET_GRAD = "higher_order.wrap_with_set_grad_enabled"
+
+
+@dataclass(frozen=True)
+class LowerGradModePass(ModulePass):
+    name = "lower-grad-mode"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in reversed(list(op.walk())):
+            is_on = _switch(inner)
+            if is_on is None or (_within_off(inner) if is_on else any(map(_switch, inner.walk()))):
+                continue
+            assert isinstance(inner, HigherOrderOp)
+            if not is_on:
+                _detach_arguments(inner.regions[0].block)
+            inline_region(inner, inner.regions[0], list(leaves(inner.trees()[0][2:])))
+            count("regions")
+
+
+def _switch(op: Operation) -> bool | None:
+    """Whether ``op``, ``wrap_with_set_grad_enabled(switch, region, ...)``, switches gradients on; None of another op."""
+    if not isinstance(op, HigherOrderOp) or op.operator != _SET_GRAD:
+        return None
+    switch = op.trees()[0][0]
+    return bool(switch.value.data) if isinstance(switch, IntegerAttr) else None
+
+
+def _within_off(op: Operation) -> bool:
+    parent = op.parent_op()
+    return parent is not None and (_switch(parent) is False or _within_off(parent))
+
+
+def _detach_arguments(block: Block) -> None:
+    """Lets the ops of ``block`` read its arguments without their gradients; what it returns of them stays."""
+    last = block.last_op
+    assert last is not None
+    last.operands = [_given(value) for value in last.operands]
+    for argument in reversed(block.args):
+        readers = [use for use in argument.uses if use.operation is not last]
+        if readers and isinstance(argument.type, TensorType):
+            detach = torch_op("aten.detach.default").build_call([argument], {}, [argument.type])
+            detach.location = readers[0].operation.location
+            assert block.first_op is not None
+            Rewriter.insert_op(detach, InsertPoint.before(block.first_op))
+            for use in readers:
+                use.operation.operands[use.index] = detach.results[0]
+
+
+def _given(value: SSAValue) -> SSAValue:
+    """The argument that ``value`` is, where operators that write it return it."""
+    given = value
+    while isinstance(op := given.owner, TorchOp):
+        returned = [r.alias for r in op.SCHEMA.returns if r.writes]
+        sources = [a.name for a in op.SCHEMA.arguments if a.writes and [a.alias] == returned]
+        source = op.bound().get(sources[0]) if len(sources) == 1 else None
+        if not isinstance(source, SSAValue) or source.type != given.type or reshapes(op):
+            return value
+        given = source
+    return given if isinstance(given.owner, Block) else value

@@ -1,0 +1,169 @@
+"""What random operators are made of: uniform numbers of a seed, ``fxc.uniform``, and pointwise work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import TensorType, i1
+from xdsl.ir import SSAValue
+
+from fxc.dialects.attributes.types import device, dtype_name, sizes, tensor_type
+from fxc.dialects.attributes.values import Tree, dtype_attr, float_attr, int_attr
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.matching import dtype, integer, number, torch_op
+
+WIDEST_RANGE = 1 << 31
+"""Of integers that are drawn: more are not drawn evenly enough from 53 bits."""
+
+
+class Numbers:
+    """Writes into ``parts`` what stands for the random ``op``; each of ``streams`` is used once."""
+
+    def __init__(self, op: TorchOp, seed: SSAValue, streams: Iterator[int]) -> None:
+        self.op, self.seed, self.streams = op, seed, streams
+        self.parts = list[TorchOp]()
+        [self.type, *_] = [result.type for result in op.results]
+
+    @property
+    def dtype(self) -> str:
+        """Of the result."""
+        found = dtype(self.type)
+        assert found is not None
+        return found
+
+    @property
+    def precision(self) -> str:
+        """In which numbers are drawn and computed: half precision has too few of them."""
+        return "float64" if self.dtype == "float64" else "float32"
+
+    def like_result(self, name: str) -> TensorType:
+        """The type of the result in another dtype."""
+        assert isinstance(self.type, TensorType)
+        return tensor_type(name, sizes(self.type), None, device(self.type))
+
+    def call(self, operator: str, arguments: Sequence[Tree], name: str) -> SSAValue:
+        """What the operator gives: a tensor of the sizes of the result, of dtype ``name``."""
+        part = torch_op(operator).build_call(arguments, {}, [self.like_result(name)], location=self.op.location)
+        self.parts.append(part)
+        return part.results[0]
+
+    def uniform(self, name: str) -> SSAValue:
+        """From 0 up to 1."""
+        assert isinstance(self.type, TensorType)
+        shape = [int_attr(size) for size in sizes(self.type) if isinstance(size, int)]
+        return self.call("fxc.uniform.default", [self.seed, shape, int_attr(next(self.streams)), dtype_attr(name)], name)
+
+    def scaled(self, x: SSAValue, factor: Tree, offset: Tree) -> SSAValue:
+        """x * factor + offset; a tensor's may be one too."""
+        for operator, argument, neutral in (("mul", factor, 1), ("add", offset, 0)):
+            if number(argument) != neutral:
+                x = self.call(f"aten.{operator}.Tensor", [x, argument], self.precision)
+        return x
+
+    def logarithm(self) -> SSAValue:
+        """log(1 - u): of numbers above 0, evenly drawn."""
+        u = self.uniform(self.precision)
+        rest = self.call("aten.rsub.Scalar", [u, int_attr(1)], self.precision)
+        return self.call("aten.log.default", [rest], self.precision)
+
+    def normal(self) -> SSAValue:
+        """By the formula of Box and Muller."""
+        name = self.precision
+        square = self.call("aten.mul.Tensor", [self.logarithm(), float_attr(-2.0)], name)
+        length = self.call("aten.sqrt.default", [square], name)
+        angle = self.call("aten.mul.Tensor", [self.uniform(name), float_attr(2 * math.pi)], name)
+        return self.call("aten.mul.Tensor", [length, self.call("aten.cos.default", [angle], name)], name)
+
+    def converted(self, x: SSAValue) -> SSAValue:
+        """In the dtype of the result."""
+        if dtype(x.type) == self.dtype:
+            return x
+        part = torch_op("aten._to_copy.default").build_call(
+            [x], {"dtype": dtype_attr(self.dtype)}, [self.like_result(self.dtype)], location=self.op.location
+        )
+        self.parts.append(part)
+        return part.results[0]
+
+    def below(self, share: Tree) -> SSAValue:
+        """Whether a number is below ``share``: true so often."""
+        wide = isinstance(share, SSAValue) and dtype(share.type) == "float64"
+        operator = "aten.lt.Tensor" if isinstance(share, SSAValue) else "aten.lt.Scalar"
+        return self.call(operator, [self.uniform("float64" if wide else "float32"), share], dtype_name(i1))
+
+
+Formula: TypeAlias = Callable[[Numbers, Mapping[str, Tree]], list[SSAValue] | None]
+"""The results that stand for those of an op, of its arguments; None where it has others than the formula takes."""
+
+
+def _rand(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
+    return [n.uniform(n.dtype)]
+
+
+def _uniform(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+    low, high = number(bound.get("from", float_attr(0.0))), number(bound.get("to", float_attr(1.0)))
+    if low is None or high is None:
+        return None
+    return [n.converted(n.scaled(n.uniform(n.precision), float_attr(high - low), float_attr(low)))]
+
+
+def _normal(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
+    mean, std = bound.get("mean", float_attr(0.0)), bound.get("std", float_attr(1.0))
+    return [n.converted(n.scaled(n.normal(), std, mean))]
+
+
+def _exponential(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+    rate = number(bound.get("lambd", float_attr(1.0)))
+    return None if not rate else [n.converted(n.scaled(n.logarithm(), float_attr(-1 / rate), float_attr(0.0)))]
+
+
+def _bernoulli(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
+    return [n.converted(n.below(bound.get("p", bound["self"])))]
+
+
+def _randint(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+    low, high = integer(bound.get("low", int_attr(0))), integer(bound["high"])
+    if low is None or high is None or not 0 < high - low <= WIDEST_RANGE:
+        return None
+    scaled = n.call("aten.mul.Tensor", [n.uniform("float64"), float_attr(float(high - low))], "float64")
+    whole = n.call("aten.floor.default", [scaled], "float64")
+    return [n.converted(n.call("aten.add.Tensor", [whole, float_attr(float(low))], "float64") if low else whole)]
+
+
+def _dropout(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+    """The numbers that stay, times 1 / (1 - p); and, of ``native_dropout``, where they do."""
+    x, share = bound["input"], number(bound["p"])
+    if not isinstance(x, SSAValue) or share is None or not 0 < share < 1 or x.type != n.type:
+        return None
+    kept = n.below(float_attr(1 - share))
+    masked = n.call("aten.mul.Tensor", [x, kept], n.dtype)
+    return [n.call("aten.mul.Tensor", [masked, float_attr(1 / (1 - share))], n.dtype), kept][: len(n.op.results)]
+
+
+FORMULAS: Mapping[str, Formula] = MappingProxyType(
+    {
+        "aten.rand.default": _rand,
+        "aten.rand_like.default": _rand,
+        "aten.uniform.default": _uniform,
+        "aten.randn.default": _normal,
+        "aten.randn_like.default": _normal,
+        "aten.normal_functional.default": _normal,
+        "aten.normal.float_float": _normal,
+        "aten.normal.Tensor_float": _normal,
+        "aten.normal.float_Tensor": _normal,
+        "aten.normal.Tensor_Tensor": _normal,
+        "aten.exponential.default": _exponential,
+        "aten.bernoulli.default": _bernoulli,
+        "aten.bernoulli.p": _bernoulli,
+        "aten.bernoulli.Tensor": _bernoulli,
+        "aten.randint.default": _randint,
+        "aten.randint.low": _randint,
+        "aten.randint_like.default": _randint,
+        "aten.randint_like.low_dtype": _randint,
+        "aten.dropout.default": _dropout,
+        "aten.native_dropout.default": _dropout,
+    }
+)
+"""Random operator -> what it is made of."""

@@ -1,0 +1,118 @@
+"""lower-random: random numbers as a function of a seed, which kernels can compute.
+
+Assumes:    the torch level, one result a value (lower-simple-tuples), without mutation.
+Guarantees: ``rand``, ``randn``, ``randint``, ``uniform``, ``normal``, ``exponential``, ``bernoulli``, and dropout that drops,
+            are uniform numbers, ``fxc.uniform``, and pointwise work. A block that draws takes one seed for each device from
+            PyTorch's generator of it, with ``randint``, so ``torch.manual_seed`` makes runs repeatable; an op has streams of
+            that seed of its own, and a number depends on its place alone. So whoever computes a number again, in another
+            kernel or in a derivative, finds the same. With ``random = false`` the module is left as it is. Running it again
+            changes nothing.
+Keeps:      other random operators; draws from a generator that is passed, of sizes that are not known, with strides of their
+            own, of complex numbers, of integers over a range of more than 2**31, or with shares and factors that are values.
+            The numbers are not those that PyTorch would draw, the distributions are.
+Cost:       one walk. A draw costs a kernel about 40 multiplications a number; without kernels it is slower than PyTorch's.
+
+Before:
+    func.func @main(%x: tensor<4x3xf32>) {
+      %y = torch.aten.bernoulli.p(%x, 0.25) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      fx.output(%y) : (tensor<4x3xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4x3xf32>) {
+      %seed = torch.aten.randint.default(9223372036854775807, [], dtype = torch.int64) : () -> tensor<i64>
+      %u = torch.fxc.uniform.default(%seed, [4, 3], 0, torch.float32) : (tensor<i64>) -> tensor<4x3xf32>
+      %m = torch.aten.lt.Scalar(%u, 0.25) : (tensor<4x3xf32>) -> tensor<4x3xi1>
+      %y = torch.aten._to_copy.default(%m, dtype = torch.float32) : (tensor<4x3xi1>) -> tensor<4x3xf32>
+      fx.output(%y) : (tensor<4x3xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes.types import device, dtype_name, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.values import device_attr, dtype_attr, int_attr
+from fxc.dialects.effects import is_random
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.matching import is_left_out, torch_op
+from fxc.passes.normalize.lower_random.formulas import FORMULAS, Numbers
+from fxc.passes.rewriting.decomposition import put_in_place
+
+SEEDS = (1 << 63) - 1
+"""How many seeds there are: what ``randint`` can draw."""
+
+
+@dataclass(frozen=True)
+class LowerRandomPass(ModulePass):
+    name = "lower-random"
+
+    random: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        draws = dict[Block, list[TorchOp]]()
+        for inner in op.walk() if self.random else ():
+            if isinstance(inner, TorchOp) and _is_covered(inner):
+                block = inner.parent
+                assert block is not None
+                draws.setdefault(block, []).append(inner)
+        for found in draws.values():
+            _lower(found)
+
+
+def _is_covered(op: TorchOp) -> bool:
+    if op.operator not in FORMULAS or not is_random(op) or op.is_packed or not is_left_out(op.argument("generator")):
+        return False
+    return all(_is_dense(result.type) for result in op.results) and not _is_seed(op)
+
+
+def _is_dense(type: object) -> bool:
+    if not isinstance(type, TensorType) or layout(type) != "strided" or strides(type) is not None:
+        return False
+    return all(isinstance(size, int) for size in sizes(type)) and not dtype_name(type.element_type).startswith("complex")
+
+
+def _is_seed(op: TorchOp) -> bool:
+    """Whether ``op`` draws one integer: a seed is one."""
+    return op.operator.startswith("aten.randint.") and sizes(op.results[0].type) == ()  # type: ignore[arg-type]
+
+
+def _lower(draws: list[TorchOp]) -> None:
+    """Put formulas in the place of ``draws``, which are those of a block."""
+    seeds, streams = dict[str, TorchOp](), count()
+    for op in draws:
+        place = device(op.results[0].type)  # type: ignore[arg-type]
+        seed = seeds.get(place) or _seed(op, place)
+        if _replace(op, seed.results[0], streams):
+            seeds[place] = seed
+        elif place not in seeds:
+            Rewriter.erase_op(seed)
+
+
+def _replace(op: TorchOp, seed: SSAValue, streams: Iterator[int]) -> bool:
+    numbers = Numbers(op, seed, streams)
+    results = FORMULAS[op.operator](numbers, op.bound())
+    if results is None or any(result.type != old.type for result, old in zip(results, op.results, strict=True)):
+        for part in reversed(numbers.parts):
+            part.erase()
+        return False
+    put_in_place(op, numbers.parts, list(zip(op.results, results, strict=True)))
+    return True
+
+
+def _seed(op: TorchOp, place: str) -> TorchOp:
+    """The draw of a seed on the device ``place``, before ``op``."""
+    kwargs = {"dtype": dtype_attr("int64")} | ({} if place == "cpu" else {"device": device_attr(place)})
+    type = tensor_type("int64", (), None, place)
+    seed = torch_op("aten.randint.default").build_call([int_attr(SEEDS), []], kwargs, [type], location=op.location)
+    seed.results[0].name_hint = "seed"
+    Rewriter.insert_op(seed, InsertPoint.before(op))
+    return seed

@@ -1,0 +1,263 @@
+"""propagate-shapes: bring the types of results up to date, from the types of arguments.
+
+Assumes:    verified IR. Best after ``constant-propagation``, which gives shape rules their constants, and after ``inline``.
+Guarantees: each result has the type that PyTorch gives it at the types of the operands, sizes in the module's symbols
+            included; what only data tells is a size without a name, or with the one it had. A ``cond`` returns what both of
+            its regions agree on. A ``while_loop`` carries what holds before each of its runs. Functions return what their
+            bodies do, private ones take what their calls pass, the derivative of a subgraph included. Running it again
+            changes nothing.
+Keeps:      types of public arguments. The type of a result where PyTorch cannot tell: untyped operands, an operator without
+            a rule for fake tensors, an answer that hangs on the hint of a symbol. What PyTorch refuses at types that did not
+            change here (it will raise when it runs); where they did change, and no contiguous copy of what was contiguous
+            helps, the pass fails and names the op. A tensor that is resized, or passed as ``out``, and all that may share its
+            memory, have no sizes, the arguments of functions apart.
+            What is in ``autodiff.grad_of``: autograd gave it its types, and the sums of gradients count on them.
+Cost:       one walk, a loop's body once or twice more; PyTorch runs each different call once: 0.3 ms, with symbols 1.2 ms.
+
+Before:
+    func.func @main(%x: tensor<2x3xf32>) -> tensor<?x?xf32> {
+      %a = torch.aten.cat.default([%x, %x], 1) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<?x?xf32>
+      %b = torch.aten.t.default(%a) : (tensor<?x?xf32>) -> tensor<?x?xf32>
+      func.return %b : tensor<?x?xf32>
+    }
+After:
+    func.func @main(%x: tensor<2x3xf32>) -> tensor<6x2xf32, #torch.meta<strides = [1, 6]>> {
+      %a = torch.aten.cat.default([%x, %x], 1) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>
+      %b = torch.aten.t.default(%a) : (tensor<2x6xf32>) -> tensor<6x2xf32, #torch.meta<strides = [1, 6]>>
+      func.return %b : tensor<6x2xf32, #torch.meta<strides = [1, 6]>>
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, TupleType
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.attributes.types import ValueType, strides, tuple_type
+from fxc.dialects.attributes.values import leaves
+from fxc.dialects.autodiff import GradOfOp, SubgraphOp
+from fxc.dialects.context import FxcContext
+from fxc.dialects.fx import CallFunctionOp, OutputOp
+from fxc.dialects.semantics import CannotInfer
+from fxc.dialects.text.diagnostics import OpPassFailedException
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.passes.analysis.branches import COND, WHILE_LOOP
+from fxc.passes.analysis.call_graph import callee_first, calls_in, functions_of, symbol_users_in
+from fxc.passes.analysis.region_calls import passed, region_argument, region_inputs, region_outputs
+from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.stride_changes import contiguous_for, only_strides_differ
+from fxc.passes.analysis.type_joins import data_dependent, forget, join, leaf_type, named_as
+from fxc.passes.normalize.propagate_shapes.reshaping import lost_shapes
+
+Inferred = Sequence[Attribute] | VerifyException
+
+
+@dataclass(frozen=True)
+class PropagateShapesPass(ModulePass):
+    name = "propagate-shapes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
+            _Propagation(ctx, module).run()
+
+
+class _Propagation:
+    """The types of one module. ``was`` has the type that a value had before, for what changed."""
+
+    def __init__(self, context: FxcContext, module: ModuleOp) -> None:
+        self.context, self.functions = context, functions_of(module)
+        self.was = dict[SSAValue, Attribute]()
+        self.inferred = dict[tuple[object, ...], Inferred]()
+        self.lost = dict[SSAValue, Attribute]()
+        self.calls: dict[str, list[CallOp | SubgraphOp]] = {name: [] for name in self.functions}
+        self.subgraph_of = dict[str, SubgraphOp]()
+        for call in calls_in(module):
+            self.calls.setdefault(call.callee.string_value(), []).append(call)
+        for subgraph in symbol_users_in(module, SubgraphOp):
+            self.calls.setdefault(subgraph.callee.string_value(), []).append(subgraph)
+            if subgraph.gradient is not None:
+                self.subgraph_of[subgraph.gradient.df.string_value()] = subgraph
+
+    def run(self) -> None:
+        for function in self.functions.values():
+            self.lost |= lost_shapes(function, self.functions)
+        groups = callee_first(self.functions)
+        recursive = {name for group in groups if len(group) > 1 or self.calls_itself(group[0]) for name in group}
+        order = [self.functions[name] for group in reversed(groups) for name in group]
+        while any([self.function(f, f.sym_name.data in recursive) for f in order]):
+            pass
+        for name, calls in self.calls.items():
+            for call in calls if name in self.functions else ():
+                if call.operand_types != tuple(self.functions[name].function_type.inputs):
+                    raise OpPassFailedException(f"the types that @{name} takes are not those passed any more: inline it", call)
+        for value, old in self.was.items():
+            count("types changed", int(value.type != old))
+
+    def calls_itself(self, name: str) -> bool:
+        return any(call.callee.string_value() == name for call in calls_in(self.functions[name]))
+
+    def function(self, function: FuncOp, recursive: bool) -> bool:
+        """Walk ``function``; whether its type changed, which concerns its callers or its callees."""
+        before, block = function.function_type, function.body.first_block
+        passed_types = {call.operand_types for call in self.calls[function.sym_name.data]}
+        if (subgraph := self.subgraph_of.get(function.sym_name.data)) is not None and subgraph.gradient is not None:
+            callee = self.functions[subgraph.callee.string_value()]
+            passed_types.add(subgraph.gradient.signature(callee.function_type).inputs.data)
+        if block is None or recursive:
+            if block is not None:
+                self.region(function.body)
+            return False
+        if function.sym_visibility is not None and function.sym_visibility.data == "private" and len(passed_types) == 1:
+            self.set_types(block.args, passed_types.pop())
+        self.region(function.body)
+        outputs, last = list(before.outputs), block.last_op
+        if isinstance(last, (OutputOp, ReturnOp)) and block is function.body.last_block:
+            returned = list(last.operands) if isinstance(last, ReturnOp) else list(leaves(last.trees()[0]))
+            if len(returned) == len(outputs):
+                outputs = [v.type if isinstance(v, SSAValue) else old for v, old in zip(returned, outputs, strict=True)]
+        function.function_type = FunctionType.from_lists([argument.type for argument in block.args], outputs)
+        return function.function_type != before
+
+    def region(self, region: Region) -> None:
+        for block in region.blocks:
+            for op in block.ops:
+                match op:
+                    case HigherOrderOp():
+                        self.higher_order(op)
+                    case TorchOp() | CallFunctionOp():
+                        self.call(op)
+                    case CallOp() | SubgraphOp():
+                        callee = self.functions.get(op.callee.string_value())
+                        returned = callee.function_type.outputs.data if callee is not None else ()
+                        if isinstance(op, SubgraphOp) and op.gradient is not None:
+                            returned = returned[: op.gradient.real_outputs.value.data]
+                        if len(returned) == len(op.results):
+                            self.set_types(op.results, returned)
+                    case GradOfOp():
+                        pass
+                    case _:
+                        for inner in op.regions:
+                            self.region(inner)
+
+    def set_types(self, values: Sequence[SSAValue], new: Sequence[Attribute]) -> None:
+        for value, type in zip(values, new, strict=True):
+            type = self.lost.get(value, type)
+            if value.type != type:
+                self.was.setdefault(value, value.type)
+                value._type = type
+
+    # calls
+
+    def call(self, op: TorchOp | CallFunctionOp) -> None:
+        answer = self.infer(op) if op.results else ()
+        if isinstance(answer, CannotInfer) or (isinstance(answer, VerifyException) and not self.saw_change(op)):
+            count("types kept")
+            answer = op.result_types
+        elif isinstance(answer, VerifyException):
+            if self.restore(op):
+                return self.call(op)
+            raise OpPassFailedException(f"the types of the operands changed, and the call is not possible: {answer}", op)
+        elif not isinstance(op, TorchOp) or not set(op.FLAGS).isdisjoint("dy"):
+            answer = [named_as(new, old) for new, old in zip(answer, op.result_types, strict=True)]
+        self.set_types(op.results, answer)
+
+    def restore(self, op: TorchOp | CallFunctionOp) -> bool:
+        """Copies the operands of ``op`` that are not contiguous any more; whether there were any."""
+        found = False
+        for operand in dict.fromkeys(op.operands):
+            was = self.was.get(operand, operand.type)
+            if was != operand.type and only_strides_differ(was, operand.type) and strides(was) is None:  # type: ignore[arg-type]
+                contiguous_for(op, operand, was)
+                found = True
+        return found
+
+    def infer(self, op: TorchOp | CallFunctionOp) -> Inferred:
+        if any(isinstance(v.type, ValueType) or (v in self.lost and isinstance(v, BlockArgument)) for v in op.operands):
+            return CannotInfer("an operand has no type")
+        form = len(op.results), isinstance(op.results[0].type, TupleType)
+        key = (op.name, frozenset(op.properties.items()), op.operand_types, form)
+        if (answer := self.inferred.get(key)) is None:
+            try:
+                answer = self.context.semantics.infer(op)
+                if len(answer) != len(op.results):
+                    answer = CannotInfer(f"{op.name} returns {len(answer)} values")
+            except VerifyException as error:
+                answer = error
+            self.inferred[key] = answer
+        return answer
+
+    def saw_change(self, op: Operation) -> bool:
+        return any(self.was.get(operand, operand.type) != operand.type for operand in op.operands)
+
+    # regions
+
+    def higher_order(self, op: HigherOrderOp) -> None:
+        types = None
+        if op.operator == COND:
+            types = self.cond(op)
+        elif op.operator == WHILE_LOOP:
+            types = self.while_loop(op)
+        else:
+            for region in op.regions:
+                self.region(region)
+        if types is None:
+            return
+        visible = data_dependent(op.operand_types)
+        types = [forget(type, lambda symbol: symbol not in visible) for type in types]
+        packed = len(op.results) == 1 and isinstance(op.results[0].type, TupleType)
+        results = [tuple_type(types)] if packed else types
+        if len(results) == len(op.results):
+            self.set_types(op.results, [named_as(new, r.type) for new, r in zip(results, op.results, strict=True)])
+
+    def cond(self, op: HigherOrderOp) -> list[Attribute] | None:
+        for region in op.regions:
+            if (inputs := region_inputs(op, region)) is not None:
+                arguments = region.block.args
+                types = [i.type if isinstance(i, SSAValue) else a.type for i, a in zip(inputs, arguments, strict=True)]
+                self.set_types(arguments, types)
+            self.region(region)
+        arms = [_output_types(region_argument(op, position)) for position in (1, 2)]
+        if arms[0] is None or arms[1] is None or len(arms[0]) != len(arms[1]):
+            return None
+        return [join(a, b) for a, b in zip(*arms, strict=True)]
+
+    def while_loop(self, op: HigherOrderOp) -> list[Attribute] | None:
+        condition, body, inputs = region_argument(op, 0), region_argument(op, 1), passed(op)
+        if condition is None or body is None or inputs is None or any(len(r.block.args) != len(inputs) for r in op.regions):
+            for region in op.regions:
+                self.region(region)
+            return None
+        declared = [argument.type for argument in body.block.args]
+        carried = len(list(leaves(op.trees()[0][2])))
+        types = [named_as(leaf_type(leaf), old) for leaf, old in zip(inputs, declared, strict=True)]
+        types[:carried] = [
+            old if data_dependent([old]) and not isinstance(old, TensorType) else new
+            for new, old in zip(types[:carried], declared[:carried], strict=True)
+        ]
+        while True:
+            self.set_types(body.block.args, types)
+            self.region(body)
+            outputs = _output_types(body)
+            if outputs is None or len(outputs) != carried:
+                return None
+            pairs = zip(types, outputs, declared, strict=False)
+            joined = [*(named_as(join(a, b), old) for a, b, old in pairs), *types[carried:]]
+            if joined == types:
+                break
+            types = joined
+        self.set_types(condition.block.args, types)
+        self.region(condition)
+        return types[:carried]
+
+
+def _output_types(region: Region | None) -> list[Attribute] | None:
+    outputs = None if region is None else region_outputs(region)
+    return None if outputs is None else [leaf_type(leaf) for leaf in outputs]

@@ -1,0 +1,227 @@
+"""Scatters of many updates: each update says which element it meets, and is combined with it in any order.
+
+What is combined begins with what changes nothing; elements of the tensor that is updated, if it is not zero, come last. So
+the updates are loops of their own, with all that computes an update in them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from fxc.dialects.attributes.size_polynomials import Steps, contiguous_steps
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.operators.index_expressions import Places
+from fxc.passes.operators.indexing import (
+    along,
+    broadcast_shape,
+    check_index,
+    check_source,
+    first_dimension,
+    index_tensors,
+    indexed_place,
+    with_place,
+)
+from fxc.passes.operators.reductions import MAXIMUM, MINIMUM, SUM
+from fxc.passes.operators.rules import (
+    ZERO,
+    Accumulation,
+    Elements,
+    Index,
+    Read,
+    Reduction,
+    broadcast_index,
+    python_arguments,
+    result_dtype,
+    shape_of,
+)
+from fxc.passes.operators.scalars import FLOATS, Scalar, Uncovered, computation_dtype, where
+from fxc.passes.operators.updating import TABLE as FEW
+from fxc.passes.operators.updating import dimension, has_few, scattered_dimension
+
+KINDS: Mapping[str, str] = MappingProxyType({"sum": "add", "add": "add", "amax": "max", "amin": "min"})
+"""How operators say what updates are combined by -> the kind of tile.accumulate."""
+
+COMBINED: Mapping[str, Reduction] = MappingProxyType({"add": SUM, "max": MAXIMUM, "min": MINIMUM})
+"""Kind of tile.accumulate -> what two elements give, and what changes nothing."""
+
+
+def accumulation_of(op: TorchOp) -> Accumulation | None:
+    """The rule for ``op`` where it combines many updates; None for those of few, which are looked up, and other operators."""
+    rule = TABLE.get(op.operator)
+    if rule is None or (rule is _PUT and not python_arguments(op).get("accumulate", False)):
+        return None
+    return None if op.operator in FEW and has_few(op) else rule
+
+
+def kind_of(op: TorchOp) -> str:
+    """The kind of ``tile.accumulate`` for ``op``. Uncovered where no memory combines so."""
+    arguments = python_arguments(op)
+    name = arguments.get("reduce", "sum")
+    if name not in KINDS:
+        raise Uncovered(f"updates combined by {name}")
+    if not arguments.get("include_self", True):
+        raise Uncovered("updates that replace an element and are combined")
+    return KINDS[name]
+
+
+def combined_dtype(op: TorchOp) -> str:
+    """The dtype in which updates are combined: float32 for half precision, no integer of less than 32 bits, and integers for
+    floats that are compared (``encoded``)."""
+    dtype = computation_dtype(result_dtype(op))
+    if dtype == "bool":
+        raise Uncovered("updates of booleans")
+    if kind_of(op) != "add" and dtype in FLOATS:
+        return "int64" if dtype == "float64" else "int32"
+    return "int32" if dtype in ("int8", "int16", "uint8") else dtype
+
+
+def encoded(op: TorchOp, update: Scalar) -> Scalar:
+    """``update`` as memory combines it."""
+    dtype, kind = combined_dtype(op), kind_of(op)
+    if kind == "add" or not update.is_float:
+        return update.to(dtype)
+    flipped = _flipped(update.to(computation_dtype(result_dtype(op))).bits())
+    return where(update.is_nan(), COMBINED[_OTHER[kind]].start(dtype), flipped)
+
+
+def decoded(op: TorchOp, total: Scalar) -> Scalar:
+    """What was combined, as updates are."""
+    dtype = computation_dtype(result_dtype(op))
+    if kind_of(op) == "add" or dtype not in FLOATS:
+        return total
+    extreme = COMBINED[_OTHER[kind_of(op)]].start(combined_dtype(op))
+    return where(total.eq(extreme), math.nan, _flipped(total).as_float())
+
+
+def start_of(op: TorchOp) -> int | float:
+    """What changes nothing, as memory combines it."""
+    dtype, kind = combined_dtype(op), kind_of(op)
+    if kind == "add" or computation_dtype(result_dtype(op)) not in FLOATS:
+        return COMBINED[kind].start(dtype)
+    return _INFINITY[dtype] if kind == "min" else -_INFINITY[dtype] - 1
+
+
+_OTHER: Mapping[str, str] = MappingProxyType({"max": "min", "min": "max"})
+
+_INFINITY: Mapping[str, int] = MappingProxyType({"int32": 0x7F800000, "int64": 0x7FF0000000000000})
+"""The bits of infinity."""
+
+
+def _flipped(bits: Scalar) -> Scalar:
+    """The bits of a float as an integer that compares like it, and back: of negative ones, all but the sign are flipped."""
+    most = 63 if bits.dtype == "int64" else 31
+    return where(bits < 0, bits ^ ((1 << most) - 1), bits)
+
+
+def _number(op: TorchOp, place: Index, places: Places) -> Scalar:
+    """The number of the element of the result at ``place``, row by row."""
+    total = ZERO
+    for at, step in zip(place, contiguous_steps(shape_of(op.results[0])), strict=True):
+        total = total + at * step
+    return places.number(places.ranges.simplified(total))
+
+
+# scatter: one update for each element of ``index``, which may be smaller than the source
+
+
+def _scatter_shape(op: TorchOp) -> tuple[Steps, ...]:
+    scattered_dimension(op)
+    return shape_of(python_arguments(op)["index"])
+
+
+def _scatter_update(op: TorchOp, index: Index) -> Read:
+    return python_arguments(op)["src"], index
+
+
+def _scatter_place(op: TorchOp, index: Index, places: Places) -> Elements:
+    return _place_along(op, index, scattered_dimension(op), index, places)
+
+
+def _place_along(op: TorchOp, index: Index, dim: int, at_index: Index, places: Places) -> Elements:
+    """The element at ``index``, but along ``dim`` at the number that the argument ``index`` has at ``at_index``."""
+    arguments = python_arguments(op)
+    [number] = yield [(arguments["index"], at_index)]
+    at = places.checked(number, shape_of(arguments["self"])[dim], op.operator, None, wraps=False)
+    return _number(op, with_place(index, dim, at, len(index)), places)
+
+
+# index_add: one row for each number of the one-dimensional ``index``
+
+
+def _rows_shape(op: TorchOp) -> tuple[Steps, ...]:
+    return shape_of(python_arguments(op)["source"])
+
+
+def _rows_update(op: TorchOp, index: Index) -> Read:
+    return python_arguments(op)["source"], index
+
+
+def _rows_place(op: TorchOp, index: Index, places: Places) -> Elements:
+    arguments = python_arguments(op)
+    dim = dimension(arguments["self"], arguments["dim"])
+    return _place_along(op, index, dim, along(arguments["index"], len(index), dim, index), places)
+
+
+# index_put: what indexing with the same tensors would read
+
+
+def _put_shape(op: TorchOp) -> tuple[Steps, ...]:
+    arguments = python_arguments(op)
+    x, wanted = arguments["self"], index_tensors(op, arguments["self"], arguments["indices"])
+    rest, start = [size for dim, size in enumerate(shape_of(x)) if dim not in wanted], first_dimension(list(wanted))
+    return (*rest[:start], *broadcast_shape(list(wanted.values())), *rest[start:])
+
+
+def _put_update(op: TorchOp, index: Index) -> Read:
+    values = python_arguments(op)["values"]
+    return values, broadcast_index(values, index)
+
+
+def _put_place(op: TorchOp, index: Index, places: Places) -> Elements:
+    place = yield from indexed_place(op, index, None, places)
+    return _number(op, place, places)
+
+
+# embedding_dense_backward: rows of the gradient, but for those of the padding
+
+
+def _embedding_shape(op: TorchOp) -> tuple[Steps, ...]:
+    arguments = python_arguments(op)
+    if arguments["scale_grad_by_freq"]:
+        raise Uncovered("gradients that are divided by how often an index comes")
+    check_source(op.results[0])
+    return shape_of(arguments["grad_output"])
+
+
+def _embedding_update(op: TorchOp, index: Index) -> Read:
+    return python_arguments(op)["grad_output"], index
+
+
+def _embedding_place(op: TorchOp, index: Index, places: Places) -> Elements:
+    arguments = python_arguments(op)
+    numbers, padding = arguments["indices"], arguments["padding_idx"]
+    check_index(numbers)
+    [number] = yield [(numbers, index[:-1])]
+    at = places.checked(number, shape_of(op.results[0])[0], op.operator, None, wraps=False)
+    place = _number(op, (at, index[-1]), places)
+    return place if padding < 0 else where(number.to("int64").eq(padding), -1, place)
+
+
+_SCATTER = Accumulation(_scatter_shape, _scatter_update, _scatter_place)
+_ROWS = Accumulation(_rows_shape, _rows_update, _rows_place)
+_PUT = Accumulation(_put_shape, _put_update, _put_place)
+
+TABLE: Mapping[str, Accumulation] = MappingProxyType(
+    {
+        "aten.scatter_add.default": _SCATTER,
+        "aten.scatter_reduce.two": _SCATTER,
+        "aten.scatter.reduce": _SCATTER,
+        "aten.index_add.default": _ROWS,
+        "aten.index_put.default": _PUT,
+        "aten._unsafe_index_put.default": _PUT,
+        "aten.embedding_dense_backward.default": Accumulation(_embedding_shape, _embedding_update, _embedding_place),
+    }
+)
+"""Operator -> rule, where there are many updates of an element."""

@@ -1,0 +1,339 @@
+"""Arithmetic, shifts and logic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.operators.iteration import iterate
+from fxc.passes.operators.rules import Formula, Pointwise, operand_dtype, result_dtype
+from fxc.passes.operators.scalars import Operand, Scalar, Uncovered, constant, where
+
+MOST_MULTIPLICATIONS = 16
+"""Of an integer power that a kernel writes out; it loops where there are more."""
+
+
+def arithmetic(formula: Formula, elsewhere: Formula | None = None) -> Pointwise:
+    return Pointwise(formula, result_dtype, elsewhere)
+
+
+def comparison(predicate: str) -> Pointwise:
+    return Pointwise(lambda x, y: x.compare(predicate, y), operand_dtype)
+
+
+def logic(formula: Formula) -> Pointwise:
+    return Pointwise(formula, lambda op, arguments: "bool")
+
+
+def own(formula: Formula) -> Pointwise:
+    """Of each tensor in its own dtype."""
+    return Pointwise(formula, None)
+
+
+def add(x: Scalar, y: Scalar, alpha: float = 1) -> Scalar:
+    return x + y * alpha
+
+
+def sub(x: Scalar, y: Scalar, alpha: float = 1) -> Scalar:
+    return x - y * alpha
+
+
+def divide(x: Scalar, y: Scalar, rounding_mode: str | None = None) -> Scalar:
+    if rounding_mode is None:
+        return x / y
+    if not x.is_float:
+        return _divide_integers(x, y, rounding_mode)
+    return (x / y).math("trunc") if rounding_mode == "trunc" else floor_divide(x, y)
+
+
+def floor_divide(x: Scalar, y: Scalar) -> Scalar:
+    """As PyTorch has it: what is left over first, so that the quotient is not rounded up."""
+    left = x.math("fmod", y)
+    quotient = (x - left) / y
+    quotient = where(left.ne(0) & (y < 0).ne(left < 0), quotient - 1, quotient)
+    floored = quotient.math("floor")
+    floored = where(quotient - floored > 0.5, floored + 1, floored)
+    rounded = where(quotient.eq(0), x.constant(0).math("copysign", x / y), floored)
+    return where(y.eq(0), x / y, rounded)
+
+
+def remainder(x: Scalar, y: Scalar) -> Scalar:
+    """The remainder with the sign of the divisor."""
+    if not x.is_float:
+        left = _remainder_of_integers(x, y)
+        return where(left.ne(0) & (left < 0).ne(y < 0), left + y, left)
+    left = x.math("fmod", y)
+    return where(left.ne(0) & (left < 0).ne(y < 0), left + y, left)
+
+
+def fmod(x: Scalar, y: Scalar) -> Scalar:
+    return x.math("fmod", y) if x.is_float else _remainder_of_integers(x, y)
+
+
+def known_divisor(y: Scalar) -> int:
+    """The constant that ``y`` is: the machine traps on 0, and on the smallest integer by -1, where PyTorch raises."""
+    number = y.known_number()
+    if not isinstance(number, int) or number in (0, -1):
+        raise Uncovered("an integer division by what may be 0")
+    return number
+
+
+def _divide_integers(x: Scalar, y: Scalar, rounding_mode: str) -> Scalar:
+    divisor = known_divisor(y)
+    quotient = x.quotient(divisor)
+    if rounding_mode == "trunc" or x.dtype == "uint8":
+        return quotient
+    left = x.remainder(divisor)
+    return where(left.ne(0) & (left < 0).ne(y < 0), quotient - 1, quotient)
+
+
+def _remainder_of_integers(x: Scalar, y: Scalar) -> Scalar:
+    return x.remainder(known_divisor(y))
+
+
+def power(x: Scalar, exponent: Scalar) -> Scalar:
+    if x.is_float:
+        return x.math("powf", exponent)
+    number = exponent.known_number()
+    if not isinstance(number, int) or number > MOST_MULTIPLICATIONS:
+        return _power_of_integers(x, exponent)
+    if number < 0:
+        raise Uncovered("a negative integer power")
+    result = x.constant(1)
+    for _ in range(number):
+        result = result * x
+    return result
+
+
+def _power_of_integers(x: Scalar, exponent: Scalar) -> Scalar:
+    """By squaring; a negative power is 0, but for those of 1 and -1."""
+
+    def step(result: Scalar, square: Scalar, left: Scalar) -> tuple[Scalar, Sequence[Scalar]]:
+        result = where((left & 1).ne(0), result * square, result)
+        left = left >> 1
+        return left.ne(0), [result, square * square, left]
+
+    result, *_ = iterate(exponent > 0, [x.constant(1), x, exponent], [], step)
+    ends = where(x.eq(1), 1, where(x.eq(-1), where((exponent & 1).eq(0), x.constant(1), -1), 0))
+    return result if x.dtype == "uint8" else where(exponent < 0, ends, result)
+
+
+def power_by_number(x: Scalar, exponent: Scalar) -> Scalar:
+    """Powers for which PyTorch takes something simpler, with other results for -0.0 and infinity."""
+    simple = {0.5: lambda: x.math("sqrt"), 2.0: lambda: x * x, 3.0: lambda: x * x * x, -2.0: lambda: 1 / (x * x)}
+    simple |= {1.0: lambda: x, -1.0: lambda: 1 / x, -0.5: lambda: 1 / x.math("sqrt")}
+    formula = simple.get(exponent.known_number() or math.nan) if x.is_float else None
+    return power(x, exponent) if formula is None else formula()
+
+
+def shift_left(x: Scalar, y: Scalar) -> Scalar:
+    fits = (y >= 0) & (y < x.bit_width)
+    return where(fits, x << where(fits, y, 0), 0)
+
+
+def shift_right(x: Scalar, y: Scalar) -> Scalar:
+    last = x.bit_width - 1
+    fits = (y >= 0) & (y < x.bit_width)
+    if x.dtype == "uint8":
+        return where(fits, x >> where(fits, y, 0), 0)
+    return x >> where(fits, y, last)
+
+
+def negative(x: Scalar) -> Scalar:
+    return -x
+
+
+def at_least(x: Scalar, low: Operand) -> Scalar:
+    """The larger one; ``x`` where they are equal, as zeros of either sign are, and where one is NaN."""
+    low = x.constant(low)
+    return where(x < low, low, x) if x.is_float else x.maximum(low)
+
+
+def at_most(x: Scalar, high: Operand) -> Scalar:
+    """The smaller one; ``x`` where they are equal, and where one is NaN."""
+    high = x.constant(high)
+    return where(x > high, high, x) if x.is_float else x.minimum(high)
+
+
+def maximum(x: Scalar, y: Scalar) -> Scalar:
+    """``y`` where they are equal, as in PyTorch's vector loops."""
+    return at_least(where(x.is_nan(), x, y), x) if x.is_float else x.maximum(y)
+
+
+def minimum(x: Scalar, y: Scalar) -> Scalar:
+    return at_most(where(x.is_nan(), x, y), x) if x.is_float else x.minimum(y)
+
+
+def fmax(x: Scalar, y: Scalar) -> Scalar:
+    """``x`` where they are equal."""
+    return at_least(where(x.is_nan(), y, x), y) if x.is_float else x.maximum(y)
+
+
+def fmin(x: Scalar, y: Scalar) -> Scalar:
+    return at_most(where(x.is_nan(), y, x), y) if x.is_float else x.minimum(y)
+
+
+def clamp(x: Scalar, low: float | None = None, high: float | None = None) -> Scalar:
+    """``x`` between two numbers. NaN as a bound makes all elements NaN."""
+    if low != low or high != high:
+        return x.constant(math.nan)
+    x = x if low is None else at_least(x, low)
+    return x if high is None else at_most(x, high)
+
+
+def clamp_max(x: Scalar, high: float) -> Scalar:
+    return clamp(x, None, high)
+
+
+def clamp_by_tensors(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -> Scalar:
+    x = x if low is None else maximum(x, low)
+    return x if high is None else minimum(x, high)
+
+
+def ordered_clamp(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -> Scalar:
+    x = x if low is None else x.maximum(low)
+    return x if high is None else x.minimum(high)
+
+
+def lerp(x: Scalar, end: Scalar, weight: Any) -> Scalar:
+    if not isinstance(weight, Scalar):
+        return x + weight * (end - x) if abs(weight) < 0.5 else end - (end - x) * (1 - weight)
+    return where(weight.abs() < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight))
+
+
+def addcmul(x: Scalar, tensor1: Scalar, tensor2: Scalar, value: Any = 1) -> Scalar:
+    return x + tensor1 * value * tensor2
+
+
+def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
+    return a.math("fma", b, c) if a.is_float else a * b + c
+
+
+def addcdiv(x: Scalar, tensor1: Scalar, tensor2: Scalar, value: Any = 1) -> Scalar:
+    return x + tensor1 * value / tensor2
+
+
+def sign(x: Scalar) -> Scalar:
+    if x.dtype in ("bool", "uint8"):
+        return x if x.dtype == "bool" else where(x.ne(0), x.constant(1), 0)
+    return where(x > 0, x.constant(1), where(x < 0, x.constant(-1), 0))
+
+
+def signbit(x: Scalar) -> Scalar:
+    return x.bits() < 0 if x.is_float else x < 0
+
+
+def heaviside(x: Scalar, values: Scalar) -> Scalar:
+    return where(x.eq(0), values, where(x > 0, x.constant(1), 0))
+
+
+def hypot(x: Scalar, y: Scalar) -> Scalar:
+    return x.math("hypot", y)
+
+
+def choose(condition: Scalar, x: Scalar, y: Scalar) -> Scalar:
+    return where(condition.to("bool"), x, y)
+
+
+def masked_fill(x: Scalar, mask: Scalar, value: Scalar) -> Scalar:
+    return where(mask, value, x)
+
+
+def is_finite(x: Scalar) -> Scalar:
+    return x.abs() < math.inf if x.is_float else constant(x.body, True, "bool")
+
+
+def is_infinite(x: Scalar, sign: int = 0) -> Scalar:
+    if not x.is_float:
+        return constant(x.body, False, "bool")
+    return (x.abs() if sign == 0 else x).eq(math.inf if sign >= 0 else -math.inf)
+
+
+def _choice_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
+    return result_dtype(op)
+
+
+def _number_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
+    """Shifts and the like: of integers, in the dtype of the result."""
+    dtype = result_dtype(op)
+    if "float" in dtype:
+        raise Uncovered("an operation on bits of floats")
+    return dtype
+
+
+def bitwise(formula: Formula) -> Pointwise:
+    return Pointwise(formula, _number_dtype)
+
+
+def _each(names: str, rule: Pointwise) -> dict[str, Pointwise]:
+    return {f"aten.{name}": rule for name in names.split()}
+
+
+TABLE: Mapping[str, Pointwise] = MappingProxyType(
+    {
+        **_each("add.Tensor add.Scalar", arithmetic(add)),
+        **_each("sub.Tensor sub.Scalar subtract.Tensor", arithmetic(sub)),
+        **_each("rsub.Scalar rsub.Tensor", arithmetic(lambda x, y, alpha=1: y - x * alpha)),
+        **_each("mul.Tensor mul.Scalar multiply.Tensor", arithmetic(lambda x, y: x * y)),
+        **_each("div.Tensor div.Scalar div.Tensor_mode div.Scalar_mode", arithmetic(divide)),
+        **_each("divide.Tensor true_divide.Tensor divide.Scalar true_divide.Scalar", arithmetic(divide)),
+        **_each("floor_divide.default floor_divide.Scalar", arithmetic(lambda x, y: divide(x, y, "floor"))),
+        **_each("remainder.Scalar remainder.Tensor remainder.Scalar_Tensor", arithmetic(remainder)),
+        **_each("fmod.Scalar fmod.Tensor", arithmetic(fmod)),
+        **_each("pow.Tensor_Scalar float_power.Tensor_Scalar", arithmetic(power_by_number)),
+        **_each("pow.Tensor_Tensor pow.Scalar float_power.Tensor_Tensor float_power.Scalar", arithmetic(power)),
+        **_each("neg.default negative.default", arithmetic(negative)),
+        **_each("abs.default absolute.default", arithmetic(lambda x: x.abs())),
+        **_each("square.default", arithmetic(lambda x: x * x)),
+        **_each("reciprocal.default", arithmetic(lambda x: 1 / x)),
+        **_each("maximum.default max.other", arithmetic(maximum, lambda x, y: x.maximum(y))),
+        **_each("minimum.default min.other", arithmetic(minimum, lambda x, y: x.minimum(y))),
+        **_each("fmax.default", arithmetic(fmax, lambda x, y: x.larger_number(y))),
+        **_each("fmin.default", arithmetic(fmin, lambda x, y: x.smaller_number(y))),
+        **_each("clamp.default clip.default clamp_min.default", arithmetic(clamp)),
+        **_each("clamp_max.default", arithmetic(clamp_max)),
+        **_each("clamp.Tensor clip.Tensor clamp_min.Tensor clamp_max.Tensor", arithmetic(clamp_by_tensors, ordered_clamp)),
+        **_each("lerp.Scalar lerp.Tensor", arithmetic(lerp)),
+        **_each("addcmul.default", arithmetic(addcmul)),
+        "prims.fma.default": arithmetic(fma),
+        **_each("addcdiv.default", arithmetic(addcdiv)),
+        **_each("sign.default sgn.default", arithmetic(sign)),
+        **_each("heaviside.default", arithmetic(heaviside)),
+        **_each("hypot.default", arithmetic(hypot)),
+        **_each("copysign.Tensor copysign.Scalar", arithmetic(lambda x, y: x.math("copysign", y))),
+        **_each("nextafter.default", arithmetic(lambda x, y: x.math("nextafter", y))),
+        **_each("where.self where.ScalarSelf where.ScalarOther where.Scalar", arithmetic(choose)),
+        **_each("masked_fill.Scalar masked_fill.Tensor", arithmetic(masked_fill)),
+        **_each("bitwise_and.Tensor bitwise_and.Scalar bitwise_and.Scalar_Tensor", bitwise(lambda x, y: x & y)),
+        **_each("__and__.Tensor __and__.Scalar", bitwise(lambda x, y: x & y)),
+        **_each("bitwise_or.Tensor bitwise_or.Scalar bitwise_or.Scalar_Tensor", bitwise(lambda x, y: x | y)),
+        **_each("__or__.Tensor __or__.Scalar", bitwise(lambda x, y: x | y)),
+        **_each("bitwise_xor.Tensor bitwise_xor.Scalar bitwise_xor.Scalar_Tensor", bitwise(lambda x, y: x ^ y)),
+        **_each("__xor__.Tensor __xor__.Scalar", bitwise(lambda x, y: x ^ y)),
+        **_each("bitwise_not.default", bitwise(lambda x: ~x)),
+        **_each("bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar", bitwise(shift_left)),
+        **_each("bitwise_left_shift.Scalar_Tensor __lshift__.Tensor __lshift__.Scalar", bitwise(shift_left)),
+        **_each("bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar", bitwise(shift_right)),
+        **_each("bitwise_right_shift.Scalar_Tensor __rshift__.Tensor __rshift__.Scalar", bitwise(shift_right)),
+        **_each("logical_and.default", logic(lambda x, y: x & y)),
+        **_each("logical_or.default", logic(lambda x, y: x | y)),
+        **_each("logical_xor.default", logic(lambda x, y: x ^ y)),
+        **_each("logical_not.default", logic(lambda x: ~x)),
+        **_each("eq.Tensor eq.Scalar", comparison("eq")),
+        **_each("ne.Tensor ne.Scalar", comparison("ne")),
+        **_each("lt.Tensor lt.Scalar", comparison("lt")),
+        **_each("le.Tensor le.Scalar", comparison("le")),
+        **_each("gt.Tensor gt.Scalar", comparison("gt")),
+        **_each("ge.Tensor ge.Scalar", comparison("ge")),
+        **_each("isnan.default", own(lambda x: x.is_nan())),
+        **_each("isinf.default", own(is_infinite)),
+        **_each("isposinf.default", own(lambda x: is_infinite(x, 1))),
+        **_each("isneginf.default", own(lambda x: is_infinite(x, -1))),
+        **_each("isfinite.default", own(is_finite)),
+        **_each("signbit.default", own(signbit)),
+    }
+)
+"""Operator -> rule."""

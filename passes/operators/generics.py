@@ -1,0 +1,223 @@
+"""A group of torch ops as ``linalg.generic`` ops, one for each tensor that must exist.
+
+A tensor exists where others read it as a result of the group, where it is what a reduction combined, or where it is a part of a
+concatenation. All else is computed again wherever a tensor that exists needs it: at which places, rules say by index
+expressions over the loops, so views cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
+
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from fxc.dialects.attributes.size_polynomials import sizes_of
+from fxc.dialects.attributes.types import device, dtype_name, layout
+from fxc.dialects.effects import is_pure
+from fxc.dialects.fusion import YieldOp
+from fxc.dialects.tile import AccumulateOp
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.passes.analysis.index.ranges import Ranges
+from fxc.passes.operators.accumulating import combined_dtype, encoded, kind_of, start_of
+from fxc.passes.operators.bodies import Body, Group, old_of, rule_of
+from fxc.passes.operators.reductions import SUM, dimensions
+from fxc.passes.operators.rules import (
+    Accumulation,
+    Reduction,
+    dtype_of,
+    python_arguments,
+    result_dtype,
+    shape_of,
+    tensors,
+)
+from fxc.passes.operators.scalars import (
+    DTYPES,
+    Scalar,
+    Uncovered,
+    computation_dtype,
+    constant,
+    machine_type,
+    stored,
+    where,
+)
+from fxc.passes.operators.sizes import Sizes
+from fxc.passes.operators.table import CONCATENATIONS, RULES, STACKS
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+class Generics:
+    """Writes the ops of ``source``, the body of a group, as ``linalg`` ops into the new block ``target``."""
+
+    def __init__(self, source: Block, around: Sequence[SSAValue] = (), least: Mapping[str, int] = NOTHING) -> None:
+        """``around``: values that may say a size that is not known. ``least``: names of sizes -> the least that each may be."""
+        self.group = Group(source, Sizes(_outside(source), around, least))
+        self.wholes = dict[SSAValue, SSAValue]()
+        """The tensor that is put together of pieces: nothing in the group reads it."""
+        self.combined = dict[Hashable, SSAValue]()
+        """What was combined, by what combines which elements: the mean of a variance is the sum beside it."""
+
+    def convert(self) -> Block:
+        """The body of linalg ops. Uncovered where an op, a type or an argument has no rule."""
+        group, last = self.group, self.group.source.last_op
+        assert isinstance(last, YieldOp)
+        wanted = set(last.operands)
+        for op in group.source.ops:
+            if isinstance(op, TorchOp):
+                self._op(op, wanted)
+            elif op is not last and not (isinstance(op, ConstantOp) and not isinstance(op.result.type, TensorType)):
+                raise Uncovered(op.name)
+        made = group.tensors | self.wholes
+        group.target.add_op(YieldOp.of([made[value] for value in last.operands]))
+        for value in (*group.sizes.read, *(result for op in group.target.ops for result in op.results)):
+            if isinstance(value.type, TensorType):
+                group.sizes.check(value.type)
+        group.sizes.put_first(group.target)
+        return group.target
+
+    def _op(self, op: TorchOp, wanted: set[SSAValue]) -> None:
+        check_types(op)
+        if op.operator in CONCATENATIONS | STACKS and op.results[0] in wanted:
+            self._concatenate(op)
+        elif isinstance(rule := rule_of(op), Reduction):
+            self._reduce(op, rule)
+        elif isinstance(rule, Accumulation):
+            self._accumulate(op, rule)
+        for result in op.results:
+            if result in wanted and result not in self.group.tensors and result not in self.wholes:
+                self.group.tensors[result] = self._materialize(result, result.type)
+            for made in (self.group.tensors, self.wholes):
+                if result in made:
+                    made[result].name_hint = result.name_hint
+
+    def _materialize(self, value: SSAValue, type: Attribute, added: Sequence[int] = ()) -> SSAValue:
+        """``value`` as a tensor of ``type``, which has dimensions of size 1 ``added``: one generic over its elements."""
+        assert isinstance(type, TensorType)
+        body = Body(self.group, sizes_of(type))
+        index = tuple(loop for dim, loop in enumerate(body.loops) if dim not in added)
+        element = stored(body.element(value, index), dtype_name(type.element_type))
+        empty = self.group.empty(type)
+        body.block.insert_arg(type.element_type, len(body.block.args))
+        return body.generic(element, empty, range(len(body.shape)))
+
+    def _concatenate(self, op: TorchOp) -> None:
+        """Make the result of its pieces, for what reads the group: in it, elements are chosen among those of the parts."""
+        arguments, [result] = python_arguments(op), op.results
+        shape, parts = shape_of(result), arguments["tensors"]
+        dim = arguments.get("dim", 0) % max(len(shape), 1)
+        adds = op.operator in STACKS
+        if any(dtype_of(part) != dtype_of(result) or len(shape_of(part)) + adds != len(shape) for part in parts):
+            return
+        pieces = list[SSAValue]()
+        for part in parts:
+            size = 1 if adds else shape_of(part)[dim]
+            type = self.group.tensor_type(dtype_of(part), (*shape[:dim], size, *shape[dim + 1 :]), device(part.type))
+            pieces.append(self._materialize(part, type, [dim] if adds else []))
+        assert isinstance(result.type, TensorType)
+        self.wholes[result] = self.group.add(tensor.ConcatOp(pieces, dim, result.type))
+
+    def _reduce(self, op: TorchOp, rule: Reduction) -> None:
+        """Make the tensor of what is combined."""
+        [source], [result] = tensors(op), op.results
+        if rule.of_some and not all(map(Ranges({}, self.group.sizes.least).is_positive, shape_of(source))):
+            raise Uncovered("an extreme of what may have no elements")
+        dtype = computation_dtype(rule.accumulation(result_dtype(op)))
+        dims, first = dimensions(op), None
+        if rule.centred:
+            first = self._combined(source, SUM, dims, dtype, None)
+        elif rule.extreme is not None:
+            first = self._combined(source, rule.extreme, dims, rule.extreme.accumulation(dtype_of(source)), None)
+        made = self._combined(source, rule, dims, dtype, first)
+        made.name_hint = result.name_hint
+        self.group.totals[result] = made
+        if made.type == result.type and rule.finish is None and made not in self.group.tensors.values():
+            self.group.tensors[result] = made
+
+    def _combined(self, source: SSAValue, rule: Reduction, dims: Sequence[int], dtype: str, first: SSAValue | None) -> SSAValue:
+        """The elements of ``source`` along ``dims`` combined, or what ``rule`` makes of them and of a ``first`` reduction."""
+        if dtype == "uint8":
+            raise Uncovered("a reduction of unsigned numbers")
+        key = source, rule.combine, rule.start(dtype), tuple(dims), dtype, first
+        if key not in self.combined:
+            self.combined[key] = self._loops_of(source, rule, dims, dtype, first)
+        return self.combined[key]
+
+    def _loops_of(self, source: SSAValue, rule: Reduction, dims: Sequence[int], dtype: str, first: SSAValue | None) -> SSAValue:
+        body = Body(self.group, shape_of(source))
+        element = body.element(source, body.loops)
+        kept = [dim for dim in range(len(body.shape)) if dim not in dims]
+        if first is not None:
+            known = body.load(first, tuple(body.loops[dim] for dim in kept))
+            if rule.extreme is not None:
+                element = element.to(known.dtype)
+                element = where(element.eq(known) | element.is_nan(), body.place(dims), rule.start(dtype))
+            else:
+                distance = element.to(dtype) - known / body.count(dims, known.dtype)
+                element = distance * distance
+        assert isinstance(source.type, TensorType)
+        type = self.group.tensor_type(dtype, [body.shape[dim] for dim in kept], device(source.type))
+        filled = self._filled(rule.start(dtype), dtype, type)
+        element = element.to(dtype)
+        total = Scalar(body.block, body.block.insert_arg(machine_type(dtype), len(body.block.args)), dtype)
+        return body.generic(rule.combine(total, element).value, filled, kept)
+
+    def _accumulate(self, op: TorchOp, rule: Accumulation) -> None:
+        """Make the tensor of all updates combined: they and their places are loops of their own."""
+        [result], kind, dtype, shape = op.results, kind_of(op), combined_dtype(op), rule.shape(op)
+        assert isinstance(result.type, TensorType)
+        place = device(result.type)
+
+        def loops(dtype: str, element: Callable[[Body], Scalar]) -> SSAValue:
+            body, type = Body(self.group, shape), self.group.tensor_type(dtype, shape, place)
+            value = element(body).to(dtype).value
+            empty = self.group.empty(type)
+            body.block.insert_arg(type.element_type, len(body.block.args))
+            return body.generic(value, empty, range(len(shape)))
+
+        scale = python_arguments(op).get("alpha", 1)
+        updates = loops(dtype, lambda body: encoded(op, body.element(*rule.update(op, body.loops))) * scale)
+        places = loops("int64", lambda body: body.made(rule.place(op, body.loops, body.places)))
+        type = self.group.tensor_type(dtype, shape_of(result), place)
+        filled = self._filled(start_of(op), dtype, type)
+        made = self.group.add(AccumulateOp.of(kind, updates, places, filled))
+        made.name_hint = result.name_hint
+        self.group.totals[result] = made
+        if type == result.type and old_of(op, self.group.is_outside) is None:
+            self.group.tensors[result] = made
+
+    def _filled(self, number: float, dtype: str, type: TensorType) -> SSAValue:
+        """A tensor of ``type`` in which every element is ``number``."""
+        start = constant(self.group.target, number, dtype).value
+        return self.group.add(linalg.FillOp([start], [self.group.empty(type)], [type]))
+
+
+def has_rule(op: Operation) -> bool:
+    return isinstance(op, TorchOp) and op.operator in RULES
+
+
+def check_types(op: TorchOp) -> None:
+    """Refuse what is no op on dense tensors of one device and of dtypes that kernels take."""
+    if not is_pure(op) or op.is_packed:
+        raise Uncovered(f"{op.operator} with effects")
+    devices = set[str]()
+    for value in (*op.operands, *op.results):
+        if not isinstance(type := value.type, TensorType):
+            continue
+        if layout(type) != "strided":
+            raise Uncovered("a tensor that is not dense")
+        if dtype_name(type.element_type) not in DTYPES:
+            raise Uncovered(f"elements of {type.element_type}")
+        devices.add(device(type))
+    if len(devices) > 1:
+        raise Uncovered("tensors of several devices")
+
+
+def _outside(source: Block) -> list[SSAValue]:
+    """The values that the ops of ``source`` read from outside, each once."""
+    operands = dict.fromkeys(value for op in source.ops for value in op.operands)
+    return [value for value in operands if not (isinstance(value.owner, Operation) and value.owner.parent is source)]

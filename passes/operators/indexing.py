@@ -1,0 +1,205 @@
+"""Gathers: an element of the result is one of a tensor, at a place that integers in memory say.
+
+What an index may be, and what PyTorch refuses, depends on the operator: some count from the end for negative ones. The kernel
+fails where an index lies outside, and reads nothing there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping, Sequence
+from types import MappingProxyType
+
+from xdsl.ir import SSAValue
+
+from fxc.dialects.attributes.size_polynomials import Steps
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.index.forms import Form
+from fxc.passes.operators.index_expressions import Places
+from fxc.passes.operators.rules import (
+    ZERO,
+    Elements,
+    Index,
+    Making,
+    Placed,
+    Read,
+    broadcast_index,
+    dtype_of,
+    python_arguments,
+    shape_of,
+)
+from fxc.passes.operators.scalars import INTEGERS, Scalar, Uncovered, where
+from fxc.passes.operators.views import reshaped
+
+
+def check_source(source: SSAValue) -> None:
+    """Refuse a tensor without elements: of it nothing may be read, and PyTorch says which indices are still right."""
+    if 0 in shape_of(source):
+        raise Uncovered("indices of a tensor without elements")
+
+
+def check_index(index: SSAValue) -> None:
+    if dtype_of(index) not in INTEGERS - {"uint8"}:
+        raise Uncovered("a mask as an index")
+
+
+def with_place(index: Index, dim: int, place: Form, rank: int) -> Index:
+    """``index`` with ``place`` at ``dim``, for a tensor of ``rank``: one without dimensions has one element."""
+    return (*index[:dim], place, *index[dim + 1 :]) if rank else ()
+
+
+def along(index: SSAValue, rank: int, dim: int, loops: Index) -> Index:
+    """Where a one-dimensional ``index``, or one without dimensions, is read for the place ``loops`` of the result."""
+    return (loops[dim] if rank else ZERO,) if shape_of(index) else ()
+
+
+def gather(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
+    arguments = python_arguments(op)
+    real = places.within(index, shape_of(op.results[0]))
+    x, numbers = arguments["self"], arguments["index"]
+    check_source(x)
+    shape = shape_of(x)
+    dim = arguments["dim"] % max(len(shape), 1)
+    [number] = yield [(numbers, index)]
+    place = places.checked(number, shape[dim] if shape else 1, op.operator, real, wraps=False)
+    own = index if index else (ZERO,) * len(shape)
+    [element] = yield [(x, with_place(own, dim, place, len(shape)))]
+    return element
+
+
+def take(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
+    """Elements counted row by row."""
+    arguments = python_arguments(op)
+    real = places.within(index, shape_of(op.results[0]))
+    x, numbers = arguments["self"], arguments["index"]
+    check_source(x)
+    count = math.prod(shape_of(x))
+    [number] = yield [(numbers, index)]
+    place = places.checked(number, count, op.operator, real, wraps=True)
+    [element] = yield [(x, reshaped(shape_of(x), (count,), (place,)))]
+    return element
+
+
+def take_along_dim(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
+    """Along a dimension, indices count modulo its size; without one, elements are counted row by row."""
+    arguments = python_arguments(op)
+    real = places.within(index, shape_of(op.results[0]))
+    x, numbers, dim = arguments["self"], arguments["indices"], arguments.get("dim")
+    check_source(x)
+    check_source(numbers)
+    shape = shape_of(x)
+    if dim is None:
+        count = math.prod(shape)
+        [number] = yield [(numbers, reshaped(shape_of(numbers), shape_of(op.results[0]), index))]
+        place = reshaped(shape, (count,), (places.checked(number, count, op.operator, real, wraps=False),))
+    else:
+        dim %= len(shape)
+        [number] = yield [(numbers, broadcast_index(numbers, index))]
+        size = places.size(shape[dim])
+        left = number.to("int64").remainder(size)
+        along_dim = places.symbol(where(left < 0, left + size, left), shape[dim])
+        place = with_place(broadcast_index(x, index), dim, along_dim, len(shape))
+    [element] = yield [(x, place)]
+    return element
+
+
+def index_select(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
+    arguments = python_arguments(op)
+    real = places.within(index, shape_of(op.results[0]))
+    x, numbers = arguments["self"], arguments["index"]
+    check_source(x)
+    shape = shape_of(x)
+    dim = arguments["dim"] % max(len(shape), 1)
+    [number] = yield [(numbers, along(numbers, len(shape), dim, index))]
+    place = places.checked(number, shape[dim] if shape else 1, op.operator, real, wraps=False)
+    [element] = yield [(x, with_place(index, dim, place, len(shape)))]
+    return element
+
+
+def embedding(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
+    arguments = python_arguments(op)
+    real = places.within(index, shape_of(op.results[0]))
+    weight, numbers = arguments["weight"], arguments["indices"]
+    check_source(weight)
+    check_index(numbers)
+    [number] = yield [(numbers, index[:-1])]
+    [element] = yield [(weight, (places.checked(number, shape_of(weight)[0], op.operator, real, wraps=False), index[-1]))]
+    return element
+
+
+def index_tensors(op: TorchOp, x: SSAValue, listed: Sequence[SSAValue | None]) -> dict[int, SSAValue]:
+    """The dimensions of ``x`` that ``listed`` has an index for, and these; Uncovered for masks."""
+    found = {dim: numbers for dim, numbers in enumerate(listed) if numbers is not None}
+    for numbers in found.values():
+        check_index(numbers)
+    if not found:
+        raise Uncovered(f"{op.operator} without an index")
+    return found
+
+
+def broadcast_shape(values: Sequence[SSAValue]) -> tuple[Steps, ...]:
+    shape = list[Steps]()
+    for value in values:
+        own = shape_of(value)
+        shape = [1] * (len(own) - len(shape)) + shape
+        for place, size in enumerate(own, len(shape) - len(own)):
+            shape[place] = shape[place] if size == 1 else size
+    return tuple(shape)
+
+
+def first_dimension(dims: Sequence[int]) -> int:
+    """Where the dimensions of the indices stand in the result: together with their own, or in front where these are apart."""
+    return dims[0] if list(dims) == list(range(dims[0], dims[-1] + 1)) else 0
+
+
+def indexed_place(
+    op: TorchOp, index: Index, real: Scalar | None, places: Places
+) -> Generator[Sequence[Read], Sequence[Scalar], Index]:
+    """The place in the argument ``self`` that ``indices`` say for the place ``index`` of what they read; ``real``: whether
+    that is within its tensor."""
+    arguments = python_arguments(op)
+    x, wanted = arguments["self"], index_tensors(op, arguments["self"], arguments["indices"])
+    check_source(x)
+    rank, start = len(broadcast_shape(list(wanted.values()))), first_dimension(list(wanted))
+    own, rest = index[start : start + rank], iter((*index[:start], *index[start + rank :]))
+    numbers = yield [(value, broadcast_index(value, own)) for value in wanted.values()]
+    found = dict(zip(wanted, numbers, strict=True))
+    return tuple(
+        places.checked(found[dim], size, op.operator, real, wraps=True) if dim in found else next(rest)
+        for dim, size in enumerate(shape_of(x))
+    )
+
+
+def index_tensor(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
+    real = places.within(index, shape_of(op.results[0]))
+    place = yield from indexed_place(op, index, real, places)
+    [element] = yield [(python_arguments(op)["self"], place)]
+    return element
+
+
+def one_hot(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
+    arguments = python_arguments(op)
+    real = places.within(index, shape_of(op.results[0]))
+    x, classes = arguments["self"], arguments.get("num_classes", -1)
+    if not isinstance(classes, int) or classes < 1:
+        raise Uncovered("a number of classes that the program does not state")
+    [number] = yield [(x, index[:-1])]
+    checked = places.number(places.checked(number, classes, op.operator, real, wraps=False))
+    return checked.eq(places.number(index[-1])).to("int64")
+
+
+_STEPS: Mapping[str, Making] = MappingProxyType(
+    {
+        "gather.default": gather,
+        "take.default": take,
+        "take_along_dim.default": take_along_dim,
+        "index_select.default": index_select,
+        "embedding.default": embedding,
+        "index.Tensor": index_tensor,
+        "_unsafe_index.Tensor": index_tensor,
+        "one_hot.default": one_hot,
+    }
+)
+
+TABLE: Mapping[str, Placed] = MappingProxyType({f"aten.{name}": Placed(steps) for name, steps in _STEPS.items()})
+"""Operator -> rule."""

@@ -1,0 +1,27 @@
+"""Loops in formulas, of as many steps as an element says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import Block
+
+from fxc.dialects.tile import IterateOp, NextOp
+from fxc.passes.operators.scalars import Scalar
+
+
+def iterate(
+    going: Scalar, carried: Sequence[Scalar], given: Sequence[Scalar], step: Callable[..., tuple[Scalar, Sequence[Scalar]]]
+) -> list[Scalar]:
+    """What is carried when the element stops ``going``.
+
+    ``step`` takes what is carried, then what is ``given``, which stays; it returns whether the element goes on, and what it
+    carries then. It is also computed of elements that have stopped, whose results are dropped.
+    """
+    body = Block(arg_types=[value.value.type for value in carried])
+    inside = [Scalar(body, argument, value.dtype) for argument, value in zip(body.args, carried, strict=True)]
+    more, new = step(*inside, *(Scalar(body, value.value, value.dtype) for value in given))
+    body.add_op(NextOp.of(more.value, [value.value for value in new]))
+    op = IterateOp.of(going.value, [value.value for value in carried], body)
+    going.body.add_op(op)
+    return [Scalar(going.body, result, value.dtype) for result, value in zip(op.results, carried, strict=True)]

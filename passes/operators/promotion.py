@@ -1,0 +1,46 @@
+"""PyTorch's type promotion, for operators whose result does not show the dtype in which they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import TensorType
+
+from fxc.dialects.attributes.types import dtype_name
+
+_ORDER = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+_PAIRS = {frozenset(["uint8", "int8"]): "int16", frozenset(["float16", "bfloat16"]): "float32"}
+
+
+def promoted(operands: Iterable[TensorType | bool | int | float]) -> str:
+    """The dtype in which tensors and Python numbers meet: of tensors with dimensions first, then 0-d ones, then numbers.
+
+    A float number beside integers counts as float32, PyTorch's default dtype.
+    """
+    groups: list[str | None] = [None, None, None]
+    for operand in operands:
+        if isinstance(operand, TensorType):
+            place, dtype = (0 if operand.get_shape() else 1), dtype_name(operand.element_type)
+        else:
+            place, dtype = 2, "bool" if isinstance(operand, bool) else "int64" if isinstance(operand, int) else "float32"
+        groups[place] = _join(groups[place], dtype)
+    found = _prefer(groups[0], _prefer(groups[1], groups[2]))
+    assert found is not None
+    return found
+
+
+def _join(a: str | None, b: str | None) -> str | None:
+    if a is None or b is None or a == b:
+        return b if a is None else a
+    return _PAIRS.get(frozenset([a, b])) or max(a, b, key=_ORDER.index)
+
+
+def _prefer(higher: str | None, lower: str | None) -> str | None:
+    """What tensors of ``higher`` priority become beside those of ``lower``: only a higher kind of number counts."""
+    if higher is None or (higher != "bool" and not _is_float(lower)) or _is_float(higher):
+        return lower if higher is None else higher
+    return _join(higher, lower)
+
+
+def _is_float(dtype: str | None) -> bool:
+    return dtype is not None and "float" in dtype

@@ -1,0 +1,306 @@
+"""Scalars of a kernel body that is being built, with Python's operators: a formula reads like the mathematics.
+
+``Scalar`` has one of PyTorch's dtypes. Half precision is computed in float32: no scalar is of it, ``rounded`` goes through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from typing import TypeAlias
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from fxc.dialects.attributes.types import element_type
+from fxc.dialects.tile.blocks import FUNCTIONS, MathOp
+
+FLOATS = frozenset(["float32", "float64"])
+HALVES = frozenset(["float16", "bfloat16"])
+INTEGERS = frozenset(["int8", "int16", "int32", "int64", "uint8"])
+DTYPES = FLOATS | HALVES | INTEGERS | {"bool"}
+"""The dtypes that kernels take."""
+
+Operand: TypeAlias = "Scalar | int | float | bool"
+
+
+class Uncovered(Exception):
+    """A call that no rule covers, and why; its group stays as it is."""
+
+
+def computation_dtype(dtype: str) -> str:
+    """The dtype in which values of ``dtype`` are computed and kept within a kernel."""
+    return "float32" if dtype in HALVES else dtype
+
+
+@cache
+def machine_type(dtype: str) -> Attribute:
+    """The type of a scalar of ``dtype``: arith's integers have no sign."""
+    type = element_type(dtype)
+    return IntegerType(type.width.data) if isinstance(type, IntegerType) else type
+
+
+class Scalar:
+    """A value of a body, and its dtype. Numbers on the other side of an operator become constants of that dtype."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, body: Block, value: SSAValue, dtype: str) -> None:
+        self.body, self.value, self.dtype = body, value, dtype
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in FLOATS
+
+    def _emit(self, op: Operation, dtype: str | None = None) -> Scalar:
+        self.body.add_op(op)
+        return Scalar(self.body, op.results[0], dtype or self.dtype)
+
+    def constant(self, number: Operand) -> Scalar:
+        """``number`` in the dtype of this scalar."""
+        if isinstance(number, Scalar):
+            if number.dtype != self.dtype:
+                raise Uncovered(f"{number.dtype} beside {self.dtype}")
+            return number
+        return constant(self.body, number, self.dtype)
+
+    def _binary(self, other: Operand, floats: type[Operation] | None, integers: type[Operation] | None) -> Scalar:
+        cls = floats if self.is_float else integers
+        if cls is None:
+            raise Uncovered(f"an operation that {self.dtype} does not have")
+        operands = [self.value, self.constant(other).value]
+        return self._emit(cls.create(operands=operands, result_types=[self.value.type], properties=_defaults(cls)))
+
+    def __add__(self, other: Operand) -> Scalar:
+        return self._binary(other, arith.AddfOp, arith.OrIOp if self.dtype == "bool" else arith.AddiOp)
+
+    def __sub__(self, other: Operand) -> Scalar:
+        return self._binary(other, arith.SubfOp, arith.SubiOp)
+
+    def __mul__(self, other: Operand) -> Scalar:
+        if not isinstance(other, Scalar) and other == 1:
+            return self
+        return self._binary(other, arith.MulfOp, arith.AndIOp if self.dtype == "bool" else arith.MuliOp)
+
+    def __truediv__(self, other: Operand) -> Scalar:
+        return self._binary(other, arith.DivfOp, None)
+
+    def __radd__(self, other: Operand) -> Scalar:
+        return self.constant(other) + self
+
+    def __rsub__(self, other: Operand) -> Scalar:
+        return self.constant(other) - self
+
+    def __rmul__(self, other: Operand) -> Scalar:
+        return self * other
+
+    def __rtruediv__(self, other: Operand) -> Scalar:
+        return self.constant(other) / self
+
+    def __neg__(self) -> Scalar:
+        return self._emit(arith.NegfOp(self.value)) if self.is_float else 0 - self
+
+    def __and__(self, other: Operand) -> Scalar:
+        return self._binary(other, None, arith.AndIOp)
+
+    def __or__(self, other: Operand) -> Scalar:
+        return self._binary(other, None, arith.OrIOp)
+
+    def __xor__(self, other: Operand) -> Scalar:
+        return self._binary(other, None, arith.XOrIOp)
+
+    def __invert__(self) -> Scalar:
+        return self ^ (True if self.dtype == "bool" else -1)
+
+    def __lshift__(self, other: Operand) -> Scalar:
+        return self._binary(other, None, arith.ShLIOp)
+
+    def __rshift__(self, other: Operand) -> Scalar:
+        return self._binary(other, None, arith.ShRUIOp if self._is_unsigned else arith.ShRSIOp)
+
+    @property
+    def _is_unsigned(self) -> bool:
+        return self.dtype in ("uint8", "bool")
+
+    def compare(self, predicate: str, other: Operand) -> Scalar:
+        """``predicate``: eq, ne, lt, le, gt or ge; a comparison with NaN is false, but for ne."""
+        right = self.constant(other).value
+        if self.is_float:
+            return self._emit(arith.CmpfOp(self.value, right, "une" if predicate == "ne" else f"o{predicate}"), "bool")
+        sign = "" if predicate in ("eq", "ne") else "u" if self._is_unsigned else "s"
+        properties = {"predicate": _predicate(sign + predicate)}
+        return self._emit(arith.CmpiOp.create(operands=[self.value, right], result_types=[i1], properties=properties), "bool")
+
+    def __lt__(self, other: Operand) -> Scalar:
+        return self.compare("lt", other)
+
+    def __le__(self, other: Operand) -> Scalar:
+        return self.compare("le", other)
+
+    def __gt__(self, other: Operand) -> Scalar:
+        return self.compare("gt", other)
+
+    def __ge__(self, other: Operand) -> Scalar:
+        return self.compare("ge", other)
+
+    def eq(self, other: Operand) -> Scalar:
+        return self.compare("eq", other)
+
+    def ne(self, other: Operand) -> Scalar:
+        return self.compare("ne", other)
+
+    def is_nan(self) -> Scalar:
+        return self.ne(self) if self.is_float else constant(self.body, False, "bool")
+
+    def maximum(self, other: Operand) -> Scalar:
+        """The larger one; NaN where one is; 0.0 is larger than -0.0."""
+        if self.dtype == "bool":
+            return self | other
+        return self._binary(other, arith.MaximumfOp, arith.MaxUIOp if self._is_unsigned else arith.MaxSIOp)
+
+    def minimum(self, other: Operand) -> Scalar:
+        if self.dtype == "bool":
+            return self & other
+        return self._binary(other, arith.MinimumfOp, arith.MinUIOp if self._is_unsigned else arith.MinSIOp)
+
+    def abs(self) -> Scalar:
+        if self._is_unsigned:
+            return self
+        return self.math("absf") if self.is_float else self._emit(math.AbsIOp(self.value))
+
+    def math(self, name: str, *others: Operand) -> Scalar:
+        """The function of the math dialect called ``name``, or of ``tile.math`` where that has none."""
+        values = [self.value, *(self.constant(other).value for other in others)]
+        return self._emit(MathOp.of(name, *values) if name in FUNCTIONS else MATH[name](*values))
+
+    def larger_number(self, other: Operand) -> Scalar:
+        """The larger one; of floats the number where the other is NaN."""
+        return self._emit(arith.MaxnumfOp(self.value, self.constant(other).value)) if self.is_float else self.maximum(other)
+
+    def smaller_number(self, other: Operand) -> Scalar:
+        return self._emit(arith.MinnumfOp(self.value, self.constant(other).value)) if self.is_float else self.minimum(other)
+
+    @property
+    def bit_width(self) -> int:
+        type = machine_type(self.dtype)
+        assert isinstance(type, IntegerType)
+        return type.width.data
+
+    def known_number(self) -> int | float | None:
+        """The number that this scalar is by its op, else None."""
+        owner = self.value.owner
+        if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, (IntegerAttr, FloatAttr)):
+            return None
+        return owner.value.value.data
+
+    def remainder(self, divisor: Operand) -> Scalar:
+        """The remainder of dividing by an integer, with the sign of the dividend; any number where that is 0."""
+        return self._binary(divisor, None, arith.RemUIOp if self._is_unsigned else arith.RemSIOp)
+
+    def quotient(self, divisor: Operand) -> Scalar:
+        """The quotient by an integer, towards zero; any number where that is 0."""
+        return self._binary(divisor, None, arith.DivUIOp if self._is_unsigned else arith.DivSIOp)
+
+    def bits(self) -> Scalar:
+        """The bits of a float as a signed integer."""
+        dtype = "int64" if self.dtype == "float64" else "int32"
+        return self._emit(arith.BitcastOp(self.value, element_type(dtype)), dtype)
+
+    def as_float(self) -> Scalar:
+        """The float that has the bits of this integer of 32 or 64 bits."""
+        dtype = "float64" if self.dtype == "int64" else "float32"
+        return self._emit(arith.BitcastOp(self.value, element_type(dtype)), dtype)
+
+    def to(self, dtype: str) -> Scalar:
+        """This value in ``dtype``, as PyTorch converts; half precision is rounded, and kept in float32."""
+        if dtype in HALVES:
+            return self.to("float32").rounded(dtype)
+        if dtype == self.dtype:
+            return self
+        if dtype == "bool":
+            return self.ne(0)
+        return self._emit(self._conversion(dtype)(self.value, machine_type(dtype)), dtype)
+
+    def _conversion(self, dtype: str) -> Callable[[SSAValue, Attribute], Operation]:
+        if dtype in FLOATS:
+            if self.is_float:
+                return arith.ExtFOp if dtype == "float64" else arith.TruncFOp
+            return arith.UIToFPOp if self._is_unsigned else arith.SIToFPOp  # type: ignore[return-value]
+        if self.is_float:
+            return arith.FPToSIOp  # type: ignore[return-value]
+        old, new = machine_type(self.dtype), machine_type(dtype)
+        assert isinstance(old, IntegerType) and isinstance(new, IntegerType)
+        if old.width == new.width:
+            return arith.BitcastOp
+        widening = arith.ExtUIOp if self._is_unsigned else arith.ExtSIOp
+        return widening if new.width.data > old.width.data else arith.TruncIOp  # type: ignore[return-value]
+
+    def rounded(self, dtype: str) -> Scalar:
+        """This float32, rounded to the values that ``dtype`` has."""
+        if dtype not in HALVES:
+            return self
+        half = self._emit(arith.TruncFOp(self.value, element_type(dtype)))
+        return self._emit(arith.ExtFOp(half.value, element_type("float32")))
+
+
+MATH: dict[str, type[Operation]] = {cls.name.removeprefix("math."): cls for cls in math.Math.operations}
+"""The functions of the math dialect by name."""
+
+
+def constant(body: Block, number: int | float | bool, dtype: str) -> Scalar:
+    """``number`` as a scalar of ``dtype``; integers wrap around."""
+    value = _number(number, repr(number), dtype)
+    op = arith.ConstantOp.create(result_types=[value.type], properties={"value": value})
+    body.add_op(op)
+    return Scalar(body, op.results[0], dtype)
+
+
+@lru_cache(maxsize=1 << 12)
+def _number(number: float, text: str, dtype: str) -> IntegerAttr | FloatAttr:
+    """``number`` as a constant. ``text`` is how Python spells it: 0.0 and -0.0 are equal, and so are 1 and True."""
+    type = machine_type(dtype)
+    if isinstance(type, IntegerType):
+        return IntegerAttr(bool(number) if dtype == "bool" else int(number), type, truncate_bits=True)
+    return FloatAttr(float(number), type)  # type: ignore[arg-type]
+
+
+@cache
+def _defaults(cls: type[Operation]) -> Mapping[str, Attribute]:
+    """The properties that an op of ``cls`` on two operands has where nothing is said of them."""
+    either = Block(arg_types=[i1]).args[0]
+    return cls(either, either).properties  # type: ignore[call-arg]
+
+
+@cache
+def _predicate(name: str) -> IntegerAttr:
+    return IntegerAttr(arith.CMPI_COMPARISON_OPERATIONS.index(name), i64)
+
+
+def where(condition: Scalar, yes: Operand, no: Operand) -> Scalar:
+    """``yes`` where ``condition``, else ``no``; one of them at least is a Scalar, which says the dtype."""
+    model = yes if isinstance(yes, Scalar) else no
+    assert isinstance(model, Scalar)
+    left, right = model.constant(yes), model.constant(no)
+    operands = [condition.value, left.value, right.value]
+    return left._emit(arith.SelectOp.create(operands=operands, result_types=[left.value.type]))
+
+
+def loaded(body: Block, value: SSAValue, dtype: str) -> Scalar:
+    """An element as it lies in memory, for computation."""
+    if dtype in HALVES:
+        op = arith.ExtFOp(value, element_type("float32"))
+    elif dtype == "uint8":
+        op = arith.BitcastOp(value, machine_type(dtype))
+    else:
+        return Scalar(body, value, dtype)
+    body.add_op(op)
+    return Scalar(body, op.results[0], computation_dtype(dtype))
+
+
+def stored(scalar: Scalar, dtype: str) -> SSAValue:
+    """``scalar`` as an element of ``dtype`` in memory."""
+    scalar = scalar.to(computation_dtype(dtype))
+    if dtype in HALVES:
+        return scalar._emit(arith.TruncFOp(scalar.value, element_type(dtype))).value
+    return scalar._emit(arith.BitcastOp(scalar.value, element_type(dtype))).value if dtype == "uint8" else scalar.value

@@ -1,0 +1,79 @@
+"""The values of sizes that are not known, for the ops of a group: each once, in front of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import IndexType, IntegerAttr, TensorType, UnrealizedConversionCastOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in, sizes_of
+from fxc.dialects.attributes.types import Dim, IntType, sizes
+from fxc.passes.analysis.size_values import value_of_size
+from fxc.passes.operators.scalars import Uncovered
+
+
+class Sizes:
+    """``read``: the values that the ops read. ``around``: others that may say a size. ``least``: what each size is at least."""
+
+    def __init__(self, read: Sequence[SSAValue], around: Sequence[SSAValue], least: Mapping[str, int]) -> None:
+        self.read, self.around, self.least = read, around, least
+        self.ops = list[Operation]()
+        """What computes sizes."""
+        self._values = dict[str, SSAValue]()
+        types = [value.type for value in read if isinstance(value.type, TensorType)]
+        self._texts = {size: text for type in types for size, text in zip(sizes_of(type), sizes(type), strict=True)}
+
+    def value(self, name: str) -> SSAValue:
+        """The size ``name`` as an ``index``. Uncovered where no value says it."""
+        if name not in self._values:
+            self._values[name] = self._index(self._source(name), name)
+        return self._values[name]
+
+    def check(self, type: TensorType) -> None:
+        """Uncovered where no value says one of the sizes or strides of ``type``."""
+        for name in names_in(type):
+            self._source(name)
+
+    def dim(self, size: Steps) -> Dim:
+        """``size`` as types write it."""
+        return size if isinstance(size, int) else self._texts.get(size, str(size))
+
+    def dynamic(self, type: TensorType) -> list[SSAValue]:
+        """The sizes of ``type`` that are not static, as ``tensor.empty`` takes them."""
+        return [self._steps(size) for size in sizes_of(type) if isinstance(size, Polynomial)]
+
+    def put_first(self, block: Block) -> None:
+        """Put what computes sizes in front of the ops of ``block``."""
+        if self.ops:
+            assert block.first_op is not None
+            block.insert_ops_before(self.ops, block.first_op)
+
+    def _source(self, name: str) -> SSAValue:
+        source = (value_of_size(self.read, name) or value_of_size(self.around, name)) if name else None
+        if source is None:
+            raise Uncovered(f"a size {name or 'without a name'} that no value says")
+        return source
+
+    def _index(self, value: SSAValue, name: str) -> SSAValue:
+        if isinstance(value.type, IntType):
+            return self._add(UnrealizedConversionCastOp.create(operands=[value], result_types=[IndexType()]))
+        assert isinstance(value.type, TensorType)
+        dim = self._add(arith.ConstantOp(IntegerAttr(sizes(value.type).index(name), IndexType())))
+        return self._add(tensor.DimOp(value, dim))
+
+    def _steps(self, size: Steps) -> SSAValue:
+        if isinstance(size, int):
+            return self._add(arith.ConstantOp(IntegerAttr(size, IndexType())))
+        terms = list[SSAValue]()
+        for names, factor in size.terms:
+            parts = [self.value(name) for name in names]
+            parts += [self._steps(factor)] if factor != 1 or not names else []
+            terms.append(reduce(lambda a, b: self._add(arith.MuliOp(a, b)), parts))
+        return reduce(lambda a, b: self._add(arith.AddiOp(a, b)), terms)
+
+    def _add(self, op: Operation) -> SSAValue:
+        self.ops.append(op)
+        return op.results[0]

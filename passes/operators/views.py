@@ -1,0 +1,359 @@
+"""Views: where in its operand an element of the result lies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from fxc.dialects.attributes.size_polynomials import Steps
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.index.forms import Form
+from fxc.passes.operators.rules import ZERO, Index, View, broadcast_index, python_arguments, shape_of, tensors
+from fxc.passes.operators.scalars import Uncovered
+
+
+def _rank(op: TorchOp) -> int:
+    return len(shape_of(tensors(op)[0]))
+
+
+def _dim(dim: int, rank: int) -> int:
+    return dim % rank if rank else 0
+
+
+def same(op: TorchOp, index: Index, result: int) -> Index:
+    return index
+
+
+def expand(op: TorchOp, index: Index, result: int) -> Index:
+    return broadcast_index(tensors(op)[0], index)
+
+
+def broadcast_in_dim(op: TorchOp, index: Index, result: int) -> Index:
+    dims, shape = python_arguments(op)["broadcast_dimensions"], shape_of(tensors(op)[0])
+    return tuple(ZERO if size == 1 else index[dim] for dim, size in zip(dims, shape, strict=True))
+
+
+def permute(op: TorchOp, index: Index, result: int) -> Index:
+    dims, place = [_dim(dim, _rank(op)) for dim in python_arguments(op)["dims"]], list(index)
+    for at, dim in enumerate(dims):
+        place[dim] = index[at]
+    return tuple(place)
+
+
+def transpose(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, place = python_arguments(op), list(index)
+    if place:
+        a, b = (_dim(arguments[name], len(place)) for name in ("dim0", "dim1"))
+        place[a], place[b] = place[b], place[a]
+    return tuple(place)
+
+
+def t(op: TorchOp, index: Index, result: int) -> Index:
+    return index[::-1]
+
+
+def unsqueeze(op: TorchOp, index: Index, result: int) -> Index:
+    dim = _dim(python_arguments(op)["dim"], len(index))
+    return (*index[:dim], *index[dim + 1 :])
+
+
+def squeeze(op: TorchOp, index: Index, result: int) -> Index:
+    shape, dims = shape_of(tensors(op)[0]), python_arguments(op).get("dim")
+    chosen = range(len(shape)) if dims is None else [_dim(dim, len(shape)) for dim in _list(dims)]
+    gone = [dim for dim, size in enumerate(shape) if size == 1 and dim in chosen]
+    if len(gone) + len(index) < len(shape):
+        gone = list(chosen)  # of a size that is always 1, though its expression does not say so
+    if len(gone) + len(index) != len(shape):
+        raise Uncovered("which sizes are 1 is not known")
+    kept = iter(index)
+    return tuple(ZERO if dim in gone else next(kept) for dim in range(len(shape)))
+
+
+def slice_(op: TorchOp, index: Index, result: int) -> Index:
+    arguments = python_arguments(op)
+    dim = _dim(arguments.get("dim", 0), len(index))
+    start = slice_start(arguments, shape_of(tensors(op)[0])[dim], shape_of(op.results[0])[dim])
+    return _replaced(index, dim, index[dim] * arguments.get("step", 1) + start)
+
+
+def slice_start(arguments: Mapping[str, Any], size: Steps, count: Steps) -> Steps:
+    """Where a slice of ``count`` elements begins in a dimension of ``size``, if it has any. Uncovered where that depends on a
+    size in another way than by sums and products."""
+    start, step, end = arguments.get("start") or 0, arguments.get("step", 1), arguments.get("end")
+    if isinstance(start, int) and isinstance(size, int):
+        return min(max(start + size if start < 0 else start, 0), size)
+    if isinstance(start, int) and start >= 0:
+        return start  # beyond the end there are no elements
+    if step == 1 and (end is None or end == size or (isinstance(end, int) and end >= LAST)):
+        return size - count
+    raise Uncovered("a slice that begins where a size says")
+
+
+LAST = (1 << 63) - 1
+"""The end of a slice up to the end of any dimension."""
+
+
+def select(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, shape = python_arguments(op), shape_of(tensors(op)[0])
+    dim = _dim(arguments["dim"], len(shape))
+    return (*index[:dim], Form(from_the_end(arguments["index"], shape[dim])), *index[dim:])
+
+
+def from_the_end(place: Steps, size: Steps) -> Steps:
+    """``place``, which counts from the end of a dimension of ``size`` where it is negative."""
+    if not isinstance(place, int):
+        raise Uncovered("a place that the program does not state")
+    return place + size if place < 0 else place
+
+
+def flip(op: TorchOp, index: Index, result: int) -> Index:
+    shape = shape_of(tensors(op)[0])
+    for dim in python_arguments(op)["dims"] if shape else ():
+        dim = _dim(dim, len(shape))
+        index = _replaced(index, dim, -index[dim] + (shape[dim] - 1))
+    return index
+
+
+def piece(op: TorchOp, index: Index, result: int) -> Index:
+    """A piece of ``split`` or ``chunk``: it begins where those before it end."""
+    dim = _dim(python_arguments(op).get("dim", 0), len(index))
+    start = sum((shape_of(value)[dim] for value in op.results[:result]), 0)
+    return _replaced(index, dim, index[dim] + start)
+
+
+def narrow(op: TorchOp, index: Index, result: int) -> Index:
+    arguments = python_arguments(op)
+    dim, start = _dim(arguments["dim"], len(index)), arguments["start"]
+    return _replaced(index, dim, index[dim] + from_the_end(start, shape_of(tensors(op)[0])[dim]))
+
+
+def roll(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, shape = python_arguments(op), shape_of(tensors(op)[0])
+    shifts, dims = _list(arguments["shifts"]), _list(arguments.get("dims", []))
+    if 0 in shape:
+        return index
+    if not dims:
+        count = math.prod(shape)
+        line = reshaped((count,), shape, index)
+        return reshaped(shape, (count,), tuple((place - sum(shifts)) % count for place in line))
+    for shift, dim in zip(shifts, dims, strict=True):
+        dim = _dim(dim, len(shape))
+        index = _replaced(index, dim, (index[dim] - shift) % shape[dim]) if shape else index
+    return index
+
+
+def repeat(op: TorchOp, index: Index, result: int) -> Index:
+    shape = shape_of(tensors(op)[0])
+    own = index[len(index) - len(shape) :]
+    return tuple(ZERO if size in (0, 1) else place % size for place, size in zip(own, shape, strict=True))
+
+
+def repeat_interleave(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, shape = python_arguments(op), shape_of(tensors(op)[0])
+    dim, repeats = arguments.get("dim"), arguments["repeats"]
+    if repeats == 0:
+        return (ZERO,) * len(shape)
+    if not isinstance(repeats, int):
+        raise Uncovered("a number of repeats that the program does not state")
+    if dim is None:
+        return reshaped(shape, (math.prod(shape),), (index[0] // repeats,))
+    dim = _dim(dim, len(index))
+    return _replaced(index, dim, index[dim] // repeats)
+
+
+def unfold(op: TorchOp, index: Index, result: int) -> Index:
+    arguments = python_arguments(op)
+    *own, last = index
+    if not own:
+        return (last,) * _rank(op)
+    dim = _dim(arguments["dimension"], len(own))
+    return _replaced(tuple(own), dim, own[dim] * arguments["step"] + last)
+
+
+def move_dimensions(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, rank = python_arguments(op), len(index)
+    sources, targets = ([_dim(dim, rank) for dim in _list(arguments[name])] for name in ("source", "destination"))
+    rest = iter(dim for dim in range(rank) if dim not in targets)
+    places = dict(zip(sources, targets, strict=True))
+    return tuple(index[places[dim] if dim in places else next(rest)] for dim in range(rank))
+
+
+def swap(op: TorchOp, index: Index, result: int) -> Index:
+    a, b = (value for name, value in python_arguments(op).items() if name != "self")
+    place = list(index)
+    if place:
+        a, b = _dim(a, len(place)), _dim(b, len(place))
+        place[a], place[b] = place[b], place[a]
+    return tuple(place)
+
+
+def turn_matrices(op: TorchOp, index: Index, result: int) -> Index:
+    return (*index[:-2], index[-1], index[-2]) if len(index) > 1 else index
+
+
+def diagonal(op: TorchOp, index: Index, result: int) -> Index:
+    arguments, rank = python_arguments(op), _rank(op)
+    a, b = (_dim(arguments.get(name, default), rank) for name, default in (("dim1", 0), ("dim2", 1)))
+    offset, rest = arguments.get("offset", 0), iter(index[:-1])
+    if not isinstance(offset, int):
+        raise Uncovered("a diagonal that a size says")
+    places = {a: index[-1] + max(-offset, 0), b: index[-1] + max(offset, 0)}
+    return tuple(places[dim] if dim in places else next(rest) for dim in range(rank))
+
+
+def unbind(op: TorchOp, index: Index, result: int) -> Index:
+    dim = _dim(python_arguments(op).get("dim", 0), _rank(op))
+    return (*index[:dim], Form(result), *index[dim:])
+
+
+def reshape(op: TorchOp, index: Index, result: int) -> Index:
+    return reshaped(shape_of(tensors(op)[0]), shape_of(op.results[0]), index)
+
+
+def reshaped(old: Sequence[Steps], new: Sequence[Steps], index: Index) -> Index:
+    """The place in a tensor of sizes ``old`` of what is at ``index`` in one of sizes ``new`` with the same elements in order.
+
+    Dimensions are matched in runs of equal products, so that only dimensions that are really cut or joined are divided.
+    Uncovered where the products of all are not seen to be equal.
+    """
+    if 0 in old:
+        return (ZERO,) * len(old)
+    place = list[Form]()
+    for olds, news in _runs(old, new):
+        line = ZERO
+        for size, expression in zip(new[news], index[news], strict=True):
+            line = line * size + (ZERO if size == 1 else expression)
+        place += _divided(line, old[olds])
+    return tuple(place)
+
+
+def _runs(old: Sequence[Steps], new: Sequence[Steps]) -> Iterator[tuple[slice, slice]]:
+    """The shortest runs of dimensions of equal products, in order."""
+    ends = dict[Steps, int]()
+    product: Steps = 1
+    for end, size in enumerate(new, 1):
+        product = product * size
+        ends.setdefault(product, end)
+    if math.prod(old) != product:
+        raise Uncovered("a reshape whose sizes are not seen to be equal")
+    first, begin, product = 0, 0, 1
+    for last, size in enumerate(old, 1):
+        product = product * size
+        end = ends.get(product, 0) if last < len(old) else len(new)
+        if end >= begin and (end or last == len(old)):
+            yield slice(first, last), slice(begin, end)
+            first, begin = last, end
+    if begin < len(new):
+        yield slice(first, len(old)), slice(begin, len(new))
+
+
+def _divided(line: Form, sizes: Sequence[Steps]) -> list[Form]:
+    """The place in a tensor of ``sizes`` of element number ``line``."""
+    place, step = list[Form](), 1
+    real = [dim for dim, size in enumerate(sizes) if size != 1]
+    for dim in reversed(range(len(sizes))):
+        if sizes[dim] == 1:
+            place.append(ZERO)
+            continue
+        expression = line // step
+        place.append(expression if dim == real[0] else expression % sizes[dim])
+        step = step * sizes[dim]
+    return place[::-1]
+
+
+def _replaced(index: Index, dim: int, expression: Form) -> Index:
+    return (*index[:dim], expression, *index[dim + 1 :])
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+_PLACES = {
+    "expand.default": expand,
+    "expand_as.default": expand,
+    "permute.default": permute,
+    "transpose.int": transpose,
+    "t.default": t,
+    "numpy_T.default": t,
+    "unsqueeze.default": unsqueeze,
+    "squeeze.default": squeeze,
+    "squeeze.dim": squeeze,
+    "squeeze.dims": squeeze,
+    "slice.Tensor": slice_,
+    "select.int": select,
+    "flip.default": flip,
+    "split.Tensor": piece,
+    "split_with_sizes.default": piece,
+    "chunk.default": piece,
+    "unsafe_split.Tensor": piece,
+    "unsafe_split_with_sizes.default": piece,
+    "unsafe_chunk.default": piece,
+    "unbind.int": unbind,
+    "narrow.default": narrow,
+    "roll.default": roll,
+    "repeat.default": repeat,
+    "tile.default": repeat,
+    "repeat_interleave.self_int": repeat_interleave,
+    "unfold.default": unfold,
+    "unfold_copy.default": unfold,
+    "movedim.int": move_dimensions,
+    "movedim.intlist": move_dimensions,
+    "moveaxis.int": move_dimensions,
+    "moveaxis.intlist": move_dimensions,
+    "swapaxes.default": swap,
+    "swapdims.default": swap,
+    "mT.default": turn_matrices,
+    "matrix_H.default": turn_matrices,
+    "mH.default": turn_matrices,
+    "adjoint.default": turn_matrices,
+    "diagonal.default": diagonal,
+    "diagonal_copy.default": diagonal,
+    "split.sizes": piece,
+    "tensor_split.sections": piece,
+    "tensor_split.indices": piece,
+    "expand_copy.default": expand,
+    "permute_copy.default": permute,
+    "transpose_copy.int": transpose,
+    "t_copy.default": t,
+    "unsqueeze_copy.default": unsqueeze,
+    "squeeze_copy.default": squeeze,
+    "squeeze_copy.dim": squeeze,
+    "squeeze_copy.dims": squeeze,
+    "slice_copy.Tensor": slice_,
+    "select_copy.int": select,
+    "split_copy.Tensor": piece,
+    "split_with_sizes_copy.default": piece,
+    "unbind_copy.int": unbind,
+    "view_copy.default": reshape,
+    "_reshape_copy.default": reshape,
+    "_reshape_alias.default": reshape,
+    "view_as.default": reshape,
+    "reshape_as.default": reshape,
+    "ravel.default": reshape,
+    "detach_copy.default": same,
+    "alias_copy.default": same,
+    "resolve_conj.default": same,
+    "resolve_neg.default": same,
+    "view.default": reshape,
+    "reshape.default": reshape,
+    "_unsafe_view.default": reshape,
+    "flatten.using_ints": reshape,
+    "unflatten.int": reshape,
+    "detach.default": same,
+    "alias.default": same,
+    "contiguous.default": same,
+    "clone.default": same,
+    "positive.default": same,
+    "lift_fresh_copy.default": same,
+    "conj_physical.default": same,
+    "_conj_physical.default": same,
+}
+
+TABLE: Mapping[str, View] = MappingProxyType(
+    {f"aten.{name}": View(place) for name, place in _PLACES.items()}
+    | {"prims.broadcast_in_dim.default": View(broadcast_in_dim)}
+)
+"""Operator -> rule."""

@@ -1,0 +1,157 @@
+"""convert-to-plan: memory made explicit: allocations, what writes into them, write-backs, releases.
+
+Assumes:    the torch level with kernels (``lower-kernels``), functionalized, in functions of one block.
+Guarantees: each ``tile.launch`` is a ``plan.launch`` into a ``plan.alloc`` a result, which takes sizes that are not known. A
+            call of an operator writes into buffers, too, where PyTorch has code that computes right into them. New values of
+            arguments are written back by ``aten.copy_`` at the end and are no results any more; what would see the write and
+            must not is copied before. ``plan.free`` follows the last use of each name, of arguments too in functions marked
+            ``plan.boxed``. The order of all else is kept.
+Keeps:      calls that allocate what they return: views, random operators, what has other sizes for other data, higher-order
+            operators, groups without a kernel; operators that may update their operand, of results that leave the function.
+            Functions that autograd looks into, and those that are differentiated: with a remark. Functions that have ops of
+            ``plan`` already.
+Cost:       two walks, and a question to PyTorch for each kind of call that is not a kernel.
+
+Before:
+    func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> (tensor<4x8xf32> {fx.mutates = 0 : i64}, tensor<4xf32>) {
+      %m = torch.aten.mm.default(%x, %y) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %s = torch.aten.sum.dim_IntList(%m, [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
+      fx.output((%m, %s)) : (tensor<4x8xf32>, tensor<4xf32>) -> ()
+    }
+After:
+    func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> {
+      %m = plan.alloc : tensor<4x8xf32>
+      %0 = torch.aten.mm.out(%x, %y, out = %m) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %s = plan.alloc : tensor<4xf32>
+      %1 = torch.aten.sum.IntList_out(%m, [1], out = %s) : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %2 = torch.aten.copy_.default(%x, %m) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      plan.free %m : tensor<4x8xf32>
+      fx.output((%s,)) : (tensor<4xf32>) -> ()
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects import plan
+from fxc.dialects.autodiff import SubgraphOp
+from fxc.dialects.context import FxcContext
+from fxc.dialects.semantics import Semantics
+from fxc.dialects.text.syntax import copy_names
+from fxc.dialects.tile import LaunchOp
+from fxc.dialects.torch_ops import TorchOp, op_class
+from fxc.passes.analysis.memory import Memory
+from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.write_backs import insert_write_backs, new_values
+from fxc.passes.fusion.fuse.candidates import needs_gradient
+from fxc.passes.plan.convert_to_plan.releases import insert_releases
+from fxc.passes.plan.update import update_of
+from fxc.passes.rewriting.remarks import remark
+
+NAME = "convert-to-plan"
+
+
+@dataclass(frozen=True)
+class ConvertToPlanPass(ModulePass):
+    name = NAME
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        differentiated = _differentiated(op)
+        for function in [inner for inner in op.ops if isinstance(inner, FuncOp)]:
+            if function.is_declaration or any(inner.name.startswith("plan.") for inner in function.walk()):
+                continue
+            reason = why_not(function, differentiated)
+            if reason is None:
+                _convert(function, ctx.semantics)
+                count("functions converted")
+            else:
+                remark(NAME, reason, function)
+                count("functions left")
+
+
+def _differentiated(module: ModuleOp) -> set[str]:
+    """The functions that autograd runs, forward or backward."""
+    found = set[str]()
+    for op in module.walk():
+        if isinstance(op, SubgraphOp):
+            found.add(op.callee.root_reference.data)
+            found.update(attribute.df.root_reference.data for attribute in [op.gradient] if attribute is not None)
+    return found
+
+
+def why_not(function: FuncOp, differentiated: set[str]) -> str | None:
+    """Why ``function`` stays as it is; None where it becomes a plan."""
+    if function.sym_name.data in differentiated:
+        return "autograd runs it"
+    if function.body.first_block is not function.body.last_block:
+        return "it has several blocks"
+    if any(op.name.startswith("autodiff.") or needs_gradient(op) for op in function.walk()):
+        return "it needs gradients"
+    return None
+
+
+def _convert(function: FuncOp, semantics: Semantics) -> None:
+    memory, written = Memory(function), set(new_values(function))
+    for op in list(function.body.block.ops):
+        if isinstance(op, LaunchOp):
+            outs = _allocate(op)
+            Rewriter.replace_op(op, _launch(op, outs), outs, safe_erase=False)
+            count("kernel launches")
+        elif isinstance(op, TorchOp) and not _may_update(op, memory, written):
+            _into_buffers(op, semantics)
+    insert_write_backs(function)
+    insert_releases(function.body.block)
+
+
+def _may_update(op: TorchOp, memory: Memory, written: set[SSAValue]) -> bool:
+    """Whether ``plan-memory`` may let ``op`` update an operand: the memory of its result outlives the call.
+
+    A new value of an argument does not, as it is copied out of its memory.
+    """
+    leaves = (memory.outlives(value) or (memory.reaches_output(value) and value not in written) for value in op.results)
+    return update_of(op) is not None and any(leaves)
+
+
+def _launch(op: LaunchOp, outs: Sequence[SSAValue]) -> plan.LaunchOp:
+    launch = plan.LaunchOp.of(op.callee.root_reference.data, op.operands, outs)
+    launch.attributes |= op.attributes
+    launch.location = op.location
+    return launch
+
+
+def _allocate(op: Operation) -> list[SSAValue]:
+    """A buffer for each result of ``op``, made before it."""
+    allocations = [plan.AllocOp.of(result.type, op.operands) for result in op.results]
+    for allocation in allocations:
+        allocation.location = op.location
+    buffers: list[SSAValue] = [allocation.buffer for allocation in allocations]
+    copy_names(op.results, buffers)
+    Rewriter.insert_op(allocations, InsertPoint.before(op))
+    return buffers
+
+
+def _into_buffers(op: TorchOp, semantics: Semantics) -> None:
+    """Let ``op`` write into buffers, where there is an overload for it."""
+    variant = semantics.out_variant(op) if op.results else None
+    if variant is None:
+        count("calls that allocate")
+        return
+    cls = op_class(f"torch.{variant.operator}")
+    assert cls is not None and issubclass(cls, TorchOp)
+    outs = _allocate(op)
+    arguments = cls.divide({**op.bound(), **dict(zip(variant.outs, outs, strict=True))})
+    call = cls.build_call(*arguments, op.result_types, attributes=op.attributes, location=op.location)
+    Rewriter.replace_op(op, call, outs, safe_erase=False)
+    for result in call.results:
+        result._name = None  # the buffers have the names
+    count("calls into buffers")

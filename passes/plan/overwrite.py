@@ -1,0 +1,174 @@
+"""Kernels that write over an input that nothing uses later, and functions over arguments that are of no more use to them.
+
+That input and the output become one buffer. The one that was there first stays, with a ``plan.view`` where the other had other
+sizes; but where the output is the caller's memory, or is returned, that is the one.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp, ViewOp, fill_the_same, stream_of
+from fxc.dialects.text.syntax import copy_names
+from fxc.dialects.tile import KernelOp
+from fxc.dialects.tile.kernel import INIT
+from fxc.passes.analysis.statistics import count
+from fxc.passes.plan.buffers import Buffers
+from fxc.passes.plan.calls import Callee
+from fxc.passes.plan.in_place import allow, writes_over
+from fxc.passes.plan.last_uses import ends_with, is_only_lent, is_spent, leaves, unrelease
+
+
+def overwrite_dying_inputs(block: Block, callee: Callee | None = None) -> None:
+    """Let launches of ``block`` write over an input that fills the same bytes and is used last there, where their kernel may.
+
+    ``callee``: the function that ``block`` is of, where its calls are known: an argument for which each call gives memory that
+    is released right behind may be written over, too.
+    """
+    walk = _Walk(block, callee)
+    for op in walk.buffers.walk(block):
+        if isinstance(op, LaunchOp) and (kernel := op.kernel()) is not None:
+            for place, out in enumerate(list(op.outs)):
+                if walk.is_unwritten(out) and out not in op.inputs:
+                    walk.overwrite(op, kernel, place, out)
+    walk.overwrite_arguments()
+
+
+class _Walk:
+    def __init__(self, block: Block, callee: Callee | None) -> None:
+        self.buffers, self.callee = Buffers(), callee
+        given = [] if callee is None else [(arg, call) for arg in block.args for call in callee.calls]
+        lasting = {arg for arg, call in given if not ends_with(call.operands[arg.index], call)}
+        self.lent = {arg for arg, _ in given} - lasting
+        """The arguments that no caller has a use for after the call."""
+        used = {arg for arg, call in given if not _is_first_use(call.operands[arg.index], call)}
+        self.blank = {arg for arg, _ in given} - used
+        """The arguments that nobody has written before the call."""
+        self._known = dict[tuple[SSAValue, SSAValue], bool]()
+
+    def is_unwritten(self, out: SSAValue) -> bool:
+        """Whether there is nothing in ``out`` yet."""
+        is_place = out in self.blank or (isinstance(out.owner, AllocOp) and out.owner.arena is None)
+        return is_place and out not in self.buffers.used
+
+    def overwrite(self, op: LaunchOp, kernel: KernelOp, place: int, out: SSAValue) -> None:
+        """Let ``op`` write ``out`` over one of its inputs, if it may."""
+        for index, source in enumerate(op.inputs[: len(kernel.inputs())]):
+            fits = source.type == out.type or fill_the_same(source.type, out.type)
+            if fits and self._dies(source, op) and self._may(kernel, index, place) and self._merge(op, out, source):
+                allow(kernel, kernel.inputs()[index], kernel.outputs()[place])
+                count("launches in place")
+                return
+
+    def overwrite_arguments(self) -> None:
+        """Let the callee write its results to the memory of arguments that it used before, if callers give that up."""
+        for out in sorted(self.blank, key=lambda argument: argument.index):
+            users = [use.operation for use in out.uses]
+            if not users or any(user.parent is not out.block for user in users):
+                continue
+            first = next(op for op in out.block.ops if op in users)
+            spent = (arg for arg in self.lent - self.blank if arg.type == out.type and is_spent(arg, first))
+            if (source := min(spent, key=lambda argument: argument.index, default=None)) and self._merge_arguments(out, source):
+                count("arguments used again")
+
+    def _may(self, kernel: KernelOp, read: int, written: int) -> bool:
+        source, target = kernel.inputs()[read], kernel.outputs()[written]
+        if (source, target) not in self._known:
+            fresh = INIT not in kernel.argument_attributes(target)
+            self._known[source, target] = fresh and writes_over(kernel, source, target)
+        return self._known[source, target]
+
+    def _dies(self, source: SSAValue, op: LaunchOp) -> bool:
+        """Whether ``source`` is all of some memory that nothing else uses, on no stream, after ``op``."""
+        if isinstance(source, BlockArgument):
+            return source in self.lent and is_only_lent(source, op)
+        found = self.buffers.of(source)
+        if len(found) != 1:
+            return not found and ends_with(source, op)
+        [buffer], release = found, op.next_op
+        is_whole = _base(source) is buffer.op.buffer and buffer.op.arena is None
+        if not is_whole or buffer.is_seen or not self.buffers.is_over(buffer, stream_of(op)):
+            return False
+        released = isinstance(release, FreeOp) and source in release.values
+        return released and self.buffers.is_only_name(source, buffer) and [*op.operands].count(source) == 1
+
+    def _merge(self, op: LaunchOp, out: SSAValue, source: SSAValue) -> bool:
+        """Make one buffer of both; False where they stay two."""
+        if isinstance(out, BlockArgument) and isinstance(source, BlockArgument):
+            return self._merge_arguments(out, source)
+        if isinstance(out, BlockArgument) or (source.type != out.type and leaves(out)):
+            return _put_before(out, source)
+        if isinstance(source, BlockArgument) and leaves(out):
+            return False
+        made = out.owner
+        assert isinstance(made, AllocOp)
+        if source.type == out.type:
+            unrelease(out if isinstance(source, BlockArgument) else source)
+            out.replace_all_uses_with(source)
+            Rewriter.erase_op(made)
+            return True
+        view = _view(source, out, InsertPoint.before(op))
+        Rewriter.replace_op(made, [], [view], safe_erase=False)
+        self.buffers.rename(source, view)
+        return True
+
+    def _merge_arguments(self, out: BlockArgument, source: BlockArgument) -> bool:
+        """Callers give one buffer for both, if they are of one type."""
+        if source.type != out.type or self.callee is None:
+            return False
+        for call in self.callee.calls:
+            kept, made = call.operands[source.index], call.operands[out.index]
+            unrelease(kept)
+            made.replace_all_uses_with(kept)
+            assert isinstance(made.owner, AllocOp)
+            Rewriter.erase_op(made.owner)
+        out.replace_all_uses_with(source)
+        self.blank.discard(out)
+        self.lent.discard(source)
+        self.callee.drop_argument(out)
+        return True
+
+
+def _is_first_use(value: SSAValue, op: Operation) -> bool:
+    """Whether ``value`` is a buffer that ``op`` is the first to use, once."""
+    made = value.owner
+    if not isinstance(made, AllocOp) or made.arena is not None or [*op.operands].count(value) != 1:
+        return False
+    users = {use.operation for use in value.uses} - {op}
+    return all(each.parent is op.parent and op.is_before_in_block(each) for each in users)
+
+
+def _base(value: SSAValue) -> SSAValue:
+    """What ``value`` is all the bytes of, too."""
+    while isinstance(value.owner, ViewOp):
+        value = value.owner.source
+    return value
+
+
+def _put_before(out: SSAValue, source: SSAValue) -> bool:
+    """What wrote the buffer that ``source`` is, or is a view of, writes ``out``; False where an operator made it."""
+    buffer = _base(source)
+    made = buffer.owner
+    if not isinstance(made, AllocOp):
+        return False
+    if isinstance(out.owner, AllocOp):
+        out.owner.detach()
+        Rewriter.insert_op(out.owner, InsertPoint.before(made))
+    if buffer.type == out.type:
+        unrelease(buffer)
+        buffer.replace_all_uses_with(out)
+        Rewriter.erase_op(made)
+    else:
+        Rewriter.replace_op(made, [], [_view(out, buffer, InsertPoint.before(made))], safe_erase=False)
+    return True
+
+
+def _view(source: SSAValue, other: SSAValue, at: InsertPoint) -> SSAValue:
+    """``source`` as a tensor of the type of ``other``, and with its name."""
+    view = ViewOp.of(source, other.type)
+    assert isinstance(other.owner, Operation)
+    view.location = other.owner.location
+    copy_names([other], [view.result])
+    Rewriter.insert_op(view, at)
+    return view.result

@@ -1,0 +1,59 @@
+"""Operators that broadcast their operands, and what a smaller operand would change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+from fxc.dialects.attributes.types import Dim, sizes
+from fxc.dialects.effects import aliases
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.traits import takes_equal_shapes
+from fxc.passes.analysis.matching import dtype, rank
+
+
+def broadcasts(op: TorchOp) -> bool:
+    """Whether ``op`` computes elements of its result from elements of its broadcast tensors, and nothing more.
+
+    The flag ``p`` of the operator table says so for ATen; the operators of ``prims`` that have it take equal shapes.
+    """
+    if "p" not in op.FLAGS or "r" in op.FLAGS or takes_equal_shapes(op) or not op.operator.startswith("aten."):
+        return False
+    return not any(aliases(op))
+
+
+def accepts_smaller(op: TorchOp, large: SSAValue, small: SSAValue) -> bool:
+    """Whether the results of ``op`` stay what they are, type and all, where it takes ``small`` instead of ``large``, which is
+    ``small`` expanded."""
+    assert isinstance(large.type, TensorType)
+    tensors = [small if operand is large else operand for operand in op.operands if isinstance(operand.type, TensorType)]
+    types = [tensor.type for tensor in tensors if isinstance(tensor.type, TensorType)]
+    if not _is_computed_in(dtype(small.type), types, op) or (
+        not rank(small) and any(dtype(type) != dtype(small.type) for type in types)
+    ):
+        return False  # a 0-d tensor counts less than others where dtypes are promoted
+    added = len(sizes(large.type)) - (rank(small) or 0)
+    if 1 in sizes(large.type)[:added]:
+        return False  # a new dimension of one element has a stride, which may become that of the result
+    shape = broadcast([sizes(type) for type in types])
+    return shape is not None and all(isinstance(r.type, TensorType) and sizes(r.type) == shape for r in op.results)
+
+
+def _is_computed_in(name: str | None, types: Sequence[TensorType], op: TorchOp) -> bool:
+    """Whether ``op`` surely computes in the dtype ``name``: a conversion first would give an expanded tensor new strides."""
+    result = dtype(op.results[0].type)
+    converts = name is None or (name.startswith(("int", "uint", "bool")) and result not in (name, "bool"))
+    return not converts and all(dtype(type) in (name, "bool") for type in types)
+
+
+def broadcast(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...] | None:
+    """The shape that ``shapes`` broadcast to; None where that is not known of some size, or where they do not fit."""
+    result: list[Dim] = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for i, size in enumerate(shape, len(result) - len(shape)):
+            if size == "" or (size != 1 and result[i] not in (1, size)):
+                return None
+            result[i] = result[i] if size == 1 else size
+    return tuple(result)

@@ -1,0 +1,63 @@
+"""An operator replaced by what PyTorch says it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import is_pure
+from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.statistics import count
+from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
+
+
+def decompose(ctx: FxcContext, op: TorchOp) -> list[TorchOp]:
+    """Put the parts of ``op`` in its place; returns them. Nothing where it has none, or where they would give another type or
+    hand an operand back."""
+    if op.is_packed or not is_pure(op):
+        return []
+    function = ctx.semantics.decompose(op)
+    if function is None:
+        return []
+    holder = ModuleOp([function])
+    LowerSimpleTuplesPass().apply(ctx, holder)
+    [function] = [inner for inner in holder.body.block.ops if isinstance(inner, FuncOp)]
+    *parts, last = function.body.block.ops
+    returned = list(last.operands)
+    read = [(old, new) for old, new in zip(op.results, returned, strict=True) if old.first_use is not None]
+    if any(new.type != old.type or isinstance(new, BlockArgument) for old, new in read):
+        return []
+    for argument, operand in zip(function.body.block.args, dict.fromkeys(op.operands), strict=True):
+        argument.replace_all_uses_with(operand)
+    Rewriter.erase_op(last)
+    for part in parts:
+        part.detach()
+        part.location = op.location
+    put_in_place(op, parts, read)
+    return [part for part in _swept(parts) if isinstance(part, TorchOp)]
+
+
+def put_in_place(op: TorchOp, parts: Sequence[Operation], read: Sequence[tuple[SSAValue, SSAValue]]) -> None:
+    """Replace ``op`` by ``parts``, whose values stand for its results as ``read`` pairs them."""
+    Rewriter.insert_op(parts, InsertPoint.before(op))
+    for old, new in read:
+        new._name = old._name
+        old.replace_all_uses_with(new)
+    Rewriter.erase_op(op)
+    count(op.operator)
+
+
+def _swept(parts: Sequence[Operation]) -> list[Operation]:
+    """``parts`` without those that compute what nothing reads."""
+    kept = list[Operation]()
+    for part in reversed(parts):
+        if any(result.first_use is not None for result in part.results) or not is_pure(part):
+            kept.append(part)
+        else:
+            Rewriter.erase_op(part)
+    return kept

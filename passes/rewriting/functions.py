@@ -1,0 +1,115 @@
+"""Making functions: a fresh name, a copy of a body at another place, the declarations that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import SymbolOpInterface
+
+from fxc.dialects.autodiff import SubgraphOp
+from fxc.dialects.text.syntax import copy_names
+from fxc.dialects.torch_ops import OperatorDeclOp
+from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
+
+
+class Symbols:
+    """Names of a module's functions, and new ones."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.taken, self.last = set[str](), dict[str, int]()
+        for op in module.body.block.ops:
+            symbol = op.get_trait(SymbolOpInterface)
+            if symbol is not None and (name := symbol.get_sym_attr_name(op)) is not None:
+                self.taken.add(name.data)
+
+    def fresh(self, base: str) -> str:
+        """``base``, with a number where that name is taken; it is taken from then on."""
+        name, number = base, self.last.get(base, 0)
+        while name in self.taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        self.last[base] = number
+        return name
+
+
+def fresh_symbol(module: ModuleOp, base: str) -> str:
+    """``base``, with a number where a symbol of ``module`` has that name."""
+    return Symbols(module).fresh(base)
+
+
+def differentiated_functions(module: ModuleOp) -> set[str]:
+    """The names of functions that an ``autodiff.subgraph`` calls, and of their derivatives."""
+    called = {op.callee.root_reference.data for op in module.walk() if isinstance(op, SubgraphOp)}
+    return called | derivatives(module)
+
+
+def derivatives(around: Operation) -> set[str]:
+    """The names of functions that are the derivative of an ``autodiff.subgraph`` in ``around``."""
+    gradients = [op.gradient for op in around.walk() if isinstance(op, SubgraphOp)]
+    return {gradient.df.root_reference.data for gradient in gradients if gradient is not None}
+
+
+def outside_derivatives(module: ModuleOp) -> Iterator[Operation]:
+    """All ops but those of derivatives. These are made ready when it is known which gradients there are, and whether they are
+    to be differentiated again: what autograd differentiates must be operators that have a derivative."""
+    apart = derivatives(module)
+    for op in module.ops:
+        if not isinstance(op, FuncOp) or op.sym_name.data not in apart:
+            yield from op.walk()
+
+
+def copy_op(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
+    """A copy of ``op`` and its regions that reads ``values`` in place of its operands; its results are added to ``values``."""
+    copy = op.clone(values, clone_name_hints=False)
+    for old, new in zip(op.walk(), copy.walk(), strict=True):
+        copy_names(old.results, new.results)
+        new.location = old.location
+        for old_region, new_region in zip(old.regions, new.regions, strict=True):
+            for old_block, new_block in zip(old_region.blocks, new_region.blocks, strict=True):
+                copy_names(old_block.args, new_block.args)
+    return copy
+
+
+def copy_body(function: FuncOp, arguments: Sequence[SSAValue], like: Operation) -> tuple[list[Operation], list[SSAValue]]:
+    """As ``copy_ops``, with one result a value, and all ops at the place of ``like``: those that PyTorch traced for it."""
+    unpack(function)
+    copies, returned = copy_ops(function, arguments)
+    for copy in copies:
+        copy.location = like.location
+    return copies, returned
+
+
+def copy_ops(function: FuncOp, arguments: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:
+    """The ops of ``function`` at these arguments, not yet in a block, and the values that it returns."""
+    values: dict[SSAValue, SSAValue] = dict(zip(function.body.block.args, arguments, strict=True))
+    copies = list[Operation]()
+    for op in function.body.block.ops:
+        if op is function.body.block.last_op:
+            return copies, [values.get(value, value) for value in op.operands]
+        copies.append(copy_op(op, values))
+    return copies, []
+
+
+def unpack(function: FuncOp) -> None:
+    """Gives the ops in ``function`` one result a value."""
+    LowerSimpleTuplesPass().apply(None, function)  # type: ignore[arg-type]  # it asks its context nothing, and walks any op
+
+
+def declare(module: ModuleOp, declarations: Sequence[Operation]) -> None:
+    """Puts ``torch.operator`` declarations that ``module`` lacks before everything else."""
+    known = {op.sym.data for op in module.body.block.ops if isinstance(op, OperatorDeclOp)}
+    for declaration in declarations:
+        if isinstance(declaration, OperatorDeclOp) and declaration.sym.data not in known:
+            known.add(declaration.sym.data)
+            first = module.body.block.first_op
+            assert first is not None
+            module.body.block.insert_op_before(declaration.clone(), first)
+
+
+def owner_block(value: SSAValue) -> Block | None:
+    """The block that ``value`` is defined in."""
+    return value.owner if isinstance(value.owner, Block) else value.owner.parent

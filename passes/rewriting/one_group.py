@@ -1,0 +1,107 @@
+"""Work on one group at a time: an exception names the group, and a group may be given a time limit."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import monotonic
+
+from xdsl.ir import Operation
+
+from fxc.dialects.text.diagnostics import OpPassFailedException
+
+
+@contextmanager
+def one_group(op: Operation) -> Iterator[None]:
+    """Lower ``op``, a group or a product, inside. Whatever is raised names ``op``, and so does the end of the time limit."""
+    watch = _watch.get()
+    try:
+        if watch is None:
+            yield
+        else:
+            with watch.running():
+                yield
+    except _OutOfTime as error:
+        message = f"the time limit of {error.seconds} s for one group is over"
+        raise OpPassFailedException(message, op) from error
+    except Exception as error:
+        at_fault = getattr(error, "op", None)
+        if op.is_ancestor(at_fault) if isinstance(at_fault, Operation) else hasattr(error, "op"):
+            raise
+        raise OpPassFailedException(f"{type(error).__name__}: {error}", op) from error
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Inside, a pass that works on one group for more than ``seconds`` is interrupted. Code outside of Python is waited for."""
+    with _Watch(seconds) as watch:
+        token = _watch.set(watch)
+        try:
+            yield
+        finally:
+            _watch.reset(token)
+
+
+class _OutOfTime(BaseException):
+    """Raised by the watch in the thread that lowers; no ``except Exception`` on the way catches it."""
+
+    seconds = 0.0
+
+
+class _Watch:
+    """A thread that interrupts the one that made it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.exception = type("_OutOfTime", (_OutOfTime,), {"seconds": seconds})
+        self.seconds, self.thread = seconds, threading.get_ident()
+        self.deadline: float | None = None
+        self.changed = threading.Condition()
+        self.is_over = self.is_sent = False
+
+    def __enter__(self) -> _Watch:
+        threading.Thread(target=self._wait, name="fxc-time-limit", daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self.changed:
+            self.is_over = True
+            self.changed.notify()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The time of one group; that of a group inside does not count."""
+        with self.changed:
+            outer, start = self.deadline, monotonic()
+            self.deadline = start + self.seconds
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.deadline = None if outer is None else outer + monotonic() - start
+                # it may not have arrived; where none was sent, CPython 3.11 would look for it forever under a profiler
+                if self.is_sent:
+                    _interrupt(self.thread, None)
+                    self.is_sent = False
+
+    def _wait(self) -> None:
+        with self.changed:
+            while not self.is_over:
+                left = self.seconds if self.deadline is None else self.deadline - monotonic()
+                if left <= 0:
+                    self.deadline, self.is_sent = None, True
+                    _interrupt(self.thread, self.exception)
+                else:
+                    self.changed.wait(left)
+
+
+def _interrupt(thread: int, exception: type[BaseException] | None) -> None:
+    """Let ``thread`` raise ``exception`` at its next step in Python; None takes back what it has not raised yet."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), None if exception is None else ctypes.py_object(exception)
+    )
+
+
+_watch: ContextVar[_Watch | None] = ContextVar("fxc_time_limit", default=None)

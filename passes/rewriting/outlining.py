@@ -1,0 +1,63 @@
+"""Ops of a block made a function, and a call put in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.text.syntax import copy_names
+from fxc.passes.fusion.fuse.candidates import is_host_constant
+from fxc.passes.rewriting.functions import copy_op
+from fxc.passes.simplify.inline import NO_INLINE
+
+
+def given_to(members: Sequence[Operation]) -> list[SSAValue]:
+    """What ``members`` read that others make, host constants apart, in order."""
+    made = {result for op in members for result in op.results}
+    read = (value for op in members for value in op.operands)
+    return list(dict.fromkeys(value for value in read if value not in made and not is_host_constant(value)))
+
+
+def outlined(name: str, members: Sequence[Operation], given: Sequence[SSAValue], returned: Sequence[SSAValue]) -> FuncOp:
+    """A private function ``name`` that is never inlined: of ``given`` it computes ``returned`` as ``members`` do."""
+    block = Block(arg_types=[value.type for value in given])
+    copies: dict[SSAValue, SSAValue] = dict(zip(given, block.args, strict=True))
+    copy_names(given, block.args)
+    for op in members:
+        for constant in _constants(op):
+            if constant.results[0] not in copies:
+                block.add_op(copy_op(constant, copies))
+        block.add_op(copy_op(op, copies))
+    block.add_op(ReturnOp(*(copies[value] for value in returned)))
+    types = [value.type for value in given], [value.type for value in returned]
+    function = FuncOp(name, types, Region(block), visibility=StringAttr("private"))
+    function.attributes[NO_INLINE] = UnitAttr()
+    function.location = members[0].location
+    return function
+
+
+def _constants(op: Operation) -> Iterable[Operation]:
+    """The host constants of the block around that ``op`` and what is in its regions read."""
+    for value in [value for inner in op.walk() for value in inner.operands]:
+        owner = value.owner
+        if is_host_constant(value) and isinstance(owner, Operation) and owner.parent is op.parent:
+            yield owner
+
+
+def put_call(
+    function: FuncOp, members: Sequence[Operation], given: Sequence[SSAValue], returned: Sequence[SSAValue], at: InsertPoint
+) -> CallOp:
+    """A call of ``function`` on ``given`` at a place; its results take that of ``returned``, and ``members`` are gone."""
+    call = CallOp(function.sym_name.data, given, [value.type for value in returned])
+    call.location = members[-1].location
+    Rewriter.insert_op(call, at)
+    copy_names(returned, call.results)
+    for old, new in zip(returned, call.results, strict=True):
+        old.replace_all_uses_with(new)
+    for op in reversed(members):
+        Rewriter.erase_op(op)
+    return call

@@ -1,0 +1,176 @@
+"""Local rewrites: patterns found by the name of their op, applied until none matches.
+
+A pattern states an equation. It calls ``rewriter.forward`` or ``rewriter.replace`` where the equation holds, and the
+rewriter refuses where memory forbids it. Results keep their type, layout and device: a pattern whose replacement has
+another type does not match.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from fxc.dialects.attributes.values import Tree
+from fxc.dialects.effects import is_pure
+from fxc.dialects.text.call import CallOp
+from fxc.passes.analysis.matching import is_complex
+from fxc.passes.analysis.memory import Memory, is_isolated, scopes
+from fxc.passes.analysis.statistics import count
+
+
+class Pattern(ABC):
+    """One equation. ``ROOTS`` are the ops that it rewrites, by name after ``torch.``: ``aten.neg.default``."""
+
+    ROOTS: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def rewrite(self, op: Any, rewriter: PatternRewriter) -> None:
+        """Rewrite ``op``, one of ``ROOTS``, or leave it. Guards first."""
+
+
+Dispatch = Mapping[str, Sequence[Pattern]]
+
+
+def dispatch_table(patterns: Iterable[Pattern]) -> dict[str, list[Pattern]]:
+    """Op name -> its patterns, in the order given."""
+    table = dict[str, list[Pattern]]()
+    for pattern in patterns:
+        for root in pattern.ROOTS:
+            table.setdefault(f"torch.{root}", []).append(pattern)
+    return table
+
+
+def apply_patterns(module: ModuleOp, dispatch: Dispatch) -> bool:
+    """Apply patterns in every scope of ``module`` until none matches; whether any did."""
+    changed = False
+    for scope in scopes(module):
+        rewriter = PatternRewriter(scope, dispatch)
+        rewriter.run()
+        changed |= rewriter.changed
+    return changed
+
+
+class PatternRewriter:
+    """What a pattern may do, and the ops that are still to be looked at."""
+
+    def __init__(self, scope: Operation, dispatch: Dispatch) -> None:
+        self.scope, self.dispatch, self.changed = scope, dispatch, False
+        self._rewrites = 0
+        self._pending = deque[Operation]()
+        self._queued = set[Operation]()
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Who shares memory with whom: made when a pattern first asks, then kept up."""
+        return Memory(self.scope)
+
+    def run(self) -> None:
+        self._collect(self.scope)
+        while self._pending:
+            op = self._pending.popleft()
+            self._queued.discard(op)
+            for pattern in self.dispatch[op.name]:
+                if op.parent is None or not any(result.first_use for result in op.results):
+                    break  # erased, or dead: that is for dce
+                before = self._rewrites
+                pattern.rewrite(op, self)
+                count(type(pattern).__name__, self._rewrites - before)
+
+    def forward(self, op: Operation, value: SSAValue, *, same_memory: bool = False) -> None:
+        """Let users of ``op``'s one result use ``value``, which is equal to it.
+
+        ``same_memory``: ``op`` gives a view of ``value`` or ``value`` itself, not a copy.
+        """
+        [result] = op.results
+        if value.type != result.type or (not same_memory and is_complex(value.type)):
+            return  # a complex tensor may be lazily conjugated, which a copy resolves
+        if not self.memory.can_replace(result, value, same_memory=same_memory):
+            return
+        self._substitute(op, value)
+
+    def replace(self, op: Operation, new: Operation) -> None:
+        """Put ``new``, which computes what ``op`` does, and shares memory with the same values, in its place.
+
+        ``new`` may read what was computed earlier than what ``op`` reads, so nothing may write it.
+        """
+        [result], [value] = op.results, new.results
+        if value.type != result.type or any(self.memory.is_written(operand) for operand in new.operands):
+            new.drop_all_references()
+            return
+        value._name = result._name
+        Rewriter.insert_op(new, InsertPoint.before(op))
+        self.memory.add(new)
+        self._push([new])
+        self._substitute(op, value)
+
+    def fold_operand(self, op: CallOp, value: SSAValue, constant: Attribute) -> None:
+        """Let ``op`` pass ``constant`` where it passes ``value``. The op itself stays, with its results."""
+        args, kwargs = op.trees()
+        folded = op.with_trees(
+            [_substituted(tree, value, constant) for tree in args],
+            {name: _substituted(tree, value, constant) for name, tree in kwargs.items()},
+        )
+        op.operands = folded.operands
+        op.properties = folded.properties
+        folded.drop_all_references()
+        self._push([op])
+        self._note()
+
+    def _substitute(self, op: Operation, value: SSAValue) -> None:
+        [result] = op.results
+        name = value._name
+        self._push(use.operation for use in result.uses)
+        result.replace_all_uses_with(value)
+        value._name = name
+        self.memory.replaced(result, value)
+        self._note()
+        self.erase_unused(op)
+
+    def _note(self) -> None:
+        self._rewrites += 1
+        self.changed = True
+
+    def erase_unused(self, op: Operation) -> None:
+        """Erase ``op`` where nothing uses it, and then what only it used."""
+        stack = [op]
+        while stack:
+            dead = stack.pop()
+            if dead.parent is None or any(result.first_use for result in dead.results) or dead.regions or not is_pure(dead):
+                continue
+            stack += [operand.owner for operand in dead._operands if isinstance(operand.owner, Operation)]
+            Rewriter.erase_op(dead)
+
+    def _collect(self, op: Operation) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    if inner.name in self.dispatch:
+                        self._push([inner])
+                    if inner.regions and not is_isolated(inner):
+                        self._collect(inner)
+
+    def _push(self, ops: Iterable[Operation]) -> None:
+        for op in ops:
+            if op.name in self.dispatch and op not in self._queued:
+                self._queued.add(op)
+                self._pending.append(op)
+
+
+def _substituted(tree: Tree, value: SSAValue, constant: Attribute) -> Tree:
+    """``tree`` with ``constant`` in the place of ``value``."""
+    if tree is value:
+        return constant
+    if isinstance(tree, (list, tuple)):
+        return type(tree)([_substituted(element, value, constant) for element in tree])
+    if isinstance(tree, dict):
+        return {key: _substituted(element, value, constant) for key, element in tree.items()}
+    if isinstance(tree, slice):
+        return slice(*(_substituted(part, value, constant) for part in (tree.start, tree.stop, tree.step)))
+    return tree

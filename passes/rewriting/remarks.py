@@ -1,0 +1,48 @@
+"""How a pass says why it did not do what a reader might expect: ``remark("fuse", "cycle: ...", op)``.
+
+Remarks go to whoever asked for those of the pass (``fxc-opt --remarks=fuse``) and nowhere otherwise: ``wanted`` then costs one
+look-up, and a pass prepares nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from xdsl.ir import Operation
+
+from fxc.dialects.text.diagnostics import place_of
+from fxc.dialects.torch_ops.base import TorchOp
+
+_listener: ContextVar[tuple[frozenset[str], Callable[[str], object]] | None] = ContextVar("fxc_remarks", default=None)
+
+
+def wanted(name: str) -> bool:
+    """Whether somebody reads the remarks of the pass ``name``."""
+    listener = _listener.get()
+    return listener is not None and name in listener[0]
+
+
+def remark(name: str, what: str, *ops: Operation) -> None:
+    """One line from the pass ``name``: ``what``, and the ops that it is about with their places."""
+    listener = _listener.get()
+    if listener is not None and name in listener[0]:
+        listener[1](f"remark: {name}: {what}: {', '.join(map(_shown, ops))}\n")
+
+
+@contextmanager
+def remarking(names: Collection[str], write: Callable[[str], object]) -> Iterator[None]:
+    """Let ``write`` receive, line by line, what the passes ``names`` remark inside."""
+    token = _listener.set((frozenset(names), write))
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def _shown(op: Operation) -> str:
+    results = ", ".join(f"%{result.name_hint or '_'}" for result in op.results)
+    name = op.operator if isinstance(op, TorchOp) else op.name
+    place = place_of(op)
+    return f"{results} = {name}" + (f" ({place})" if place else "")

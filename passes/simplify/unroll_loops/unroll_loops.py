@@ -1,0 +1,195 @@
+"""unroll-loops: run the body of a counted loop several times in a row.
+
+Assumes:    verified IR. Best after ``lower-simple-tuples`` and ``constant-propagation``, before ``canonicalize,cse,dce``.
+Guarantees: a ``while_loop`` whose condition compares a carried integer (a number, or a tensor without sizes) with a bound
+            that stays, whose body adds a constant to it, and has at most ``max_body`` ops, those in regions counted, is
+            replaced. With constant start and bound, and at most ``max_trips`` runs: by as many copies of the body; by copies
+            of what it carries where it does not run, as PyTorch has it. Else by two loops: one whose body is ``factor``
+            copies, and runs while so many runs are left, and the loop as it was, for the rest. Inner loops come first. The
+            order of effects and draws stays. Running it again changes nothing, as both loops are marked ``fx.unrolled``.
+Keeps:      other loops: whose condition reads more than the counter and its bound, that compare for equality, count by what
+            is no constant, or away from the bound; whose body writes to memory; whose types change from run to run. A tensor
+            that counts may wrap around: then no runs are foreseen. What the body computes for nothing (``dce``).
+Cost:       one walk, and the copies. PyTorch is asked where the start is computed, as ``zeros([])`` is.
+
+Before:
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %n, %r = torch.higher_order.while_loop(@cond_fn, @body_fn, (0, %x), ()) ({
+      ^bb0(%i: !torch.int, %a: tensor<4xf32>):
+        %c = fx.call_function @operator.lt(%i, 2) : (!torch.int) -> !torch.bool
+        fx.output(%c) : (!torch.bool) -> ()
+      }, {
+      ^bb0(%i: !torch.int, %a: tensor<4xf32>):
+        %j = fx.call_function @operator.add(%i, 1) : (!torch.int) -> !torch.int
+        %b = torch.aten.tanh.default(%a) : (tensor<4xf32>) -> tensor<4xf32>
+        fx.output((%j, %b)) : (!torch.int, tensor<4xf32>) -> ()
+      }) : (tensor<4xf32>) -> (!torch.int, tensor<4xf32>)
+      func.return %r : tensor<4xf32>
+    }
+After:
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %b = torch.aten.tanh.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %b_1 = torch.aten.tanh.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
+      func.return %b_1 : tensor<4xf32>
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, UnitAttr
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
+
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType
+from fxc.dialects.attributes.values import RegionAttr
+from fxc.dialects.context import FxcContext
+from fxc.dialects.effects import is_pure
+from fxc.dialects.torch_ops import HigherOrderOp
+from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.passes.analysis.branches import WHILE_LOOP, initial_values
+from fxc.passes.analysis.counted_loops import counted_loop
+from fxc.passes.analysis.evaluation import Evaluation
+from fxc.passes.analysis.region_calls import Leaf, can_stand_for, put_in_place, results_by_index
+from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.type_joins import data_dependent, forget, leaf_type
+from fxc.passes.simplify.unroll_loops.loop_copies import LoopCopies
+
+UNROLLED = "fx.unrolled"
+_SCALARS = (IntType, FloatType, BoolType)
+
+
+@dataclass(frozen=True)
+class UnrollLoopsPass(ModulePass):
+    name = "unroll-loops"
+
+    max_trips: int = 63
+    max_body: int = 32
+    factor: int = 8
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert isinstance(ctx, FxcContext)
+        loops = [inner for inner in op.walk() if isinstance(inner, HigherOrderOp) and inner.operator == WHILE_LOOP]
+        for loop in reversed(loops):  # the walk gives outer loops first
+            if UNROLLED in loop.attributes:
+                continue
+            evaluation = Evaluation(ctx, max_elements=1)
+            counted = counted_loop(loop, evaluation)
+            if counted is None or sum(map(_runs, counted.body.walk())) > self.max_body:
+                continue
+            unroller = _Unroller(loop, counted)
+            if counted.trips == 0:
+                unroller.drop(initial_values(loop, evaluation))
+            elif counted.trips is not None and counted.trips <= self.max_trips:
+                unroller.repeat(counted.trips)
+            elif self.factor > 1:
+                unroller.split(self.factor)
+
+
+def _runs(op: Operation) -> bool:
+    return not isinstance(op, ConstantOp) and not op.has_trait(IsTerminator)
+
+
+class _Unroller(LoopCopies):
+    """What stands in the place of one loop."""
+
+    def drop(self, values: Sequence[Leaf | None]) -> None:
+        """The loop does not run: its results are copies of its first values."""
+        results = results_by_index(self.op)
+        if results is None or len(results) != len(values):
+            return
+        pairs = [(leaf, value) for leaf, found in zip(values, results, strict=True) for value in found]
+        if all(leaf is not None and can_stand_for(leaf, value) for leaf, value in pairs):
+            for leaf, value in pairs:
+                assert leaf is not None
+                put_in_place(leaf, value, self.op)
+            self.erase()
+
+    def repeat(self, trips: int) -> None:
+        """Put ``trips`` copies of the body in the place of the loop."""
+        results = results_by_index(self.op)
+        if results is None or len(results) != len(self.loop.outputs) or not self.types_stay():
+            return
+        named = [leaf for leaf in self.loop.outputs if isinstance(leaf, SSAValue) and isinstance(leaf.type, _SCALARS)]
+        if len(set(named)) != len(named) or not all(map(self.can_be, self.loop.outputs, results)):
+            return
+        block = self.op.parent
+        assert block is not None
+        end = InsertPoint.before(self.op)
+        values = [self.value(leaf, leaf_type(leaf), end) for leaf in self.loop.inputs]
+        carried = len(self.loop.outputs)
+        for trip in range(trips):
+            values = [*self.copy(values, end, trip), *values[carried:]]
+        for value, found in zip(values, results, strict=False):
+            for result in found:
+                if value.type != result.type:
+                    value._type = result.type
+                result.replace_all_uses_with(value)
+        self.erase()
+        for constant in self.made:
+            if constant.result.first_use is None:
+                Rewriter.erase_op(constant)
+        count("loops unrolled")
+
+    def split(self, factor: int) -> None:
+        """Put a loop of ``factor`` runs at a time before the loop."""
+        (condition, body, first, *rest), _ = self.op.trees()
+        if not self.types_stay() or not isinstance(first, (list, tuple)) or len(first) != len(self.loop.outputs):
+            return
+        names = [RegionAttr(StringAttr(f"{name.target.data}_by_{factor}")) for name in (condition, body)]
+        types = [forget(argument.type, self.own.__contains__) for argument in self.body.args[: len(first)]]
+        regions = [Region(self.condition_ahead(factor)), Region(self.bodies(factor))]
+        mark: dict[str, Attribute] = {UNROLLED: UnitAttr()}
+        main = type(self.op).build_call(
+            [*names, first, *rest], {}, types, regions=regions, attributes=mark, location=self.op.location
+        )
+        Rewriter.insert_op(main, InsertPoint.before(self.op))
+        tail = self.op.with_trees([condition, body, type(first)(main.results), *rest], {})
+        tail.attributes |= mark
+        Rewriter.insert_op(tail, InsertPoint.before(self.op))
+        for old, new in zip(self.op.results, tail.results, strict=True):
+            old.replace_all_uses_with(new)
+        self.op.detach()
+        self.op.erase()
+        count("loops split")
+
+    # types
+
+    def types_stay(self) -> bool:
+        """Whether each run may take the values of the one before, and the first what is passed."""
+        arguments = self.body.args
+        pairs = [*zip(self.loop.inputs, arguments, strict=True), *zip(self.loop.outputs, arguments, strict=False)]
+        return all(self.fits(leaf_type(leaf), argument.type) for leaf, argument in pairs)
+
+    def fits(self, type: Attribute, expected: Attribute) -> bool:
+        if isinstance(expected, _SCALARS):
+            return isinstance(type, expected.__class__)
+        own = isinstance(expected, TensorType) and not data_dependent([expected]).isdisjoint(self.own)
+        return type == expected and not own
+
+    def can_be(self, leaf: Leaf, results: Sequence[SSAValue]) -> bool:
+        """Whether ``leaf``, in the last copy, can take the place of ``results``: a number may take their name if it is new."""
+        fresh = not isinstance(leaf, SSAValue) or isinstance(leaf.owner, Operation)
+        types = {result.type for result in results}
+        same = types <= {leaf_type(leaf)}
+        return same or (
+            fresh and len(types) == 1 and all(isinstance(t, _SCALARS) and self.fits(leaf_type(leaf), t) for t in types)
+        )
+
+    def erase(self) -> None:
+        """Erase the loop and what took its packed result apart; nothing reads them any more."""
+        for result in self.op.results:
+            _erase_readers(result)
+        Rewriter.erase_op(self.op)
+
+
+def _erase_readers(value: SSAValue) -> None:
+    for use in list(value.uses):
+        assert is_pure(use.operation)
+        _erase_readers(use.operation.results[0])
+        Rewriter.erase_op(use.operation)
