@@ -1,32 +1,48 @@
-"""The registry of passes is this directory: pass ``fold-add-zero`` lives in ``<folder>/fold_add_zero.py``.
+"""The registry of passes is this directory: pass ``fold-add-zero`` lives in ``<folder>/fold_add_zero.py``, or, where it has private
+helpers, in ``<folder>/fold_add_zero/fold_add_zero.py``.
 
-Nothing registers itself; only the file that is asked for is imported.
+Nothing registers itself; only the file that is asked for is imported. A file is a pass where its class is named like it.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from xdsl.passes import ModulePass
 
+_ROOT = Path(__file__).parent
+
 
 @cache
 def available() -> dict[str, str]:
     """Pass name -> module that holds it, sorted by name. Imports nothing."""
-    root = Path(__file__).parent
-    return {
-        path.stem.replace("_", "-"): f"{__name__}.{path.parent.name}.{path.stem}"
-        for path in sorted(root.glob("*/*.py"), key=lambda p: p.stem)
-        if not path.stem.startswith("_") and path.parent.name != "patterns"
-    }
+    return dict(sorted((name, module) for path in _ROOT.glob("*/*") for name, module in _pass_at(path)))
+
+
+@cache
+def module_of(name: str) -> str | None:
+    """The module that holds the pass called ``name``; None where there is no such pass."""
+    stem = name.replace("-", "_")
+    files = (*_ROOT.glob(f"*/{stem}.py"), *_ROOT.glob(f"*/{stem}"))
+    return next((module for path in files for found, module in _pass_at(path) if found == name), None)
+
+
+def _pass_at(path: Path) -> Iterator[tuple[str, str]]:
+    """The pass that ``path``, a file or a folder, holds, if it is one: its name and module."""
+    file = path if path.suffix == ".py" else path / f"{path.name}.py"
+    name = file.stem.replace("_", "-")
+    if file.is_file() and f'\n    name = "{name}"\n' in file.read_text(encoding="utf-8"):
+        yield name, ".".join([__name__, *file.relative_to(_ROOT).with_suffix("").parts])
 
 
 def load(name: str) -> type[ModulePass]:
     """The pass class called ``name``. KeyError where no such pass exists, TypeError where its file breaks the convention."""
-    module = importlib.import_module(available()[name])
-    return pass_in(module)
+    if (module := module_of(name)) is None:
+        raise KeyError(name)
+    return pass_in(importlib.import_module(module))
 
 
 def pass_in(module: object) -> type[ModulePass]:

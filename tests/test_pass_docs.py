@@ -41,6 +41,6 @@ def test_the_example_shows_something(name: str) -> None:
 
 @pytest.mark.parametrize("name", available())
 def test_there_is_a_lit_file(name: str) -> None:
-    folder, stem = available()[name].split(".")[-2:]
-    path = ROOT / "lit_tests" / "passes" / folder / f"{stem}.mlir"
+    folder = available()[name].split(".")[2]
+    path = ROOT / "lit_tests" / "passes" / folder / f"{name.replace('-', '_')}.mlir"
     assert path.is_file(), f"pass {name} needs lit tests in {path.relative_to(ROOT)}"

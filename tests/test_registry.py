@@ -9,18 +9,18 @@ import pytest
 from xdsl.passes import ModulePass
 
 from fxc.driver.pass_options import make_pass, option_help, spec_of
-from fxc.passes import available, load, pass_in
+from fxc.passes import available, load, module_of, pass_in
 
-FILES = [
-    path
-    for path in sorted((Path(__file__).parent.parent / "passes").glob("*/*.py"))
-    if not path.stem.startswith("_") and path.parent.name != "patterns"
-]
+ROOT = Path(__file__).parent.parent / "passes"
 
 
-def test_every_file_is_available() -> None:
-    assert len(FILES) == len(available()), "two pass files have the same name"
-    assert sorted(available()) == sorted(path.stem.replace("_", "-") for path in FILES)
+def test_every_file_with_a_pass_is_available() -> None:
+    found = [path for path in ROOT.rglob("*.py") if "(ModulePass)" in path.read_text(encoding="utf-8")]
+    assert sorted(available()) == sorted(path.stem.replace("_", "-") for path in found), "a pass is named like its file"
+    for path in found:
+        folder = path.relative_to(ROOT).parts[:-1]
+        assert len(folder) == 1 or folder[1:] == (path.stem,), f"{path} is neither in a folder of passes nor in one of its own"
+    assert all(module_of(name) == module for name, module in available().items())
 
 
 @pytest.mark.parametrize("name", available())

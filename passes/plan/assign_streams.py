@@ -61,18 +61,16 @@ from fxc.passes.plan.dependences import Step, Steps, reduced, steps_of
 from fxc.passes.plan.stream_choice import Choice, work_of
 from fxc.passes.rewriting.remarks import remark
 
-NAME = "assign-streams"
-
 
 @dataclass(frozen=True)
 class AssignStreamsPass(ModulePass):
-    name = NAME
+    name = "assign-streams"
 
     streams: int = 2
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.streams < 1:
-            raise PassFailedException(f"{NAME}: streams = {self.streams}: the caller's stream is there, so at least 1")
+            raise PassFailedException(f"{self.name}: streams = {self.streams}: the caller's stream is there, so at least 1")
         if self.streams == 1:
             return
         found = target_of(op)
@@ -94,7 +92,7 @@ class AssignStreamsPass(ModulePass):
         accelerators = [name for name in devices if name.startswith("cuda")]
         if len(accelerators) != 1:
             if accelerators:
-                remark(NAME, f"several devices: {', '.join(sorted(accelerators))}", function)
+                remark(AssignStreamsPass.name, f"several devices: {', '.join(sorted(accelerators))}", function)
             return
         model, sources = CostModel.of(target), reduced([step.sources for step in steps.found])
         may_move = [_may_move(step, accelerators[0]) for step in steps.found]

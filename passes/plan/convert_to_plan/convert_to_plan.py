@@ -57,12 +57,10 @@ from fxc.passes.plan.convert_to_plan.releases import insert_releases
 from fxc.passes.plan.update import update_of
 from fxc.passes.rewriting.remarks import remark
 
-NAME = "convert-to-plan"
-
 
 @dataclass(frozen=True)
 class ConvertToPlanPass(ModulePass):
-    name = NAME
+    name = "convert-to-plan"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
@@ -75,7 +73,7 @@ class ConvertToPlanPass(ModulePass):
                 _convert(function, ctx.semantics)
                 count("functions converted")
             else:
-                remark(NAME, reason, function)
+                remark(self.name, reason, function)
                 count("functions left")
 
 
