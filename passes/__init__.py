@@ -1,5 +1,5 @@
-"""The registry of passes is this directory: pass ``fold-add-zero`` lives in ``<folder>/fold_add_zero.py``, or, where it has private
-helpers, in ``<folder>/fold_add_zero/fold_add_zero.py``.
+"""The registry of passes is this directory: pass ``fold-add-zero`` lives in ``<folder>/fold_add_zero.py``, or in
+``<folder>/fold_add_zero/fold_add_zero.py`` where it has private helpers.
 
 Nothing registers itself; only the file that is asked for is imported. A file is a pass where its class is named like it.
 """

@@ -17,11 +17,11 @@ import fxc
 from fxc.export.fx import to_fx
 from fxc.frontends.import_fx import import_fx
 from fxc.passes import load as load_pass
+from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.structural_key import Structures
-from fxc.passes.fusion.fuse.candidates import is_host_constant
 from fxc.passes.fusion.outline_repeated.outline_repeated import OutlineRepeatedPass
 from fxc.passes.fusion.outline_repeated.suffix_array import Repeat, repeats
-from fxc.passes.simplify.inline import NO_INLINE
+from fxc.passes.rewriting.outlining import NO_INLINE
 from fxc.program.program import entry_function
 from tests.models.captures import capture_of
 from tests.models.zoo import ZOO, load
@@ -59,7 +59,7 @@ def _structure(module: ModuleOp) -> list[object]:
     block = entry_function(module).body.block
     places.update((argument, i) for i, argument in enumerate(block.args))
     for op in block.ops:
-        if not (op.results and is_host_constant(op.results[0])):
+        if not (op.results and is_scalar_constant(op.results[0])):
             lines.append((structures.key(op), [places[value] for value in structures.reads(op)]))
         places.update((result, len(lines) * 100 + i) for i, result in enumerate(op.results))
     return [(repr(key[:2]), read) for key, read in lines]  # type: ignore[index,misc]

@@ -18,7 +18,7 @@ from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
 from fxc.errors import DerivativeError
 from fxc.passes.autodiff._reverse import TWICE
-from fxc.passes.rewriting.functions import unpack
+from fxc.passes.rewriting.unpacking import unpack_tuples
 from fxc.runtime.second_backward import NAMES
 
 
@@ -203,6 +203,6 @@ def _facts(vjp: Vjp) -> tuple[object, ...]:
 def _equal(a: FuncOp | None, b: FuncOp | None) -> bool:
     if a is None or b is None:
         return a is b
-    unpack(a)
-    unpack(b)
+    unpack_tuples(a)
+    unpack_tuples(b)
     return a.is_structurally_equivalent(b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
@@ -18,6 +18,11 @@ def is_host_constant(value: Attribute) -> bool:
 def is_constant(op: Operation) -> bool:
     """Whether ``op`` gives one value that its attributes state."""
     return len(op.results) == 1 and not op._operands and not op.regions and op.has_trait(ConstantLike)
+
+
+def is_scalar_constant(value: SSAValue) -> bool:
+    """Whether ``value`` is a number, a string or None that an op states."""
+    return not isinstance(value.type, TensorType) and isinstance(value.owner, Operation) and is_constant(value.owner)
 
 
 def constant_of(value: SSAValue) -> Attribute | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.attributes.values import bool_attr
 from fxc.dialects.autodiff import is_differentiable
@@ -45,3 +45,9 @@ def marked(function: FuncOp) -> list[bool]:
 
 def _may_learn(attributes: DictionaryAttr) -> bool:
     return FROZEN not in attributes.data and ArgumentFacts.of(attributes).kind in ("input", "parameter")
+
+
+def needs_gradient(op: Operation) -> bool:
+    """Whether ``op`` says that a result needs a gradient: autograd sees no op in a group."""
+    flags = op.attributes.get("requires_grad")
+    return isinstance(flags, ArrayAttr) and bool_attr(True) in flags.data

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
-from fxc.passes.fusion.fuse.candidates import is_host_constant
+from fxc.passes.analysis.constants import is_scalar_constant
 
 
 class Structures:
@@ -18,12 +18,12 @@ class Structures:
 
     def reads(self, op: Operation) -> list[SSAValue]:
         """What ``op`` and the ops in its regions read that is made around it, host constants apart, in order."""
-        found = [value for value in op.operands if not is_host_constant(value)]
+        found = [value for value in op.operands if not is_scalar_constant(value)]
         if op.regions:
             inside = {value for inner in op.walk() for value in _made_in(inner)}
             for inner in op.walk():
                 if inner is not op:
-                    found += [value for value in inner.operands if value not in inside and not is_host_constant(value)]
+                    found += [value for value in inner.operands if value not in inside and not is_scalar_constant(value)]
         return found
 
     def key(self, op: Operation) -> Hashable:
@@ -50,7 +50,7 @@ class Structures:
     def _operand(self, value: SSAValue, local: dict[SSAValue, int]) -> Hashable:
         if value in local:
             return local[value]
-        if is_host_constant(value) and isinstance(value.owner, Operation):
+        if is_scalar_constant(value) and isinstance(value.owner, Operation):
             return value.owner.name, self._numbers.of_all(value.owner.properties)
         return "type", self._numbers.of(value.type)
 

@@ -9,8 +9,8 @@ from xdsl.ir import Operation, SSAValue
 from fxc.dialects.effects import is_pure
 from fxc.dialects.entry import find_entry, unchanging_arguments
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.memory import writes_anything
-from fxc.passes.fusion.fuse.candidates import is_host_constant
 
 
 def own_entry(module: ModuleOp) -> FuncOp | None:
@@ -23,7 +23,7 @@ def own_ops(entry: FuncOp) -> tuple[list[Operation], set[SSAValue]]:
     """The ops of ``entry`` that compute the same in every call, of tensors that it takes; their results and these tensors."""
     known, found = unchanging_arguments(entry), list[Operation]()
     for op in entry.body.block.ops:
-        read = [value for value in op.operands if not is_host_constant(value)]
+        read = [value for value in op.operands if not is_scalar_constant(value)]
         if isinstance(op, TorchOp) and op.results and not op.regions and is_pure(op) and read and known.issuperset(read):
             known.update(op.results)
             found.append(op)

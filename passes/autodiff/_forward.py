@@ -13,7 +13,8 @@ from fxc.dialects.autodiff import AddOp, MaterializeOp, SumToSizeOp, ZeroOp, is_
 from fxc.dialects.context import FxcContext
 from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, requires_grad
 from fxc.passes.autodiff._reverse import check
-from fxc.passes.rewriting.functions import copy_body, declare, fresh_symbol, unpack
+from fxc.passes.rewriting.functions import copy_body, declare, fresh_symbol
+from fxc.passes.rewriting.unpacking import unpack_tuples
 
 
 class ForwardDerivative:
@@ -31,7 +32,7 @@ class ForwardDerivative:
         self.function.properties["sym_name"] = StringAttr(self.name)
         self.function.properties.pop("arg_attrs", None)
         self.module.body.block.insert_op_after(self.function, self.after)
-        unpack(self.function)
+        unpack_tuples(self.function)
         block = self.function.body.block
         for argument, need in list(zip(block.args, self.needs, strict=True)):
             if need and is_differentiable(argument.type):

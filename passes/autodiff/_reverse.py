@@ -33,7 +33,8 @@ from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
 from fxc.passes.analysis.constants import is_constant
 from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, requires_grad
 from fxc.passes.analysis.statistics import count
-from fxc.passes.rewriting.functions import copy_body, copy_op, declare, fresh_symbol, owner_block, unpack
+from fxc.passes.rewriting.functions import copy_body, copy_op, declare, fresh_symbol, owner_block
+from fxc.passes.rewriting.unpacking import unpack_tuples
 
 TWICE = "autodiff.twice"
 """The attribute of a derivative that may be differentiated again, whatever it is the derivative of."""
@@ -145,7 +146,7 @@ class ReverseDerivative:
         self.gradients = dict[SSAValue, SSAValue]()
 
     def run(self) -> GradientAttr:
-        unpack(self.function)
+        unpack_tuples(self.function)
         self.activity = Activity(self.module, self.context, self.function, self.needs, self.twice)
         self.activity.split()
         last = self.block.last_op

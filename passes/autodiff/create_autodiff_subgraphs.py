@@ -63,7 +63,8 @@ from fxc.passes.analysis.requires_grad import ARGUMENT, REQUIRES_GRAD, marked, r
 from fxc.passes.analysis.slices import Slices
 from fxc.passes.analysis.statistics import count
 from fxc.passes.autodiff._reverse import Activity
-from fxc.passes.rewriting.functions import Symbols, copy_op, differentiated_functions, unpack
+from fxc.passes.rewriting.functions import Symbols, copy_op, differentiated_functions
+from fxc.passes.rewriting.unpacking import unpack_tuples
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class _Function:
         """VerifyException where ``forward`` cannot stand for ``op``: a part of it cannot be differentiated."""
         function = forward.clone()
         module = ModuleOp([function], attributes=dict(self.module.attributes))
-        unpack(function)
+        unpack_tuples(function)
         Activity(module, self.context, function, [value in self.active for value in dict.fromkeys(op.operands)]).split()
         last = function.body.block.last_op
         if last is None or last.operand_types != op.result_types:

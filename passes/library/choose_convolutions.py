@@ -42,8 +42,8 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_convolution, is_group_norm
+from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count
-from fxc.passes.fusion.fuse.candidates import needs_gradient
 from fxc.passes.library.autotuning import Choices
 from fxc.passes.library.packings import PLAIN_CONVOLUTIONS, computed_behind
 

@@ -40,8 +40,8 @@ from xdsl.rewriter import Rewriter
 from fxc.dialects.context import FxcContext
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count
-from fxc.passes.fusion.fuse.candidates import needs_gradient
 from fxc.passes.library.autotuning import Choices
 from fxc.passes.library.packings import is_product, plain_linear, weight_of
 from fxc.passes.rewriting.functions import outside_derivatives

@@ -45,9 +45,8 @@ from fxc.dialects.attributes.discardable import ONCE
 from fxc.passes.analysis.lazy_values import may_be_lazy
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.weight_values import own_entry, own_ops
-from fxc.passes.fusion.fuse.candidates import outputs
 from fxc.passes.rewriting.functions import copy_op, fresh_symbol
-from fxc.passes.rewriting.outlining import given_to, outlined, put_call
+from fxc.passes.rewriting.outlining import given_to, outlined, outputs, put_call
 
 
 @dataclass(frozen=True)

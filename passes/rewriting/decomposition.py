@@ -13,7 +13,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import is_pure
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.statistics import count
-from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
+from fxc.passes.rewriting.unpacking import unpack_tuples
 
 
 def decompose(ctx: FxcContext, op: TorchOp) -> list[TorchOp]:
@@ -25,7 +25,7 @@ def decompose(ctx: FxcContext, op: TorchOp) -> list[TorchOp]:
     if function is None:
         return []
     holder = ModuleOp([function])
-    LowerSimpleTuplesPass().apply(ctx, holder)
+    unpack_tuples(holder)
     [function] = [inner for inner in holder.body.block.ops if isinstance(inner, FuncOp)]
     *parts, last = function.body.block.ops
     returned = list(last.operands)

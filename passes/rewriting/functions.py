@@ -12,7 +12,7 @@ from xdsl.traits import SymbolOpInterface
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops import OperatorDeclOp
-from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
+from fxc.passes.rewriting.unpacking import unpack_tuples
 
 
 class Symbols:
@@ -76,7 +76,7 @@ def copy_op(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
 
 def copy_body(function: FuncOp, arguments: Sequence[SSAValue], like: Operation) -> tuple[list[Operation], list[SSAValue]]:
     """As ``copy_ops``, with one result a value, and all ops at the place of ``like``: those that PyTorch traced for it."""
-    unpack(function)
+    unpack_tuples(function)
     copies, returned = copy_ops(function, arguments)
     for copy in copies:
         copy.location = like.location
@@ -92,11 +92,6 @@ def copy_ops(function: FuncOp, arguments: Sequence[SSAValue]) -> tuple[list[Oper
             return copies, [values.get(value, value) for value in op.operands]
         copies.append(copy_op(op, values))
     return copies, []
-
-
-def unpack(function: FuncOp) -> None:
-    """Gives the ops in ``function`` one result a value."""
-    LowerSimpleTuplesPass().apply(None, function)  # type: ignore[arg-type]  # it asks its context nothing, and walks any op
 
 
 def declare(module: ModuleOp, declarations: Sequence[Operation]) -> None:

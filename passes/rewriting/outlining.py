@@ -10,16 +10,25 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.text.syntax import copy_names
-from fxc.passes.fusion.fuse.candidates import is_host_constant
+from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.rewriting.functions import copy_op
-from fxc.passes.simplify.inline import NO_INLINE
+
+NO_INLINE = "no_inline"
+"""The mark of functions and calls that stay."""
 
 
 def given_to(members: Sequence[Operation]) -> list[SSAValue]:
     """What ``members`` read that others make, host constants apart, in order."""
     made = {result for op in members for result in op.results}
     read = (value for op in members for value in op.operands)
-    return list(dict.fromkeys(value for value in read if value not in made and not is_host_constant(value)))
+    return list(dict.fromkeys(value for value in read if value not in made and not is_scalar_constant(value)))
+
+
+def outputs(members: Sequence[Operation]) -> list[SSAValue]:
+    """The results of ``members`` that others read."""
+    inside = set(members)
+    results = (result for op in members for result in op.results)
+    return [result for result in results if any(use.operation not in inside for use in result.uses)]
 
 
 def outlined(name: str, members: Sequence[Operation], given: Sequence[SSAValue], returned: Sequence[SSAValue]) -> FuncOp:
@@ -44,7 +53,7 @@ def _constants(op: Operation) -> Iterable[Operation]:
     """The host constants of the block around that ``op`` and what is in its regions read."""
     for value in [value for inner in op.walk() for value in inner.operands]:
         owner = value.owner
-        if is_host_constant(value) and isinstance(owner, Operation) and owner.parent is op.parent:
+        if is_scalar_constant(value) and isinstance(owner, Operation) and owner.parent is op.parent:
             yield owner
 
 

@@ -47,8 +47,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.passes.analysis.call_graph import callee_first, calls_in, functions_of
 from fxc.passes.analysis.constants import is_host_constant
 from fxc.passes.analysis.statistics import count
-
-NO_INLINE = "no_inline"
+from fxc.passes.rewriting.outlining import NO_INLINE
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ from fxc.dialects.attributes.types import device
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_foreach, is_norm, is_resampling, is_statistics
+from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.fusion.decompose_ops.embedding_gradients import add_rows
 from fxc.passes.fusion.decompose_ops.kernel_parts import is_read_by_kernels, release_draw, split_for_kernels
 from fxc.passes.fusion.decompose_ops.pooling import split_pool
@@ -55,7 +56,6 @@ from fxc.passes.fusion.decompose_ops.reductions import simplify_reduction
 from fxc.passes.fusion.decompose_ops.row_products import split_row_product
 from fxc.passes.fusion.decompose_ops.stacked_products import split_stacked_product
 from fxc.passes.fusion.fuse.bias import ADDMM, split_addmm, split_below_view
-from fxc.passes.fusion.fuse.candidates import needs_gradient
 from fxc.passes.rewriting.decomposition import decompose
 from fxc.passes.rewriting.functions import derivatives, differentiated_functions
 

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ArrayAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.attributes.types import FloatType, device, layout, sizes
-from fxc.dialects.attributes.values import bool_attr
 from fxc.dialects.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_concatenation, is_split
-from fxc.passes.analysis.constants import is_constant
+from fxc.passes.analysis.constants import is_scalar_constant
+from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.slices import Slices
 from fxc.passes.fusion.fuse.cost import MOST_VALUES, Extent
 from fxc.passes.rewriting.broadcasting import broadcasts
@@ -45,7 +45,7 @@ class Border:
     @classmethod
     def of(cls, op: Operation) -> Border:
         uses: dict[SSAValue, int] = {result: count for result in op.results if (count := sum(1 for _ in result.uses))}
-        inputs = Counter(value for value in op.operands if not is_host_constant(value))
+        inputs = Counter(value for value in op.operands if not is_scalar_constant(value))
         devices = frozenset(device(result.type) for result in op.results if isinstance(result.type, TensorType))
         return cls(inputs, uses, devices, is_concatenation(op))
 
@@ -181,7 +181,7 @@ def is_pointwise(op: Operation) -> bool:
     if not isinstance(op, TorchOp) or op.SCHEMA.mutates or not broadcasts(op) or len(op.results) != 1 or needs_gradient(op):
         return False
     tensors = _is_strided(op.results[0].type) and op.results[0].first_use is not None
-    return tensors and all(_is_strided(v.type) or isinstance(v.type, FloatType) or is_host_constant(v) for v in op.operands)
+    return tensors and all(_is_strided(v.type) or isinstance(v.type, FloatType) or is_scalar_constant(v) for v in op.operands)
 
 
 def joins_tensors(op: Operation) -> bool:
@@ -201,28 +201,10 @@ def is_chunk(op: Operation) -> bool:
     return all(_is_strided(type) for type in op.result_types) and _is_one_shape(op.result_types)
 
 
-def needs_gradient(op: Operation) -> bool:
-    """Whether ``op`` says that a result needs a gradient: autograd sees no op in a group."""
-    flags = op.attributes.get("requires_grad")
-    return isinstance(flags, ArrayAttr) and bool_attr(True) in flags.data
-
-
 def is_equal_call(a: Operation, b: Operation) -> bool:
     """Whether two ops without regions compute the same."""
     same = a.name == b.name and a._operands == b._operands and a.result_types == b.result_types
     return same and a.properties == b.properties and a.attributes == b.attributes
-
-
-def is_host_constant(value: SSAValue) -> bool:
-    """Whether ``value`` is a number, a string or none that an op states: each group has a copy."""
-    return not isinstance(value.type, TensorType) and isinstance(value.owner, Operation) and is_constant(value.owner)
-
-
-def outputs(members: Sequence[Operation]) -> list[SSAValue]:
-    """The results of ``members`` that others read."""
-    inside = set(members)
-    results = (result for op in members for result in op.results)
-    return [result for result in results if any(use.operation not in inside for use in result.uses)]
 
 
 def _is_strided(type: Attribute) -> bool:

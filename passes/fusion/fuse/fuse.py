@@ -71,18 +71,19 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.effects import is_pure, is_random, writes
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.target import is_deterministic, preset, target_of
-from fxc.passes.analysis.constants import is_constant
+from fxc.passes.analysis.constants import is_constant, is_scalar_constant
 from fxc.passes.analysis.size_queries import answer_queries, size_queries
 from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.fusion.fuse.bias import rejoin_addmm
-from fxc.passes.fusion.fuse.candidates import Groups, is_chunk, is_equal_call, is_host_constant, is_pointwise, outputs
+from fxc.passes.fusion.fuse.candidates import Groups, is_chunk, is_equal_call, is_pointwise
 from fxc.passes.fusion.fuse.chunk_motion import ChunkMotion
 from fxc.passes.fusion.fuse.cost import CostModel
 from fxc.passes.fusion.fuse.kernel_groups import Copies, Coverage, KernelGroups
 from fxc.passes.fusion.fuse.plan_time_calls import called_once
 from fxc.passes.fusion.fuse.remarks import explain
 from fxc.passes.rewriting.functions import copy_op, derivatives
+from fxc.passes.rewriting.outlining import outputs
 from fxc.passes.rewriting.remarks import wanted
 
 
@@ -212,7 +213,7 @@ def _group(members: Sequence[Operation]) -> GroupOp:
     body, copies, given = Block(), dict[SSAValue, SSAValue](), outputs(members)
     for op in members:
         for index, value in enumerate(op.operands):
-            if is_host_constant(value):
+            if is_scalar_constant(value):
                 if value not in copies:
                     assert isinstance(value.owner, Operation)
                     body.add_op(copy_op(value.owner, copies))

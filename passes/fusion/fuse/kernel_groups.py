@@ -29,9 +29,11 @@ from fxc.dialects.torch_ops.traits import (
     operations,
     sorts_updates,
 )
+from fxc.passes.analysis.constants import is_scalar_constant
+from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.analysis.write_backs import new_values
-from fxc.passes.fusion.fuse.candidates import VALUES, Border, Groups, is_chunk, is_host_constant, needs_gradient
+from fxc.passes.fusion.fuse.candidates import VALUES, Border, Groups, is_chunk
 from fxc.passes.fusion.fuse.cost import CODE, LENGTH, MOST_COPIES, MOST_OPERATIONS, ROOM, WORK, CostModel, Extent, assumed
 from fxc.passes.fusion.fuse.scatters import updates_of, updates_shape
 from fxc.passes.library.layouts import is_turned
@@ -75,7 +77,7 @@ class Coverage:
         return self._known[key]
 
     def _operand(self, value: SSAValue) -> Hashable:
-        if not is_host_constant(value):
+        if not is_scalar_constant(value):
             return self._attributes.of(value.type)
         assert isinstance(value.owner, Operation)
         return value.owner.name, self._attributes.of_all(value.owner.properties)
@@ -87,7 +89,7 @@ def _is_covered(op: TorchOp, least: Mapping[str, int]) -> bool:
         return False  # new memory that overlaps: which of the elements that share it counts, only PyTorch's own code says
     body, copies, names = Block(), dict[SSAValue, SSAValue](), list[str]()
     for value in dict.fromkeys(op.operands):
-        if is_host_constant(value):
+        if is_scalar_constant(value):
             assert isinstance(value.owner, Operation)
             body.add_op(copy_op(value.owner, copies))
         else:

@@ -9,7 +9,8 @@ from xdsl.ir import Operation
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_concatenation
 from fxc.passes.analysis.constants import is_constant
-from fxc.passes.fusion.fuse.candidates import Groups, needs_gradient
+from fxc.passes.analysis.requires_grad import needs_gradient
+from fxc.passes.fusion.fuse.candidates import Groups
 from fxc.passes.rewriting.remarks import remark
 
 GRADIENT = "gradient: autograd sees no op in a group"

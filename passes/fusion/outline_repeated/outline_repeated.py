@@ -54,8 +54,7 @@ from fxc.passes.analysis.statistics import count
 from fxc.passes.fusion.outline_repeated.pieces import gather_pieces
 from fxc.passes.fusion.outline_repeated.repeated_ops import Runs, Sequence
 from fxc.passes.rewriting.functions import Symbols, differentiated_functions
-from fxc.passes.rewriting.outlining import outlined, put_call
-from fxc.passes.simplify.inline import NO_INLINE
+from fxc.passes.rewriting.outlining import NO_INLINE, outlined, put_call
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.effects import is_pure, is_view
 from fxc.dialects.entry import updated_arguments
+from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.structural_key import Structures
-from fxc.passes.fusion.fuse.candidates import is_host_constant
 
 MANY = 64
 """Of so many different views a tensor is read in pieces. One kernel for all steps of a loop saves about two microseconds a step
@@ -41,7 +41,7 @@ def _pieces(block: Block) -> dict[SSAValue, list[Operation]]:
     """Tensors with many different views in ``block`` -> the views, which read no other value than numbers that it states."""
     structures, views = Structures(), dict[SSAValue, dict[Operation, Hashable]]()
     for op in block.ops:
-        if op.operands and len(op.results) == 1 and is_view(op) and all(map(is_host_constant, op.operands[1:])):
+        if op.operands and len(op.results) == 1 and is_view(op) and all(map(is_scalar_constant, op.operands[1:])):
             views.setdefault(op.operands[0], {})[op] = structures.key(op)
     return {tensor: list(found) for tensor, found in views.items() if len({*found.values()}) >= MANY}
 

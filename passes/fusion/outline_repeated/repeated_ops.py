@@ -14,8 +14,8 @@ from fxc.dialects.effects import is_pure, is_view
 from fxc.dialects.entry import updated_arguments
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_concatenation, is_norm, is_prim, is_split, is_statistics
+from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.structural_key import Structures
-from fxc.passes.fusion.fuse.candidates import is_host_constant
 from fxc.passes.fusion.outline_repeated.suffix_array import Repeat, repeats
 from fxc.passes.rewriting.broadcasting import broadcasts
 
@@ -40,7 +40,7 @@ class Sequence:
 
     def __init__(self, function: FuncOp) -> None:
         self.block, updated = function.body.block, updated_arguments(function)
-        self.ops = [op for op in self.block.ops if not (op.results and is_host_constant(op.results[0]))]
+        self.ops = [op for op in self.block.ops if not (op.results and is_scalar_constant(op.results[0]))]
         self.place = {op: i for i, op in enumerate(self.ops)}
         self.structures, kinds = Structures(), dict[Hashable, _Kind]()
         self.reads = [self.structures.reads(op) for op in self.ops]

@@ -50,9 +50,9 @@ from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import TorchOp, op_class
 from fxc.passes.analysis.memory import Memory
+from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.write_backs import insert_write_backs, new_values
-from fxc.passes.fusion.fuse.candidates import needs_gradient
 from fxc.passes.plan.convert_to_plan.releases import insert_releases
 from fxc.passes.plan.update import update_of
 from fxc.passes.rewriting.remarks import remark
