@@ -1,6 +1,6 @@
 """Index arithmetic of kernels as polynomials of unknown integers, and conditions on these.
 
-A number is a polynomial (``fxc.dialects.attributes.size_polynomials``) whose names are sizes and *unknowns*: a program's number, a loop's step,
+A number is a polynomial (``size_polynomials``) whose names are sizes and *unknowns*: a program's number, a loop's step,
 a lane, a quotient, what is loaded. What is known of an unknown stands in ``Terms.about``.
 """
 

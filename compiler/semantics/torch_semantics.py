@@ -33,7 +33,7 @@ Times = Callable[[Sequence[ModuleOp]], Sequence[float] | None]
 
 
 class TorchSemantics:
-    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live`` as in ``fxc.program.program.Program``; ``times`` measures programs."""
+    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live``: as in ``Program``; ``times``: measures programs."""
 
     def __init__(self, live: dict[str, Any] | None = None, times: Times | None = None) -> None:
         self.live = live if live is not None else {}
