@@ -50,8 +50,8 @@ LAYERS = {
     "compiler": "torch xdsl",
     "tools": "torch xdsl click networkx rich safetensors",
 }
-"""Folder or file, the lowest first: the libraries that it may import, beside the standard one and what stands before it. The longest
-entry is that of a file."""
+"""Folder or file, the lowest first: the libraries that it may import, beside the standard one and what stands before it. Of
+several entries for a file the longest counts."""
 
 UP = {
     "fxc.derivatives.subgraphs -> fxc.artifact.cache",

@@ -26,10 +26,10 @@ from tests.test_simplify import CONTEXT, assert_equivalent, functions, memory_re
 
 LIT = Path(__file__).parent.parent / "lit_tests"
 EXACT = {
-    "remove-expands": LIT / "passes/optimize/remove_expands.mlir",
-    "canonicalize-ops": LIT / "passes/optimize/canonicalize_ops.mlir",
-    "peephole": LIT / "passes/optimize/peephole.mlir",
-    "peephole{shapes=false}": LIT / "passes/optimize/peephole.mlir",
+    "remove-expands": LIT / "passes/normalize/remove_expands.mlir",
+    "canonicalize-ops": LIT / "passes/normalize/canonicalize_ops.mlir",
+    "peephole": LIT / "passes/simplify/peephole.mlir",
+    "peephole{shapes=false}": LIT / "passes/simplify/peephole.mlir",
     "queries": LIT / "patterns/queries.mlir",
 }
 """Passes that change no bit, and their lit files."""
@@ -68,7 +68,7 @@ def test_lit_files_keep_their_bits(case: str) -> None:
 
 @pytest.mark.parametrize("case", [*EXACT, "decompose-ops"])
 def test_idempotent(case: str) -> None:
-    path, pipeline = EXACT.get(case, LIT / "passes/optimize/decompose_ops.mlir"), "peephole" if case == "queries" else case
+    path, pipeline = EXACT.get(case, LIT / "passes/fusion/decompose_ops.mlir"), "peephole" if case == "queries" else case
     for before in parts(path):
         once = run(before, pipeline)
         assert print_module(run(once, pipeline)) == print_module(once)
@@ -206,7 +206,7 @@ def close(before: ModuleOp, after: ModuleOp, name: str, seed: int) -> None:
 @pytest.mark.parametrize("pipeline", ["decompose-ops", "decompose-ops{cpu=true}"])
 def test_decompositions_are_close(pipeline: str) -> None:
     ran = 0
-    for before in parts(LIT / "passes/optimize/decompose_ops.mlir"):
+    for before in parts(LIT / "passes/fusion/decompose_ops.mlir"):
         after = run(before, pipeline)
         for name in functions(before):
             if not on_cpu(before, name):
@@ -237,7 +237,7 @@ def test_addmm(shape: tuple[int, ...], dtype: torch.dtype, turned: bool) -> None
 
 
 def test_check_inplace_changes_nothing() -> None:
-    for module in parts(LIT / "passes/optimize/check_inplace.mlir"):
+    for module in parts(LIT / "passes/normalize/check_inplace.mlir"):
         copy = clone_module(module)
         load("check-inplace")().apply(CONTEXT, copy)
         assert print_module(copy) == print_module(module)

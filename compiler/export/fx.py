@@ -1,4 +1,4 @@
-"""IR to FX graphs: the reference backend, and the inverse of ``compiler/frontends/fx.py``.
+"""IR to FX graphs: the reference backend, and the inverse of ``compiler/frontends/import_fx.py``.
 
 Each op becomes the node that it was imported from, or the call that it means; names come from locations, else from values.
 """

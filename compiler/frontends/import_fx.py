@@ -1,6 +1,6 @@
 """FX graphs to IR, losslessly: ``import_fx`` takes a GraphModule of any origin or an ExportedProgram.
 
-``compiler/backends/fx.py`` is the way back.
+``compiler/export/fx.py`` is the way back.
 """
 
 from __future__ import annotations

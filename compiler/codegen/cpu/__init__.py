@@ -1,6 +1,6 @@
 """Kernels of the ``tile`` dialect as machine code for CPUs, through LLVM.
 
-``kernel_runner`` and ``launch_runner`` are what ``compiler/backends/kernels.py`` asks a backend for. ``kernel_printer`` makes
+``kernel_runner`` and ``launch_runner`` are what ``compiler/codegen/contract.py`` asks a backend for. ``kernel_printer`` makes
 LLVM IR text, ``machine_code`` compiles it, ``fxc.runtime`` loads and calls it.
 """
 
