@@ -74,9 +74,9 @@ def synthetic(size: int, runs: int) -> dict[str, float]:
     from fxc.bridge.location import node_location
     from fxc.dialects.text.syntax import clone_module, parse_module, print_module
     from fxc.dialects.verify.verifier import verify
-    from fxc.driver.pipeline import parse_pipeline
     from fxc.driver.runner import run_pipeline
     from fxc.frontends.import_fx import import_fx
+    from fxc.pipelines import parse_pipeline
     from fxc.program.context import new_context
 
     graph = transformer_graph(size)
@@ -116,7 +116,7 @@ def kernel_stages(module: Any) -> dict[str, float]:
     from fxc.codegen.triton.printer import print_kernels
     from fxc.dialects.target import preset, set_target
     from fxc.driver.gc_pause import collections_paused
-    from fxc.driver.pipeline import parse_pipeline
+    from fxc.pipelines import parse_pipeline
     from fxc.program.context import new_context
 
     stages: dict[str, float] = {}
@@ -192,9 +192,9 @@ def gpt2_stages() -> dict[str, float]:
     import torch
 
     import fxc
-    from fxc.driver.pipeline import parse_pipeline
     from fxc.driver.runner import run_pipeline
     from fxc.frontends.import_fx import import_fx
+    from fxc.pipelines import parse_pipeline
 
     spec = importlib.util.spec_from_file_location("gpt2", ROOT / "examples" / "models" / "gpt2.py")
     assert spec is not None and spec.loader is not None

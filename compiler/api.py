@@ -20,7 +20,7 @@ from fxc.dialects.target import GpuAttr, set_target
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.instrumentation import Instrumentation
 from fxc.driver.named_pipeline import Flow
-from fxc.driver.pipeline import Step, lays_out_memory, parse_pipeline, pipeline_text, steps_from
+from fxc.driver.pipeline import Step, pipeline_text, steps_from
 from fxc.driver.print_ir import PrintIR
 from fxc.driver.registry import PassRegistry
 from fxc.driver.runner import RunOptions, run_pipeline
@@ -40,7 +40,7 @@ from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock,
 from fxc.frontends.import_fx import import_fx
 from fxc.numerics.watch import NumericsWatch
 from fxc.options import AUTO, Options
-from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
+from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING, lays_out_memory, parse_pipeline
 from fxc.program.program import Program
 from fxc.program.program_signature import signature_of, with_constants, with_moves, with_writes
 from fxc.program.specialization import mark_gradients, refuse_written_leaves

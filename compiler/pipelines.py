@@ -7,13 +7,15 @@ prints them all. A pass with options is written ``PassSpec.of("dce", max_rounds=
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from fxc.driver import pass_sequences as _sequences
 from fxc.driver.named_pipeline import Flow, NamedPipeline, Slot
-from fxc.driver.pipeline_text import PassSpec
+from fxc.driver.pipeline import Pipeline, Step, passes_in, resolve
+from fxc.driver.pipeline_text import PassSpec, parse
+from fxc.driver.registry import PassRegistry
 
 SIMPLIFY = NamedPipeline((
     PassSpec("canonicalize"),
@@ -154,6 +156,16 @@ NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
 TYPES_TO_MEMORY = frozenset({"convert-fusion-to-linalg", "lower-scans", "tile-matmul", "convert-to-plan"})
 """The passes that lay out memory, or compute where elements lie, from the types of results. A type that a text declares is
 checked before one of them runs on it."""
+
+
+def parse_pipeline(text: str, registry: PassRegistry | None = None) -> Pipeline:
+    """The pipeline that ``text`` names. Imports the files of the passes in it, and no others."""
+    return resolve(parse(text), registry or PassRegistry(), NAMED)
+
+
+def lays_out_memory(pipeline: Sequence[Step]) -> bool:
+    """Whether a pass of ``pipeline`` lays out memory as types say."""
+    return any(each.name in TYPES_TO_MEMORY for each in passes_in(pipeline))
 
 
 _KERNELS = "outline-repeated{shortest=8 least=4},torchscript{gradients=false reductions=true},lower-kernels"

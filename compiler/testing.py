@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from fxc.dialects.context import FxcContext
 from fxc.dialects.text.syntax import clone_module, parse_module, print_module
 from fxc.dialects.verify.verifier import verify
-from fxc.driver.pipeline import parse_pipeline
 from fxc.driver.runner import run_pipeline
+from fxc.pipelines import parse_pipeline
 from fxc.program.context import new_context
 
 

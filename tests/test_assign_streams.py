@@ -25,14 +25,13 @@ from fxc.api import pipeline_for
 from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, RecordOp, WaitOp, stream_of
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.verify.verifier import verify
-from fxc.driver.pipeline import parse_pipeline
 from fxc.errors import PassError
 from fxc.export.host import host_program
 from fxc.options import Options
 from fxc.passes.plan.assign_streams import AssignStreamsPass
 from fxc.passes.plan.dependences import reduced
 from fxc.passes.plan.plan_memory import PlanMemoryPass
-from fxc.pipelines import INFERENCE
+from fxc.pipelines import INFERENCE, parse_pipeline
 from fxc.program.context import new_context
 from fxc.runtime.arena import Arenas
 from fxc.runtime.streams import Streams

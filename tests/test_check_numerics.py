@@ -18,11 +18,11 @@ import fxc
 from fxc.dialects.attributes.types import tensor_type
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.torch_ops import TorchOp, op_class
-from fxc.driver.pipeline import parse_pipeline
 from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.errors import NumericsError
 from fxc.numerics.check_numerics import CheckNumerics
 from fxc.numerics.differences import difference
+from fxc.pipelines import parse_pipeline
 from fxc.tools.fxc_opt import run as fxc_opt
 
 

@@ -57,7 +57,6 @@ UP = {
     "fxc.derivatives.subgraphs -> fxc.artifact.cache",
     "fxc.derivatives.subgraphs -> fxc.export.host",
     "fxc.derivatives.subgraphs -> fxc.export.host.memory",
-    "fxc.driver.pipeline -> fxc.pipelines",
     "fxc.program.context -> fxc.measure.program_times",
     "fxc.program.context -> fxc.semantics.torch_semantics",
 }

@@ -26,9 +26,9 @@ from fxc.dialects.base.op_rules import OwnRules, is_local
 from fxc.dialects.target import preset, set_target
 from fxc.dialects.text.syntax import clone_module, parse_module
 from fxc.dialects.verify.verifier import verify
-from fxc.driver.pipeline import parse_pipeline
 from fxc.driver.runner import run_pipeline
 from fxc.errors import PassError
+from fxc.pipelines import parse_pipeline
 from fxc.program.context import new_context
 from fxc.testing import parse
 

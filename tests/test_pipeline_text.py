@@ -12,11 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from fxc.driver.named_pipeline import NamedPipeline, Slot
-from fxc.driver.pipeline import Anchored, Stage, parse_pipeline, pipeline_text
+from fxc.driver.pipeline import Anchored, Stage, pipeline_text
 from fxc.driver.pipeline_text import AnchorSpec, PassSpec, parse, to_text
 from fxc.driver.registry import PassRegistry
 from fxc.errors import PipelineError
-from fxc.pipelines import NAMED
+from fxc.pipelines import NAMED, parse_pipeline
 
 
 class Colour(Enum):

@@ -20,8 +20,8 @@ from fxc.dialects.fx import OutputOp
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.driver.pipeline import parse_pipeline
 from fxc.driver.runner import run_pipeline
+from fxc.pipelines import parse_pipeline
 from fxc.program.context import new_context
 from tests.test_torchscript_oracle import _Writer, call, graph, output
 

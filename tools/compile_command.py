@@ -163,8 +163,8 @@ def _refuse_wrong_names(options: Options, flow: Flow) -> None:
     """PipelineError for a pass, an option of one or a machine that there is not."""
     from fxc.api import pipeline_for
     from fxc.codegen.contract import target_named
-    from fxc.driver.pipeline import parse_pipeline
     from fxc.options import AUTO
+    from fxc.pipelines import parse_pipeline
 
     parse_pipeline(pipeline_for(flow, options))
     if options.target not in (None, AUTO):

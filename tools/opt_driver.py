@@ -13,12 +13,12 @@ from xdsl.utils.exceptions import ParseError as XdslParseError
 from fxc.dialects.context import FxcContext
 from fxc.driver import reproducer
 from fxc.driver.instrumentation import Instrumentation
-from fxc.driver.pipeline import lays_out_memory, parse_pipeline
 from fxc.driver.registry import PassRegistry
 from fxc.driver.runner import RunOptions, parse_error, run_pipeline
 from fxc.driver.source_places import parse_with_places
 from fxc.driver.timing import Timer
 from fxc.errors import FxcError
+from fxc.pipelines import lays_out_memory, parse_pipeline
 from fxc.program.context import new_context
 from fxc.tools import expected_diagnostics as expected
 from fxc.tools.emitters import EmitOptions, emit

@@ -58,8 +58,8 @@ def translate_command(
 
 def _drawn(file: str, format: str, pipeline: str) -> str:
     """From the IR alone: neither weights nor PyTorch are needed."""
-    from fxc.driver.pipeline import parse_pipeline
     from fxc.driver.runner import read_module, run_pipeline
+    from fxc.pipelines import parse_pipeline
     from fxc.program.context import new_context
     from fxc.tools.emitters import EmitOptions, emit
 

@@ -9,10 +9,9 @@ from xdsl.passes import ModulePass
 
 from fxc.driver.named_pipeline import NamedPipeline
 from fxc.driver.pass_options import make_pass, spec_of
-from fxc.driver.pipeline_text import AnchorSpec, PassSpec, Spec, parse, to_text
+from fxc.driver.pipeline_text import AnchorSpec, PassSpec, Spec, to_text
 from fxc.driver.registry import PassRegistry
 from fxc.errors import PipelineError, nearest
-from fxc.pipelines import NAMED, TYPES_TO_MEMORY
 
 
 @dataclass(frozen=True)
@@ -35,13 +34,8 @@ Step = ModulePass | Anchored | Stage
 Pipeline = tuple[Step, ...]
 
 
-def parse_pipeline(text: str, registry: PassRegistry | None = None, named: Mapping[str, NamedPipeline] = NAMED) -> Pipeline:
-    """The pipeline that ``text`` names. Imports the files of the passes in it, and no others."""
-    return resolve(parse(text), registry or PassRegistry(), named)
-
-
-def resolve(specs: Sequence[Spec], registry: PassRegistry, named: Mapping[str, NamedPipeline] = NAMED) -> Pipeline:
-    """Look each name up and make the passes."""
+def resolve(specs: Sequence[Spec], registry: PassRegistry, named: Mapping[str, NamedPipeline]) -> Pipeline:
+    """The passes of ``specs``, in which ``named`` pipelines may stand. Imports their files, and no others."""
     return tuple(_resolve_one(spec, registry, named) for spec in specs)
 
 
@@ -89,11 +83,6 @@ def _written_out(pipeline: Sequence[Step]) -> Iterator[Step]:
             yield from _written_out(step.steps)
         else:
             yield step
-
-
-def lays_out_memory(pipeline: Sequence[Step]) -> bool:
-    """Whether a pass of ``pipeline`` lays out memory as types say."""
-    return any(each.name in TYPES_TO_MEMORY for each in passes_in(pipeline))
 
 
 def passes_in(pipeline: Sequence[Step]) -> Iterator[ModulePass]:
