@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from fxc.driver import pass_sequences as _sequences
+from fxc.driver import pass_sequences
 from fxc.driver.named_pipeline import Flow, NamedPipeline, Slot
 from fxc.driver.pipeline import Pipeline, Step, passes_in, resolve
 from fxc.driver.pipeline_text import PassSpec, parse
@@ -109,7 +109,7 @@ autograd does not look into.
 """
 
 LOWER_KERNELS = NamedPipeline(
-    tuple(PassSpec.of(name, **options) for name, options in _sequences.LOWER_KERNELS),
+    tuple(PassSpec.of(name, **options) for name, options in pass_sequences.LOWER_KERNELS),
     options=MappingProxyType({"matmul": (("tile-matmul", "choose"),)}),
 )
 """Groups become kernels for the machine in ``fxc.target``; those that no kernel can compute stay.
