@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from fxc.driver.named_pipeline import NamedPipeline, Slot
-from fxc.driver.pipeline import Anchored, Stage, pipeline_text
+from fxc.driver.pipeline import Anchored, Stage, pipeline_text, resolve
 from fxc.driver.pipeline_text import AnchorSpec, PassSpec, parse, to_text
 from fxc.driver.registry import PassRegistry
 from fxc.errors import PipelineError
@@ -132,7 +132,7 @@ def test_named_pipelines_nest_and_print_written_out() -> None:
         "inner": NamedPipeline((PassSpec("try"), PassSpec.of("needs", path="a b"))),
         "outer": NamedPipeline((PassSpec("inner"), PassSpec("try"))),
     }
-    pipeline = parse_pipeline("outer,func.func(inner)", REGISTRY, named)
+    pipeline = resolve(parse("outer,func.func(inner)"), REGISTRY, named)
     inner = Stage("inner", (TryPass(), NeedsPass("a b")))
     assert pipeline == (Stage("outer", (inner, TryPass())), Anchored("func.func", (inner,)))
     assert pipeline_text(pipeline) == (
@@ -159,17 +159,17 @@ WITH_OPTIONS = {
     ],
 )  # fmt: skip
 def test_options_and_slots_of_a_pipeline(text: str, written: str) -> None:
-    pipeline = parse_pipeline(text, REGISTRY, WITH_OPTIONS)
+    pipeline = resolve(parse(text), REGISTRY, WITH_OPTIONS)
     expected = parse_pipeline(written, REGISTRY)
     assert pipeline_text(pipeline) == pipeline_text(expected)
 
 
 def test_an_option_that_a_pipeline_does_not_have() -> None:
     with pytest.raises(PipelineError, match="pipeline flow has no option round; it accepts: rounds, middle, last") as caught:
-        parse_pipeline("flow{round=3}", REGISTRY, WITH_OPTIONS)
+        resolve(parse("flow{round=3}"), REGISTRY, WITH_OPTIONS)
     assert "rounds" in str(caught.value.hint)
     with pytest.raises(PipelineError, match="option max-rounds of pass try is int, got many"):
-        parse_pipeline("flow{rounds=many}", REGISTRY, WITH_OPTIONS)
+        resolve(parse("flow{rounds=many}"), REGISTRY, WITH_OPTIONS)
 
 
 def test_shipped_pipelines_are_well_formed_and_shadow_no_pass() -> None:

@@ -131,7 +131,7 @@ def test_a_result_that_shares_memory_is_not_made_anew() -> None:
 def test_switches_of_dynamo_nest() -> None:
     code = """
 import sys
-from fxc.semantics import fake_mode
+from fxc.bridge import fake_mode
 with fake_mode.without_dynamo():
     with fake_mode.without_dynamo():
         pass

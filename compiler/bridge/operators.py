@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+import fxc.bridge.random_numbers  # noqa: F401  # registers fxc::uniform
+
 _TAGS = (
     ("r", torch.Tag.nondeterministic_seeded),
     ("p", torch.Tag.pointwise),
