@@ -15,7 +15,6 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.testing._internal.two_tensor import TwoTensor
-from xdsl.parser import Parser
 
 import fxc
 from fxc.codegen.cpu import launch, machine_code
@@ -24,6 +23,7 @@ from fxc.codegen.cpu.kernel_printer import print_kernels
 from fxc.codegen.cpu.launch import compile_launch
 from fxc.codegen.cpu.machine_code import assembly, compile_module
 from fxc.dialects.target import CpuAttr
+from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import InputError, KernelError
 from fxc.program.context import new_context
@@ -70,7 +70,7 @@ def launch_text(rows: int, columns: int, extent: int | None = None, type: str = 
 
 
 def native(text: str, *, verify: bool = True, copies: bool = False) -> NativeKernel:
-    module = Parser(new_context(), text).parse_module()
+    module = parse_module(new_context(), text)
     if verify:
         module.verify()
     run = compile_launch(next(op for op in module.walk() if isinstance(op, LaunchOp)), None, copies=copies)
@@ -194,7 +194,7 @@ func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
 
 
 def test_programs_run_their_launches_natively() -> None:
-    module = fxc.to_fx(Program(Parser(new_context(), launch_text(2, 3)).parse_module()))
+    module = fxc.to_fx(Program(parse_module(new_context(), launch_text(2, 3))))
     launched = [child for child in module.modules() if type(child).__name__ == "KernelLaunch"]
     assert [type(child.run) for child in launched] == [NativeKernel]
     a, b = torch.randn(2, 3), torch.randn(2, 3)
@@ -205,7 +205,7 @@ def test_programs_run_their_launches_natively() -> None:
 
 
 def test_code_for_another_cpu_is_not_run_here() -> None:
-    module = Parser(new_context(), launch_text(2, 3)).parse_module()
+    module = parse_module(new_context(), launch_text(2, 3))
     launch = next(op for op in module.walk() if isinstance(op, LaunchOp))
     assert compile_launch(launch, CpuAttr.of(features="+not-a-feature-of-this-cpu")) is None
 

@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import RLock
 from typing import IO, Any
 
 from xdsl.context import Context
@@ -124,6 +125,10 @@ class _DenseElement(AttrParser._TensorLiteralElement):
         return next(iter(type.iter_unpack(self.value.to_bytes(type.compile_time_size, "little"))))
 
 
+_PARSING = RLock()
+"""Held while a module is parsed: where its text leaves out a terminator, xDSL changes how all threads make operations."""
+
+
 class FxcParser(Parser):
     """Keeps the written name of every value, decodes UTF-8 strings, and reads tensor types and locations that came before by
     regexes."""
@@ -136,6 +141,10 @@ class FxcParser(Parser):
         self._types = dict[str, Attribute]()
         self._locations = dict[str, LocationAttr]()
         self.calls = CallLines()
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        with _PARSING:
+            return super().parse_module(allow_implicit_module)
 
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         super()._register_ssa_definition(name, values, span)
