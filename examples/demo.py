@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 import fxc
-from fxc.driver.pipeline import parse_pipeline
 from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.driver.statistics import Statistics
+from fxc.pipelines import parse_pipeline
 
 PIPELINE = "lower-to-torch,simplify"
 MODELS = Path(__file__).parent / "models"
