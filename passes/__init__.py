@@ -22,14 +22,6 @@ def available() -> dict[str, str]:
     return dict(sorted((name, module) for path in _ROOT.glob("*/*") for name, module in _pass_at(path)))
 
 
-@cache
-def module_of(name: str) -> str | None:
-    """The module that holds the pass called ``name``; None where there is no such pass."""
-    stem = name.replace("-", "_")
-    files = (*_ROOT.glob(f"*/{stem}.py"), *_ROOT.glob(f"*/{stem}"))
-    return next((module for path in files for found, module in _pass_at(path) if found == name), None)
-
-
 def _pass_at(path: Path) -> Iterator[tuple[str, str]]:
     """The pass that ``path``, a file or a folder, holds, if it is one: its name and module."""
     file = path if path.suffix == ".py" else path / f"{path.name}.py"
@@ -40,9 +32,7 @@ def _pass_at(path: Path) -> Iterator[tuple[str, str]]:
 
 def load(name: str) -> type[ModulePass]:
     """The pass class called ``name``. KeyError where no such pass exists, TypeError where its file breaks the convention."""
-    if (module := module_of(name)) is None:
-        raise KeyError(name)
-    return pass_in(importlib.import_module(module))
+    return pass_in(importlib.import_module(available()[name]))
 
 
 def pass_in(module: object) -> type[ModulePass]:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from xdsl.passes import ModulePass
 
 from fxc.errors import PipelineError, nearest
-from fxc.passes import available, load, module_of, pass_in
+from fxc.passes import available, load, pass_in
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class PassRegistry:
         return sorted({*available(), *self.extra})
 
     def __contains__(self, name: str) -> bool:
-        return name in self.extra or module_of(name) is not None
+        return name in self.extra or name in available()
 
     def get(self, name: str) -> type[ModulePass]:
         """The class called ``name``; imports its file. Raises ``PipelineError`` where there is none."""
         if name in self.extra:
             return self.extra[name]
-        if module_of(name) is None:
+        if name not in available():
             raise PipelineError(f"there is no pass {name}", hint=nearest(name, self.names()) or "see --list-passes")
         try:
             return load(name)
