@@ -191,11 +191,11 @@ class ScanKernel:
         return self.layout.dtypes[1] in FLOATS and isinstance(self.kind.floats, str)
 
     def _combined(self, left: SSAValue, right: SSAValue) -> SSAValue:
-        if not isinstance(self.kind.floats, str) or self.layout.dtypes[1] not in FLOATS:
-            cls = self.kind.floats if self.layout.dtypes[1] in FLOATS else self.kind.integers
-            return self._add(cls(left, right))  # type: ignore[call-arg]
+        kind = self.kind.floats if self.layout.dtypes[1] in FLOATS else self.kind.integers
+        if not isinstance(kind, str):
+            return self._add(kind(left, right))  # type: ignore[call-arg]
         right = self._add(SelectOp.of(self._add(CompareOp.of("uno", left, left)), left, right))
-        return self._add(SelectOp.of(self._add(CompareOp.of(self.kind.floats, left, right)), left, right))
+        return self._add(SelectOp.of(self._add(CompareOp.of(kind, left, right)), left, right))
 
     def _neutral(self) -> int | float:
         if isinstance(self.element, IntegerType):
