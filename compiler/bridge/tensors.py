@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -415,6 +415,19 @@ def _range(low: int, high: int | None) -> Any:
     from torch.utils._sympy.value_ranges import ValueRanges
 
     return ValueRanges(low, sympy.oo if high is None else high)  # type: ignore[arg-type]
+
+
+def number_at(dim: types.Dim, numbers: Mapping[str, int]) -> int | None:
+    """What ``dim`` is where symbols have ``numbers``; None where they do not tell it."""
+    return dim if isinstance(dim, int) else _value(dim, tuple(numbers.items()))
+
+
+@lru_cache(1 << 12)
+def _value(text: str, numbers: tuple[tuple[str, int], ...]) -> int | None:
+    from fxc.bridge.expressions import number_of, sympy_symbol
+
+    value = number_of(text, {sympy_symbol(name): number for name, number in numbers})
+    return None if value == sys.maxsize else value
 
 
 def hints_of(env: ShapeEnv) -> Any:

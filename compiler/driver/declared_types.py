@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import CONDITIONS, SYMBOLS, BoolType, Dim, FloatType, IntType, ValueType
+from fxc.dialects.attributes.types import CONDITIONS, SYMBOLS, BoolType, FloatType, IntType, ValueType
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.semantics import CannotInfer
@@ -91,7 +91,9 @@ class _Check:
 
 def _same_memory(a: TensorType, b: TensorType, numbers: Mapping[str, int]) -> bool:
     """Whether these have the same sizes and strides where symbols are ``numbers``, as far as both name them."""
-    sizes = [[_number(size, numbers) for size in types.sizes(type)] for type in (a, b)]
+    from fxc.bridge.tensors import number_at
+
+    sizes = [[number_at(size, numbers) for size in types.sizes(type)] for type in (a, b)]
     if not all(x is None or y is None or x == y for x, y in zip(*sizes, strict=True)):
         return False
     known = [y if x is None else x for x, y in zip(*sizes, strict=True)]
@@ -102,26 +104,15 @@ def _same_memory(a: TensorType, b: TensorType, numbers: Mapping[str, int]) -> bo
 
 
 def _steps(type: TensorType, sizes: Sequence[int | None], numbers: Mapping[str, int]) -> Sequence[int | None]:
+    from fxc.bridge.tensors import number_at
+
     if (strides := types.strides(type)) is not None:
-        return [_number(step, numbers) for step in strides]
+        return [number_at(step, numbers) for step in strides]
     steps, step = list[int | None](), 1
     for size in reversed(sizes):
         steps.append(step)
         step = None if step is None or size is None else step * max(size, 1)
     return steps[::-1]
-
-
-def _number(dim: Dim, numbers: Mapping[str, int]) -> int | None:
-    """None for what has no name, or hangs on a number that only data tells."""
-    from fxc.bridge.expressions import parse_expression
-
-    if isinstance(dim, int) or not dim:
-        return dim if isinstance(dim, int) else None
-    if dim in numbers:
-        return numbers[dim]
-    expression = parse_expression(dim)
-    value = expression.subs({symbol: numbers[str(symbol)] for symbol in expression.free_symbols if str(symbol) in numbers})
-    return int(value) if value.is_Integer else None
 
 
 def _numbers_of_symbols(module: ModuleOp) -> Numbers:

@@ -10,11 +10,9 @@ A question whether a size is 0 leaves no guard: PyTorch's symbols are positive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.bridge.tensors import FakeWorld
@@ -28,16 +26,11 @@ from fxc.semantics.trace import first_line
 Answer = TypeVar("Answer")
 
 
-def agree(first: object, second: object, numbers: Mapping[str, int]) -> bool:
-    """Whether two answers are the same, or the same where symbols have ``numbers``."""
-    return _same(first, second) or same_programs(first, second, numbers)
-
-
 def traced_for_any_sizes(
     trace: Callable[[FakeWorld], Answer],
     world: FakeWorld,
     symbols: DictionaryAttr | None,
-    agree: Callable[[Answer, Answer, Mapping[str, int]], bool] = agree,
+    agree: Callable[[Answer, Answer, Mapping[str, int]], bool] = same_programs,
 ) -> Answer:
     """The result of ``trace`` in ``world``, else in an oblivious one. CannotInfer where that, too, asks something of sizes, and
     another answer gives another result: one that it does not ``agree`` with at the sizes for which that is the answer."""
@@ -70,7 +63,7 @@ def _holds_without(
         others = list(_answers(trace, world, symbols, [hints])) if hints else []
     except CannotInfer:
         return False
-    return bool(others) and agree(traced, *others[0])
+    return bool(others) and same_programs(traced, *others[0])
 
 
 def other_answers(
@@ -112,16 +105,3 @@ def _answers(
 
 def _written(hints: Hints) -> str:
     return " and ".join(f"{name} is {size}" for name, size in hints)
-
-
-def _same(a: object, b: object, values: dict[Any, Any] | None = None) -> bool:
-    values = {} if values is None else values
-    if isinstance(a, (Operation, Block)) and isinstance(b, (Operation, Block)):
-        return a.is_structurally_equivalent(b, values)
-    if isinstance(a, SSAValue):
-        return values.get(a) is b
-    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(_same(x, y, values) for x, y in zip(a, b))
-    if is_dataclass(a) and is_dataclass(b):
-        return all(_same(getattr(a, field.name), getattr(b, field.name), values) for field in fields(a) if field.compare)
-    return a == b

@@ -33,8 +33,9 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import Interpreter
-from fxc.semantics.any_sizes import agree, traced_for_any_sizes
+from fxc.semantics.any_sizes import traced_for_any_sizes
 from fxc.semantics.record import graph_so_far, record
+from fxc.semantics.same_at_sizes import same_programs
 from fxc.semantics.same_results import same_results
 from fxc.semantics.trace import first_line
 
@@ -74,7 +75,7 @@ class Differentiator:
     def jvp(self, op: Operation, needs: Sequence[bool], symbols: DictionaryAttr | None) -> Jvp:
         key = (call_key(op, symbols), tuple(needs))
         if key not in self._jvps:
-            self._jvps[key] = _explained(op, partial(self._trace_jvp, op, needs), symbols, agree)
+            self._jvps[key] = _explained(op, partial(self._trace_jvp, op, needs), symbols, same_programs)
         return self._jvps[key]
 
     def _trace_vjp(
@@ -256,7 +257,9 @@ def _agree(op: Operation, first: Vjp, second: Vjp, numbers: Mapping[str, int]) -
 
     Of a function that takes the place of ``op`` it is enough that it computes the same there.
     """
-    return agree(first, second, numbers) or (first.forward is not None and same_results(first.forward, _alone(op), numbers))
+    if same_programs(first, second, numbers):
+        return True
+    return first.forward is not None and same_results(first.forward, _alone(op), numbers)
 
 
 def _alone(op: Operation) -> func.FuncOp:

@@ -14,12 +14,13 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from fxc.bridge.tensors import number_at
 from fxc.dialects.attributes.types import IntType
 from fxc.dialects.attributes.values import MemoryFormatAttr, str_attr
 from fxc.dialects.fx import PositionalCall
 from fxc.dialects.torch_ops import TorchOp
 from fxc.semantics.same_results import same_results
-from fxc.semantics.same_types import number_at, same_types
+from fxc.semantics.same_types import same_types
 
 _CONTIGUOUS = MemoryFormatAttr(str_attr("contiguous_format"))
 _COPY, _VIEW_OF_COPY, _VIEW = "aten.clone.default", "aten._unsafe_view.default", "aten.view.default"

@@ -24,7 +24,7 @@ from fxc.semantics.refusals import is_of_torch
 from fxc.semantics.same_types import same_types, sizes_at
 
 _MOST = 1 << 22
-"""Of so many elements a trial takes longer than a trace."""
+"""Of so many elements a run takes longer than a trace."""
 
 
 class _OtherType(Exception):
@@ -34,7 +34,7 @@ class _OtherType(Exception):
 def same_results(first: func.FuncOp, second: func.FuncOp, numbers: Mapping[str, int]) -> bool:
     """Whether ``first``, where symbols have ``numbers``, runs with the types that it states and computes what ``second`` does.
 
-    Not where that is not worth a trial, or cannot be tried.
+    Not where that takes too long, or cannot be run.
     """
     inputs = list(first.body.block.arg_types)
     if not same_types(inputs, list(second.body.block.arg_types), numbers) or not _is_small(inputs, numbers):

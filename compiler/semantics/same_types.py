@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from xdsl.dialects.builtin import TensorType, TupleType
 from xdsl.ir import Attribute
 
+from fxc.bridge.tensors import number_at
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType
 
@@ -51,16 +50,3 @@ def sizes_at(type: TensorType, numbers: Mapping[str, int]) -> list[int] | None:
 def _strides(type: TensorType, shape: list[int], numbers: Mapping[str, int]) -> Sequence[int | None]:
     steps = types.strides(type)
     return types.contiguous_strides(shape) if steps is None else [number_at(step, numbers) for step in steps]
-
-
-def number_at(dim: types.Dim, numbers: Mapping[str, int]) -> int | None:
-    """What ``dim`` is at ``numbers``; None where they do not tell it."""
-    return dim if isinstance(dim, int) else _value(dim, tuple(numbers.items()))
-
-
-@lru_cache(1 << 12)
-def _value(text: str, numbers: tuple[tuple[str, int], ...]) -> int | None:
-    from fxc.bridge.expressions import number_of, sympy_symbol
-
-    value = number_of(text, {sympy_symbol(name): number for name, number in numbers})
-    return None if value == sys.maxsize else value
