@@ -22,6 +22,7 @@ from fxc.artifact import cache as program_cache
 from fxc.derivatives import subgraphs
 from fxc.runtime.autograd import DifferentiableSubgraph
 from fxc.runtime.subgraph import HostSubgraph
+from tests.fuzz.check import check
 from tests.training_models import MODELS, assert_same, both, leaf, weigh
 
 HOST = {"target": "host"}
@@ -147,6 +148,17 @@ def test_gradients_of_one_row_after_another_are_added_in_place() -> None:
     assert_same(model, twin)
     code = "".join(program.code for program in programs_of(compiled))
     assert "index_add_(" in code and "embedding_dense_backward" not in code
+
+
+def test_gradients_of_rows_of_which_the_number_is_free() -> None:
+    def f(x: Tensor, index: Tensor) -> tuple[Tensor, ...]:
+        rows = torch.sin(x)
+        return torch.nn.functional.embedding(index, rows), rows
+
+    def inputs(n: int, m: int) -> list[Tensor]:
+        return [torch.linspace(-1, 1, n * m).view(n, m).requires_grad_(), torch.arange(3).view(1, 3) % n]
+
+    check("dynamic", f, inputs, [(3, 6), (2, 4)])
 
 
 def test_large_buffers_lie_in_no_arena() -> None:

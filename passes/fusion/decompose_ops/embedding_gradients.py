@@ -36,7 +36,7 @@ def _add_rows(op: TorchOp, total: Tree, gradient: TorchOp | None) -> bool:
         return False
     if len(list(gradient.results[0].uses)) != 1:
         return False
-    padding, (rows, indices) = integer(gradient.argument("padding_idx")), gradient.operands
+    padding, (rows, indices) = integer(gradient.argument("padding_idx")), gradient.operands[:2]
     shapes = [_shape(type) for type in (result, rows.type, indices.type)]
     if padding is None or padding >= 0 or None in shapes:
         return False
