@@ -1,4 +1,4 @@
-"""Writes to windows (``unfold``) leave the elements beside them alone, as in eager mode."""
+"""Writes to windows (``unfold``) and through ``expand`` change the elements of these alone, to what eager mode writes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import fxc
+from tests.fuzz.check import check
 
 
 def first(x: Tensor) -> Tensor:
@@ -206,3 +207,27 @@ def test_torch_compile_writes_to_windows_and_diagonals_of_any_view(write: str, g
         return
     assert_close(compiled(ours), function(eager), rtol=0, atol=0, check_stride=True)
     assert_close(ours._base, eager._base, rtol=0, atol=0)
+
+
+EXPANDED: dict[str, Callable[[Tensor], Tensor]] = {
+    "expand": lambda x: x.expand(1, -1),
+    "expand twice": lambda x: x.expand(1, *x.shape).expand(1, 1, -1, -1),
+    "as another": lambda x: x.expand_as(torch.zeros(1, *x.shape)),
+    "broadcast": lambda x: torch.broadcast_to(x, (1, *x.shape)),
+    "as it is": lambda x: x.expand(-1),
+}
+
+
+@pytest.mark.parametrize("route", ["static", "training", "compile", "dynamic"])
+@pytest.mark.parametrize("name", EXPANDED)
+def test_a_write_through_expand_forgets_what_was_there(name: str, route: str) -> None:
+    def f(x: Tensor) -> tuple[Tensor, ...]:
+        y, z = torch.sinh(x * 400), x > 0
+        EXPANDED[name](y).fill_(1.0)
+        EXPANDED[name](z).logical_not_()
+        return y, z, torch.where(z, x, y) * 2
+
+    def inputs(n: int, m: int) -> list[Tensor]:
+        return [torch.linspace(-2, 3, 4 * n)[:n].requires_grad_(route == "training")]
+
+    check(route, f, inputs, [(9, 1), (6, 1)] if route == "dynamic" else [(9, 1)])

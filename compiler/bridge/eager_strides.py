@@ -1,22 +1,25 @@
 """The strides of what some operators give on the CPU, dtypes, and refusals, where PyTorch's fake tensors have others than its
 kernels.
 
-The strides are those of what other operators give, whose fakes are right. Strides of dimensions of one element, and of tensors
-without elements, stay as PyTorch's fakes have them: they lead to no element.
+The strides of loops over elements are those of ``loop_strides``, others those of what other operators give, whose fakes are
+right. Strides of tensors without elements stay as PyTorch's fakes have them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import compute_elementwise_output_strides, make_contiguous_strides_for, suggest_memory_format
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
+from torch._prims_common import elementwise_dtypes, make_contiguous_strides_for, suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+from fxc.bridge.loop_strides import is_dense, loop_strides
 
 _aten: Any = torch.ops.aten
 
@@ -56,8 +59,8 @@ def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
         if result.dtype != dtype:
             with mode:
                 result = torch.empty_like(result, dtype=dtype)
-    rule = _RULES.get(func)
-    if rule is None or all(_lies_plainly(leaf) for leaf in tree_leaves((args, kwargs))):
+    rule = _RULES.get(func) or (partial(_looped, func) if _is_loop(func) else None)
+    if rule is None or all(_lies_plainly(leaf) for leaf in tree_leaves((args, kwargs, result))):
         return result
     with mode:
         like = rule(next(leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)), *args, **kwargs)
@@ -71,23 +74,23 @@ def _lies_plainly(value: Any) -> bool:
         return True
     if not value.is_contiguous() or suggest_memory_format(value) is not torch.contiguous_format:
         return False
-    sizes, strides = value.shape, value.stride()
-    return not all(isinstance(number, int) for number in (*sizes, *strides)) or strides == make_contiguous_strides_for(sizes)
+    return all(map(is_same, value.stride(), make_contiguous_strides_for(value.shape)))
 
 
 def _laid_out(given: Tensor, like: Tensor) -> Tensor:
     """``given`` with the strides of ``like``; a result of other sizes, such as statistics, as it is."""
-    if given.shape != like.shape or given.numel() == 0 or same_strides(given, like):
+    if given.shape != like.shape or given.numel() == 0 or all(map(is_same, given.stride(), like.stride())):
         return given
     return given.new_empty_strided(given.shape, like.stride())
 
 
 def same_strides(a: Tensor, b: Tensor) -> bool:
     """Whether the strides surely are the same where they matter; of sizes that are not known, without a guess."""
-    return all(_is(size, 1) or _is(x, y) for size, x, y in zip(a.shape, a.stride(), b.stride(), strict=True))
+    return all(is_same(size, 1) or is_same(x, y) for size, x, y in zip(a.shape, a.stride(), b.stride(), strict=True))
 
 
-def _is(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
+def is_same(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
+    """Whether the numbers surely are the same."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -95,14 +98,58 @@ def _is(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
     return statically_known_true(a == b)
 
 
-def _joined(given: Tensor, *args: Any, **__: Any) -> Tensor:
-    """As a loop over all tensor operands lays out what it makes."""
-    operands = torch.broadcast_tensors(*[arg for arg in args if isinstance(arg, Tensor)])
-    return given.new_empty_strided(operands[0].shape, compute_elementwise_output_strides(*operands))
+@cache
+def _is_loop(func: Any) -> bool:
+    """Whether ``func`` is a loop over elements that makes a tensor."""
+    returns = func._schema.returns
+    return torch.Tag.pointwise in func.tags and not func._schema.is_mutable and not any(r.alias_info for r in returns)
+
+
+def _looped(func: Any, given: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """As the loop of ``func`` over its operands, of one dtype, lays out what it makes."""
+    operands = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    if func is _aten.threshold_backward.default:
+        operands.reverse()
+    condition = operands[:1] if func is _aten.where.self else []
+    scalars = len(operands) == 1 and _takes_scalars(func)
+    return _joined(given, *condition, *_promoted(operands[len(condition) :], given.dtype), scalars=scalars)
+
+
+def _takes_scalars(func: Any) -> bool:
+    """Whether ``func``, of one tensor, reads its numbers as tensors: as those that take two tensors do."""
+    of_two = [argument.type.isSubtypeOf(torch._C.TensorType.get()) for argument in func._schema.arguments].count(True) > 1
+    return of_two or ("scalar" in func._overloadname.lower() and func.overloadpacket is not _aten.pow)
+
+
+def _promoted(operands: Sequence[Tensor], result: torch.dtype) -> Iterator[Tensor]:
+    """``operands`` as a loop reads them, whose results are of the dtype ``result``: those of other dtypes are copied first."""
+    if len({operand.dtype for operand in operands} | {result}) == 1:
+        yield from operands
+        return
+    _, dtype = elementwise_dtypes(*operands, type_promotion_kind=PROMOTION.DEFAULT)
+    if not torch.can_cast(result, dtype):  # numbers of a wider kind, or a result of floats
+        dtype = result
+    for operand in operands:
+        yield operand if operand.dtype == dtype else _preserved(operand, operand)
+
+
+def _joined(given: Tensor, *args: Any, scalars: bool = False, **__: Any) -> Tensor:
+    """As a loop over all tensor operands, and numbers where ``scalars``, lays out what it makes."""
+    operands = [arg for arg in args if isinstance(arg, Tensor)]
+    return given.new_empty_strided(given.shape, loop_strides(operands, given.shape, scalars))
+
+
+def _preserved(_: Tensor, x: Tensor, *__: Any, **___: Any) -> Tensor:
+    """As a copy of ``x`` lies: as ``x`` where that has no gaps."""
+    return x if is_dense(x) else torch.empty_like(x)
 
 
 def _like_first(_: Tensor, x: Tensor, y: Tensor, *__: Any, **___: Any) -> Tensor:
     return torch.empty_like(torch.broadcast_tensors(x, y)[0])
+
+
+def _cloned(given: Tensor, x: Tensor, memory_format: torch.memory_format | None = None) -> Tensor:
+    return given if memory_format not in (None, torch.preserve_format) else _preserved(given, x)
 
 
 def _contiguous(given: Tensor, *_: Any, **__: Any) -> Tensor:
@@ -144,25 +191,30 @@ def _indexed(given: Tensor, x: Tensor, indices: Sequence[Tensor | None]) -> Tens
 _RULES: Mapping[Any, Callable[..., Tensor]] = {
     **dict.fromkeys(
         [
-            _aten.copysign.Tensor,
-            _aten.div.Tensor_mode,
-            _aten.floor_divide.default,
-            _aten.heaviside.default,
-            _aten.logaddexp.default,
-            _aten.logaddexp2.default,
-            _aten.logical_and.default,
-            _aten.logical_or.default,
-            _aten.logical_xor.default,
-            _aten.logit_backward.default,
-            _aten.native_dropout_backward.default,
-            _aten.special_xlog1py.default,
-            _aten.xlogy.Tensor,
+            _aten.conj_physical.default,
+            _aten.deg2rad.default,
+            _aten.frexp.Tensor,
+            _aten.hardtanh.default,
+            _aten.nan_to_num.default,
+            _aten.rad2deg.default,
+            _aten.relu6.default,
         ],
-        _joined,
+        _preserved,
     ),
+    _aten.clone.default: _cloned,
+    _aten.floor_divide.default: _joined,
     **dict.fromkeys([_aten.binary_cross_entropy.default, _aten.huber_loss.default], _like_first),
     _aten.ldexp.Tensor: lambda _, x, y: x * torch.pow(2.0, y),
-    **dict.fromkeys([_aten.log_sigmoid_forward.default, _aten.normal.Tensor_Tensor, _aten.pow.Scalar], _contiguous),
+    **dict.fromkeys(
+        [
+            _aten.log_sigmoid_forward.default,
+            _aten.masked_fill.Scalar,
+            _aten.mvlgamma.default,
+            _aten.normal.Tensor_Tensor,
+            _aten.pow.Scalar,
+        ],
+        _contiguous,
+    ),
     **dict.fromkeys(
         [
             _aten._batch_norm_no_update.default,

@@ -33,7 +33,7 @@ from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.any_sizes import traced_under_conditions
 from fxc.semantics.trace import trace
 from fxc.semantics.windows import BY_VIEWS
-from fxc.semantics.written_strides import is_strided, lay_out, memory_of
+from fxc.semantics.written_strides import is_strided, lay_out, memory_of, with_exact_writes
 
 
 def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
@@ -244,12 +244,13 @@ class _Tracer:
         def functional(mode: FunctionalTensorMode) -> Callable[..., list[Any]]:
             return lambda *args: _with_views(args, *dispatch_functionalize(run, mode)(*args))
 
-        try:
-            return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=True)), fakes, world, what, FUNCTIONAL)
-        except CaptureError as error:
-            if "frozen storage" not in error.message:
-                raise
-            return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=False)), fakes, world, what, FUNCTIONAL)
+        with with_exact_writes():
+            try:
+                return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=True)), fakes, world, what, FUNCTIONAL)
+            except CaptureError as error:
+                if "frozen storage" not in error.message:
+                    raise
+                return trace(functional(FunctionalTensorMode(pre_dispatch=True, export=False)), fakes, world, what, FUNCTIONAL)
 
 
 _WAY_OUT = "pass all of the memory and take the tensor of it in the model, or use torch.compile(model, backend='fxc')"

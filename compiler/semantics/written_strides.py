@@ -1,4 +1,5 @@
-"""Tensors that are written have the strides they had: functionalization puts new values in their place that may have others."""
+"""Tensors that are written: functionalization puts new values in their place, which may have other strides, and other numbers
+where a view was expanded."""
 
 from __future__ import annotations
 
@@ -12,21 +13,63 @@ from torch._ops import OpOverload
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.utils._pytree import tree_leaves
 
-from fxc.bridge.eager_strides import same_strides
+from fxc.bridge.eager_strides import is_same, same_strides
+
+Dispatch = Callable[..., Any]
+"""``FunctionalTensorMode.__torch_dispatch__``."""
 
 
 @contextmanager
 def in_all_functionalizations() -> Iterator[None]:
-    """While PyTorch's functionalization lays out the new values of tensors, after each write, as these lie in memory."""
+    """While PyTorch's functionalization lays out the new values of tensors, after each write, as these lie in memory, and
+    ``with_exact_writes``."""
+    with with_exact_writes(), _dispatching(_laying_out):
+        yield
+
+
+@contextmanager
+def with_exact_writes() -> Iterator[None]:
+    """While PyTorch's functionalization writes through ``expand`` what is written. It adds the difference from what was there
+    before, which rounds, and is NaN where that was infinite. A view that expands nothing, of which alone PyTorch's kernels
+    take writes, is made by ``unsqueeze``."""
+    with _dispatching(_unsqueezing):
+        yield
+
+
+@contextmanager
+def _dispatching(changed: Callable[[Dispatch], Dispatch]) -> Iterator[None]:
     plain = FunctionalTensorMode.__torch_dispatch__
-    FunctionalTensorMode.__torch_dispatch__ = _laying_out(plain)  # type: ignore[method-assign]
+    FunctionalTensorMode.__torch_dispatch__ = changed(plain)  # type: ignore[method-assign]
     try:
         yield
     finally:
         FunctionalTensorMode.__torch_dispatch__ = plain  # type: ignore[method-assign]
 
 
-def _laying_out(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _unsqueezing(plain: Dispatch) -> Dispatch:
+    aten = torch.ops.aten
+
+    def dispatch(
+        mode: FunctionalTensorMode, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func is not aten.expand.default or not _expands_nothing(*args[:2]):
+            return plain(mode, func, types, args, kwargs)
+        view = plain(mode, aten.alias.default, types, args[:1])
+        for _ in range(len(args[1]) - args[0].dim()):
+            view = plain(mode, aten.unsqueeze.default, types, (view, 0))
+        return view
+
+    return dispatch
+
+
+def _expands_nothing(x: torch.Tensor, sizes: Sequence[int | torch.SymInt]) -> bool:
+    new = len(sizes) - x.dim()
+    return all(is_same(size, 1) for size in sizes[:new]) and all(
+        is_same(size, -1) or is_same(size, old) for size, old in zip(sizes[new:], x.shape, strict=True)
+    )
+
+
+def _laying_out(plain: Dispatch) -> Dispatch:
     bases = dict[int, FunctionalTensor]()
 
     def note(values: Any) -> None:

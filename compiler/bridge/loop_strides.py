@@ -1,0 +1,122 @@
+"""The strides of what ATen's loops over elements make: ``TensorIteratorBase`` of ATen/native/TensorIterator.cpp, on the CPU.
+
+A loop goes over the dimensions in the order in which its operands lie in memory, and what it makes lies in that order. The
+strides of dimensions of one element count: they tell where such a dimension stands among the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import SymInt, Tensor
+from torch._prims_common import (
+    is_channels_last_contiguous_or_false_2d,
+    is_contiguous_or_false,
+    make_channels_last_strides_for,
+    make_contiguous_strides_for,
+)
+
+Strides = tuple[int | SymInt, ...]
+
+
+def loop_strides(operands: Sequence[Tensor], shape: Sequence[Any], scalars: bool) -> Strides:
+    """The strides of the result, of ``shape``, of a loop over ``operands``, and numbers where ``scalars``.
+
+    A symbolic comparison that the sizes do not decide says no, as in PyTorch's fakes.
+    """
+    tensors = [operand for operand in operands if operand.dim()]
+    if not tensors:
+        return ()
+    if not scalars and len(tensors) == len(operands) and all(_same(tensor.shape, shape) for tensor in tensors):
+        if all(map(is_contiguous_or_false, tensors)):
+            return make_contiguous_strides_for(tuple(shape))
+        if len(shape) == 4 and all(map(is_channels_last_contiguous_or_false_2d, tensors)):
+            return make_channels_last_strides_for(tuple(shape))
+        if all(map(is_dense, tensors)) and all(_same(tensor.stride(), tensors[-1].stride()) for tensor in tensors):
+            return tensors[-1].stride()
+    return _in_order(_order([_steps(tensor, shape) for tensor in tensors], shape), shape)
+
+
+def _steps(tensor: Tensor, shape: Sequence[Any]) -> list[Any]:
+    """The strides of ``tensor`` as one of ``shape``; 0 where it is broadcast."""
+    new = len(shape) - tensor.dim()
+    sizes, strides = tensor.shape, tensor.stride()
+    broadcast = [_is(size, 1) and not _is(shape[new + i], 1) for i, size in enumerate(sizes)]
+    return [0] * new + [0 if still else stride for still, stride in zip(broadcast, strides, strict=True)]
+
+
+def _order(operands: Sequence[Sequence[Any]], shape: Sequence[Any]) -> list[int]:
+    """The dimensions, innermost first: an insertion sort, as two dimensions that no operand tells apart have no order."""
+    order = list(reversed(range(len(shape))))
+    for i in range(1, len(order)):
+        place = i
+        for inner in reversed(range(i)):
+            comparison = _compare(operands, shape, order[inner], order[place])
+            if comparison > 0:
+                order[inner], order[place] = order[place], order[inner]
+                place = inner
+            elif comparison < 0:
+                break
+    return order
+
+
+def _compare(operands: Sequence[Sequence[Any]], shape: Sequence[Any], inner: int, outer: int) -> int:
+    """1 where the two dimensions must change places, -1 where they must not, 0 where no operand tells."""
+    for strides in operands:
+        a, b = strides[inner], strides[outer]
+        if _is(a, 0) or _is(b, 0):
+            continue
+        if _is(a, b):
+            if not _at_least(shape[outer], shape[inner]):
+                return 1
+            continue
+        if _at_least(b, a):
+            return -1
+        if _at_least(a, b):
+            return 1
+    return 0
+
+
+def is_dense(tensor: Tensor) -> bool:
+    """Whether the elements lie side by side in memory, whatever the order of the dimensions."""
+    steps = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if not _is(size, 1)]
+    step: int | SymInt = 1
+    while steps:
+        found = next((i for i, (_, stride) in enumerate(steps) if _is(stride, step)), None)
+        if found is None:
+            return False
+        step *= steps.pop(found)[0]
+    return True
+
+
+def _in_order(order: Sequence[int], shape: Sequence[Any]) -> Strides:
+    if list(order) == list(reversed(range(len(shape)))):
+        return make_contiguous_strides_for(tuple(shape))
+    strides, step = [1] * len(shape), 1
+    for dim in order:
+        strides[dim] = step
+        step *= shape[dim]
+    return tuple(strides)
+
+
+def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(_is(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _is(a: int | SymInt, b: int | SymInt) -> bool:
+    return a == b if isinstance(a, int) and isinstance(b, int) else _or_false(a == b)
+
+
+def _at_least(a: Any, b: Any) -> bool:
+    """Whether ``a``, which is not negative, is at least ``b``."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a >= b
+    return not _is(a, 0) and (_is(b, 0) or _or_false(a >= b) or _or_false(a % b == 0))
+
+
+def _or_false(condition: bool | torch.SymBool) -> bool:
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return guard_or_false(condition)
