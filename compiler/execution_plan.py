@@ -16,7 +16,9 @@ from fxc.options import Options
 from fxc.runtime.entry import entry
 from fxc.runtime.first_call import FirstCall
 from fxc.runtime.host_program import HostProgram, KernelCode
+from fxc.runtime.no_elements import NO_ELEMENTS
 from fxc.runtime.plan import Plan
+from fxc.runtime.second_backward import replace_operators
 from fxc.runtime.signature import Signature
 
 if TYPE_CHECKING:
@@ -74,7 +76,10 @@ class ExecutionPlan(Plan):
 
         start = perf_counter()
         host = host_program(ir, kernels) if is_plan(ir.main) else None
-        module = to_fx(ir) if host is None else partial(to_fx, ir)
+        module = partial(to_fx, ir)
+        if host is None:
+            module = to_fx(ir)
+            replace_operators(module, NO_ELEMENTS)
         return cls(ir, module, signature, training, {**times, "export": (perf_counter() - start) * 1e3}, host)
 
     @classmethod

@@ -371,3 +371,31 @@ def test_the_derivative_of_a_batch_norm_of_no_rows(affine: bool) -> None:
         wanted = [x, *model.parameters()]
         found, expected = (torch.autograd.grad(f(x).square().sum(), wanted) for f in (compiled, model))
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("target", [None, "host"])
+@pytest.mark.parametrize("heads", [0, 2])
+def test_attention_of_no_heads(heads: int, target: str | None) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x = torch.ceil(x)
+        return F.scaled_dot_product_attention(x, x, x)
+
+    example = torch.randn(7, 5, 1, 3, requires_grad=True)
+    compiled = fxc.compile(f, (example,), training=True, dynamic_shapes=({1: Dim("n", min=0)},), options={"target": target})
+    x = torch.randn(7, heads, 1, 3, requires_grad=True)
+    torch.testing.assert_close(compiled(x), f(x))
+    found, expected = (torch.autograd.grad(each(x).square().sum(), x) for each in (compiled, f))
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_size_of_three_factors_is_computed() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        flat = x.view(-1)
+        place = (torch.arange(1) * 2 % flat.shape[0]).reshape(1)
+        return flat.index_put((place,), torch.tensor(2.0)), F.batch_norm(y, None, None, training=True)
+
+    m, n = Dim("m"), Dim("n")
+    compiled = fxc.compile(f, (torch.randn(7, 2, 5), torch.randn(7, 7)), dynamic_shapes=({0: m, 2: n}, {0: m, 1: m}))
+    for m, n in ((3, 4), (4, 1)):
+        inputs = torch.randn(m, 2, n), torch.randn(m, m)
+        torch.testing.assert_close(compiled(*inputs), f(*inputs))

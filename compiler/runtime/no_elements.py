@@ -18,5 +18,29 @@ def _batch_norm_backward(grad: Tensor, x: Tensor, *args: Any) -> Sequence[Tensor
     )
 
 
-NO_ELEMENTS: Mapping[Any, Callable[..., Any]] = {torch.ops.aten.native_batch_norm_backward.default: _batch_norm_backward}
+def _flash_attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
+    if _has_rows(query, key):
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default(query, key, value, *args, **kwargs)
+    return query @ key.mT @ value, query.new_zeros(query.shape[:-1])
+
+
+def _flash_attention_backward(
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
+) -> Sequence[Tensor]:
+    if _has_rows(query, key):
+        operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+        return operator(grad, query, key, value, *args, **kwargs)
+    return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
+
+
+def _has_rows(query: Tensor, key: Tensor) -> bool:
+    """Whether there is a head, a query and a key."""
+    return 0 not in (query.shape[1], query.shape[2], key.shape[2])
+
+
+NO_ELEMENTS: Mapping[Any, Callable[..., Any]] = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _flash_attention_backward,
+    torch.ops.aten.native_batch_norm_backward.default: _batch_norm_backward,
+}
 """Operator -> what stands for it."""

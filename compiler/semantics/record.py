@@ -28,6 +28,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from fxc.bridge.functional_rules import Rules
 from fxc.bridge.static_world import IS_PLAIN, StaticWorld
 from fxc.bridge.tensors import FakeWorld
+from fxc.semantics.trace import in_pairs
 
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
 _ACCESSORS = (torch.ops.aten.size.default, torch.ops.aten.stride.default, torch.ops.aten.storage_offset.default)
@@ -51,7 +52,7 @@ def record(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rule
                 if isinstance(world, StaticWorld):
                     raise
         mode = "symbolic" if world.is_symbolic else "fake"
-        return make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes)
+        return in_pairs(make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes))
 
 
 def graph_so_far() -> Graph:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch._guards import tracing
 from torch._subclasses.fake_tensor import DynamicOutputShapeException
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
@@ -29,11 +30,30 @@ def trace(
     try:
         with warnings.catch_warnings(), preserve_node_meta(), tracing(None), world.active():  # as in ``record``
             warnings.simplefilter("ignore")
-            return make_fx(run, rules, tracing_mode=mode, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
+            return in_pairs(make_fx(run, rules, tracing_mode=mode, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs))
     except FxcError:
         raise
     except Exception as error:
         raise CaptureError(f"{what} cannot be traced: {first_line(error)}", hint=_hint(error)) from error
+
+
+def in_pairs(module: GraphModule) -> GraphModule:
+    """``module``, in which sums and products of sizes have two operands: make_fx writes a size that it finds for the first time
+    as one call of all that are in it, which ``operator.mul`` does not take."""
+    for node in [node for node in module.graph.nodes if node.target in (operator.add, operator.mul) and len(node.args) > 2]:
+        with module.graph.inserting_before(node):
+            first: Any = node.args[0]
+            for other in node.args[1:-1]:
+                pair = module.graph.call_function(node.target, (first, other))
+                pair.meta["val"] = node.target(_value(first), _value(other))
+                first = pair
+        node.args = first, node.args[-1]
+    module.recompile()
+    return module
+
+
+def _value(argument: Any) -> Any:
+    return argument.meta["val"] if isinstance(argument, Node) else argument
 
 
 def first_line(error: BaseException) -> str:
