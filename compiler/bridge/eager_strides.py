@@ -74,7 +74,8 @@ def _lies_plainly(value: Any) -> bool:
         return True
     if not value.is_contiguous() or suggest_memory_format(value) is not torch.contiguous_format:
         return False
-    return all(map(is_same, value.stride(), make_contiguous_strides_for(value.shape)))
+    ones = any(isinstance(size, int) and size == 1 for size in value.shape)
+    return not ones or all(map(is_same, value.stride(), make_contiguous_strides_for(value.shape)))
 
 
 def _laid_out(given: Tensor, like: Tensor) -> Tensor:
