@@ -42,7 +42,7 @@ from fxc.numerics.watch import NumericsWatch
 from fxc.options import AUTO, Options
 from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING, lays_out_memory, parse_pipeline
 from fxc.program.program import Program
-from fxc.program.program_signature import signature_of, with_constants, with_moves, with_writes
+from fxc.program.program_signature import signature_of, with_constants, with_findings, with_writes
 from fxc.program.specialization import mark_gradients, refuse_written_leaves
 from fxc.runtime import autocast
 from fxc.runtime.cache import PlanCache
@@ -152,7 +152,7 @@ class _PlanMaker:
             pipeline = pipeline_for(flow, options) + ",bring-inputs" * options.move_inputs
             written, at_start = written_state(program) if options.freeze else None, placed_state(program)
             known = None if options.move_inputs else signature
-            plan = _plan_of(program, pipeline, options, partial(with_moves, signature), training, times, written, known)
+            plan = _plan_of(program, pipeline, options, partial(with_findings, signature), training, times, written, known)
             if training:
                 refuse_written_leaves(program)
         if written is None and (modules := modules_of(self.model)):
@@ -247,7 +247,8 @@ def _plan_of(
     plan.ir = replace(program, key=None)  # which anyone may edit
     if key is not None and entry is None and is_whole:
         start = perf_counter()
-        program_cache.keep(key, program, None if plan.host is None else plan.host.code, plan.host)
+        is_known = known is None or plan.signature.conditions == known.conditions  # else what is ready would not be checked
+        program_cache.keep(key, program, None if plan.host is None else plan.host.code, plan.host if is_known else None)
         plan.times = MappingProxyType({**plan.times, PLAN_CACHE: (looked + perf_counter() - start) * 1e3})
     if options.cuda_graphs:
         plan.use_cuda_graphs()

@@ -110,6 +110,28 @@ def test_what_a_program_assumes_of_sizes_is_checked(name: str, tmp_path: Path) -
                 plan(*[torch.randn(size) for size in sizes])
 
 
+def test_what_passes_assume_of_sizes_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functionalization writes down a size where a window is written."""
+    monkeypatch.setenv("FXC_CACHE_DIR", str(tmp_path))
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        windows = (x * 1).reshape(-1).unfold(0, 2, 2)
+        windows[...] += 2
+        return windows
+
+    n = Dim("n")
+    for _ in range(2):  # the second is found on disk
+        compiled = fxc.compile(f, (torch.randn(5, 5),), dynamic_shapes=({0: n, 1: n},))
+        x = torch.randn(5, 5)
+        torch.testing.assert_close(compiled(x), f(x))
+        for size in (4, 8):
+            x = torch.randn(size, size)
+            try:
+                torch.testing.assert_close(compiled(x), f(x))
+            except InputError as error:
+                assert "it was compiled for sizes with" in error.message
+
+
 def filled(x: torch.Tensor, start: int, end: int) -> torch.Tensor:
     y = x * 2
     y[start:end] = 1

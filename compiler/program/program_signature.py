@@ -75,14 +75,14 @@ def with_writes(signature: Signature, program: Program) -> Signature:
     return replace(signature, inputs=inputs)
 
 
-def with_moves(signature: Signature, program: Program) -> Signature:
-    """``signature`` with what the pipeline found out: which inputs may come on any device."""
+def with_findings(signature: Signature, program: Program) -> Signature:
+    """``signature`` with what the pipeline found out: which inputs may come on any device, and what it assumed of sizes."""
     names = {ArgumentFacts.of(attributes).name for attributes in argument_attributes(program.main) if MOVES in attributes.data}
     inputs = list(signature.inputs)
     for i, spec in enumerate(inputs):
         if isinstance(spec, TensorInput) and spec.name in names:
             inputs[i] = replace(spec, moves=True)
-    return replace(signature, inputs=tuple(inputs))
+    return replace(signature, inputs=tuple(inputs), conditions=conditions_of(program.module))
 
 
 def _values(attributes: DictionaryAttr) -> tuple[int, ...] | None:
