@@ -87,10 +87,10 @@ def _runs(op: Operation) -> bool:
 
 def _traffic(op: Operation) -> int:
     read = op.inputs() if isinstance(op, GroupOp) else dict.fromkeys(op.operands)
-    return sum(map(_bytes, (*read, *op.results)))
+    return sum(map(bytes_of, (*read, *op.results)))
 
 
-def _bytes(value: SSAValue) -> int:
+def bytes_of(value: SSAValue) -> int:
     if not isinstance(value.type, TensorType) or not isinstance(value.type.element_type, FixedBitwidthType):
         return 0
     return math.prod(max(size, 1) for size in value.type.get_shape()) * value.type.element_type.size
