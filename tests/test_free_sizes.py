@@ -21,6 +21,7 @@ from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.attributes.types import IntType, conditions_of, tensor_type
 from fxc.dialects.semantics import CannotInfer, Vjp
 from fxc.errors import CaptureError, InputError
+from fxc.runtime.size_expressions import value_of
 from fxc.semantics import differentiate
 from fxc.semantics.any_sizes import traced_for_any_sizes, traced_under_conditions
 from tests.models.zoo import ZOO, load
@@ -356,6 +357,13 @@ def _conditions(trace: Callable[[FakeWorld], str]) -> tuple[str, ...]:
     module = ModuleOp([])
     traced_under_conditions(trace, _SYMBOLS, module)
     return tuple(conditions_of(module))
+
+
+def test_conditions_are_computed_as_arithmetic() -> None:
+    assert value_of("(1.0 / (torch.sym_float(n) ** 0.5)) >= 0.25", {"n": 16}) is True
+    assert value_of("((n**2)//2) - 12", {"n": 5}) == 0
+    for text in ("9**9**9", "n // 0", "(n - 6)**0.5 > 1", "os.system(n)", "m", "n +"):
+        assert value_of(text, {"n": 5}) is None, text
 
 
 def test_conditions_are_text() -> None:

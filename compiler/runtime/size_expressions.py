@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,11 +11,23 @@ from typing import Any
 Dim = int | str
 """A number, or an expression in symbols: equal symbols must get equal values within their bounds."""
 
-_OPERATORS: Mapping[type, Callable[[int, int], int]] = {
+_LARGEST_POWER = 64
+"""Of numbers in a file; others would take for ever to compute."""
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if abs(exponent) > _LARGEST_POWER:
+        raise ValueError("a power that no size has")
+    return base**exponent
+
+
+_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
+    ast.Pow: _power,
     ast.Mod: operator.mod,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -23,7 +36,12 @@ _OPERATORS: Mapping[type, Callable[[int, int], int]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_CALLS: Mapping[str, Callable[..., Any]] = {"max": max, "min": min, "abs": abs}
+_CALLS: Mapping[str, Callable[..., Any]] = {
+    "max": max, "min": min, "abs": abs,
+    "torch.sym_float": float, "torch._sym_sqrt": math.sqrt, "math.sqrt": math.sqrt,
+    "math.floor": math.floor, "math.ceil": math.ceil, "math.trunc": math.trunc,
+}  # fmt: skip
+"""Function, as conditions of PyTorch name it -> what it computes."""
 
 
 def value_of(expression: Dim, known: Mapping[str, int]) -> int | None:
@@ -32,16 +50,16 @@ def value_of(expression: Dim, known: Mapping[str, int]) -> int | None:
         return expression
     try:
         return _value(ast.parse(expression, mode="eval").body, known)
-    except (SyntaxError, ValueError, LookupError, ZeroDivisionError):
+    except (SyntaxError, ValueError, LookupError, ArithmeticError, TypeError):
         return None
 
 
-def _value(node: ast.expr, known: Mapping[str, int]) -> int:
-    def of(part: ast.expr) -> int:
+def _value(node: ast.expr, known: Mapping[str, int]) -> Any:
+    def of(part: ast.expr) -> Any:
         return _value(part, known)
 
     match node:
-        case ast.Constant(value=int(number)):
+        case ast.Constant(value=int(number) | float(number)):
             return number
         case ast.Name(id=name):
             return known[name]
@@ -54,6 +72,6 @@ def _value(node: ast.expr, known: Mapping[str, int]) -> int:
         case ast.BoolOp(op=op, values=values):
             parts: list[Any] = [of(part) for part in values]
             return all(parts) if isinstance(op, ast.And) else any(parts)
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
-            return _CALLS[name](*map(of, args))
+        case ast.Call(func=function, args=args, keywords=[]):
+            return _CALLS[ast.unparse(function)](*map(of, args))
     raise ValueError("more than arithmetic")
