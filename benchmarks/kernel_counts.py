@@ -37,7 +37,7 @@ from xdsl.ir import Operation, SSAValue
 
 import fxc
 from fxc.api import run_pipeline_on
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp

@@ -43,7 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import device, dtype_name, layout, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import int_attr, string_text
-from fxc.dialects.effects import CallEffects
+from fxc.dialects.base.effects import CallEffects, EffectsInterface, has_side_effect, writes
 from fxc.dialects.fx import PositionalCall
 from fxc.dialects.text.syntax import parse_type, type_text
 
@@ -218,7 +218,7 @@ def _function(op: Operation, symbol: SymbolRefAttr) -> FuncOp:
 
 
 @irdl_op_definition
-class SubgraphOp(IRDLOperation):
+class SubgraphOp(IRDLOperation, EffectsInterface):
     """``%y = autodiff.subgraph @f(%x) {gradient = #autodiff.gradient<@df, ...>} : (tensor<2xf32>) -> tensor<2xf32>``.
 
     A part of the program that is differentiated as a whole: a call of f, whose derivative df is once ``gradient`` is there.
@@ -239,6 +239,14 @@ class SubgraphOp(IRDLOperation):
         """The function that is called, where the op stands in a module that has it."""
         found = SymbolTable.lookup_symbol(self, self.callee) if _has_symbol_table(self) else None
         return found if isinstance(found, FuncOp) else None
+
+    def has_side_effect(self) -> bool:
+        """What the ops of its function do; anything, where that is not to be found."""
+        function = self.function()
+        if function is None or function.is_declaration:
+            return True
+        ops = (inner for block in function.body.blocks for inner in block.ops if not inner.has_trait(IsTerminator))
+        return any(has_side_effect(inner) or writes(inner) != [] for inner in ops)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from xdsl.context import Context
 from xdsl.ir import Operation
 
+from fxc.dialects.torch_ops.operators import op_class
+
 if TYPE_CHECKING:
     from fxc.dialects.semantics import Semantics
 
@@ -45,9 +47,6 @@ class FxcContext(Context):
 
     def _get_known_op(self, name: str) -> type[Operation] | None:
         found = super()._get_known_op(name)
-        if found is None and name.startswith("torch."):
-            from fxc.dialects.torch_ops import op_class
-
-            if (found := op_class(name)) is not None:
-                self._loaded_ops[name] = found
+        if found is None and name.startswith("torch.") and (found := op_class(name)) is not None:
+            self._loaded_ops[name] = found
         return found

@@ -11,11 +11,12 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.base.effects import EffectsInterface, aliases, inner_operations, may_keep
 from fxc.dialects.text.syntax import parse_type, type_text
 
 
 @irdl_op_definition
-class GroupOp(IRDLOperation):
+class GroupOp(IRDLOperation, EffectsInterface):
     """``%u = fusion.group ({ %t = ...; fusion.yield %t : tensor<2xf32> }) -> tensor<2xf32>``.
 
     Does what its body does. The body reads values of its surroundings, and yields values that it makes.
@@ -44,6 +45,23 @@ class GroupOp(IRDLOperation):
         for op in self.body.walk():
             made.update(op.results, *(block.args for region in op.regions for block in region.blocks))
         return [value for value in dict.fromkeys(_reads(self.body)) if value not in made]
+
+    def aliases(self) -> Iterator[tuple[int, SSAValue]]:
+        for index, value in enumerate(self.yielded()):
+            for source in self._sources(value):
+                yield index, source
+
+    def _sources(self, value: SSAValue) -> Iterator[SSAValue]:
+        """The values around the group whose memory a value of its body may share."""
+        if not isinstance(value.owner, Operation) or value.owner.parent_op() is not self:
+            yield value
+            return
+        for index, operand in aliases(value.owner):
+            if value.owner.results[index] is value:
+                yield from self._sources(operand)
+
+    def may_keep(self) -> bool:
+        return any(map(may_keep, inner_operations(self)))
 
     def verify_(self) -> None:
         last = self.body.block.last_op

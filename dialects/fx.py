@@ -20,13 +20,26 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import FX_TYPES
 from fxc.dialects.attributes.values import VALUE_ATTRIBUTES, DictAttr, TupleAttr, str_attr
+from fxc.dialects.base.effects import CallEffects, EffectsInterface
 from fxc.dialects.base.op_rules import local
-from fxc.dialects.effects import CallEffects
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.text.call_lines import Layout
 from fxc.dialects.text.call_text import Arguments, CallReader, CallWriter
 from fxc.dialects.text.nesting import NestingAttr
 from fxc.dialects.text.syntax import type_text
+
+PURE_FUNCTIONS = frozenset(
+    {"getattr", "len", "int", "float", "bool", "min", "max", "abs", "sum", "round", "pow", "range", "slice"}
+)
+"""Python functions without effects; every function of ``operator`` (in-place ones apart) and ``math`` is one too."""
+
+IN_PLACE_OPERATORS = frozenset(
+    {
+        "iadd", "isub", "imul", "imatmul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift",
+        "iconcat", "setitem", "delitem",
+    }
+)  # fmt: skip
+"""Functions of ``operator`` that write their first argument."""
 
 
 class PositionalCall(CallOp):
@@ -77,7 +90,7 @@ class PositionalCall(CallOp):
         super().verify_()
 
 
-class _FxCall(PositionalCall):
+class _FxCall(PositionalCall, EffectsInterface):
     HAS_TARGET = True
     traits: ClassVar[OpTraits] = OpTraits(lambda: (CallEffects(),))
 
@@ -86,6 +99,12 @@ class CallFunctionOp(_FxCall):
     """``fx.call_function @torch.nn.functional.relu(%x)``: a Python function, resolved through the allow-list only."""
 
     name = "fx.call_function"
+
+    def has_side_effect(self) -> bool:
+        module, _, name = (target := self.call_target() or "").rpartition(".")
+        if module in ("operator", "_operator"):
+            return name in IN_PLACE_OPERATORS
+        return module != "math" and target not in PURE_FUNCTIONS
 
 
 class CallMethodOp(_FxCall):
@@ -104,6 +123,9 @@ class GetAttrOp(_FxCall):
     """``fx.get_attr @fc.weight()``: a parameter, buffer or constant that ``fx.tensor`` declares."""
 
     name = "fx.get_attr"
+
+    def has_side_effect(self) -> bool:
+        return False
 
 
 class OutputOp(PositionalCall):

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 import fxc
 from fxc.dialects.autodiff import GradientAttr, SubgraphOp
-from fxc.dialects.effects import aliases, is_pure
+from fxc.dialects.base.effects import aliases, is_pure
 from fxc.dialects.text.syntax import clone_module, parse_module
 from fxc.errors import InputError
 from fxc.interpret.torch_level import Interpreter

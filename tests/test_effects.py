@@ -1,4 +1,4 @@
-"""What ``fxc.dialects.effects`` says of ops: writes, hidden writes, randomness, order, views, regions, unknown callees."""
+"""What ``fxc.dialects.base.effects`` says of ops: writes, hidden writes, randomness, order, views, regions, unknown callees."""
 
 from __future__ import annotations
 
@@ -9,18 +9,8 @@ from xdsl.ir import Operation
 from xdsl.traits import MemoryEffectKind, get_effects
 
 from fxc.bridge.callables import resolve_operator
-from fxc.dialects.effects import (
-    DROPOUTS,
-    VIEWS_OF_EACH,
-    VIEWS_OF_FIRST,
-    aliases,
-    has_side_effect,
-    is_pure,
-    is_random,
-    is_view,
-    reads_memory,
-    writes,
-)
+from fxc.dialects.base.effects import aliases, has_side_effect, is_pure, is_random, is_view, reads_memory, writes
+from fxc.dialects.torch_ops.effects import DROPOUTS, VIEWS_OF_EACH, VIEWS_OF_FIRST
 from fxc.testing import parse
 
 T = "tensor<4xf32>"

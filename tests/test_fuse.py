@@ -9,7 +9,7 @@ import torch
 from xdsl.dialects.func import FuncOp
 
 import fxc
-from fxc.dialects.effects import aliases, is_pure
+from fxc.dialects.base.effects import aliases, is_pure
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.verify.verifier import verify

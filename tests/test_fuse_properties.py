@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation
 
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.text.syntax import clone_module, print_module
 from fxc.dialects.verify.verifier import verify

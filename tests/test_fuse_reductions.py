@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from xdsl.dialects.func import FuncOp
 
 import fxc
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.tile import LaunchOp

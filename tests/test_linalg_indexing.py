@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import fxc
 from fxc.bridge.callables import resolve_operator
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.tile import KernelOp

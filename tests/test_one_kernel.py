@@ -20,7 +20,7 @@ from xdsl.ir import Operation
 import fxc
 from fxc.api import run_pipeline_on
 from fxc.dialects.autodiff import SubgraphOp
-from fxc.dialects.effects import aliases, is_random
+from fxc.dialects.base.effects import aliases, is_random
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import TorchOp

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 import fxc
 from fxc.dialects.attributes.types import dtype_name
-from fxc.dialects.effects import is_random
+from fxc.dialects.base.effects import is_random
 from fxc.dialects.text.syntax import clone_module, parse_module, print_module
 from fxc.dialects.verify.verifier import verify
 from fxc.errors import CaptureError

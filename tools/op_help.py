@@ -8,8 +8,8 @@ from functools import cache
 from xdsl.ir import Operation
 
 from fxc.dialects import all_dialects
-from fxc.dialects.effects import EFFECTFUL_NAMESPACES, HIDDEN_WRITES, SIDE_EFFECTS, UNDECLARED_VIEWS
 from fxc.dialects.torch_ops import Schema, parse_schema, table
+from fxc.dialects.torch_ops.effects import EFFECTFUL_NAMESPACES, HIDDEN_WRITES, SIDE_EFFECTS, UNDECLARED_VIEWS
 
 FLAGS = {
     "r": "random: draws from a generator",

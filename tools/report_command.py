@@ -36,7 +36,7 @@ def report_command(file: str) -> None:
 
 
 def _report(module: ModuleOp) -> Iterator[str]:
-    from fxc.dialects.effects import is_random, writes
+    from fxc.dialects.base.effects import is_random, writes
     from fxc.tools.graph_view import DECLARATIONS
 
     functions = [op for op in module.ops if isinstance(op, FuncOp)]

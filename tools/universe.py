@@ -12,11 +12,10 @@ from xdsl.universe import Universe
 
 from fxc import passes
 from fxc.dialects import all_dialects
+from fxc.dialects.torch_ops import Torch, op_class, table
 
 
 def _torch() -> Dialect:
-    from fxc.dialects.torch_ops import Torch, op_class, table
-
     operators = [cls for name in table() if (cls := op_class(f"torch.{name}")) is not None]
     return Dialect("torch", [*Torch.operations, *operators], list(Torch.attributes))
 

@@ -20,7 +20,7 @@ from torch.fx._symbolic_trace import _assert_is_none
 from torch.overrides import get_overridable_functions
 
 import fxc.bridge.random_numbers  # noqa: F401  # registers fxc::uniform
-from fxc.dialects.effects import IN_PLACE_OPERATORS
+from fxc.dialects.fx import IN_PLACE_OPERATORS
 from fxc.errors import TargetError, nearest
 
 _BUILTINS = [

@@ -37,7 +37,7 @@ from fxc.derivatives.second_derivatives import second_derivative_obstacle
 from fxc.dialects.attributes.types import NoneValueType, ValueType, sizes, strides
 from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, SubgraphOp, ZeroOp
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.entry import ArgumentFacts
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.fusion import YieldOp as GroupYieldOp

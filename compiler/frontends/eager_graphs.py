@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import TensorType
 
 from fxc.bridge.tensors import symbolic_parts, type_of
 from fxc.dialects.attributes.types import overlaps, sizes, strides
-from fxc.dialects.effects import UNDECLARED_VIEWS
+from fxc.dialects.torch_ops.effects import UNDECLARED_VIEWS
 from fxc.frontends.noop_dropout import dropped, is_idle
 from fxc.semantics.windows import counts_in_memory, may_write, name_of
 

@@ -16,8 +16,8 @@ from xdsl.traits import IsTerminator
 
 from fxc.dialects.attributes.types import SYMBOLS, VALUE, ValueType
 from fxc.dialects.attributes.values import bool_attr
-from fxc.dialects.effects import IN_PLACE_OPERATORS, aliases, writes
-from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp
+from fxc.dialects.base.effects import aliases, writes
+from fxc.dialects.fx import IN_PLACE_OPERATORS, CallFunctionOp, CallMethodOp, CallModuleOp
 from fxc.dialects.text.diagnostics import one_line, place_of
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops import OperatorDeclOp, make_op_class

@@ -19,7 +19,7 @@ from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.static_world import asked
 from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.attributes.values import NoneValueAttr
-from fxc.dialects.effects import is_pure
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops import TorchOp

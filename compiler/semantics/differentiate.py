@@ -26,11 +26,11 @@ from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.attributes.types import BoolType, FloatType
 from fxc.dialects.autodiff import is_differentiable
-from fxc.dialects.effects import counts_in_storage
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.semantics import CannotInfer, Jvp, Vjp
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import TorchOp
+from fxc.dialects.torch_ops.base import counts_in_storage
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes

@@ -23,11 +23,12 @@ from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import constant_value
 from fxc.dialects.attributes.types import SYMBOLS, ValueType
 from fxc.dialects.attributes.values import int_attr
-from fxc.dialects.effects import DROPOUTS, UNDECLARED_VIEWS, is_random, writes
+from fxc.dialects.base.effects import is_random, writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
+from fxc.dialects.torch_ops.effects import DROPOUTS, UNDECLARED_VIEWS
 from fxc.errors import CaptureError
 from fxc.interpret.torch_level import Interpreter
 from fxc.semantics.any_sizes import traced_under_conditions

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from fxc.bridge.static_world import asked
 from fxc.bridge.tensors import FakeWorld, type_of
 from fxc.dialects.attributes import types
-from fxc.dialects.effects import is_pure
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.plan import storage_bytes
 from fxc.dialects.semantics import OutVariant
 from fxc.dialects.torch_ops import TorchOp, op_class

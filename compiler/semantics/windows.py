@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from fxc.dialects.effects import IN_PLACE_OPERATORS
+from fxc.dialects.fx import IN_PLACE_OPERATORS
 
 
 def windows(

@@ -15,7 +15,7 @@ from xdsl.traits import IsTerminator
 
 from fxc.dialects.attributes.discardable import ONCE
 from fxc.dialects.attributes.types import is_mutable
-from fxc.dialects.effects import aliases, has_side_effect, is_view, writes
+from fxc.dialects.base.effects import aliases, has_side_effect, is_view, writes
 from fxc.dialects.fx import GetAttrOp
 from fxc.dialects.plan.lifetimes import reads
 from fxc.dialects.plan.ops import AllocOp, ArenaOp, FreeOp

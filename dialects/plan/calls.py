@@ -7,7 +7,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.traits import IsTerminator, SymbolTable
 
 from fxc.dialects.attributes.discardable import BORROWS
-from fxc.dialects.effects import aliases, may_keep
+from fxc.dialects.base.effects import aliases, may_keep
 from fxc.dialects.plan.lifetimes import reads
 from fxc.dialects.text.diagnostics import OpVerifyException
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.text.diagnostics import OpVerifyException
 
 

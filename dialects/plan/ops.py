@@ -29,6 +29,7 @@ from fxc.dialects.attributes.size_polynomials import names_in
 from fxc.dialects.attributes.types import IntType, device
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.plan.calls import check_calls
+from fxc.dialects.plan.effects import MemoryEffects, PlanEffects
 from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases
 from fxc.dialects.plan.types import ALIGNMENT, ArenaType, fill_the_same, has_known_steps, storage_bytes
 from fxc.dialects.text.syntax import parse_type, type_text
@@ -39,7 +40,7 @@ _SEGMENTS = AttrSizedOperandSegments(as_property=True).attribute_name
 
 
 @irdl_op_definition
-class ArenaOp(IRDLOperation):
+class ArenaOp(IRDLOperation, MemoryEffects):
     """``%a = plan.arena : !plan.arena<65536, "cpu">``: one block of memory that buffers share.
 
     Its first byte is a multiple of 64. It lasts for one call: no buffer in it is returned.
@@ -70,7 +71,7 @@ def _check_buffers(arena: SSAValue, block: Block) -> None:
 
 
 @irdl_op_definition
-class AllocOp(IRDLOperation):
+class AllocOp(IRDLOperation, MemoryEffects):
     """``%b = plan.alloc : tensor<64x128xf32>`` or ``plan.alloc %a[4096] : tensor<64x128xf32>``: memory for a tensor.
 
     Nothing is written to it. It has the sizes and strides of its type. In the first form it is a tensor of its own, and takes
@@ -212,7 +213,7 @@ def _symbols(type: Attribute) -> list[str]:
 
 
 @irdl_op_definition
-class ViewOp(IRDLOperation):
+class ViewOp(IRDLOperation, PlanEffects):
     """``%v = plan.view %b : tensor<64x128xf32> to tensor<8x8x128xf32>``: the bytes of ``%b`` as a tensor of another type.
 
     Both types fill the same bytes with as many elements of one dtype; their orders of dimensions are their own. Of a buffer in
@@ -229,13 +230,16 @@ class ViewOp(IRDLOperation):
     def of(cls, source: SSAValue, type: Attribute) -> ViewOp:
         return cls.build(operands=[source], result_types=[type])
 
+    def is_view(self) -> bool:
+        return True
+
     def verify_(self) -> None:
         if not fill_the_same(self.source.type, self.result.type):
             raise VerifyException(f"plan.view: {self.source.type} and {self.result.type} do not fill the same bytes")
 
 
 @irdl_op_definition
-class LaunchOp(IRDLOperation):
+class LaunchOp(IRDLOperation, MemoryEffects):
     """``plan.launch @k(%x, %n) outs(%b) : (tensor<4xf32>, !torch.int) outs(tensor<4xf32>)``: run a kernel on buffers.
 
     Operands: a tensor for each pointer that is read, then a number for each scalar; ``outs``: a tensor for each pointer that is
@@ -257,6 +261,9 @@ class LaunchOp(IRDLOperation):
     def kernel(self) -> KernelOp | None:
         """The kernel, as found in the symbol table around; None where there is none."""
         return kernel_around(self, self.callee)
+
+    def writes(self) -> list[SSAValue]:
+        return list(self.outs)
 
     def verify_(self) -> None:
         kernel = self.kernel()
@@ -320,7 +327,7 @@ def is_boxed(block: Block) -> bool:
 
 
 @irdl_op_definition
-class FreeOp(IRDLOperation):
+class FreeOp(IRDLOperation, PlanEffects):
     """``plan.free %b, %c : tensor<4xf32>, tensor<4xf32>``: the last use of these names.
 
     The bytes of an arena may be used again once all names of a buffer, those of views of it too, are released. Another tensor
@@ -335,6 +342,10 @@ class FreeOp(IRDLOperation):
     @classmethod
     def of(cls, values: Sequence[SSAValue]) -> FreeOp:
         return cls.create(operands=values)
+
+    def writes(self) -> list[SSAValue]:
+        """What has been released holds anything from then on, as if it had been written."""
+        return list(self.values)
 
     def verify_(self) -> None:
         values = self.operands
@@ -356,7 +367,7 @@ def released(op: Operation) -> Sequence[SSAValue]:
 
 
 @irdl_op_definition
-class BringOp(IRDLOperation):
+class BringOp(IRDLOperation, PlanEffects):
     """``%x1 = plan.bring %x : tensor<4xf32> to tensor<4xf32, #torch.meta<device = "cuda:0">>``: ``%x`` where the plan needs it.
 
     A copy, or ``%x`` itself where it is there already.

@@ -8,11 +8,12 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_op_definition, op
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.plan.effects import PlanEffects
 from fxc.dialects.plan.types import EventType
 
 
 @irdl_op_definition
-class RecordOp(IRDLOperation):
+class RecordOp(IRDLOperation, PlanEffects):
     """``%e = plan.record {stream = 1 : i64} : !plan.event``: where stream 1 is now."""
 
     name = "plan.record"
@@ -31,7 +32,7 @@ class RecordOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WaitOp(IRDLOperation):
+class WaitOp(IRDLOperation, PlanEffects):
     """``plan.wait %e {stream = 0 : i64}``: what stream 0 does from here on starts after what ``%e`` recorded."""
 
     name = "plan.wait"

@@ -11,10 +11,11 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.base.op_rules import local
+from fxc.dialects.tile.effects import TileEffects
 
 
 @irdl_op_definition
-class AccumulateOp(IRDLOperation):
+class AccumulateOp(IRDLOperation, TileEffects):
     """``%r = tile.accumulate "add" %updates at %places into %start : tensor<8x4xf32>, tensor<8x4xi64>, tensor<5x4xf32>``.
 
     A tensor that is ``start``, but each element combined with all updates that meet it, in any order: ``places`` has the

@@ -20,6 +20,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, Pure, is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.tile.effects import TileEffects
 from fxc.dialects.tile.types import (
     TileOp,
     check_block,
@@ -107,7 +108,7 @@ class IterateOp(TileOp):
 
 
 @irdl_op_definition
-class NextOp(IRDLOperation):
+class NextOp(IRDLOperation, TileEffects):
     """``tile.next %more, %new : vector<16xi1>, vector<16xf32>``: ends a step of ``tile.iterate``."""
 
     name = "tile.next"

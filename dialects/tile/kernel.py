@@ -42,6 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.size_polynomials import names_in
 from fxc.dialects.attributes.types import FloatType, IntType, contiguous_strides, sizes, strides
 from fxc.dialects.text.syntax import isolated, parse_type
+from fxc.dialects.tile.effects import TileEffects
 from fxc.dialects.tile.types import PtrType, TileOp, integers, is_number, print_operands, print_types, shape_of
 
 ACCESS = "tile.access"
@@ -52,7 +53,7 @@ SIZE = "tile.size"
 
 
 @irdl_op_definition
-class KernelOp(IRDLOperation):
+class KernelOp(IRDLOperation, TileEffects):
     """``tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}) attributes {grid = array<i64: 128>} { ...; tile.return }``.
 
     A program that runs once for each point of ``grid`` (one to three axes), in any order and in parallel. Arguments: pointers
@@ -206,7 +207,7 @@ class KernelOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ReturnOp(IRDLOperation):
+class ReturnOp(IRDLOperation, TileEffects):
     """``tile.return``: ends a kernel."""
 
     name = "tile.return"
@@ -249,7 +250,7 @@ class ProgramIdOp(TileOp):
 
 
 @irdl_op_definition
-class LaunchOp(IRDLOperation):
+class LaunchOp(IRDLOperation, TileEffects):
     """``%y = tile.launch @k(%x, %n) : (tensor<4xf32>, !torch.int) -> tensor<4xf32>``: run a kernel on tensors.
 
     Operands: a tensor for each pointer that is read, then a number for each scalar. Each has exactly the sizes and strides of

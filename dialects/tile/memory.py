@@ -31,6 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.text.syntax import type_text
+from fxc.dialects.tile.effects import PointerRead, PointerWrite
 from fxc.dialects.tile.types import PtrType, TileOp, check_block, check_type, integers, is_float, shape_of, with_element
 
 
@@ -143,7 +144,7 @@ def _pointer_type(parser: Parser) -> PtrType:
 
 
 @irdl_op_definition
-class LoadOp(_Strided):
+class LoadOp(_Strided, PointerRead):
     """``%v = tile.load %p[%base] strides [%s, 1], %mask, %other : !tile.ptr<f32> -> vector<8x32xf32>``.
 
     Lane (i, j) holds element ``base + i * s + j``, or ``other`` where the mask is false; there, nothing is read. Without
@@ -206,7 +207,7 @@ class LoadOp(_Strided):
 
 
 @irdl_op_definition
-class GatherOp(_Indexed):
+class GatherOp(_Indexed, PointerRead):
     """``%v = tile.gather %p[%offsets], %mask, %other : !tile.ptr<f32> -> vector<16xf32>``: offsets are a ``vector<16xi64>``."""
 
     name = "tile.gather"
@@ -256,7 +257,7 @@ class GatherOp(_Indexed):
 
 
 @irdl_op_definition
-class StoreOp(_Strided):
+class StoreOp(_Strided, PointerWrite):
     """``tile.store %v, %p[%base] strides [%s, 1], %mask : vector<8x32xf32>, !tile.ptr<f32>``: what ``tile.load`` reads."""
 
     name = "tile.store"
@@ -314,7 +315,7 @@ class StoreOp(_Strided):
         return cls.build(operands=operands, properties={"static_strides": integers(static)}, attributes=attributes)
 
 
-class _IndexedStore(_Indexed):
+class _IndexedStore(_Indexed, PointerWrite):
     """``name %v, %p[%offsets], %mask : vector<16xf32>, !tile.ptr<f32>``."""
 
     value = operand_def()

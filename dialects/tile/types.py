@@ -34,6 +34,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.text.syntax import type_text
+from fxc.dialects.tile.effects import TileEffects
 
 POINTEES = (f16, bf16, f32, f64, i1, i8, i16, i32, i64, IntegerType(8, Signedness.UNSIGNED))
 """What a pointer may point to. An ``i1`` lies in a byte of its own; blocks of ``ui8`` elements are of ``i8``, as in arith."""
@@ -108,7 +109,7 @@ def is_float(type: Attribute) -> bool:
     return element_of(type) in FLOATS
 
 
-class TileOp(IRDLOperation):
+class TileOp(IRDLOperation, TileEffects):
     """An op with the text ``name operands {field = 1, fields = [0, 1]} : types``."""
 
     FIELDS: ClassVar[tuple[str, ...]] = ()

@@ -6,10 +6,7 @@ first named. Operators that the table does not know are declared in the module b
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
-from xdsl.ir import Dialect, Operation
+from xdsl.ir import Dialect
 
 from fxc.dialects.attributes.types import TORCH_TYPES
 from fxc.dialects.attributes.values import TORCH_ATTRIBUTES
@@ -17,9 +14,11 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.torch_ops.declaration import OperatorDeclOp
 from fxc.dialects.torch_ops.higher_order import HigherOrderOp
+from fxc.dialects.torch_ops.operators import TABLE, make_op_class, op_class, table, torch_op
 from fxc.dialects.torch_ops.schema import Schema, parse_schema
 
 __all__ = [
+    "TABLE",
     "HigherOrderOp",
     "OperatorDeclOp",
     "Schema",
@@ -31,50 +30,5 @@ __all__ = [
     "table",
     "torch_op",
 ]
-
-TABLE = Path(__file__).parent / "operators.tbl"
-
-
-@cache
-def table() -> dict[str, tuple[str, str]]:
-    """``aten.add.Tensor`` -> (flags, signature)."""
-    with TABLE.open(encoding="utf-8") as lines:
-        rows = (line.rstrip("\n").split("\t", 2) for line in lines if not line.startswith("#"))
-        return {name: (flags, signature) for name, flags, signature in rows}
-
-
-@cache
-def op_class(name: str) -> type[Operation] | None:
-    """The class of the op called ``name`` (``torch.aten.add.Tensor``), or None where the table does not know it."""
-    operator = name.removeprefix("torch.")
-    if operator.startswith("higher_order."):
-        return type(operator.replace(".", "_"), (HigherOrderOp,), {"name": name})
-    row = table().get(operator)
-    return None if row is None else make_op_class(operator, *row)
-
-
-@cache
-def make_op_class(operator: str, flags: str, signature: str) -> type[TorchOp]:
-    """The class of an operator: its schema is all it needs. Equal operators give the same class."""
-    return type(
-        operator.replace(".", "_"),
-        (TorchOp,),
-        {
-            "name": f"torch.{operator}",
-            "SCHEMA": (schema := parse_schema(signature)),
-            "FLAGS": flags,
-            "PROPERTY_NAMES": (*schema.by_name, "keywords"),
-            "__doc__": f"{operator}{signature}",
-        },
-    )
-
-
-def torch_op(operator: str) -> type[TorchOp]:
-    """The class of ``aten.add.Tensor``, to build or recognise calls of it. ValueError where the table does not know it."""
-    found = op_class(f"torch.{operator}")
-    if found is None or not issubclass(found, TorchOp):
-        raise ValueError(f"PyTorch has no operator {operator}; names are as in aten.add.Tensor, aten.relu.default")
-    return found
-
 
 Torch = Dialect("torch", [OperatorDeclOp, ConstantOp], [*TORCH_ATTRIBUTES, *TORCH_TYPES, TensorLiteralAttr])

@@ -1,200 +1,183 @@
-"""The base of every ``torch`` op: a call of an operator overload, its arguments in properties by schema name."""
+"""The base of every ``torch`` op: a call of an operator overload, with the effects that its schema and the tables state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, TupleType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.core import OpTraits
-from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import NoneValueType, ValueType
-from fxc.dialects.attributes.values import SSA, SSAAttr, Tree, count_ssa, decode, str_attr
-from fxc.dialects.base.op_rules import local
-from fxc.dialects.effects import CallEffects
-from fxc.dialects.text.call import CallOp
-from fxc.dialects.text.call_lines import Layout
-from fxc.dialects.text.call_text import Arguments
-from fxc.dialects.torch_ops.schema import Schema
+from fxc.dialects.attributes.types import device, dtype_name, layout
+from fxc.dialects.attributes.values import NoneValueAttr, bool_attr, device_attr, dtype_attr, enum_attr, leaves
+from fxc.dialects.base.effects import CallEffects, EffectsInterface
+from fxc.dialects.torch_ops.effects import (
+    DROPOUTS,
+    EFFECTFUL_NAMESPACES,
+    FORGETFUL_NAMESPACES,
+    HIDDEN_WRITES,
+    RESHAPED_IN_PLACE,
+    SIDE_EFFECTS,
+    UNDECLARED_VIEWS,
+    VIEWS_OF_EACH,
+    VIEWS_OF_FIRST,
+    is_fresh_composite,
+)
+from fxc.dialects.torch_ops.schema import Argument
+from fxc.dialects.torch_ops.schema_call import SchemaCall
 
-KEYWORDS = "keywords"
-"""The property that lists the arguments passed by keyword, where that differs from the schema's own division."""
 
+class TorchOp(SchemaCall, EffectsInterface):
+    """A call of an operator of PyTorch. ``SchemaCall`` holds the arguments; this class states the effects."""
 
-class TorchOp(CallOp):
-    """``torch.aten.add.Tensor(%0, %1, alpha = 2)``.
-
-    A property per argument that is a constant or holds one; arguments that are a plain SSA value need none where their
-    order says which argument they are: the first schema arguments without a property, in order.
-
-    Results are the operator's returns. ``packed`` form has them as FX has them, in one value of type ``tuple``; the unpacked
-    form has one result a return, or one a tensor where the operator returns a list (``split``).
-    """
-
-    SCHEMA: ClassVar[Schema]
-    FLAGS: ClassVar[str] = ""
     traits: ClassVar[OpTraits] = OpTraits(lambda: (CallEffects(),))
 
-    @property
-    def operator(self) -> str:
-        """``aten.add.Tensor``."""
-        return self.name.removeprefix("torch.")
+    def writes(self) -> list[SSAValue]:
+        if not self.SCHEMA.mutates and self.operator not in HIDDEN_WRITES:
+            return []
+        bound = self.bound()
+        written = [
+            leaf
+            for argument in self.SCHEMA.arguments
+            if argument.writes and argument.name in bound
+            for leaf in leaves(bound[argument.name])
+            if isinstance(leaf, SSAValue)
+        ]
+        if self.operator in HIDDEN_WRITES:
+            flag, names = HIDDEN_WRITES[self.operator]
+            if bound.get(flag) != bool_attr(False):
+                values = (bound.get(name) for name in names)
+                written += [value for value in values if isinstance(value, SSAValue)]
+        return written
 
-    @property
-    def is_packed(self) -> bool:
-        """Whether several returns, or a list, stand in one value as in FX."""
-        return len(self.results) == 1 and isinstance(self.results[0].type, (TupleType, NoneValueType, ValueType))
+    def reshapes(self) -> list[SSAValue]:
+        if not self.SCHEMA.mutates:
+            return []
+        in_place = self.operator.split(".")[1] in RESHAPED_IN_PLACE
+        bound, arguments = self.bound(), self.SCHEMA.arguments
+        written = [bound[a.name] for a in arguments if a.writes and a.name in bound and (in_place or a.keyword_only)]
+        return [leaf for tree in written for leaf in leaves(tree) if isinstance(leaf, SSAValue)]
 
-    def argument(self, name: str) -> Tree | None:
-        """What the call passed for ``name``: an SSA value, an attribute, or a tree of them; None where it left it out."""
-        return self.bound().get(name)
+    def aliases(self) -> Iterator[tuple[int, SSAValue]]:
+        return iter(()) if _returns_own_memory(type(self)) else self._aliases()
 
-    def bound(self) -> dict[str, Tree]:
-        """Argument name -> tree of SSA values and attributes, for what the call passed, in schema order."""
-        operands = iter(self.operands)
-        return {name: decode(template, operands) for name, template in self._templates().items()}
-
-    def rebuilt(self, bound: Mapping[str, Tree], result_types: Sequence[Attribute] | None = None) -> Self:
-        """A detached copy of this op that passes ``bound`` (keywords as the schema divides them)."""
-        args, kwargs = self.divide(bound)
-        op = self.build_call(
-            args, kwargs, result_types or self.result_types, attributes=self.attributes, location=self.location
-        )
-        for old, new in zip(self.results, op.results, strict=False):
-            new._name = old._name
-        return op
-
-    @classmethod
-    def divide(cls, bound: Mapping[str, Tree]) -> tuple[list[Tree], dict[str, Tree]]:
-        """Splits named arguments into positional and keyword ones: positional up to the first that is left out."""
-        args, kwargs, gap = list[Tree](), dict[str, Tree](), False
-        for argument in cls.SCHEMA.arguments:
-            if argument.name not in bound:
-                gap = True
-            elif gap or argument.keyword_only:
-                kwargs[argument.name] = bound[argument.name]
-            else:
-                args.append(bound[argument.name])
-        if unknown := [name for name in bound if name not in cls.SCHEMA.by_name]:
-            raise VerifyException(f"{cls.name} has no argument {unknown[0]!r}")
-        return args, kwargs
-
-    def _templates(self) -> dict[str, Attribute]:
-        """Argument name -> template, for what the call passed, in the order in which operands lie."""
-        properties = self.properties
-        implicit = len(self._operands)
-        for name, template in properties.items():
-            if name != KEYWORDS:
-                implicit -= count_ssa(template)
-        templates = dict[str, Attribute]()
-        for name in self.SCHEMA.by_name:
-            template = properties.get(name)
-            if template is not None:
-                templates[name] = template
-            elif implicit > 0:
-                templates[name] = SSA
-                implicit -= 1
-        if implicit:
-            raise VerifyException(f"{self.name} has {abs(implicit)} operands too {'many' if implicit > 0 else 'few'}")
-        return templates
-
-    def call_arguments(self) -> Arguments:
-        return self._arguments(self._templates())
-
-    def _arguments(self, templates: dict[str, Attribute]) -> Arguments:
-        keywords = self._keywords(templates)
-        arguments: Arguments = [(None, template) for name, template in templates.items() if name not in keywords]
-        expected = self.SCHEMA.positional
-        for index, name in enumerate([name for name in templates if name not in keywords]):
-            if index >= len(expected) or name != expected[index]:
-                raise VerifyException(f"{self.name}: a positional argument is missing before {name!r}")
-        arguments += [(name, templates[name]) for name in keywords]
-        return arguments
-
-    def _keywords(self, templates: dict[str, Attribute]) -> Sequence[str]:
-        """The names of arguments that were passed by keyword, in order."""
-        listed = self.properties.get(KEYWORDS)
-        if listed is None:
-            keyword_only = self.SCHEMA.keyword_only
-            return [name for name in templates if name in keyword_only] if keyword_only else ()
-        if not isinstance(listed, ArrayAttr) or not all(isinstance(name, StringAttr) for name in listed.data):
-            raise VerifyException(f"{self.name}: 'keywords' must be an array of strings")
-        keywords = [name.data for name in listed.data]  # type: ignore[attr-defined]
-        if any(name not in templates for name in keywords):
-            raise VerifyException(f"{self.name}: 'keywords' names an argument that is not passed")
-        if len(set(keywords)) != len(keywords):
-            raise VerifyException(f"{self.name}: 'keywords' names an argument twice")
-        return keywords
-
-    def call_operands(self) -> Sequence[SSAValue]:
-        if KEYWORDS not in self.properties:
-            return self._operands
-        operands, templates = iter(self._operands), self._templates()
-        by_name = {name: [next(operands) for _ in range(count_ssa(t))] for name, t in templates.items()}
-        keywords = self._keywords(templates)
-        names = [*(name for name in templates if name not in keywords), *keywords]
-        return [value for name in names for value in by_name[name]]
-
-    @classmethod
-    def layout(cls, arguments: Arguments, target: str | None) -> Layout:
-        schema, given, keywords = cls.SCHEMA, dict[str, Attribute](), list[str]()
-        for position, (keyword, template) in enumerate(arguments):
-            if keyword is None:
-                if position >= len(schema.positional):
-                    raise VerifyException(f"{cls.name} takes {len(schema.positional)} positional arguments")
-                keyword = schema.positional[position]
-                if keywords:
-                    raise VerifyException("a positional argument follows a keyword")
-            elif keyword not in schema.by_name:
-                raise VerifyException(f"{cls.name} has no argument {keyword!r}; it takes {', '.join(schema.by_name)}")
-            else:
-                keywords.append(keyword)
-            if keyword in given:
-                raise VerifyException(f"{cls.name}: argument {keyword!r} is given twice")
-            given[keyword] = template
-        names = [name for name in schema.by_name if name in given]
-        properties = _explicit(schema, given, names)
-        if keywords != [name for name in names if name in schema.keyword_only]:
-            properties[KEYWORDS] = ArrayAttr([str_attr(name) for name in keywords])
-        return properties, None if list(given) == names else _order(given, names)
-
-    @local
-    def verify_(self) -> None:
-        by_name = self.SCHEMA.by_name
-        for name in self.properties:
-            if name not in by_name and name != KEYWORDS:
-                raise VerifyException(f"{self.name} has no argument {name!r}; it takes {', '.join(by_name)}")
-        templates = self._templates()
-        for name in self.SCHEMA.required:
-            if name not in templates:
-                raise VerifyException(f"{self.name} needs the argument {name!r} ({by_name[name].type})")
-        self._verify_results()
-        self.verify_call(self._arguments(templates))
-
-    def _verify_results(self) -> None:
-        returns, count = self.SCHEMA.returns, len(self.results)
-        if self.is_packed or (len(returns) == 1 and "[]" in returns[0].type) or count == len(returns):
+    def _aliases(self) -> Iterator[tuple[int, SSAValue]]:
+        returns, undeclared = self.SCHEMA.returns, self._undeclared_aliases()
+        if not undeclared and not any(r.alias for r in returns):
             return
-        raise VerifyException(f"{self.name} returns {len(returns)} values, but has {count} results")
+        bound = self.bound()
+        for i in range(len(self.results)):
+            declared = returns[i].alias if len(returns) == len(self.results) else "|".join(r.alias for r in returns)
+            sets = set(declared.split("|")) - {""}
+            for argument in self.SCHEMA.arguments:
+                tied = argument.alias and (argument.alias in sets or "*" in sets)
+                if (tied or (not declared and argument in undeclared)) and argument.name in bound:
+                    tied_to = list(leaves(bound[argument.name]))
+                    if self.operator in VIEWS_OF_EACH and len(tied_to) == len(self.results):
+                        tied_to = tied_to[i : i + 1]
+                    yield from ((i, leaf) for leaf in tied_to if isinstance(leaf, SSAValue))
+
+    def _undeclared_aliases(self) -> Sequence[Argument]:
+        """Arguments that a result may share memory with though no alias set says so."""
+        schema = self.SCHEMA
+        if self.operator in UNDECLARED_VIEWS:
+            return schema.arguments[:1]
+        if "c" not in self.FLAGS or is_fresh_composite(self.operator):
+            return ()
+        if self.operator in VIEWS_OF_FIRST:
+            return schema.arguments[:1]
+        if self.is_random() and not any(isinstance(self.argument(name), SSAValue) for name in ("p", "train")):
+            return ()  # random numbers lie in memory of their own
+        if not any(r.type.startswith("Tensor") for r in schema.returns):
+            return ()
+        return tuple(argument for argument in schema.arguments if argument.is_tensor)
+
+    def may_keep(self) -> bool:
+        namespace, name, *_ = self.operator.split(".")
+        is_plain = namespace in FORGETFUL_NAMESPACES and name not in RESHAPED_IN_PLACE and not counts_in_storage(self)
+        return not is_plain or any(map(_has_parts, self.result_types))
+
+    def has_side_effect(self) -> bool:
+        if self.operator == "aten._assert_tensor_metadata.default" and self._is_answered():
+            return False
+        in_order = self.operator in SIDE_EFFECTS or self.operator.split(".")[0] in EFFECTFUL_NAMESPACES
+        return in_order or self.is_random()
+
+    def _is_answered(self) -> bool:
+        """Whether the type of the tensor states all that an assertion on its metadata checks."""
+        type = self.operands[0].type
+        if not isinstance(type, TensorType):
+            return False
+        stated = {
+            "dtype": dtype_attr(dtype_name(type.element_type)),
+            "device": device_attr(device(type)),
+            "layout": enum_attr(layout(type)),
+        }
+        asked = {name: tree for name, tree in self.bound().items() if name != "a" and not isinstance(tree, NoneValueAttr)}
+        return all(tree == stated.get(name) for name, tree in asked.items())
+
+    def is_random(self) -> bool:
+        return "r" in self.FLAGS and not self._is_inert_random()
+
+    def _is_inert_random(self) -> bool:
+        """Whether this is a dropout that is switched off, or that drops nothing: it samples nothing."""
+        arguments, off = self.SCHEMA.by_name, bool_attr(False)
+        for name in ("train", "training"):
+            if name in arguments:
+                default = off if arguments[name].default == "False" else None
+                if self.properties.get(name, default) == off:
+                    return True
+        for name in ("p",) if self.operator in DROPOUTS else ("dropout_p", "dropout"):
+            if name in arguments:
+                given = self.properties.get(name)
+                if isinstance(given, (IntegerAttr, FloatAttr)):
+                    return given.value.data == 0
+                return given is None and float(arguments[name].default or 1) == 0
+        return False
+
+    def is_view(self) -> bool:
+        if "c" in self.FLAGS or self.SCHEMA.mutates:
+            return False
+        return self.operator in UNDECLARED_VIEWS or all(r.alias for r in self.SCHEMA.returns)
+
+    def is_pure(self) -> bool:
+        return not self.has_side_effect() and not self.writes()
 
 
-def _explicit(schema: Schema, given: Mapping[str, Attribute], names: Sequence[str]) -> dict[str, Attribute]:
-    """The properties that arguments need: all but the plain SSA values whose order already names them."""
-    plain = [name for name in names if type(given[name]) is SSAAttr]
-    unnamed = [name for name in schema.by_name if name not in given or type(given[name]) is SSAAttr]
-    implicit = set[str]()
-    for value, slot in zip(plain, unnamed, strict=False):
-        if value != slot:
-            break
-        implicit.add(value)
-    return {name: given[name] for name in names if name not in implicit}
+@cache
+def leaves_memory_alone(cls: type[Operation]) -> bool:
+    """Whether no call of ``cls``, whatever it passes, writes memory or returns what it was given: true of most operators.
+
+    ``writes`` and ``aliases`` say the same of each call, after a longer look.
+    """
+    if not issubclass(cls, TorchOp):
+        return False
+    return not cls.SCHEMA.mutates and cls.name.removeprefix("torch.") not in HIDDEN_WRITES and _returns_own_memory(cls)
 
 
-def _order(given: Mapping[str, Attribute], names: Sequence[str]) -> list[int]:
-    """The place of each operand in the text, in schema order, where keywords were given in another."""
-    places, next_place = dict[str, range](), 0
-    for name, template in given.items():
-        places[name] = range(next_place, next_place := next_place + count_ssa(template))
-    return [place for name in names for place in places[name]]
+@cache
+def _returns_own_memory(cls: type[TorchOp]) -> bool:
+    """Whether no result of a call of ``cls`` may share memory with an operand, whatever these are."""
+    if any(r.alias for r in cls.SCHEMA.returns):
+        return False
+    operator = cls.name.removeprefix("torch.")
+    return operator not in UNDECLARED_VIEWS and ("c" not in cls.FLAGS or is_fresh_composite(operator))
+
+
+def counts_in_storage(op: TorchOp) -> bool:
+    """Whether ``op`` counts from where the storage of an operand starts: ``as_strided`` with an offset does."""
+    asks, takes_offset = _asks_of_storage(type(op))
+    return asks or (takes_offset and op.argument("storage_offset") is not None)
+
+
+@cache
+def _asks_of_storage(cls: type[TorchOp]) -> tuple[bool, bool]:
+    """Whether an operator returns a position in the storage, and whether it takes one."""
+    return cls.name == "torch.aten.sym_storage_offset.default", "storage_offset" in cls.SCHEMA.by_name
+
+
+def _has_parts(type: Attribute) -> bool:
+    """Whether a tensor of ``type`` may be made of others, which it then keeps: a sparse one is."""
+    return isinstance(type, TensorType) and layout(type) != "strided"

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import dtype_name
 from fxc.dialects.attributes.values import NoneValueAttr, scalar_attr, scalar_of, string_text
+from fxc.dialects.base.effects import EffectsInterface
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.text.call_text import CallReader, CallWriter
 from fxc.dialects.text.syntax import type_text
@@ -54,7 +55,7 @@ class TensorLiteralAttr(ParametrizedAttribute):
 
 
 @irdl_op_definition
-class ConstantOp(IRDLOperation):
+class ConstantOp(IRDLOperation, EffectsInterface):
     """``%c = torch.constant([1.0, nan, -0.0]) : tensor<3xf32>`` or ``%n = torch.constant(3) : !torch.int``.
 
     Elements in row-major order where there are at most 64 of a plain dtype, else the bytes as ``#torch.literal<"...">``. Each
@@ -69,6 +70,9 @@ class ConstantOp(IRDLOperation):
     @classmethod
     def of(cls, value: Attribute, type: Attribute) -> ConstantOp:
         return cls.create(properties={"value": value}, result_types=[type])
+
+    def may_keep(self) -> bool:
+        return False
 
     @local
     def verify_(self) -> None:

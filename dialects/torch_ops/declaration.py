@@ -8,6 +8,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.torch_ops.operators import make_op_class
 from fxc.dialects.torch_ops.schema import parse_schema
 
 
@@ -40,8 +41,6 @@ class OperatorDeclOp(IRDLOperation):
 
     def declare(self, parser: Parser, position: int) -> None:
         """Makes the op known to the parser's context; a parse error at ``position`` where the signature is malformed."""
-        from fxc.dialects.torch_ops import make_op_class
-
         facts = [self.properties.get(name) for name in ("sym", "flags", "signature")]
         texts = [fact.data for fact in facts if isinstance(fact, StringAttr)]
         if len(texts) != len(facts):

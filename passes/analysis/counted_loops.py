@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.dialects.attributes.types import IntType
 from fxc.dialects.attributes.values import Tree, leaves
-from fxc.dialects.effects import is_pure, is_random, writes
+from fxc.dialects.base.effects import is_pure, is_random, writes
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr

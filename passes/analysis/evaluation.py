@@ -12,8 +12,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import is_mutable
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import is_pure
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr

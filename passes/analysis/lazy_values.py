@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import LAZY, RESOLVING
 from fxc.passes.analysis.matching import is_complex

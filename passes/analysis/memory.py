@@ -16,9 +16,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
 from fxc.dialects.attributes.types import is_mutable
-from fxc.dialects.effects import aliases, counts_in_storage, is_view, leaves_memory_alone, writes
+from fxc.dialects.base.effects import aliases, is_view, writes
 from fxc.dialects.fx import GetAttrOp
-from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.base import TorchOp, counts_in_storage, leaves_memory_alone
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.passes.analysis.tuples import selected_index
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 
 from xdsl.ir import Operation, SSAValue
 
-from fxc.dialects.effects import is_random
+from fxc.dialects.base.effects import is_random
 from fxc.passes.analysis.contraction import Contraction
 
 

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from fxc.dialects.effects import is_pure
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.entry import find_entry, unchanging_arguments
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.constants import is_scalar_constant

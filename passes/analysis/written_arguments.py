@@ -9,8 +9,8 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.effects import aliases, counts_in_storage, writes
-from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.base.effects import aliases, writes
+from fxc.dialects.torch_ops.base import TorchOp, counts_in_storage
 
 
 def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAValue]:

@@ -23,8 +23,8 @@ from fxc.dialects.autodiff import (
     gradient_type,
     is_differentiable,
 )
+from fxc.dialects.base.effects import writes
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import writes
 from fxc.dialects.fx import PositionalCall
 from fxc.dialects.semantics import Vjp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp, op_class

@@ -44,11 +44,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import is_mutable
 from fxc.dialects.autodiff import is_differentiable
+from fxc.dialects.base.effects import aliases, writes
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import DETACHES, UNDECLARED_VIEWS, aliases, leaves_memory_alone, writes
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops import TorchOp
+from fxc.dialects.torch_ops.base import leaves_memory_alone
+from fxc.dialects.torch_ops.effects import DETACHES, UNDECLARED_VIEWS
 from fxc.passes.analysis.requires_grad import ARGUMENT, marked
 
 

@@ -54,8 +54,8 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.types import is_mutable
 from fxc.dialects.attributes.values import bool_attr
 from fxc.dialects.autodiff import AddOp, SubgraphOp, ZeroOp, gradient_type, is_differentiable
+from fxc.dialects.base.effects import aliases, has_side_effect, is_random, writes
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import aliases, has_side_effect, is_random, writes
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes.analysis.constants import is_constant
 from fxc.passes.analysis.memory import Memory, is_isolated

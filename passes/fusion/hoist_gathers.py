@@ -37,8 +37,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import is_pure
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import integer
 from fxc.passes.analysis.statistics import count

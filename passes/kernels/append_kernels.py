@@ -82,7 +82,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from fxc.dialects.effects import has_side_effect, writes
+from fxc.dialects.base.effects import has_side_effect, writes
 from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import TargetAttr, preset, target_of
 from fxc.dialects.tile import ScheduleAttr

@@ -67,8 +67,8 @@ from xdsl.passes import ModulePass
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
 from fxc.dialects.attributes.size_polynomials import names_in
 from fxc.dialects.attributes.types import SYMBOLS, device
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import aliases
 from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import GpuAttr, TargetAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp

@@ -72,7 +72,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from fxc.dialects.effects import has_side_effect, writes
+from fxc.dialects.base.effects import has_side_effect, writes
 from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
 from fxc.dialects.tile import ScheduleAttr

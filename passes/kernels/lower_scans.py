@@ -69,7 +69,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, layout, sizes, strides
-from fxc.dialects.effects import is_pure
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
 from fxc.dialects.tile import KernelOp, LaunchOp

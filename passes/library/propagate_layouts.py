@@ -41,8 +41,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.values import enum_attr
+from fxc.dialects.base.effects import is_pure, is_view
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import is_pure, is_view
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.memory import writes_anything

@@ -42,10 +42,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import contiguous_strides, device, sizes, strides
 from fxc.dialects.attributes.values import Tree, enum_attr, float_attr, int_attr
-from fxc.dialects.effects import UNDECLARED_VIEWS
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
+from fxc.dialects.torch_ops.effects import UNDECLARED_VIEWS
 from fxc.dialects.torch_ops.traits import REINTERPRETING, SPLITS
 from fxc.passes.analysis.constants import constant_of
 from fxc.passes.analysis.lazy_values import may_be_lazy

@@ -32,8 +32,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from fxc.dialects.effects import IN_PLACE_OPERATORS, writes
-from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, ModuleDeclOp
+from fxc.dialects.base.effects import writes
+from fxc.dialects.fx import IN_PLACE_OPERATORS, CallFunctionOp, CallMethodOp, CallModuleOp, ModuleDeclOp
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops import TorchOp, table
 from fxc.passes.analysis.matching import is_left_out

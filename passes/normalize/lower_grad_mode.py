@@ -41,7 +41,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.values import leaves
-from fxc.dialects.effects import reshapes
+from fxc.dialects.base.effects import reshapes
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes.analysis.matching import torch_op
 from fxc.passes.analysis.region_calls import inline_region

@@ -49,8 +49,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType, NoneValueType
 from fxc.dialects.attributes.values import bool_attr, leaves
+from fxc.dialects.base.effects import writes
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import writes
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import sizes_of
 from fxc.dialects.attributes.types import device, dtype_name, layout
-from fxc.dialects.effects import is_pure
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.tile import AccumulateOp
 from fxc.dialects.torch_ops.base import TorchOp

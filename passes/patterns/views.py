@@ -10,8 +10,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.attributes.types import layout, sizes, strides
 from fxc.dialects.attributes.values import int_attr
-from fxc.dialects.effects import DROPOUTS, is_random
+from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.dialects.torch_ops.effects import DROPOUTS
 from fxc.passes.analysis.matching import integer, integers, is_complex, is_left_out, producer, rank, same_type, torch_op
 from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 

@@ -51,7 +51,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from fxc.dialects.attributes.types import device, sizes
-from fxc.dialects.effects import has_side_effect, may_keep
+from fxc.dialects.base.effects import has_side_effect, may_keep
 from fxc.dialects.plan import STREAM, ArenaType, LaunchOp, RecordOp, WaitOp
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops import TorchOp

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.effects import may_keep
+from fxc.dialects.base.effects import may_keep
 from fxc.dialects.plan import AllocOp, ArenaType, aligned, released, stream_of
 from fxc.dialects.plan.accesses import only_names
 from fxc.dialects.plan.clocks import Clocks

@@ -6,7 +6,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.effects import aliases, is_pure, may_keep
+from fxc.dialects.base.effects import aliases, is_pure, may_keep
 from fxc.dialects.plan import AllocOp, FreeOp, stream_of
 from fxc.dialects.torch_ops import TorchOp
 

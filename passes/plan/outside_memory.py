@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.attributes.discardable import ONCE
 from fxc.dialects.attributes.types import device
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.plan import AllocOp, ArenaOp, aligned, released, storage_bytes
 from fxc.dialects.plan.lifetimes import Names
 from fxc.passes.plan.offsets import Span

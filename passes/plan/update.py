@@ -7,9 +7,10 @@ from typing import NamedTuple
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.effects import FORGETFUL_NAMESPACES, RESHAPED_IN_PLACE, aliases, is_pure
+from fxc.dialects.base.effects import aliases, is_pure
 from fxc.dialects.plan import FreeOp
 from fxc.dialects.torch_ops import TorchOp, op_class
+from fxc.dialects.torch_ops.effects import FORGETFUL_NAMESPACES, RESHAPED_IN_PLACE
 from fxc.passes.analysis.statistics import count
 from fxc.passes.plan.last_uses import ends_with, unrelease
 

@@ -58,7 +58,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.effects import aliases, may_keep, writes
+from fxc.dialects.base.effects import aliases, may_keep, writes
 from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
 from fxc.dialects.tile.kernel import INIT
 from fxc.dialects.torch_ops import TorchOp

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.types import Dim, sizes
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import takes_equal_shapes
 from fxc.passes.analysis.matching import dtype, rank

@@ -9,8 +9,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import is_pure
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.statistics import count
 from fxc.passes.rewriting.unpacking import unpack_tuples

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.values import Tree
-from fxc.dialects.effects import is_pure
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.text.call import CallOp
 from fxc.passes.analysis.matching import is_complex
 from fxc.passes.analysis.memory import Memory, is_isolated, scopes

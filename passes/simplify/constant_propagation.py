@@ -38,8 +38,8 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.attributes.values import Tree
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import is_pure
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp

@@ -44,7 +44,7 @@ from xdsl.traits import IsTerminator
 
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
 from fxc.dialects.attributes.types import is_mutable
-from fxc.dialects.effects import is_pure, reads_memory
+from fxc.dialects.base.effects import is_pure, reads_memory
 from fxc.passes.analysis.memory import Memory, Set, is_isolated, is_same_memory, scopes, writes_anything
 from fxc.passes.analysis.statistics import count
 

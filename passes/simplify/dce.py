@@ -39,7 +39,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator, RecursiveMemoryEffect
 
-from fxc.dialects.effects import has_side_effect
+from fxc.dialects.base.effects import has_side_effect
 from fxc.dialects.torch_ops.higher_order import HigherOrderOp
 from fxc.passes.analysis.memory import Memory, Set, is_isolated, scopes, writes_anything
 from fxc.passes.analysis.statistics import count

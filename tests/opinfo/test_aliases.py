@@ -17,7 +17,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from fxc.dialects.effects import FRESH_COMPOSITES, UNDECLARED_VIEWS
+from fxc.dialects.torch_ops.effects import FRESH_COMPOSITES, UNDECLARED_VIEWS
 from tests.opinfo_samples import sample_inputs
 
 SAMPLES = 40

@@ -18,7 +18,7 @@ from fxc.bridge.values import torch_dtype
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of
 from fxc.dialects.attributes.values import Tree
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.plan import LaunchOp
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp

@@ -11,7 +11,7 @@ from xdsl.ir import Block, SSAValue
 
 from fxc.bridge.values import torch_dtype
 from fxc.dialects.attributes import types
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.fx import GetAttrOp
 from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp, ViewOp
 from fxc.dialects.tile.kernel import INIT

@@ -12,7 +12,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import device, sizes, strides
 from fxc.dialects.attributes.values import float_attr, int_attr
-from fxc.dialects.effects import aliases, is_random
+from fxc.dialects.base.effects import aliases, is_random
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import draws_like, is_split
 from fxc.passes.analysis.matching import integer, is_floating, number, torch_op

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.attributes.types import FloatType, device, layout, sizes
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_concatenation, is_split
 from fxc.passes.analysis.constants import is_scalar_constant

@@ -67,8 +67,8 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.autodiff import GradOfOp
+from fxc.dialects.base.effects import is_pure, is_random, writes
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import is_pure, is_random, writes
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.target import is_deterministic, preset, target_of
 from fxc.passes.analysis.constants import is_constant, is_scalar_constant

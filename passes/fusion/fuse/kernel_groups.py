@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
 from fxc.dialects.attributes.size_polynomials import names_in
 from fxc.dialects.attributes.types import IntType, overlaps
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import (

@@ -8,7 +8,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.effects import is_pure, is_view
+from fxc.dialects.base.effects import is_pure, is_view
 from fxc.dialects.entry import updated_arguments
 from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.statistics import count

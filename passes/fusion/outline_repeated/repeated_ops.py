@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.effects import is_pure, is_view
+from fxc.dialects.base.effects import is_pure, is_view
 from fxc.dialects.entry import updated_arguments
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import is_concatenation, is_norm, is_prim, is_split, is_statistics

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.base.effects import aliases, is_pure, is_view, may_keep
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import aliases, is_pure, is_view, may_keep
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.library.packings import is_product
 

@@ -37,8 +37,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
+from fxc.dialects.base.effects import writes
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import writes
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.normalize.functionalize.last_writes import return_last_writes
 from fxc.passes.normalize.functionalize.local_writes import replace_own_writes

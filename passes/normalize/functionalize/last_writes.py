@@ -8,7 +8,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.values import Tree, int_attr, leaves
-from fxc.dialects.effects import writes
+from fxc.dialects.base.effects import writes
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes.analysis.matching import same_type

@@ -8,9 +8,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.base.effects import aliases, is_random, may_keep, reshapes, writes
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import aliases, is_random, leaves_memory_alone, may_keep, reshapes, writes
 from fxc.dialects.torch_ops import TorchOp, torch_op
+from fxc.dialects.torch_ops.base import leaves_memory_alone
 from fxc.dialects.torch_ops.traits import WITHOUT_DERIVATIVE
 
 

@@ -41,7 +41,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import device, dtype_name, layout, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import device_attr, dtype_attr, int_attr
-from fxc.dialects.effects import is_random
+from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import is_left_out, torch_op
 from fxc.passes.normalize.lower_random.formulas import FORMULAS, Numbers

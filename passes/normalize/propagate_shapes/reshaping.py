@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from fxc.dialects.effects import reshapes
+from fxc.dialects.base.effects import reshapes
 from fxc.passes.analysis.memory import Memory, is_isolated
 from fxc.passes.analysis.type_joins import unshaped
 

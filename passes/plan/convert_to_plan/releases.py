@@ -9,7 +9,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
 from fxc.dialects.attributes.types import is_mutable
-from fxc.dialects.effects import aliases
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.plan import FreeOp, is_boxed
 from fxc.dialects.plan.lifetimes import reads
 from fxc.dialects.torch_ops.constant import ConstantOp

@@ -48,8 +48,8 @@ from xdsl.traits import IsTerminator
 
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType
 from fxc.dialects.attributes.values import RegionAttr
+from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
-from fxc.dialects.effects import is_pure
 from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.passes.analysis.branches import WHILE_LOOP, initial_values

@@ -1,0 +1,103 @@
+"""What operators do that their schemas do not say: hidden writes, undeclared views, side effects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+HIDDEN_WRITES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "aten.batch_norm.default": ("training", ("running_mean", "running_var")),
+    "aten.native_batch_norm.default": ("training", ("running_mean", "running_var")),
+    "aten.cudnn_batch_norm.default": ("training", ("running_mean", "running_var")),
+    "aten.miopen_batch_norm.default": ("training", ("running_mean", "running_var")),
+    "aten._batch_norm_impl_index.default": ("training", ("running_mean", "running_var")),
+    "aten.instance_norm.default": ("use_input_stats", ("running_mean", "running_var")),
+}
+"""Operator -> (the flag that makes it write, the arguments that it then writes though its schema does not say so)."""
+
+SIDE_EFFECTS = frozenset(
+    {
+        "aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default",
+        "aten._assert_tensor_metadata.default", "aten._print.default", "aten.sym_constrain_range.default",
+        "aten.sym_constrain_range_for_size.default", "aten.manual_seed.default", "aten.from_file.default", "aten.save.default",
+    }
+)  # fmt: skip
+"""Operators that must run though nothing reads their results."""
+
+EFFECTFUL_NAMESPACES = frozenset(
+    {"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "symm_mem", "rpc", "profiler", "prim"}
+)
+"""Namespaces of collectives and of the interpreter: every rank must run them, in order."""
+
+UNDECLARED_VIEWS: Mapping[str, str] = MappingProxyType(
+    {
+        "aten._unsafe_view.default": "aten.view.default", "aten.unsafe_split.Tensor": "aten.split.Tensor",
+        "aten.unsafe_split_with_sizes.default": "aten.split_with_sizes.default",
+        "aten.unsafe_chunk.default": "aten.chunk.default", "aten.lift.default": "aten.alias.default",
+        "_c10d_functional.wait_tensor.default": "_c10d_functional.wait_tensor.default",
+    }
+)  # fmt: skip
+"""Operators whose results share memory with their first argument though their schema does not say so -> those that do the same
+and say so, if there are any."""
+
+VIEWS_OF_EACH = frozenset(
+    {
+        "aten.broadcast_tensors.default", "aten.meshgrid.default", "aten.meshgrid.indexing", "aten.atleast_1d.Sequence",
+        "aten.atleast_2d.Sequence", "aten.atleast_3d.Sequence",
+    }
+)  # fmt: skip
+"""Composite operators of a list, whose results are views of its tensors, one of each."""
+
+VIEWS_OF_FIRST = frozenset({"aten.type_as.default"})
+"""Composite operators whose results may be their first argument, and never a view of another."""
+
+DETACHES = frozenset({"aten.detach.default"})
+"""Operators whose result is a view that autograd takes for another tensor, without a gradient."""
+
+DROPOUTS = frozenset(
+    {
+        "aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default",
+        "aten.feature_alpha_dropout.default", "aten.dropout_.default", "aten.feature_dropout_.default",
+        "aten.alpha_dropout_.default", "aten.feature_alpha_dropout_.default",
+    }
+)  # fmt: skip
+"""Operators that give back their first argument where they drop nothing: ``p`` is 0, or they are not training."""
+
+FORGETFUL_NAMESPACES = frozenset({"aten", "prims", "mkldnn", "mkl"})
+"""PyTorch's namespaces, whose operators hold on to nothing that they are given; others are somebody's own code."""
+
+RESHAPED_IN_PLACE = frozenset(
+    {
+        "resize_", "resize_as_", "resize_as_sparse_", "_resize_output_", "sparse_resize_", "sparse_resize_and_clear_", "set_",
+        "set_data", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_",
+    }
+)  # fmt: skip
+"""Operators of ``aten`` that give the tensor they write other sizes or strides."""
+
+FRESH_COMPOSITES = frozenset(
+    {
+        "linear", "matmul", "linalg_matmul", "inner", "outer", "bilinear", "conv1d", "conv2d", "conv3d", "conv1d.padding",
+        "conv2d.padding", "conv3d.padding", "conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input",
+        "batch_norm", "instance_norm", "layer_norm", "group_norm", "rms_norm", "softmax.int", "log_softmax.int",
+        "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+        "adaptive_avg_pool3d", "scaled_dot_product_attention", "cross_entropy_loss", "nll_loss_nd", "l1_loss", "kl_div",
+        "cosine_similarity", "square", "divide.Tensor", "multiply.Tensor", "subtract.Tensor", "true_divide.Tensor",
+        "negative", "absolute", "clip", "selu", "relu6", "one_hot", "var.dim", "std.dim", "var_mean.dim", "std_mean.dim",
+        "argsort", "isfinite", "fliplr", "log_sigmoid", "prelu", "silu_backward", "max.other", "min.other", "divide.Scalar",
+        "true_divide.Scalar", "special_erfc", "fix", "__and__.Tensor", "__or__.Tensor", "__xor__.Tensor", "__and__.Scalar",
+        "__or__.Scalar", "__xor__.Scalar", "where.ScalarSelf", "where.ScalarOther", "where.Scalar", "ldexp.Tensor", "arccos",
+        "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "greater.Scalar", "greater.Tensor",
+        "greater_equal.Scalar", "greater_equal.Tensor", "less.Scalar", "less.Tensor", "less_equal.Scalar", "less_equal.Tensor",
+        "not_equal.Scalar", "not_equal.Tensor", "multiply.Scalar", "subtract.Scalar", "special_digamma", "special_erf",
+        "special_erfinv", "special_exp2", "special_expit", "special_expm1", "special_gammaln", "special_i0", "special_log1p",
+        "special_logit", "special_multigammaln", "special_ndtr", "special_polygamma", "special_psi", "special_round",
+        "special_sinc", "special_xlogy", "special_xlogy.other_scalar", "special_xlogy.self_scalar", "var", "std", "var_mean",
+        "std_mean",
+    }
+)  # fmt: skip
+"""Composite operators of ``aten`` that always allocate what they return; of others that cannot be told (``dropout``)."""
+
+
+def is_fresh_composite(operator: str) -> bool:
+    """Whether ``operator`` is a composite one that always allocates what it returns."""
+    return operator.removeprefix("aten.").removesuffix(".default") in FRESH_COMPOSITES

@@ -1,0 +1,197 @@
+"""A call of an operator overload, its arguments in properties by schema name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, TupleType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from fxc.dialects.attributes.types import NoneValueType, ValueType
+from fxc.dialects.attributes.values import SSA, SSAAttr, Tree, count_ssa, decode, str_attr
+from fxc.dialects.base.op_rules import local
+from fxc.dialects.text.call import CallOp
+from fxc.dialects.text.call_lines import Layout
+from fxc.dialects.text.call_text import Arguments
+from fxc.dialects.torch_ops.schema import Schema
+
+KEYWORDS = "keywords"
+"""The property that lists the arguments passed by keyword, where that differs from the schema's own division."""
+
+
+class SchemaCall(CallOp):
+    """``torch.aten.add.Tensor(%0, %1, alpha = 2)``.
+
+    A property per argument that is a constant or holds one; arguments that are a plain SSA value need none where their
+    order says which argument they are: the first schema arguments without a property, in order.
+
+    Results are the operator's returns. ``packed`` form has them as FX has them, in one value of type ``tuple``; the unpacked
+    form has one result a return, or one a tensor where the operator returns a list (``split``).
+    """
+
+    SCHEMA: ClassVar[Schema]
+    FLAGS: ClassVar[str] = ""
+
+    @property
+    def operator(self) -> str:
+        """``aten.add.Tensor``."""
+        return self.name.removeprefix("torch.")
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether several returns, or a list, stand in one value as in FX."""
+        return len(self.results) == 1 and isinstance(self.results[0].type, (TupleType, NoneValueType, ValueType))
+
+    def argument(self, name: str) -> Tree | None:
+        """What the call passed for ``name``: an SSA value, an attribute, or a tree of them; None where it left it out."""
+        return self.bound().get(name)
+
+    def bound(self) -> dict[str, Tree]:
+        """Argument name -> tree of SSA values and attributes, for what the call passed, in schema order."""
+        operands = iter(self.operands)
+        return {name: decode(template, operands) for name, template in self._templates().items()}
+
+    def rebuilt(self, bound: Mapping[str, Tree], result_types: Sequence[Attribute] | None = None) -> Self:
+        """A detached copy of this op that passes ``bound`` (keywords as the schema divides them)."""
+        args, kwargs = self.divide(bound)
+        op = self.build_call(
+            args, kwargs, result_types or self.result_types, attributes=self.attributes, location=self.location
+        )
+        for old, new in zip(self.results, op.results, strict=False):
+            new._name = old._name
+        return op
+
+    @classmethod
+    def divide(cls, bound: Mapping[str, Tree]) -> tuple[list[Tree], dict[str, Tree]]:
+        """Splits named arguments into positional and keyword ones: positional up to the first that is left out."""
+        args, kwargs, gap = list[Tree](), dict[str, Tree](), False
+        for argument in cls.SCHEMA.arguments:
+            if argument.name not in bound:
+                gap = True
+            elif gap or argument.keyword_only:
+                kwargs[argument.name] = bound[argument.name]
+            else:
+                args.append(bound[argument.name])
+        if unknown := [name for name in bound if name not in cls.SCHEMA.by_name]:
+            raise VerifyException(f"{cls.name} has no argument {unknown[0]!r}")
+        return args, kwargs
+
+    def _templates(self) -> dict[str, Attribute]:
+        """Argument name -> template, for what the call passed, in the order in which operands lie."""
+        properties = self.properties
+        implicit = len(self._operands)
+        for name, template in properties.items():
+            if name != KEYWORDS:
+                implicit -= count_ssa(template)
+        templates = dict[str, Attribute]()
+        for name in self.SCHEMA.by_name:
+            template = properties.get(name)
+            if template is not None:
+                templates[name] = template
+            elif implicit > 0:
+                templates[name] = SSA
+                implicit -= 1
+        if implicit:
+            raise VerifyException(f"{self.name} has {abs(implicit)} operands too {'many' if implicit > 0 else 'few'}")
+        return templates
+
+    def call_arguments(self) -> Arguments:
+        return self._arguments(self._templates())
+
+    def _arguments(self, templates: dict[str, Attribute]) -> Arguments:
+        keywords = self._keywords(templates)
+        arguments: Arguments = [(None, template) for name, template in templates.items() if name not in keywords]
+        expected = self.SCHEMA.positional
+        for index, name in enumerate([name for name in templates if name not in keywords]):
+            if index >= len(expected) or name != expected[index]:
+                raise VerifyException(f"{self.name}: a positional argument is missing before {name!r}")
+        arguments += [(name, templates[name]) for name in keywords]
+        return arguments
+
+    def _keywords(self, templates: dict[str, Attribute]) -> Sequence[str]:
+        """The names of arguments that were passed by keyword, in order."""
+        listed = self.properties.get(KEYWORDS)
+        if listed is None:
+            keyword_only = self.SCHEMA.keyword_only
+            return [name for name in templates if name in keyword_only] if keyword_only else ()
+        if not isinstance(listed, ArrayAttr) or not all(isinstance(name, StringAttr) for name in listed.data):
+            raise VerifyException(f"{self.name}: 'keywords' must be an array of strings")
+        keywords = [name.data for name in listed.data]  # type: ignore[attr-defined]
+        if any(name not in templates for name in keywords):
+            raise VerifyException(f"{self.name}: 'keywords' names an argument that is not passed")
+        if len(set(keywords)) != len(keywords):
+            raise VerifyException(f"{self.name}: 'keywords' names an argument twice")
+        return keywords
+
+    def call_operands(self) -> Sequence[SSAValue]:
+        if KEYWORDS not in self.properties:
+            return self._operands
+        operands, templates = iter(self._operands), self._templates()
+        by_name = {name: [next(operands) for _ in range(count_ssa(t))] for name, t in templates.items()}
+        keywords = self._keywords(templates)
+        names = [*(name for name in templates if name not in keywords), *keywords]
+        return [value for name in names for value in by_name[name]]
+
+    @classmethod
+    def layout(cls, arguments: Arguments, target: str | None) -> Layout:
+        schema, given, keywords = cls.SCHEMA, dict[str, Attribute](), list[str]()
+        for position, (keyword, template) in enumerate(arguments):
+            if keyword is None:
+                if position >= len(schema.positional):
+                    raise VerifyException(f"{cls.name} takes {len(schema.positional)} positional arguments")
+                keyword = schema.positional[position]
+                if keywords:
+                    raise VerifyException("a positional argument follows a keyword")
+            elif keyword not in schema.by_name:
+                raise VerifyException(f"{cls.name} has no argument {keyword!r}; it takes {', '.join(schema.by_name)}")
+            else:
+                keywords.append(keyword)
+            if keyword in given:
+                raise VerifyException(f"{cls.name}: argument {keyword!r} is given twice")
+            given[keyword] = template
+        names = [name for name in schema.by_name if name in given]
+        properties = _explicit(schema, given, names)
+        if keywords != [name for name in names if name in schema.keyword_only]:
+            properties[KEYWORDS] = ArrayAttr([str_attr(name) for name in keywords])
+        return properties, None if list(given) == names else _order(given, names)
+
+    @local
+    def verify_(self) -> None:
+        by_name = self.SCHEMA.by_name
+        for name in self.properties:
+            if name not in by_name and name != KEYWORDS:
+                raise VerifyException(f"{self.name} has no argument {name!r}; it takes {', '.join(by_name)}")
+        templates = self._templates()
+        for name in self.SCHEMA.required:
+            if name not in templates:
+                raise VerifyException(f"{self.name} needs the argument {name!r} ({by_name[name].type})")
+        self._verify_results()
+        self.verify_call(self._arguments(templates))
+
+    def _verify_results(self) -> None:
+        returns, count = self.SCHEMA.returns, len(self.results)
+        if self.is_packed or (len(returns) == 1 and "[]" in returns[0].type) or count == len(returns):
+            return
+        raise VerifyException(f"{self.name} returns {len(returns)} values, but has {count} results")
+
+
+def _explicit(schema: Schema, given: Mapping[str, Attribute], names: Sequence[str]) -> dict[str, Attribute]:
+    """The properties that arguments need: all but the plain SSA values whose order already names them."""
+    plain = [name for name in names if type(given[name]) is SSAAttr]
+    unnamed = [name for name in schema.by_name if name not in given or type(given[name]) is SSAAttr]
+    implicit = set[str]()
+    for value, slot in zip(plain, unnamed, strict=False):
+        if value != slot:
+            break
+        implicit.add(value)
+    return {name: given[name] for name in names if name not in implicit}
+
+
+def _order(given: Mapping[str, Attribute], names: Sequence[str]) -> list[int]:
+    """The place of each operand in the text, in schema order, where keywords were given in another."""
+    places, next_place = dict[str, range](), 0
+    for name, template in given.items():
+        places[name] = range(next_place, next_place := next_place + count_ssa(template))
+    return [place for name in names for place in places[name]]
