@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from xdsl.passes import ModulePass
 
 from fxc.artifact import cache as program_cache
+from fxc.codegen.contract import machine_of, require_kernels, target_named
 from fxc.codegen.fallback import FIRST, Checkpoint, Lowering
 from fxc.dialects.target import GpuAttr, set_target
 from fxc.driver.gc_pause import collections_paused
@@ -38,6 +39,7 @@ from fxc.export.shared_state import (
 )
 from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock, modules_of
 from fxc.frontends.import_fx import import_fx
+from fxc.numerics.check_numerics import CheckNumerics
 from fxc.numerics.watch import NumericsWatch
 from fxc.options import AUTO, Options
 from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING, lays_out_memory, parse_pipeline
@@ -226,8 +228,6 @@ def _plan_of(
 
     def finish(program: Program) -> ExecutionPlan:
         if options.strict:
-            from fxc.codegen.contract import require_kernels
-
             require_kernels(program.module)
         if written is not None:
             own_weights(program, written)
@@ -284,8 +284,6 @@ def _time_of_disk(start: float, options: Options) -> dict[str, float]:
 
 def _text(options: Options) -> str:
     """What ``options`` ask of passes beside the pipeline, with the target that its name stands for here."""
-    from fxc.codegen.contract import target_named
-
     target = None if options.target is None else str(target_named(options.target))
     return str((target, [(item.name, getattr(options, item.name)) for item in fields(options) if item.name not in _UNREAD]))
 
@@ -311,7 +309,6 @@ def with_machine(options: Options, flow: Flow, program: Program) -> Options:
     """``options`` that name the machine which ``auto`` means for a captured graph: one where ``flow`` makes host programs."""
     if options.target != AUTO:
         return options
-    from fxc.codegen.contract import machine_of
 
     return replace(options, target=None if options.pipeline or flow.plan is None else machine_of(program.module))
 
@@ -329,8 +326,6 @@ def pipeline_for(flow: Flow, options: Options) -> str:
 
 def _refuse_idle_streams(flow: Flow, options: Options) -> None:
     """PipelineError where no host program for a GPU is made, which alone has streams."""
-    from fxc.codegen.contract import target_named
-
     if options.pipeline:
         why, hint = "a pipeline of your own says itself how many", f"write lower-to-plan{{streams={options.streams}}} in it"
     elif flow.plan is None:
@@ -388,16 +383,12 @@ def _run_steps(
     if options.target not in (None, AUTO):
         import torch
 
-        from fxc.codegen.contract import target_named
-
         deterministic = torch.are_deterministic_algorithms_enabled()
         set_target(program.module, target_named(options.target), autotune=options.autotune, deterministic=deterministic)
     watchers = list(more)
     if options.print_ir:
         watchers.append(PrintIR(sys.stderr.write, after_change=True))
     if options.check_numerics:
-        from fxc.numerics.check_numerics import CheckNumerics
-
         watchers.append(CheckNumerics(program))
     run_pipeline(
         program.context,

@@ -16,8 +16,17 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import TensorType
 
+from fxc.bridge.eager_strides import in_all_fakes
 from fxc.bridge.tensors import type_of
 from fxc.dialects.attributes.types import overlaps
+from fxc.frontends.eager_graphs import is_for_eager
+from fxc.frontends.frozen_graph import FrozenGraph
+from fxc.frontends.import_fx import import_fx
+from fxc.frontends.noop_dropout import remove_idle_dropouts
+from fxc.frontends.unread_numbers import drop_unread_numbers
+from fxc.frontends.written_views import return_views_of_inputs
+from fxc.semantics.windows import replace_windows
+from fxc.semantics.written_strides import in_all_functionalizations
 
 
 def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
@@ -27,15 +36,6 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     With ``freeze``, graphs that are compiled where gradients are off have their weights frozen; the others are as ever.
     """
     from fxc.api import compile_graph, compile_inference, run_options
-    from fxc.bridge.eager_strides import in_all_fakes
-    from fxc.frontends.eager_graphs import is_for_eager
-    from fxc.frontends.frozen_graph import FrozenGraph
-    from fxc.frontends.import_fx import import_fx
-    from fxc.frontends.noop_dropout import remove_idle_dropouts
-    from fxc.frontends.unread_numbers import drop_unread_numbers
-    from fxc.frontends.written_views import return_views_of_inputs
-    from fxc.semantics.windows import replace_windows
-    from fxc.semantics.written_strides import in_all_functionalizations
 
     chosen = run_options(options)
     if is_for_eager(graph):

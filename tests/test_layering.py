@@ -1,6 +1,7 @@
 """Who may import whom, and that nothing below the compiler needs torch.
 
-tools -> compiler -> passes -> dialects: arrows down only, inside each of them as well. ``LAYERS`` is the order.
+tools -> compiler -> passes -> dialects: arrows down only, inside each of them as well, and never in a circle. ``LAYERS`` is the
+order. A function imports nothing but libraries that a start must not pay for (``LATE``), and modules that load one.
 """
 
 import ast
@@ -9,8 +10,10 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import networkx
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -60,7 +63,16 @@ UP = {
     "fxc.program.context -> fxc.measure.program_times",
     "fxc.program.context -> fxc.semantics.torch_semantics",
 }
-"""Imports that still run up."""
+"""Imports that still run up, and the circles that they close."""
+
+LATE = "torch triton xdsl numpy sympy networkx llvmlite safetensors rich importlib.metadata"
+"""Libraries that a start must not pay for where it needs none of them: a function may import them."""
+
+LATE_MODULES = {
+    "fxc.dialects.verify.verifier -> fxc.dialects.verify.races": "the dialects plan and tile, a fifth of what fxc-opt takes to start",
+    "fxc.interpret.torch_level -> fxc.interpret.linalg_level": "xdsl's linalg, 0.03 s, which loading a saved plan does without",
+}
+"""Modules of ours that a function may import though they bring no such library -> what they bring."""
 
 NEEDS_TORCH = (
     "compiler/runtime",
@@ -84,8 +96,13 @@ def python_files() -> list[Path]:
     return [path for top in ("compiler", "dialects", "passes", "tools") for path in sorted((ROOT / top).rglob("*.py"))]
 
 
-def imports(path: Path, *, top_level_only: bool = False) -> Iterator[tuple[str, int]]:
+@cache
+def imports(path: Path, *, top_level_only: bool = False) -> tuple[tuple[str, int], ...]:
     """(module, line) of each import in ``path``, those for types only left out."""
+    return tuple(_imports(path, top_level_only))
+
+
+def _imports(path: Path, top_level_only: bool) -> Iterator[tuple[str, int]]:
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     for node in _import_nodes(tree.body, nested=not top_level_only):
         if isinstance(node, ast.Import):
@@ -131,8 +148,7 @@ def layer(path: Path) -> str:
 def is_allowed(path: Path, module: str) -> bool:
     if not is_within(module, "fxc"):
         return is_standard(module) or is_within(module, LAYERS[layer(path)] or "-")
-    while module not in MODULES:
-        module = module.rpartition(".")[0]
+    module = own_module(module)
     order = list(LAYERS)
     return order.index(layer(MODULES[module])) <= order.index(layer(path)) or f"{module_name(path)} -> {module}" in UP
 
@@ -149,6 +165,80 @@ def test_imports_run_down(name: str) -> None:
     assert not wrong, f"{name} may import {LAYERS[name] or 'the standard library'} and what stands before it:\n" + "\n".join(
         wrong
     )
+
+
+def own_module(module: str) -> str:
+    """The module of ours that ``module``, or the module that defines the name ``module``, is."""
+    while module not in MODULES:
+        module = module.rpartition(".")[0]
+    return module
+
+
+def own_imports(name: str, *, top_level_only: bool = False) -> Iterator[str]:
+    for module, _ in imports(MODULES[name], top_level_only=top_level_only):
+        if is_within(module, "fxc"):
+            yield own_module(module)
+
+
+def test_no_two_modules_import_each_other() -> None:
+    """Not in a circle either, and not in functions: a circle means that parts do not know which of them is the lower one."""
+    edges = [(name, other) for name in MODULES for other in own_imports(name) if other != name]
+    graph = networkx.DiGraph(edge for edge in edges if " -> ".join(edge) not in UP)
+    circles = [circle for circle in networkx.strongly_connected_components(graph) if len(circle) > 1]
+    texts = [" -> ".join(a for a, _ in networkx.find_cycle(graph.subgraph(circle))) for circle in circles]
+    assert not texts, "modules import each other in a circle:\n" + "\n".join(texts)
+
+
+@cache
+def loaded_libraries(name: str) -> frozenset[str]:
+    """Which of ``LATE`` importing the module loads: itself, through what it imports, or through the packages around them."""
+    found, todo, seen = set[str](), [name], {name}
+    while todo:
+        here = todo.pop()
+        around = {package for package in parents(here) if package in MODULES}
+        for module, _ in imports(MODULES[here], top_level_only=True):
+            if is_within(module, "fxc"):
+                around.add(own_module(module))
+            else:
+                found.update(library for library in LATE.split() if is_within(module, library))
+        todo += around - seen
+        seen |= around
+    return frozenset(found)
+
+
+def parents(module: str) -> Iterator[str]:
+    while module := module.rpartition(".")[0]:
+        yield module
+
+
+def is_needless(name: str, module: str) -> bool:
+    """Whether an import of ``module`` in a function of ``name`` may as well stand at the top.
+
+    It may not where it loads a library of ``LATE`` that importing ``name`` does not load. Of torch a function may import any
+    part: most are loaded late by torch itself, and ``NEEDS_TORCH`` says who may import it at the top.
+    """
+    if is_within(module, "fxc"):
+        late = f"{name} -> {own_module(module)}" in LATE_MODULES
+        return not late and loaded_libraries(own_module(module)) <= loaded_libraries(name)
+    if is_within(module, "torch"):
+        return False
+    return not any(is_within(module, library) for library in set(LATE.split()) - loaded_libraries(name))
+
+
+def test_functions_import_only_what_costs_much() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for name, path in MODULES.items()
+        for module, line in {*imports(path)} - {*imports(path, top_level_only=True)}
+        if is_needless(name, module)
+    ]
+    assert not wrong, "imports in functions that may as well stand at the top of the file:\n" + "\n".join(sorted(wrong))
+
+
+def test_exceptions_are_needed() -> None:
+    """An entry that nothing needs goes: it would hide the next import of its kind."""
+    found = {f"{name} -> {other}" for name in MODULES for other in own_imports(name)}
+    assert not {*UP, *LATE_MODULES} - found
 
 
 def test_torch_is_imported_late() -> None:

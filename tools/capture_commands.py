@@ -10,6 +10,9 @@ import click
 from fxc.errors import CaptureError
 from fxc.tools.command_line import progress, say, write_output, writing
 from fxc.tools.completions import complete_pipeline
+from fxc.tools.dynamic_shapes import parse_dynamic_shapes
+from fxc.tools.programs import run_on
+from fxc.tools.sources import load_source
 
 if TYPE_CHECKING:
     from fxc.program.program import Program
@@ -98,9 +101,6 @@ def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], tra
     with progress(f"loading {source}"):
         from torch.export import ExportedProgram
 
-        from fxc.tools.dynamic_shapes import parse_dynamic_shapes
-        from fxc.tools.sources import load_source
-
         loaded = load_source(source, train=train)
     with progress(f"capturing {source}"):
         from fxc.api import capture, import_fx
@@ -111,13 +111,6 @@ def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], tra
             return import_fx(loaded.model), loaded.args
         shapes = parse_dynamic_shapes(dynamic_shapes, loaded.model, loaded.args)
         return capture(loaded.model, loaded.args, route=route, dynamic_shapes=shapes), loaded.args
-
-
-def run_on(program: Program, pipeline: str, check_numerics: bool = False) -> None:
-    """Runs passes over ``program`` in place."""
-    from fxc.api import run_options, run_pipeline_on
-
-    run_pipeline_on(program, pipeline, run_options({"check_numerics": True} if check_numerics else None))
 
 
 def save(program: Program, path: Path, *, debuginfo: bool) -> None:

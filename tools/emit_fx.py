@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from fxc.dialects.attributes.types import SYMBOLS
+from fxc.dialects.fx import TensorDeclOp
+from fxc.interpret.execute import arguments
+from fxc.program.program import Program
 from fxc.tools.emitters import EmitOptions
+from fxc.tools.write_python import PYTHON_IMPORTS
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -18,21 +23,15 @@ COLUMNS = ("opcode", "name", "target", "args", "kwargs")
 
 
 def emit_fx(module: ModuleOp, options: EmitOptions) -> str:
-    from fxc.program.program import Program
-
     return python_text(Program(module))
 
 
 def emit_table(module: ModuleOp, options: EmitOptions) -> str:
-    from fxc.program.program import Program
-
     return table_text(Program(module))
 
 
 def python_text(program: Program) -> str:
     """The graph as Python, and that of each submodule."""
-    from fxc.tools.write_python import PYTHON_IMPORTS
-
     code = graph_module(program).print_readable(print_output=False).strip()
     imports = [line for line in PYTHON_IMPORTS if f"{line.split()[-1]}." in code]
     return "\n".join([*imports, "", "", code]) + "\n"
@@ -57,7 +56,6 @@ def plain_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def graph_module(program: Program, lifted: bool = False) -> GraphModule:
     """The FX graph of ``program``; a tensor without a value is one without data, which is enough to show code."""
     from fxc.api import to_fx
-    from fxc.program.program import Program
 
     state = {**stand_ins(program), **program.state}
     return to_fx(Program(program.module, state, program.live, program.context), lifted=lifted)
@@ -68,10 +66,7 @@ def stand_ins(program: Program) -> dict[str, Any]:
     import torch
 
     from fxc.bridge.values import torch_dtype
-    from fxc.dialects.attributes.types import SYMBOLS
-    from fxc.dialects.fx import TensorDeclOp
     from fxc.interpret.example_values import Seeded
-    from fxc.interpret.execute import arguments
 
     maker = Seeded(program.module.attributes.get(SYMBOLS))
     named: dict[str, Any] = {op.sym.data: op.type for op in program.module.ops if isinstance(op, TensorDeclOp)}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 
+from fxc.codegen.cpu.choices import features_of, shares_work
+from fxc.dialects.target import CpuAttr, target_of
+from fxc.dialects.tile import KernelOp
 from fxc.errors import InputError
+from fxc.runtime.cpu_features import features_named
 from fxc.tools.emitters import EmitOptions
 
 
 def emit_llvm(module: ModuleOp, options: EmitOptions) -> str:
     """For the module's CPU target; where it names none, for any CPU. Raises KernelError for an op that has no code."""
-    from fxc.codegen.cpu.choices import features_of, shares_work
     from fxc.codegen.cpu.kernel_printer import print_kernels
-    from fxc.dialects.target import CpuAttr, target_of
-    from fxc.dialects.tile import KernelOp
-    from fxc.runtime.cpu_features import features_named
 
     kernels = [op for op in module.ops if isinstance(op, KernelOp)]
     if not kernels:

@@ -6,11 +6,12 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ModuleOp
-
-from fxc.dialects.text.syntax import print_module
 from fxc.errors import FxcError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
 
 EMITTERS: Mapping[str, str] = MappingProxyType(
     {
@@ -48,4 +49,6 @@ def emit(name: str, module: ModuleOp, options: EmitOptions) -> str:
 
 
 def emit_mlir(module: ModuleOp, options: EmitOptions) -> str:
+    from fxc.dialects.text.syntax import print_module
+
     return print_module(module, debuginfo=options.debuginfo, generic=options.generic)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from fxc.errors import FxcError, nearest
 from fxc.tools import capture_commands, compile_command, lookup_commands, report_command, run_command, translate_command
@@ -87,8 +88,6 @@ def completion_command(shell: str) -> None:
       fxc completion zsh > ~/.zfunc/_fxc
       fxc completion fish > ~/.config/fish/completions/fxc.fish
     """
-    from click.shell_completion import get_completion_class
-
     completer = get_completion_class(shell)
     assert completer is not None
     parts = completer(command, {}, "fxc", "_FXC_COMPLETE")

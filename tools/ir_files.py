@@ -2,37 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import click
-
-from fxc.errors import InputError, ParseError, WeightsError
-from fxc.tools.command_line import progress
-
-if TYPE_CHECKING:
-    from fxc.program.program import Program
-
-
-def allow_options(function: Any) -> Any:
-    """The options that widen what a file may name."""
-    allow = click.option(
-        "--allow",
-        multiple=True,
-        metavar="MODULE:NAME",
-        help="Let the file call this function or class.",
-    )
-    packages = click.option(
-        "--import",
-        "packages",
-        multiple=True,
-        metavar="PACKAGE",
-        help="Import this first: it registers operators.",
-    )
-    return packages(allow(function))
+from fxc.errors import InputError, ParseError
 
 
 def read_text(file: str) -> str:
@@ -43,47 +16,3 @@ def read_text(file: str) -> str:
         raise ParseError(f"{file} is not UTF-8 text: {error}") from error
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror}") from error
-
-
-def load_program(
-    file: str,
-    *,
-    allow: Sequence[str] = (),
-    packages: Sequence[str] = (),
-    pipeline: str = "",
-    check_numerics: bool = False,
-    need_weights: bool = True,
-) -> Program:
-    """The program of an IR file after ``pipeline``, with the weights beside the file where they are needed."""
-    from fxc.driver.runner import read_module
-    from fxc.program.context import new_context
-    from fxc.tools.sources import allowed, import_source, running
-
-    text, shown = read_text(file), "<stdin>" if file == "-" else file
-    with progress(f"reading {file}"):
-        for package in packages:
-            with running(package):
-                import_source(package)
-        live = allowed(tuple(allow))
-        importlib.import_module("torch")
-        from fxc.program.program import Program, state_names, weights_beside
-        from fxc.program.weights import load_state
-
-        context = new_context(live)
-        module = read_module(context, text, shown)
-        program = Program(module, {}, live, context)
-        names = state_names(module) if need_weights else []
-        weights = weights_beside(Path(file))
-        if names and (file == "-" or not weights.exists()):
-            missing = "stdin has no weights" if file == "-" else f"{weights.name} is missing"
-            raise WeightsError(
-                f"{shown} names {len(names)} tensors, but {missing}",
-                hint="`fxc import` writes both files; keep them side by side, or run with --lifted to make values up",
-            )
-        program.state.update(load_state(weights, names) if names else {})
-    if pipeline or check_numerics:
-        from fxc.tools.capture_commands import run_on
-
-        with progress("running passes"):
-            run_on(program, pipeline, check_numerics)
-    return program

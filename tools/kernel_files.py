@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from fxc.codegen.contract import is_interpreted
+from fxc.codegen.triton.ahead_of_time import compile_kernels
+from fxc.codegen.triton.device import compile_target
+from fxc.codegen.triton.printer import print_kernels
 from fxc.dialects.target import CpuAttr, GpuAttr, target_of
 from fxc.dialects.tile import KernelOp
 from fxc.program.program import Program
@@ -27,11 +31,6 @@ def write_kernels(program: Program, folder: Path) -> None:
 
 
 def _write_triton(program: Program, machine: GpuAttr, folder: Path) -> None:
-    from importlib.util import find_spec
-
-    from fxc.codegen.triton.ahead_of_time import compile_kernels
-    from fxc.codegen.triton.device import compile_target
-    from fxc.codegen.triton.printer import print_kernels
 
     folder.mkdir(parents=True, exist_ok=True)
     sources = print_kernels(program.module)

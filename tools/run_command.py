@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fxc.errors import InputError, nearest
+from fxc.program.weights import load_state, save_state
 from fxc.tools.command_line import progress, say, writing
+from fxc.tools.compare import compare_with_source, inputs_of_source
 from fxc.tools.completions import complete_pipeline
-from fxc.tools.ir_files import allow_options, load_program
+from fxc.tools.programs import allow_options, load_program
+from fxc.tools.sources import load_source
 
 if TYPE_CHECKING:
     from fxc.interpret.execute import Outcome
@@ -76,15 +79,11 @@ def run_command(
         program.state = seeded_state(program, seed or 0)
     source = None
     if compare is not None:
-        from fxc.tools.sources import load_source
-
         with progress(f"loading {compare}"):
             source = load_source(compare, train=train)
     if inputs is not None:
         values = read_inputs(program, Path(inputs))
     elif source is not None and seed is None:
-        from fxc.tools.compare import inputs_of_source
-
         values = inputs_of_source(program, source)
     else:
         values = list(seeded_inputs(program, seed or 0).values())
@@ -95,8 +94,6 @@ def run_command(
     for line in summary(outcome):
         print(line)
     if source is not None:
-        from fxc.tools.compare import compare_with_source
-
         with progress(f"running {compare}"):
             verdict = compare_with_source(program, source, values, outcome, seed or 0)
         print(verdict)
@@ -109,7 +106,6 @@ def read_inputs(program: Program, path: Path) -> list[Any]:
     from xdsl.dialects.builtin import TensorType
 
     from fxc.interpret.execute import arguments
-    from fxc.program.weights import load_state
 
     wanted = [argument for argument in arguments(program) if not argument.is_state]
     try:
@@ -172,8 +168,6 @@ def _number(value: Any, kind: type) -> str:
 def write_results(outcome: Outcome, path: Path) -> None:
     """Results under their names, new values of arguments under theirs."""
     import torch
-
-    from fxc.program.weights import save_state
 
     named = {re.sub(r"\W+", "_", name).strip("_"): value for name, value in results_by_name(outcome).items()}
     tensors = {name: value for name, value in {**named, **outcome.written}.items() if isinstance(value, torch.Tensor)}

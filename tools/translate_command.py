@@ -8,7 +8,10 @@ import click
 
 from fxc.tools.command_line import progress, say, write_output, writing
 from fxc.tools.completions import complete_pipeline
-from fxc.tools.ir_files import allow_options, load_program, read_text
+from fxc.tools.emitters import EmitOptions, emit
+from fxc.tools.ir_files import read_text
+from fxc.tools.programs import allow_options, load_program
+from fxc.tools.write_python import write_folder
 
 FORMATS = ("fx", "dot", "svg", "table")
 
@@ -49,7 +52,6 @@ def translate_command(
             write_output(output, python_text(program) if format == "fx" else table_text(program))
             return
         from fxc.api import to_fx
-        from fxc.tools.write_python import write_folder
 
         with writing(folder):
             write_folder(to_fx(program), folder)
@@ -61,7 +63,6 @@ def _drawn(file: str, format: str, pipeline: str) -> str:
     from fxc.driver.runner import read_module, run_pipeline
     from fxc.pipelines import parse_pipeline
     from fxc.program.context import new_context
-    from fxc.tools.emitters import EmitOptions, emit
 
     context = new_context()
     module = read_module(context, read_text(file), "<stdin>" if file == "-" else file)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxc.errors import FxcError
+from fxc.program.weights import save_state
 
 if TYPE_CHECKING:
     import torch
@@ -38,8 +39,6 @@ def _set(root, path, value):
 
 def write_folder(graph: GraphModule, folder: Path) -> None:
     """Writes ``graph``. FxcError for a submodule that cannot be written as Python."""
-    from fxc.program.weights import save_state
-
     folder.mkdir(parents=True, exist_ok=True)
     writer = _Writer()
     writer.graph_class(graph, "Model", "")

@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING, Any
 from fxc.artifact.signature_json import signature_from, signature_json
 from fxc.errors import FxcError, PlanFileError
 from fxc.program.weights import load_state, save_state
+from fxc.runtime.host_program import KernelCode
+from fxc.runtime.program_text import HostText, program_of
 from fxc.runtime.signature import Signature
 
 if TYPE_CHECKING:
@@ -370,7 +372,6 @@ def _kernels(path: Path, folder: Path, manifest: Mapping[str, Any]) -> KernelCod
         return None
     if not isinstance(facts, dict) or not isinstance(facts.get("key"), str) or not isinstance(facts.get("names"), list):
         return None
-    from fxc.runtime.host_program import KernelCode
 
     return KernelCode((folder / _KERNELS).read_bytes(), facts["key"], tuple(map(str, facts["names"])))
 
@@ -397,8 +398,6 @@ def _ready(
     path: Path, folder: Path, manifest: Mapping[str, Any], weights: Sequence[Future[None]], kernels: KernelCode
 ) -> Ready | None:
     """What runs as it is; None where the file does not hold that whole, or it does not fit this CPU."""
-    from fxc.runtime.program_text import HostText, program_of
-
     try:
         _check_file(path, folder / _HOST, _field(manifest, "files", dict).get(_HOST))
         facts = _field(manifest, "host", dict)

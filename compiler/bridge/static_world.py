@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import torch
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 
+from fxc.bridge.fake_mode import StaticFakeMode, without_dynamo
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import torch_dtype
 from fxc.dialects.attributes import types
@@ -33,7 +34,6 @@ class StaticWorld(FakeWorld):
 
     @cached_property
     def mode(self) -> StaticFakeMode:  # type: ignore[override]
-        from fxc.bridge.fake_mode import StaticFakeMode
 
         return StaticFakeMode()
 
@@ -59,8 +59,6 @@ def asked(
 ) -> Answer:
     """What ``question`` gives in a static world, or where it fails there, in one with the ``symbols`` of the module."""
     if not symbols and IS_PLAIN:
-        from fxc.bridge.fake_mode import without_dynamo
-
         try:
             with without_dynamo():
                 return question(static())

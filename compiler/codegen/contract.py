@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from xdsl.dialects.builtin import ModuleOp, TensorType
 
+from fxc.codegen.triton.device import device_target
 from fxc.dialects import plan
 from fxc.dialects.attributes.types import device
 from fxc.dialects.fusion import GroupOp
@@ -50,8 +51,6 @@ def target_named(name: str) -> TargetAttr:
     if name == HOST:
         return _host()
     if name == GPU:
-        from fxc.codegen.triton.device import device_target
-
         return device_target()
     if name not in PRESETS:
         names = [HOST, GPU, *PRESETS]

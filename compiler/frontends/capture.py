@@ -34,6 +34,7 @@ from fxc.frontends.free_sizes import export_free
 from fxc.frontends.import_fx import import_fx, import_traced
 from fxc.frontends.indexed_writes import IndexedWrites
 from fxc.frontends.kept_state import KeptState, Variables, is_data_set, watched
+from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
 from fxc.frontends.restore_signature import resign
 from fxc.program.program import Program, is_frozen
@@ -330,7 +331,6 @@ process; after decomposition there are operators in their place."""
 def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
     if not IS_PLAIN:
         return None
-    from fxc.frontends.non_strict_trace import traced
 
     return traced(module, args)
 

@@ -16,12 +16,14 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from fxc.codegen.triton.measure import EventClock, by_turns
 from fxc.dialects.attributes.types import SYMBOLS, device
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.torch_ops.traits import is_onednn
 from fxc.errors import KernelError
 from fxc.interpret.example_values import Seeded
+from fxc.program.program import Program
 from fxc.runtime.cpu_features import host_features
 from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
 from fxc.runtime.precision import float32_precisions
@@ -51,8 +53,6 @@ def program_times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
 
 
 def _on_gpu(modules: Sequence[ModuleOp]) -> list[float]:
-    from fxc.codegen.triton.measure import EventClock, by_turns
-
     runs = _runs(modules)
     found = iter(by_turns([run for run in runs if run is not None], EventClock()))
     return [inf if run is None else next(found) for run in runs]
@@ -126,7 +126,6 @@ def _runs(modules: Sequence[ModuleOp]) -> list[_Run | None]:
 def _run_or_none(module: ModuleOp, arguments: _Arguments) -> _Run | None:
     """Runs ``main`` on made-up arguments, after a first time; None where it cannot, or is not to."""
     from fxc.export.fx import to_fx
-    from fxc.program.program import Program
 
     if not torch.backends.mkldnn.enabled and any(map(is_onednn, module.walk())):
         return None

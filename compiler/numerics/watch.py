@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 
 from fxc.dialects.target import target_of
 from fxc.dialects.text.syntax import clone_module
+from fxc.dialects.tile import LaunchOp
 from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.program.program import Look, Program
 
@@ -32,7 +33,6 @@ class NumericsWatch:
         if not self.calls:
             return None
         from fxc.codegen.contract import launch_runner, launch_writer
-        from fxc.dialects.tile import LaunchOp
         from fxc.numerics.second_look import SecondLook
 
         target = target_of(program.module)

@@ -16,6 +16,7 @@ from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.errors import TargetError
 
 _SWITCHES = frozenset({"cudnn_enable", "cudnn_enabled"})
 """Arguments that choose a library and mean nothing; torch.export writes them otherwise than a call in Python does."""
@@ -139,7 +140,6 @@ def _arguments(op: CallOp) -> Mapping[str | int, Tree]:
 def _python_parameters(target: str) -> Mapping[str, Any]:
     """Parameter -> default (``Parameter.empty`` for none) of a Python function; empty where it has no plain signature."""
     from fxc.bridge.callables import resolve_function
-    from fxc.errors import TargetError
 
     try:
         parameters = inspect.signature(resolve_function(target)).parameters.values()

@@ -15,6 +15,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry, public_functions
 from fxc.dialects.fx import TensorDeclOp
 from fxc.dialects.text.syntax import clone_module, print_module
+from fxc.driver.runner import read_module
 from fxc.errors import FxcError, WeightsError
 from fxc.program.context import new_context
 from fxc.program.weights import load_state, save_state
@@ -88,8 +89,6 @@ class Program:
 
         ``allow``: functions and module classes by name that the graph may name beside the allow-list.
         """
-        from fxc.driver.runner import read_module
-
         live = dict(allow or {})
         path, context = Path(path), new_context(live)
         try:
@@ -111,8 +110,6 @@ class Program:
         cls, text: str, state: Mapping[str, torch.Tensor] | None = None, *, allow: Mapping[str, Any] | None = None
     ) -> Program:
         """The program of IR text, verified, for tests and notebooks; ``state`` gives the tensors that it names."""
-        from fxc.driver.runner import read_module
-
         live = dict(allow or {})
         context = new_context(live)
         return cls(read_module(context, text, "<string>"), dict(state or {}), live, context)

@@ -15,6 +15,7 @@ from xdsl.ir import Region, SSAValue
 from fxc.bridge.nesting import OUTPUTS
 from fxc.bridge.nesting import spec_of as nesting_of
 from fxc.bridge.values import torch_dtype
+from fxc.codegen.cpu.choices import shares_work
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of
 from fxc.dialects.attributes.values import Tree
@@ -145,8 +146,6 @@ class Host:
 
     def is_shared(self, op: LaunchOp) -> bool:
         """Whether the kernel of ``op`` runs on OpenMP's threads."""
-        from fxc.codegen.cpu.choices import shares_work
-
         return self.kernels.is_native(op) and shares_work(kernel_of(op))
 
     def threads(self) -> str:

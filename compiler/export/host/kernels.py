@@ -10,6 +10,8 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from fxc.codegen.contract import is_interpreted, launch_writer
+from fxc.codegen.cpu.assert_rules import messages
+from fxc.codegen.cpu.choices import usable_features
 from fxc.dialects.plan import LaunchOp
 from fxc.dialects.target import CpuAttr, target_of
 from fxc.dialects.text.syntax import op_text
@@ -33,7 +35,6 @@ class Kernels:
         """The instructions of machine code for this CPU; None where there is to be none."""
         if (self.target is not None and not isinstance(self.target, CpuAttr)) or is_interpreted(self.target):
             return None
-        from fxc.codegen.cpu.choices import usable_features
 
         return usable_features(self.target)
 
@@ -103,6 +104,4 @@ def _all(specs: Sequence[TensorSpec | None]) -> list[TensorSpec]:
 
 def failures(kernel: KernelOp) -> list[str]:
     """What the numbers mean, from 1 on, that the kernel's code may give."""
-    from fxc.codegen.cpu.assert_rules import messages
-
     return messages(kernel)

@@ -1,0 +1,161 @@
+"""The work of ``fxc compile``: a program through the stages of a pipeline, each written to a folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from fxc.api import lowering, pipeline_for, with_machine
+from fxc.artifact import plan_file
+from fxc.codegen.contract import target_named
+from fxc.driver.named_pipeline import Flow
+from fxc.driver.pipeline_text import PassSpec, Spec, parse, to_text
+from fxc.driver.timing import Timer
+from fxc.errors import PlanFileError
+from fxc.options import AUTO, Options
+from fxc.passes.rewriting.remarks import remarking
+from fxc.pipelines import INFERENCE, NAMED, TRAINING, parse_pipeline
+from fxc.program.program import SHARED_WEIGHTS, Program
+from fxc.program.program_signature import signature_of, with_constants
+from fxc.program.specialization import mark_gradients
+from fxc.program.weights import save_state
+from fxc.runtime.signature import Signature
+from fxc.tools.capture_commands import capture_source
+from fxc.tools.command_line import progress, say, write_output, writing
+from fxc.tools.emit_fx import python_text
+from fxc.tools.kernel_files import write_kernels
+
+STAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "lower-to-torch": "torch",
+        "torchscript": "fused",
+        "convert-fusion-to-linalg": "linalg",
+        "schedule": "scheduled",
+        "tile": "tile",
+        "lower-to-plan": "plan",
+    }
+)
+"""What the IR after a pass, or a named pipeline, is called. Others have the name of the pass."""
+
+CAPTURED = "captured"
+
+EXPLAINED = ("fuse", "convert-to-plan")
+"""The passes whose remarks ``--remarks`` prints."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``pipeline``: the passes that lead from the stage before to this one; none to the first."""
+
+    name: str
+    pipeline: tuple[Spec, ...] = ()
+
+
+def stages_of(pipeline: str) -> list[Stage]:
+    """The stages that a program goes through, from its capture on. A named pipeline is one, or is made of several."""
+    return [Stage(CAPTURED), *(stage for spec in parse(pipeline) for stage in _stages(spec))]
+
+
+def _stages(spec: Spec) -> Iterator[Stage]:
+    """What no name of a stage belongs to, within a named pipeline that has some, is a part of the next stage."""
+    inner = NAMED[spec.name].specs(spec.name, spec.options) if isinstance(spec, PassSpec) and spec.name in NAMED else ()
+    if _name(spec) in STAGES.values() or not any(_name(each) in STAGES.values() for each in inner):
+        yield Stage(_name(spec), (spec,))
+        return
+    passes = list[Spec]()
+    for each in inner:
+        passes.append(each)
+        if _name(each) in STAGES.values():
+            yield Stage(_name(each), tuple(passes))
+            passes = []
+    if passes:
+        yield Stage(_name(passes[-1]), tuple(passes))
+
+
+def _name(spec: Spec) -> str:
+    return STAGES.get(spec.name, spec.name) if isinstance(spec, PassSpec) else spec.op_name
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line says; None and False leave it to the options of the environment."""
+
+    source: str
+    route: str
+    dynamic_shapes: tuple[str, ...]
+    train: bool
+    pipeline: str | None = None
+    target: str | None = None
+    check_numerics: bool = False
+    remarks: bool = False
+
+
+def compile_program(request: Request, folder: Path | None) -> Program:
+    """The program that the last stage leaves, with every stage written to ``folder`` where there is one."""
+    options = Options.from_env()
+    options = replace(
+        options,
+        pipeline=request.pipeline or options.pipeline,
+        target=request.target or options.target,
+        check_numerics=request.check_numerics or options.check_numerics,
+    )
+    flow = TRAINING if request.train else INFERENCE
+    _refuse_wrong_names(options, flow)  # before a model is captured
+    program, args = capture_source(request.source, request.route, request.dynamic_shapes, request.train)
+    options = with_machine(options, flow, program)
+    program.group_limit = options.group_limit
+    stages = stages_of(pipeline_for(flow, options))
+    signature = _specialized(program, args, options, request.train)
+    if folder is not None:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+    digits = len(str(len(stages)))
+    for number, stage in enumerate(stages, 1):
+        shown = progress(f"stage {number} of {len(stages)}: {stage.name}")
+        with shown, remarking(EXPLAINED if request.remarks else (), sys.stderr.write):
+            lowering(to_text(stage.pipeline), options, Timer(), lambda _: None).run(program)
+        if folder is not None:
+            _write(folder / f"{number:0{digits}}-{stage.name}.mlir", program.text(debuginfo=stage.name == CAPTURED))
+    if folder is not None:
+        _write_results(program, folder, options, signature, request.train)
+    return program
+
+
+def _refuse_wrong_names(options: Options, flow: Flow) -> None:
+    """PipelineError for a pass, an option of one or a machine that there is not."""
+    parse_pipeline(pipeline_for(flow, options))
+    if options.target not in (None, AUTO):
+        target_named(options.target)
+
+
+def _specialized(program: Program, args: tuple[Any, ...], options: Options, train: bool) -> Signature:
+    """The signature of ``program``, which is told what ``fxc.compile`` tells it of a call with ``args``."""
+    signature = with_constants(signature_of(program), args, {})
+    if train:
+        mark_gradients(program, signature, args, {})
+    return signature
+
+
+def _write(path: Path, text: str) -> None:
+    write_output(path, text)
+    say(f"wrote {path}")
+
+
+def _write_results(program: Program, folder: Path, options: Options, signature: Signature, train: bool) -> None:
+    if program.state:
+        with writing(folder / SHARED_WEIGHTS), progress("writing the weights"):
+            save_state(program.state, folder / SHARED_WEIGHTS)
+        say(f"wrote {folder / SHARED_WEIGHTS}")
+    _write(folder / "graph.py", python_text(program))
+    if options.target is not None:
+        write_kernels(program, folder)
+    try:
+        with progress("writing the plan"):
+            plan_file.write(folder / "plan.zip", plan_file.Contents(program, signature, train))
+        say(f"wrote {folder / 'plan.zip'}")
+    except PlanFileError as error:
+        say(f"no plan: {error.message}")

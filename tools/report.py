@@ -1,0 +1,107 @@
+"""The work of ``fxc report``: what a module holds, counted from its text."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ComplexType, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i1
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+from xdsl.traits import IsTerminator
+
+from fxc.dialects.attributes.types import SYMBOLS
+from fxc.dialects.base.effects import is_random, writes
+from fxc.dialects.entry import ArgumentFacts, argument_attributes
+from fxc.dialects.text.syntax import type_text
+from fxc.driver.runner import read_module
+from fxc.program.context import new_context
+from fxc.tools.graph_view import DECLARATIONS
+
+
+def report(text: str, name: str) -> str:
+    """The lines of the report on the module of ``text``, a file called ``name``."""
+    return "\n".join(_report(read_module(new_context(), text, name))) + "\n"
+
+
+def _report(module: ModuleOp) -> Iterator[str]:
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    inside = [op for op in module.walk() if op is not module and not isinstance(op, FuncOp) and op.name not in DECLARATIONS]
+    yield f"functions: {len(functions)}"
+    for function in functions:
+        yield from _function(function)
+    state = dict(_state(module))
+    for kind in ("parameter", "buffer", "constant"):
+        types = [type for found, type in state.values() if found == kind]
+        if types:
+            elements, size = sum(map(_elements, types)), sum(map(_bytes, types))
+            yield f"{kind}s: {len(types)} tensors, {elements:,} elements, {_size(size)}"
+    yield from _symbols(module)
+    random = sum(is_random(op) for op in inside)
+    mutating = sum(writes(op) != [] for op in inside if not op.regions and not op.has_trait(IsTerminator))
+    yield f"ops: {len(inside)}, of which {random} random, {mutating} may write memory"
+    for name, count in sorted(Counter(map(_kind, inside)).items(), key=lambda item: (-item[1], item[0])):
+        yield f"  {count:6}  {name}"
+
+
+def _kind(op: Operation) -> str:
+    """The op's name, and what it calls where that says more than which submodule it is."""
+    target = op.properties.get("target")
+    called = isinstance(target, StringAttr) and op.name in ("fx.call_function", "fx.call_method")
+    return f"{op.name} {target.data}" if called else op.name  # type: ignore[union-attr]
+
+
+def _function(function: FuncOp) -> Iterator[str]:
+    private = " (private)" if function.sym_visibility is not None and function.sym_visibility.data == "private" else ""
+    yield f"  @{function.sym_name.data}{private}"
+    for index, (type, attrs) in enumerate(zip(function.function_type.inputs, argument_attributes(function), strict=True)):
+        kind, name = ArgumentFacts.of(attrs)
+        if kind == "input":
+            yield f"    input {index if name is None else name}: {type_text(type)}"
+    results = function.res_attrs or [DictionaryAttr({})] * len(function.function_type.outputs.data)
+    for index, (type, attrs) in enumerate(zip(function.function_type.outputs.data, results, strict=True)):
+        target = attrs.data.get("fx.mutates")
+        note = f", the new value of argument {target.value.data}" if isinstance(target, IntegerAttr) else ""
+        yield f"    result {index}: {type_text(type)}{note}"
+
+
+def _state(module: ModuleOp) -> Iterator[tuple[str, tuple[str, Attribute]]]:
+    """Name -> (kind, type) of each tensor that the module takes from the weights file."""
+    for op in module.ops:
+        if op.name == "fx.tensor":
+            yield op.properties["sym"].data, (op.properties["kind"].data, op.properties["type"])  # type: ignore[attr-defined]
+        elif isinstance(op, FuncOp):
+            for type, attrs in zip(op.function_type.inputs, argument_attributes(op), strict=True):
+                kind, name = ArgumentFacts.of(attrs)
+                if name is not None and kind != "input":
+                    yield name, (kind, type)
+
+
+def _symbols(module: ModuleOp) -> Iterator[str]:
+    symbols = module.attributes.get(SYMBOLS)
+    if isinstance(symbols, DictionaryAttr) and symbols.data:
+        yield "symbols:"
+        for name, facts in symbols.data.items():
+            known = facts.data if isinstance(facts, DictionaryAttr) else {}
+            texts = [f"{key} {value.value.data}" for key, value in known.items() if isinstance(value, IntegerAttr)]
+            yield f"  {name}: {', '.join(texts) or 'nothing is known'}"
+
+
+def _elements(type: Attribute) -> int:
+    return math.prod(max(size, 0) for size in type.get_shape()) if isinstance(type, TensorType) else 1
+
+
+def _bytes(type: Attribute) -> int:
+    element = type.element_type if isinstance(type, TensorType) else type
+    width = getattr(element, "compile_time_size", 0)
+    if isinstance(element, ComplexType):
+        width = 2 * element.element_type.compile_time_size
+    return (1 if element == i1 else width) * _elements(type)
+
+
+def _size(count: int) -> str:
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} bytes"
