@@ -18,7 +18,7 @@ from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import KernelOp, LoadOp, MaskOp, StoreOp
 from fxc.dialects.tile.memory import integers
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.tile_level import Programs
+from fxc.interpret.tile_programs import Programs
 
 
 @dataclass(frozen=True)

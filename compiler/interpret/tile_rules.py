@@ -1,11 +1,11 @@
-"""What each op of a kernel does in the reference interpreter (``tile_interpreter.py``), control flow included."""
+"""What each op of a kernel does in the reference interpreter (``tile_level.py``), control flow included."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from xdsl.dialects import arith, scf
@@ -22,9 +22,7 @@ from fxc.dialects.tile.types import element_of, shape_of
 from fxc.errors import BoundsError
 from fxc.interpret.tile_memory import kernel_error
 from fxc.interpret.tile_ops import CASTS, FLOAT_COMPARISONS, FUNCTIONS, INTEGER_COMPARISONS, best, reduction, scan
-
-if TYPE_CHECKING:
-    from fxc.interpret.tile_level import Programs
+from fxc.interpret.tile_programs import Programs, Rule
 
 Tensor = torch.Tensor
 
@@ -261,7 +259,7 @@ def _assert(run: Programs, op: tile.AssertOp) -> list[Tensor]:
     return []
 
 
-RULES: Mapping[type[Operation], Callable[[Any, Any], Sequence[Tensor]]] = {
+RULES: Mapping[type[Operation], Rule] = {
     arith.ConstantOp: _constant,
     arith.BitcastOp: _bitcast,
     arith.CmpiOp: _compare,

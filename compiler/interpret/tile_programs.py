@@ -1,0 +1,170 @@
+"""The state of a kernel in the reference interpreter: the buffers of a launch, and programs that run in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import torch
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from fxc.bridge.values import torch_dtype
+from fxc.dialects import tile
+from fxc.dialects.text.diagnostics import place_of
+from fxc.dialects.text.syntax import op_text
+from fxc.dialects.tile.kernel import INIT, KernelOp
+from fxc.dialects.tile.types import PtrType, element_of
+from fxc.errors import FxcError, NoRuleError
+from fxc.interpret.tile_memory import Buffer, bytes_of, kernel_error
+from fxc.interpret.tile_ops import BINARY, CASTS
+
+Tensor = torch.Tensor
+
+
+class Launch:
+    """One run of a kernel: its buffers, and the numbers of its scalars."""
+
+    def __init__(self, kernel: KernelOp, arguments: Sequence[Tensor | float], wide: bool) -> None:
+        self.kernel, self.wide = kernel, wide
+        self.buffers = dict[SSAValue, Buffer]()
+        self.scalars = dict[SSAValue, Tensor]()
+        self.copies = list[tuple[Tensor, Tensor]]()
+        self.given = list[tuple[Any, BlockArgument]]()
+        parameters = kernel.body.block.args
+        if len(arguments) != len(parameters):
+            raise kernel_error(f"the kernel takes {len(parameters)} arguments, but got {len(arguments)}", kernel)
+        for parameter, value in zip(parameters, arguments, strict=True):
+            if not isinstance(parameter.type, PtrType):
+                self.scalars[parameter] = torch.tensor([value], dtype=self.dtype(parameter.type))
+        self.grid = kernel.programs_for([int(self.scalars[argument].item()) for argument in kernel.indices()])
+        for parameter, value in zip(parameters, arguments, strict=True):
+            if isinstance(parameter.type, PtrType):
+                self.buffers[parameter] = self.shared(parameter, value) or self.buffer(parameter, parameter.type, value)
+                self.given.append((value, parameter))
+        self.check_apart()
+
+    def dtype(self, element: Attribute) -> torch.dtype:
+        found = torch.int64 if isinstance(element, IndexType) else torch_dtype(element)
+        return torch.float64 if self.wide and found.is_floating_point else found
+
+    def shared(self, parameter: BlockArgument, tensor: Any) -> Buffer | None:
+        """The buffer of the pointer that got the same memory, where this one is written: then one record sees both."""
+        if self.kernel.access(parameter) == "read":
+            return None
+        same = [self.buffers[other] for value, other in self.given if _are_the_same(value, tensor)]
+        for buffer in same:
+            buffer.make_writable()
+        return same[0] if same else None
+
+    def check_apart(self) -> None:
+        """KernelError where what is written shares memory with another tensor that the kernel is given, and is not the same."""
+        given = [(value, parameter) for value, parameter in self.given if value.numel()]
+        for out, written in given:
+            if self.kernel.access(written) == "read":
+                continue
+            for value, parameter in given:
+                if not _are_the_same(value, out) and _share_memory(value, out):
+                    what = f"%{argument_name(written)} is written, and shares memory with %{argument_name(parameter)}"
+                    raise kernel_error(what, self.kernel)
+
+    def buffer(self, parameter: BlockArgument, type: PtrType, value: Any) -> Buffer:
+        kernel = self.kernel
+        if not isinstance(value, Tensor) or value.dtype != self.dtype(type.pointee):
+            given = value.dtype if isinstance(value, Tensor) else value
+            raise kernel_error(f"%{argument_name(parameter)} points to {type.pointee}, but got {given}", kernel)
+        extent = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+        extent = extent if value.numel() else 0
+        limit = kernel.elements(parameter)
+        if limit is not None and limit > extent:
+            raise kernel_error(f"%{argument_name(parameter)} points to {limit} elements, but the tensor has {extent}", kernel)
+        flat = value.detach().as_strided((extent if limit is None else limit,), (1,))
+        data = flat.cpu()
+        if data.device != flat.device:
+            self.copies.append((flat, data))
+        access = kernel.access(parameter)
+        initialized = access != "write" or INIT in kernel.argument_attributes(parameter)
+        data = data.view(torch.int8) if data.dtype == torch.uint8 else data
+        return Buffer(argument_name(parameter), data, access=access, initialized=initialized, parallel=prod(self.grid) > 1)
+
+
+class Programs:
+    """Some programs of a launch, run in step. ``active`` says which of them take part; None for all.
+
+    ``rules``: what an op of a class computes, for classes that neither ``BINARY`` nor ``CASTS`` has.
+    """
+
+    def __init__(self, launch: Launch, programs: Tensor, rules: Mapping[type[Operation], Rule]) -> None:
+        self.launch, self.programs, self.rules = launch, programs, rules
+        self.active: Tensor | None = None
+        self.env = dict[SSAValue, Tensor](launch.scalars)
+
+    def run(self) -> None:
+        self.block(self.launch.kernel.body.block)
+
+    def block(self, block: Block) -> list[Tensor]:
+        """What the terminator of ``block`` yields."""
+        for op in block.ops:
+            if isinstance(op, (tile.ReturnOp, tile.NextOp, scf.YieldOp)):
+                return self.values(op)
+            try:
+                results = self.op(op)
+            except FxcError:
+                raise
+            except Exception as error:
+                raise kernel_error(f"{type(error).__name__}: {error}", op) from error
+            self.env.update(zip(op.results, results, strict=True))
+        return []
+
+    def values(self, op: Operation) -> list[Tensor]:
+        return [self.env[value] for value in op.operands]
+
+    def op(self, op: Operation) -> Sequence[Tensor]:
+        rule = self.rules.get(type(op))
+        if rule is not None:
+            return rule(self, op)
+        if isinstance(op, tile.LastProgramOp):
+            return []  # the launch runs it
+        if op.name in BINARY:
+            return [BINARY[op.name](*self.values(op))]
+        if op.name.removeprefix("arith.") in CASTS:
+            dtype = self.launch.dtype(element_of(op.results[0].type))
+            return [CASTS[op.name.removeprefix("arith.")](self.env[op.operands[0]], dtype)]
+        raise NoRuleError(f"the reference interpreter does not run {op.name} in a kernel", op=op_text(op), place=place_of(op))
+
+    def expanded(self, value: Tensor) -> Tensor:
+        """``value`` with a row for each program."""
+        return value.expand(len(self.programs), *value.shape[1:])
+
+
+Rule: TypeAlias = Callable[[Programs, Any], Sequence[Tensor]]
+"""What an op computes for all programs."""
+
+
+def argument_name(argument: BlockArgument) -> str:
+    return argument._name or str(argument.index)
+
+
+def _are_the_same(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are one, or views that start and end at the same byte."""
+    return a is b or (a.numel() > 0 and a.device == b.device and bytes_of(a) == bytes_of(b))
+
+
+def _share_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether an element of ``a`` has a byte with one of ``b``."""
+    if a.device != b.device or a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr():
+        return False
+    (start, end), (first, stop) = bytes_of(a), bytes_of(b)
+    if start >= stop or first >= end:
+        return False
+    taken = torch.zeros(max(end, stop) - min(start, first), dtype=torch.bool)
+    for tensor, offset in ((a, start), (b, first)):
+        size = tensor.element_size()
+        steps = [step * size for step in tensor.stride()]
+        bytes = taken[offset - min(start, first) :].as_strided((*tensor.shape, size), (*steps, 1))
+        if tensor is b:
+            return bool(bytes.any())
+        bytes.fill_(True)
+    return False
