@@ -23,11 +23,11 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-import _cpu_tables as tables
 import click
-from _cpu_rows import Item, Row
-from _cpu_sections import SECTIONS
-from _cpu_start import last_line
+import cpu_tables as tables
+from cpu_rows import Item, Row
+from cpu_sections import SECTIONS
+from cpu_start import last_line
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -71,7 +71,7 @@ def measured(item: Item) -> dict[str, Any]:
     """The rows of an item, from a process of its own, and what ended that one early."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "rows.json"
-        command = [sys.executable, str(HERE / "_cpu_item.py"), json.dumps(asdict(item)), str(file)]
+        command = [sys.executable, str(HERE / "cpu_item.py"), json.dumps(asdict(item)), str(file)]
         environment = {**os.environ, "FXC_CACHE_DIR": folder}  # what an earlier run chose is not to be found there
         try:
             done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=LIMIT)

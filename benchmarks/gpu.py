@@ -27,8 +27,8 @@ from fxc.codegen.triton.measure import Clock, EventClock, by_turns
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from _cpu_tables import table, with_section
-from _interleaved import geometric_mean
+from cpu_tables import table, with_section
+from interleaved import geometric_mean
 
 COPY = 256 << 20
 """Bytes of the tensor whose copy says what the memory gives."""

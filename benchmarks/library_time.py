@@ -18,10 +18,10 @@ from typing import Any
 
 import click
 import torch
-from _cpu_models import MODELS
-from _cpu_tables import table
-from _cpu_ways import INFERENCE
-from _interleaved import Spread, by_turns, ratio
+from cpu_implementations import INFERENCE
+from cpu_models import MODELS
+from cpu_tables import table
+from interleaved import Spread, by_turns, ratio
 from torch.profiler import ProfilerActivity, profile
 
 LIBRARY = re.compile(

@@ -2,7 +2,7 @@
 
     python benchmarks/start_stages.py --model GPT-2\\ prefill --way warm [--frozen] [--markdown]
 
-Cold, warm and a saved plan are as in ``_cpu_start.py``. Each is run ``--rounds`` times; the table holds medians.
+Cold, warm and a saved plan are as in ``cpu_start.py``. Each is run ``--rounds`` times; the table holds medians.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 import click
-from _cpu_models import MODELS
-from _cpu_rows import Item
-from _cpu_start import FOLDERS, LIMIT, last_line, start
-from _cpu_tables import table
+from cpu_models import MODELS
+from cpu_rows import Item
+from cpu_start import FOLDERS, LIMIT, last_line, start
+from cpu_tables import table
 
 Times = dict[str, dict[str, float]]
 HERE = Path(__file__).resolve().parent
@@ -39,7 +39,7 @@ def one(item: Item, way: str, frozen: bool, folder: Path) -> Times:
         os.makedirs(each, exist_ok=True)
     facts = {"model": item.name, "threads": item.threads, "tiny": item.tiny, "frozen": frozen}
     request = json.dumps({**facts, "load": str(plan) if way == "plan" else None, "begin": time.monotonic()})
-    command = [sys.executable, str(HERE / "_start_stages.py"), request]
+    command = [sys.executable, str(HERE / "start_process.py"), request]
     environment = {variable: value for variable, value in os.environ.items() if variable != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(command, env={**environment, **folders}, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:

@@ -25,7 +25,7 @@ from fxc.dialects.attributes.types import IntType
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile.types import shape_of
 from fxc.passes.analysis.size_values import facts_of
-from fxc.passes.kernels.tile import TilePass
+from fxc.passes.kernels.tile.tile import TilePass
 from tests.access_conditions import (
     All,
     AtLeast0,

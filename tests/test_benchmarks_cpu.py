@@ -18,9 +18,9 @@ from torch.utils._pytree import tree_leaves
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
-cpu, interleaved, tables, sections = map(import_module, ("cpu", "_interleaved", "_cpu_tables", "_cpu_sections"))
-items, kernels, models, rows = map(import_module, ("_cpu_item", "_cpu_kernels", "_cpu_models", "_cpu_rows"))
-ways = import_module("_cpu_ways")
+cpu, interleaved, tables, sections = map(import_module, ("cpu", "interleaved", "cpu_tables", "cpu_sections"))
+items, kernels, models, rows = map(import_module, ("cpu_item", "cpu_kernels", "cpu_models", "cpu_rows"))
+ways = import_module("cpu_implementations")
 library = import_module("library_time")
 Row, Item = rows.Row, rows.Item
 

@@ -27,7 +27,9 @@ from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.driver.timing import Timer
 from fxc.errors import FallbackWarning, FxcError, PassError
 from fxc.options import Options
-from fxc.passes.kernels import append_kernels, convert_fusion_to_linalg, group_kernels, schedule, tile, tile_matmul
+from fxc.passes.kernels import append_kernels, convert_fusion_to_linalg, group_kernels, schedule
+from fxc.passes.kernels.tile.tile import tile
+from fxc.passes.kernels.tile_matmul.tile_matmul import tile_matmul
 from fxc.passes.plan import merge_kernels
 from fxc.program.program import Program
 from fxc.tools.fxc_opt import run

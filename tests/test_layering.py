@@ -235,6 +235,12 @@ def test_functions_import_only_what_costs_much() -> None:
     assert not wrong, "imports in functions that may as well stand at the top of the file:\n" + "\n".join(sorted(wrong))
 
 
+def test_no_module_hides_behind_an_underscore() -> None:
+    """What one pass needs alone lies in a folder with it; the rest has a name that says what it is."""
+    files = [*python_files(), *(ROOT / "benchmarks").glob("*.py")]
+    assert not [path.name for path in files if path.name.startswith("_") and path.name != "__init__.py"]
+
+
 def test_exceptions_are_needed() -> None:
     """An entry that nothing needs goes: it would hide the next import of its kind."""
     found = {f"{name} -> {other}" for name in MODULES for other in own_imports(name)}

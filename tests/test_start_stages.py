@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
-stages, inside = map(import_module, ("start_stages", "_start_stages"))
+stages, inside = map(import_module, ("start_stages", "start_process"))
 
 WAYS = {
     "cold": (["import torch", "model and inputs", "import fxc", "capture", "lower-to-plan", "plan cache", "of that: LLVM"], []),

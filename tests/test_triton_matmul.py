@@ -24,7 +24,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import PipelineError
 from fxc.interpret.tile_level import kernel_of, launch, result_layouts
 from fxc.measure.program_times import program_times
-from fxc.passes.kernels.tile_matmul import TileMatmulPass
+from fxc.passes.kernels.tile_matmul.tile_matmul import TileMatmulPass
 from fxc.passes.kernels.tiling.products import OPERANDS
 from fxc.program.context import new_context
 from fxc.program.program import Program

@@ -27,7 +27,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.driver import reproducer
 from fxc.errors import FallbackWarning
 from fxc.passes.kernels.source_lines import notes
-from fxc.passes.kernels.tile_matmul import LIBRARY
+from fxc.passes.kernels.tile_matmul.tile_matmul import LIBRARY
 from fxc.passes.kernels.tiling.products import product_of
 from fxc.passes.rewriting.one_group import time_limit
 from fxc.program.program import Program

@@ -17,7 +17,7 @@ from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
 from fxc.errors import DerivativeError
-from fxc.passes.autodiff._reverse import TWICE
+from fxc.passes.autodiff.activity import TWICE
 from fxc.passes.rewriting.unpacking import unpack_tuples
 from fxc.runtime.second_backward import NAMES
 

@@ -52,7 +52,7 @@ from fxc.export.module_tree import keep_persistence, set_module, set_tensor, tra
 from fxc.export.plan_nodes import PLAN_NODES
 from fxc.export.plan_time_values import frozen_results, is_once, reads_once
 from fxc.passes.analysis.requires_grad import requires_grad
-from fxc.passes.autodiff._reverse import unreached_inputs
+from fxc.passes.autodiff.activity import unreached_inputs
 from fxc.program.program import Program, entry_function
 from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
 

@@ -62,7 +62,7 @@ from fxc.passes.analysis.memory import Memory, is_isolated
 from fxc.passes.analysis.requires_grad import ARGUMENT, REQUIRES_GRAD, marked, requires_grad
 from fxc.passes.analysis.slices import Slices
 from fxc.passes.analysis.statistics import count
-from fxc.passes.autodiff._reverse import Activity
+from fxc.passes.autodiff.activity import Activity
 from fxc.passes.rewriting.functions import Symbols, copy_op, differentiated_functions
 from fxc.passes.rewriting.unpacking import unpack_tuples
 

@@ -76,7 +76,7 @@ from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.fusion.decompose_ops.min_max import split_extreme
 from fxc.passes.kernels.kernel_keys import Copier, Outline
-from fxc.passes.kernels.lower_scans import KINDS
+from fxc.passes.kernels.lower_scans.lower_scans import KINDS
 from fxc.passes.kernels.source_lines import SOURCE, notes
 from fxc.passes.operators.generics import Generics, check_types, has_rule
 from fxc.passes.operators.scalars import Uncovered

@@ -13,7 +13,7 @@ import torch
 from fxc.bridge.callables import resolve_operator
 from fxc.dialects.torch_ops import op_class, table
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.kernels.lower_scans import KINDS
+from fxc.passes.kernels.lower_scans.lower_scans import KINDS
 from fxc.passes.normalize.lower_random.formulas import FORMULAS
 from fxc.passes.operators.table import RULES
 from tests.kernel_groups import LINALG, Call, GroupBuilder, calls_of, run_passes

@@ -14,9 +14,9 @@ from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import integer
-from fxc.passes.analysis.size_queries import answer_queries, size_queries
 from fxc.passes.analysis.statistics import count
 from fxc.passes.fusion.fuse.candidates import Groups, is_chunk, is_pointwise
+from fxc.passes.fusion.fuse.size_queries import answer_queries, size_queries
 from fxc.passes.rewriting.functions import copy_op
 
 

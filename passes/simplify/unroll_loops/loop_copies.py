@@ -13,10 +13,10 @@ from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.passes.analysis.counted_loops import CountedLoop
 from fxc.passes.analysis.matching import torch_op
 from fxc.passes.analysis.region_calls import Leaf
 from fxc.passes.analysis.type_joins import data_dependent, forget, leaf_type
+from fxc.passes.simplify.unroll_loops.counted_loops import CountedLoop
 
 
 class LoopCopies:

@@ -53,11 +53,11 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.passes.analysis.branches import WHILE_LOOP, initial_values
-from fxc.passes.analysis.counted_loops import counted_loop
 from fxc.passes.analysis.evaluation import Evaluation
 from fxc.passes.analysis.region_calls import Leaf, can_stand_for, put_in_place, results_by_index
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.type_joins import data_dependent, forget, leaf_type
+from fxc.passes.simplify.unroll_loops.counted_loops import counted_loop
 from fxc.passes.simplify.unroll_loops.loop_copies import LoopCopies
 
 UNROLLED = "fx.unrolled"

@@ -1,4 +1,4 @@
-"""A process that says where its start goes: ``python benchmarks/_start_stages.py REQUEST``, for ``start_stages.py``."""
+"""A process that says where its start goes: ``python benchmarks/start_process.py REQUEST``, for ``start_stages.py``."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def stages(request: dict[str, Any], within: Clock) -> dict[str, float]:
     import torch
 
     end("import torch")
-    from _cpu_models import MODELS
+    from cpu_models import MODELS
 
     torch.set_num_threads(request["threads"])
     case, load = MODELS[request["model"]], request["load"]

@@ -67,8 +67,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from fxc.passes.plan.calls import callees
-from fxc.passes.plan.overwrite import overwrite_dying_inputs
 from fxc.passes.plan.update import update_dying_operands
+from fxc.passes.plan.write_in_place.overwrite import overwrite_dying_inputs
 
 
 @dataclass(frozen=True)

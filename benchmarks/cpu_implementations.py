@@ -1,4 +1,4 @@
-"""The ways to run a model that ``benchmarks/cpu.py`` compares."""
+"""The implementations of a model that ``benchmarks/cpu.py`` compares."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import argument_attributes
 from fxc.passes.analysis.requires_grad import marked, requires_grad
 from fxc.passes.analysis.statistics import count
-from fxc.passes.autodiff._forward import ForwardDerivative
-from fxc.passes.autodiff._reverse import ReverseDerivative
+from fxc.passes.autodiff.differentiate.forward import ForwardDerivative
+from fxc.passes.autodiff.differentiate.reverse import ReverseDerivative
 from fxc.passes.rewriting.functions import fresh_symbol
 
 JVP = "autodiff.jvp"

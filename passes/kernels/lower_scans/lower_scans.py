@@ -78,7 +78,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import integer
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count as counted
-from fxc.passes.kernels.scan_kernels import ADD, MAXIMUM, MINIMUM, MULTIPLY, Kind, Layout, ScanKernel
+from fxc.passes.kernels.lower_scans.scan_kernels import ADD, MAXIMUM, MINIMUM, MULTIPLY, Kind, Layout, ScanKernel
 from fxc.passes.kernels.source_lines import notes
 from fxc.passes.operators.scalars import DTYPES, FLOATS, HALVES, INTEGERS
 from fxc.passes.rewriting.functions import outside_derivatives

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from _cpu_rows import Row
-from _interleaved import Spread, geometric_mean, ratio
+from cpu_rows import Row
+from interleaved import Spread, geometric_mean, ratio
 
 Pair = tuple[str, str]
 """A way and the one that it is compared with."""

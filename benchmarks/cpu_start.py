@@ -1,4 +1,4 @@
-"""From the start of a process to a first result: ``python benchmarks/_cpu_start.py REQUEST`` is such a process.
+"""From the start of a process to a first result: ``python benchmarks/cpu_start.py REQUEST`` is such a process.
 
 Cold is with empty folders for caches and temporary files, warm with those that the cold start left. A saved plan starts with
 empty folders, too: what it needs is in its file, and the model is not made. Modules of Python are compiled, as pip leaves them.
@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from _cpu_rows import Item, Row, failure, item_of
+from cpu_rows import Item, Row, failure, item_of
 
 FOLDERS = ("FXC_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TMPDIR")
 COMPILED = ("fxc", "fxc frozen", "Inductor", "Inductor frozen")
@@ -71,7 +71,7 @@ def start(item: Item, way: str, caches: Path, **plans: Path) -> dict[str, float]
         os.makedirs(folder, exist_ok=True)
     files = {what: str(path) for what, path in plans.items()}
     request = json.dumps({"item": asdict(item), "way": way, "begin": time.monotonic(), **files})
-    command = [sys.executable, str(HERE / "_cpu_start.py"), request]
+    command = [sys.executable, str(HERE / "cpu_start.py"), request]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(command, env={**environment, **folders}, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:
@@ -88,15 +88,15 @@ def _runner(request: dict[str, Any], item: Item, inputs: tuple[Any, ...], dtype:
         import fxc
 
         return fxc.ExecutionPlan.load(request["load"], trust_kernels=True)
-    from _cpu_models import MODELS
-    from _cpu_ways import INFERENCE
+    from cpu_implementations import INFERENCE
+    from cpu_models import MODELS
 
     return INFERENCE[request["way"]](MODELS[item.name].model(dtype, tiny=item.tiny), inputs)
 
 
 def main() -> None:
     import torch
-    from _cpu_models import MODELS
+    from cpu_models import MODELS
 
     request = json.loads(sys.argv[1])
     item = item_of(request["item"])

@@ -65,8 +65,8 @@ from fxc.passes.analysis.statistics import count
 from fxc.passes.plan.buffers import Buffer, buffers_of
 from fxc.passes.plan.calls import Callee, callees
 from fxc.passes.plan.offsets import Layout, best_layout, lower_bound
-from fxc.passes.plan.outside_memory import Outside
-from fxc.passes.plan.short_lived import brief_buffers, spans, without
+from fxc.passes.plan.plan_memory.outside_memory import Outside
+from fxc.passes.plan.plan_memory.short_lived import brief_buffers, spans, without
 
 MEMORY = "plan.memory"
 FACTS = {

@@ -74,8 +74,8 @@ from fxc.passes.analysis.size_values import Numbers, facts_of
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.kernel_keys import Outline
 from fxc.passes.kernels.source_lines import SOURCE
-from fxc.passes.kernels.tiling.kernels import Pieces, Step, make_kernel
-from fxc.passes.kernels.tiling.shared_kernels import Launched
+from fxc.passes.kernels.tile.kernels import Pieces, Step, make_kernel
+from fxc.passes.kernels.tile.shared_kernels import Launched
 from fxc.passes.kernels.tiling.stages import Stage, are_apart, stages_of
 from fxc.passes.rewriting.one_group import one_group
 

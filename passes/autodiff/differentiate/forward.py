@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.autodiff import AddOp, MaterializeOp, SumToSizeOp, ZeroOp, is_differentiable
 from fxc.dialects.context import FxcContext
 from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, requires_grad
-from fxc.passes.autodiff._reverse import check
+from fxc.passes.autodiff.activity import check
 from fxc.passes.rewriting.functions import copy_body, declare, fresh_symbol
 from fxc.passes.rewriting.unpacking import unpack_tuples
 

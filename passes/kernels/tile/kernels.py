@@ -17,12 +17,12 @@ from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS, INIT, SIZE
+from fxc.passes.kernels.tile.final_program import LastStep, last_program
+from fxc.passes.kernels.tile.partial_reductions import combining_schedule, combining_stages, parts_of
 from fxc.passes.kernels.tiling.dynamic import symbolic_sizes
-from fxc.passes.kernels.tiling.final_program import LastStep, last_program
 from fxc.passes.kernels.tiling.linear_forms import extent
 from fxc.passes.kernels.tiling.loop_nests import Plan
 from fxc.passes.kernels.tiling.loops import as_value
-from fxc.passes.kernels.tiling.partial_reductions import combining_schedule, combining_stages, parts_of
 from fxc.passes.kernels.tiling.programs import Programs
 from fxc.passes.kernels.tiling.stages import Stage, runs_of
 from fxc.passes.kernels.tiling.writer import Scope, Writer

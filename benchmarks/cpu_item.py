@@ -1,4 +1,4 @@
-"""One thing that ``benchmarks/cpu.py`` measures, and the rows that come of it: ``python benchmarks/_cpu_item.py ITEM FILE``.
+"""One thing that ``benchmarks/cpu.py`` measures, and the rows that come of it: ``python benchmarks/cpu_item.py ITEM FILE``.
 
 Each item has a process of its own, so that a crash loses that item alone. What is compared in an item runs in that one process.
 """
@@ -16,7 +16,7 @@ from statistics import fmean
 from time import perf_counter
 from typing import Any
 
-from _cpu_rows import Item, Row, failure, item_of
+from cpu_rows import Item, Row, failure, item_of
 
 BOUNDS = {"float32": 0.05, "bfloat16": 0.5}
 """Differences, as shares of the largest element, above which it is not rounding: gradients of ResNet-18 in eager's float32 are
@@ -51,8 +51,8 @@ def right(
 
 def inference(item: Item) -> list[Row]:
     import torch
-    from _cpu_models import MODELS
-    from _cpu_ways import INFERENCE
+    from cpu_implementations import INFERENCE
+    from cpu_models import MODELS
 
     dtype, case = getattr(torch, item.dtype), MODELS[item.name]
     model, inputs = case.model(dtype, tiny=item.tiny), case.inputs(item.batch, dtype, tiny=item.tiny)
@@ -69,14 +69,14 @@ def inference(item: Item) -> list[Row]:
 
 
 def training(item: Item) -> list[Row]:
-    import _cpu_models
-    import _cpu_ways
+    import cpu_implementations
+    import cpu_models
     import torch
 
-    dtype, case = getattr(torch, item.dtype), _cpu_models.TRAINING[item.name]
+    dtype, case = getattr(torch, item.dtype), cpu_models.TRAINING[item.name]
     model, inputs = case.model(dtype, tiny=item.tiny), case.inputs(item.batch, dtype, tiny=item.tiny)
     row = Row({"model": item.name, "type": item.dtype, "batch": item.batch, "threads": item.threads})
-    runs = made(_cpu_ways.TRAINING, model, inputs, row)
+    runs = made(cpu_implementations.TRAINING, model, inputs, row)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     gradients = {way: gradients_of(run, model, inputs) for way, run in runs.items()}
     twin = deepcopy(model).double()
@@ -109,7 +109,7 @@ def gradients_of(run: Callable[..., Any], model: Any, inputs: tuple[Any, ...]) -
 
 def kernels(item: Item) -> list[Row]:
     import torch
-    from _cpu_kernels import KERNELS
+    from cpu_kernels import KERNELS
 
     case, dtype = KERNELS[item.name], getattr(torch, item.dtype)
     rows = list[Row]()
@@ -125,8 +125,8 @@ def kernels(item: Item) -> list[Row]:
 
 def kernel(row: Row, function: Callable[..., Any], inputs: tuple[Any, ...], item: Item) -> None:
     import torch
-    from _cpu_kernels import DRAWS, draw, error
-    from _cpu_ways import KERNELS
+    from cpu_implementations import KERNELS
+    from cpu_kernels import DRAWS, draw, error
 
     torch._dynamo.reset()
     runs = made(KERNELS, function, inputs, row)
@@ -146,8 +146,8 @@ def kernel(row: Row, function: Callable[..., Any], inputs: tuple[Any, ...], item
 
 def calls(item: Item) -> list[Row]:
     import torch
-    from _cpu_models import MODELS
-    from _cpu_ways import CALLS
+    from cpu_implementations import CALLS
+    from cpu_models import MODELS
 
     functions: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
         "one kernel of 64 elements": lambda: (lambda x: torch.sigmoid(x) * x, (torch.randn(64),)),
@@ -163,8 +163,8 @@ def calls(item: Item) -> list[Row]:
 
 def growth(item: Item) -> list[Row]:
     """Stages of ``fxc.compile``, seconds each, after a first compilation in this process, of other kernels."""
-    from _cpu_models import growing
-    from _cpu_ways import HOST
+    from cpu_implementations import HOST
+    from cpu_models import growing
 
     import fxc
 
@@ -179,13 +179,13 @@ def growth(item: Item) -> list[Row]:
 
 
 def starts(item: Item) -> list[Row]:
-    from _cpu_start import all_starts
+    from cpu_start import all_starts
 
     return [all_starts(item)]
 
 
 def measure(row: Row, runs: Mapping[str, Callable[[], Any]], item: Item) -> None:
-    from _interleaved import by_turns
+    from interleaved import by_turns
 
     row.times = by_turns(runs, item.rounds, item.seconds)
 

@@ -43,7 +43,7 @@ from fxc.dialects.base.effects import has_side_effect
 from fxc.dialects.torch_ops.higher_order import HigherOrderOp
 from fxc.passes.analysis.memory import Memory, Set, is_isolated, scopes, writes_anything
 from fxc.passes.analysis.statistics import count
-from fxc.passes.simplify.dce_results import drop_results, returned_tree
+from fxc.passes.simplify.dce.results import drop_results, returned_tree
 
 
 @dataclass(frozen=True)

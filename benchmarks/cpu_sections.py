@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
 
-import _cpu_tables as tables
-from _cpu_kernels import DRAWS, KERNELS, SIZES
-from _cpu_models import MODELS, TRAINING
-from _cpu_rows import Item, Row
+import cpu_tables as tables
 from compile_time import exponent
+from cpu_kernels import DRAWS, KERNELS, SIZES
+from cpu_models import MODELS, TRAINING
+from cpu_rows import Item, Row
 
 TYPES, BATCHES, THREADS = ("float32", "bfloat16"), (1, 8), (1, 2)
 QUICK_SIZES, QUICK_STARTS = (SIZES[0], SIZES[2], SIZES[-1]), ("ResNet-50", "GPT-2 prefill")

@@ -76,8 +76,8 @@ from fxc.dialects.tile import LaunchOp
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.schedule import SchedulePass
 from fxc.passes.kernels.source_lines import SOURCE, notes
-from fxc.passes.kernels.tile import TilePass, align
-from fxc.passes.kernels.tiling.product_kernels import Blocks, product_kernel
+from fxc.passes.kernels.tile.tile import TilePass, align
+from fxc.passes.kernels.tile_matmul.product_kernels import Blocks, product_kernel
 from fxc.passes.kernels.tiling.products import Product, Surroundings, product_of, surroundings_of
 from fxc.passes.rewriting.functions import outside_derivatives
 from fxc.passes.rewriting.one_group import one_group
