@@ -4,7 +4,6 @@ tools -> compiler -> passes -> dialects: arrows down only, inside each of them a
 order. A function imports nothing but libraries that a start must not pay for (``LATE``), and modules that load one.
 """
 
-import ast
 import os
 import subprocess
 import sys
@@ -12,49 +11,23 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 import networkx
 import pytest
 
-ROOT = Path(__file__).parent.parent
-
-LAYERS = {
-    "dialects/attributes": "xdsl",
-    "dialects/base": "xdsl",
-    "dialects": "xdsl",
-    "passes/analysis": "xdsl",
-    "passes/rewriting": "xdsl",
-    "passes/patterns": "xdsl",
-    "passes/simplify": "xdsl",
-    "passes/normalize": "xdsl numpy",
-    "passes/autodiff": "xdsl",
-    "passes/library": "xdsl",
-    "passes/operators": "xdsl",
-    "passes/fusion": "xdsl numpy",
-    "passes/kernels": "xdsl",
-    "passes/plan": "xdsl",
-    "passes": "xdsl",
-    "compiler/errors.py": "",
-    "compiler/options.py": "",
-    "compiler/runtime": "torch llvmlite",
-    "compiler/bridge": "torch xdsl numpy sympy",
-    "compiler/driver": "xdsl",
-    "compiler/program": "torch xdsl safetensors",
-    "compiler/interpret": "torch xdsl numpy sympy",
-    "compiler/semantics": "torch xdsl sympy",
-    "compiler/frontends": "torch xdsl",
-    "compiler/patterns": "torch xdsl",
-    "compiler/codegen": "torch xdsl numpy llvmlite triton",
-    "compiler/derivatives": "torch xdsl",
-    "compiler/export": "torch xdsl",
-    "compiler/numerics": "torch xdsl",
-    "compiler/artifact": "torch xdsl",
-    "compiler/measure": "torch xdsl",
-    "compiler": "torch xdsl",
-    "tools": "torch xdsl click networkx rich safetensors",
-}
-"""Folder or file, the lowest first: the libraries that it may import, beside the standard one and what stands before it. Of
-several entries for a file the longest counts."""
+from fxc.tools.import_graph import (
+    LAYERS,
+    MODULES,
+    ROOT,
+    imports,
+    is_within,
+    layer,
+    module_name,
+    own_imports,
+    own_module,
+    python_files,
+)
 
 UP = {
     "fxc.derivatives.subgraphs -> fxc.artifact.cache",
@@ -92,57 +65,8 @@ NEEDS_TORCH = (
 """Only these may import torch at the top of a file; elsewhere the import stands in the function that needs it."""
 
 
-def python_files() -> list[Path]:
-    return [path for top in ("compiler", "dialects", "passes", "tools") for path in sorted((ROOT / top).rglob("*.py"))]
-
-
-@cache
-def imports(path: Path, *, top_level_only: bool = False) -> tuple[tuple[str, int], ...]:
-    """(module, line) of each import in ``path``, those for types only left out."""
-    return tuple(_imports(path, top_level_only))
-
-
-def _imports(path: Path, top_level_only: bool) -> Iterator[tuple[str, int]]:
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    for node in _import_nodes(tree.body, nested=not top_level_only):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
-        else:
-            assert node.level == 0 and node.module, f"{path.relative_to(ROOT)}:{node.lineno}: imports are absolute"
-            named = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from ((name if node.module == "fxc" or name in MODULES else node.module, node.lineno) for name in named)
-
-
-def _import_nodes(body: list[ast.stmt], *, nested: bool) -> Iterator[ast.Import | ast.ImportFrom]:
-    for statement in body:
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            yield statement
-            continue
-        for_types = isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"
-        function = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if not for_types and (nested or not function):
-            for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-                yield from _import_nodes(getattr(statement, name, []), nested=nested)
-
-
-def is_within(module: str, packages: str) -> bool:
-    return any(module == package or module.startswith(f"{package}.") for package in packages.split())
-
-
 def is_standard(module: str) -> bool:
     return module.split(".")[0] in sys.stdlib_module_names
-
-
-def module_name(path: Path) -> str:
-    top, *rest = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(["fxc", *[top] * (top != "compiler"), *rest]).removesuffix(".__init__")
-
-
-MODULES = {module_name(path): path for path in python_files()}
-
-
-def layer(path: Path) -> str:
-    return max((name for name in LAYERS if path.is_relative_to(ROOT / name)), key=len)
 
 
 def is_allowed(path: Path, module: str) -> bool:
@@ -165,19 +89,6 @@ def test_imports_run_down(name: str) -> None:
     assert not wrong, f"{name} may import {LAYERS[name] or 'the standard library'} and what stands before it:\n" + "\n".join(
         wrong
     )
-
-
-def own_module(module: str) -> str:
-    """The module of ours that ``module``, or the module that defines the name ``module``, is."""
-    while module not in MODULES:
-        module = module.rpartition(".")[0]
-    return module
-
-
-def own_imports(name: str, *, top_level_only: bool = False) -> Iterator[str]:
-    for module, _ in imports(MODULES[name], top_level_only=top_level_only):
-        if is_within(module, "fxc"):
-            yield own_module(module)
 
 
 def test_no_two_modules_import_each_other() -> None:
@@ -319,3 +230,16 @@ def test_every_package_is_shipped() -> None:
     folders = {Path(line).parent for line in tracked.stdout.splitlines()}
     expected = {".".join([tops[folder.parts[0]], *folder.parts[1:]]) for folder in folders}
     assert set(setuptools["packages"]) == expected, "[tool.setuptools] packages in pyproject.toml lists other folders than git"
+
+
+def test_the_picture_shows_every_layer_above_what_it_imports() -> None:
+    picture = subprocess.run(
+        [sys.executable, "-m", "fxc.tools.import_graph"], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    svg = ElementTree.fromstring(picture.stdout)
+    space = "{http://www.w3.org/2000/svg}"
+    heights = {str(box[1].text): float(box[0].attrib["y"]) for box in svg.findall(f"{space}g")}
+    assert set(heights) == set(LAYERS)
+    arrows = [str(title.text).split(" imports ") for title in svg.iter(f"{space}title")]
+    assert ["tools", "compiler"] in arrows and ["passes/analysis", "dialects"] in arrows
+    assert all(heights[source] < heights[target] for source, target in arrows)

@@ -1,4 +1,4 @@
-"""A module drawn as SVG, without Graphviz: a layer a topological generation, from top to bottom."""
+"""A graph drawn as SVG, without Graphviz: a layer a topological generation, from top to bottom."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ SWEEPS = 4
 
 
 def emit_svg(module: ModuleOp, options: EmitOptions) -> str:
-    view = view_of(module)
+    return drawn(view_of(module))
+
+
+def drawn(view: View) -> str:
+    """``view`` as SVG."""
     layers = _layers(view)
     boxes, width, height = _boxes(layers)
     shapes = [_edge(boxes[a], boxes[b], label, dashed) for a, b, label, dashed in _edges(view)]
