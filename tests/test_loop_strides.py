@@ -36,7 +36,10 @@ COMPOSED = {
 
 def loops() -> list[Any]:
     """PyTorch's operators that loop over elements and make a tensor."""
-    packets = [getattr(torch.ops.aten, name) for name in dir(torch.ops.aten)]
+    names = {
+        schema.name.removeprefix("aten::") for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("aten::")
+    }
+    packets = [getattr(torch.ops.aten, name, None) for name in sorted(names)]
     found = [getattr(p, name) for p in packets if isinstance(p, torch._ops.OpOverloadPacket) for name in p.overloads()]
     return [
         f for f in found if torch.Tag.pointwise in f.tags and not f._schema.is_mutable and not f._schema.returns[0].alias_info

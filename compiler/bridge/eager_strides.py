@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch._prims_common import elementwise_dtypes, make_contiguous_strides_for,
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from fxc.bridge.loop_strides import is_dense, loop_strides
+from fxc.bridge.loop_strides import is_contiguous, is_dense, is_same, loop_strides
 
 _aten: Any = torch.ops.aten
 
@@ -72,7 +72,7 @@ def _lies_plainly(value: Any) -> bool:
     have any stride, by which loops are ordered."""
     if not isinstance(value, Tensor) or value.device.type != "cpu":
         return True
-    if not value.is_contiguous() or suggest_memory_format(value) is not torch.contiguous_format:
+    if not is_contiguous(value):
         return False
     ones = any(isinstance(size, int) and size == 1 for size in value.shape)
     return not ones or all(map(is_same, value.stride(), make_contiguous_strides_for(value.shape)))
@@ -80,7 +80,9 @@ def _lies_plainly(value: Any) -> bool:
 
 def _laid_out(given: Tensor, like: Tensor) -> Tensor:
     """``given`` with the strides of ``like``; a result of other sizes, such as statistics, as it is."""
-    if given.shape != like.shape or given.numel() == 0 or all(map(is_same, given.stride(), like.stride())):
+    if given.dim() != like.dim() or all(map(is_same, given.stride(), like.stride())):
+        return given
+    if is_same(given.numel(), 0) or not all(map(is_same, given.shape, like.shape)):
         return given
     return given.new_empty_strided(given.shape, like.stride())
 
@@ -90,16 +92,6 @@ def same_strides(a: Tensor, b: Tensor) -> bool:
     return all(is_same(size, 1) or is_same(x, y) for size, x, y in zip(a.shape, a.stride(), b.stride(), strict=True))
 
 
-def is_same(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
-    """Whether the numbers surely are the same."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a == b
-    from torch.fx.experimental.symbolic_shapes import statically_known_true
-
-    return statically_known_true(a == b)
-
-
-@cache
 def _is_loop(func: Any) -> bool:
     """Whether ``func`` is a loop over elements that makes a tensor."""
     returns = func._schema.returns
@@ -192,6 +184,7 @@ def _indexed(given: Tensor, x: Tensor, indices: Sequence[Tensor | None]) -> Tens
 _RULES: Mapping[Any, Callable[..., Tensor]] = {
     **dict.fromkeys(
         [
+            _aten._conj_physical.default,
             _aten.conj_physical.default,
             _aten.deg2rad.default,
             _aten.frexp.Tensor,
@@ -213,6 +206,8 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
             _aten.mvlgamma.default,
             _aten.normal.Tensor_Tensor,
             _aten.pow.Scalar,
+            _aten.rrelu.default,
+            _aten.rrelu_with_noise.default,
         ],
         _contiguous,
     ),

@@ -11,12 +11,7 @@ from typing import Any
 
 import torch
 from torch import SymInt, Tensor
-from torch._prims_common import (
-    is_channels_last_contiguous_or_false_2d,
-    is_contiguous_or_false,
-    make_channels_last_strides_for,
-    make_contiguous_strides_for,
-)
+from torch._prims_common import make_channels_last_strides_for, make_contiguous_strides_for
 
 Strides = tuple[int | SymInt, ...]
 
@@ -24,15 +19,15 @@ Strides = tuple[int | SymInt, ...]
 def loop_strides(operands: Sequence[Tensor], shape: Sequence[Any], scalars: bool) -> Strides:
     """The strides of the result, of ``shape``, of a loop over ``operands``, and numbers where ``scalars``.
 
-    A symbolic comparison that the sizes do not decide says no, as in PyTorch's fakes.
+    Where strides are symbolic, their order is asked of the sizes; whether a size is 1 is not, if it may be another.
     """
     tensors = [operand for operand in operands if operand.dim()]
     if not tensors:
         return ()
     if not scalars and len(tensors) == len(operands) and all(_same(tensor.shape, shape) for tensor in tensors):
-        if all(map(is_contiguous_or_false, tensors)):
+        if all(map(is_contiguous, tensors)):
             return make_contiguous_strides_for(tuple(shape))
-        if len(shape) == 4 and all(map(is_channels_last_contiguous_or_false_2d, tensors)):
+        if len(shape) == 4 and all(_lies_in(tensor, (1, 3, 2, 0)) for tensor in tensors):
             return make_channels_last_strides_for(tuple(shape))
         if all(map(is_dense, tensors)) and all(_same(tensor.stride(), tensors[-1].stride()) for tensor in tensors):
             return tensors[-1].stride()
@@ -43,7 +38,7 @@ def _steps(tensor: Tensor, shape: Sequence[Any]) -> list[Any]:
     """The strides of ``tensor`` as one of ``shape``; 0 where it is broadcast."""
     new = len(shape) - tensor.dim()
     sizes, strides = tensor.shape, tensor.stride()
-    broadcast = [_is(size, 1) and not _is(shape[new + i], 1) for i, size in enumerate(sizes)]
+    broadcast = [is_same(size, 1) and not is_same(shape[new + i], 1) for i, size in enumerate(sizes)]
     return [0] * new + [0 if still else stride for still, stride in zip(broadcast, strides, strict=True)]
 
 
@@ -66,9 +61,9 @@ def _compare(operands: Sequence[Sequence[Any]], shape: Sequence[Any], inner: int
     """1 where the two dimensions must change places, -1 where they must not, 0 where no operand tells."""
     for strides in operands:
         a, b = strides[inner], strides[outer]
-        if _is(a, 0) or _is(b, 0):
+        if is_same(a, 0) or is_same(b, 0):
             continue
-        if _is(a, b):
+        if is_same(a, b):
             if not _at_least(shape[outer], shape[inner]):
                 return 1
             continue
@@ -79,12 +74,30 @@ def _compare(operands: Sequence[Sequence[Any]], shape: Sequence[Any], inner: int
     return 0
 
 
+def is_contiguous(tensor: Tensor) -> bool:
+    """Whether elements lie row by row: surely, as no symbol is asked."""
+    return _lies_in(tensor, range(tensor.dim() - 1, -1, -1))
+
+
+def _lies_in(tensor: Tensor, order: Sequence[int]) -> bool:
+    """Whether elements lie side by side in memory, the dimensions in this order, the innermost first."""
+    steps: list[Any] = [1, 1]  # PyTorch counts a dimension without elements as one of one, or as it is
+    for dim in order:
+        size, stride = tensor.shape[dim], tensor.stride(dim)
+        if is_same(size, 1):
+            continue
+        if not any(is_same(stride, step) for step in steps):
+            return False
+        steps = [steps[0] * size, steps[1] * torch.sym_max(size, 1)]
+    return True
+
+
 def is_dense(tensor: Tensor) -> bool:
     """Whether the elements lie side by side in memory, whatever the order of the dimensions."""
-    steps = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if not _is(size, 1)]
+    steps = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if not is_same(size, 1)]
     step: int | SymInt = 1
     while steps:
-        found = next((i for i, (_, stride) in enumerate(steps) if _is(stride, step)), None)
+        found = next((i for i, (_, stride) in enumerate(steps) if is_same(stride, step)), None)
         if found is None:
             return False
         step *= steps.pop(found)[0]
@@ -102,21 +115,26 @@ def _in_order(order: Sequence[int], shape: Sequence[Any]) -> Strides:
 
 
 def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    return len(a) == len(b) and all(_is(x, y) for x, y in zip(a, b, strict=True))
-
-
-def _is(a: int | SymInt, b: int | SymInt) -> bool:
-    return a == b if isinstance(a, int) and isinstance(b, int) else _or_false(a == b)
+    return len(a) == len(b) and all(is_same(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _at_least(a: Any, b: Any) -> bool:
     """Whether ``a``, which is not negative, is at least ``b``."""
     if isinstance(a, int) and isinstance(b, int):
         return a >= b
-    return not _is(a, 0) and (_is(b, 0) or _or_false(a >= b) or _or_false(a % b == 0))
-
-
-def _or_false(condition: bool | torch.SymBool) -> bool:
+    if is_same(a, 0) or is_same(b, 0):
+        return is_same(b, 0)
+    if is_same(a % b, 0):
+        return True
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
-    return guard_or_false(condition)
+    return guard_or_false(a >= b)
+
+
+def is_same(a: int | SymInt, b: int | SymInt) -> bool:
+    """Whether the numbers surely are the same, which is asked of no symbol."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return statically_known_true(a == b)

@@ -13,7 +13,8 @@ from torch._ops import OpOverload
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.utils._pytree import tree_leaves
 
-from fxc.bridge.eager_strides import is_same, same_strides
+from fxc.bridge.eager_strides import same_strides
+from fxc.bridge.loop_strides import is_same
 
 Dispatch = Callable[..., Any]
 """``FunctionalTensorMode.__torch_dispatch__``."""
