@@ -51,6 +51,10 @@ INDEX_LISTS = ("input_vjps", "captured_inputs", "captured_outputs", "output_vjps
 UNDEFINED, DEFINED = "autodiff.undefined", "autodiff.defined"
 """Unit attributes of a function's argument: the gradient that it takes is never there, or always."""
 
+IMPLEMENTS = "autodiff.implements"
+"""The attribute of a module whose entry computes what the function that it names does: ``f``, or ``df`` for the set of incoming
+gradients that the arguments of the entry are marked with."""
+
 
 def is_differentiable(type: Attribute) -> bool:
     """Whether a value of ``type`` can have a gradient: a tensor of floating-point or complex numbers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Dialect, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, region_def, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser
@@ -112,14 +113,14 @@ class YieldOp(IRDLOperation):
 
 
 def groups_of(around: Operation) -> list[GroupOp]:
-    """The groups in ``around``, in order; no group lies in another."""
+    """The groups in ``around``, in order, modules inside it apart; no group lies in another."""
     found = list[GroupOp]()
     for region in around.regions:
         for block in region.blocks:
             for op in block.ops:
                 if type(op) is GroupOp:
                     found.append(op)
-                elif op.regions:
+                elif op.regions and not isinstance(op, ModuleOp):
                     found += groups_of(op)
     return found
 

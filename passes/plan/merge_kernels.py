@@ -40,6 +40,7 @@ from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.passes import ModulePass
 
 from fxc.dialects import plan, tile
+from fxc.passes.analysis.call_graph import symbol_users_in
 from fxc.passes.analysis.statistics import count
 
 SOURCE = "tile.source"
@@ -53,11 +54,10 @@ class MergeKernelsPass(ModulePass):
         merged = _merged(op)
         if not merged:
             return
-        for launch in op.walk():
-            if isinstance(launch, (tile.LaunchOp, plan.LaunchOp)):
-                kernel = merged.get(launch.callee.root_reference.data)
-                if kernel is not None:
-                    _redirect(launch, *kernel)
+        for launch in (*symbol_users_in(op, tile.LaunchOp), *symbol_users_in(op, plan.LaunchOp)):
+            kernel = merged.get(launch.callee.root_reference.data)
+            if kernel is not None:
+                _redirect(launch, *kernel)
         for kernel in [kernel for kernel in op.ops if isinstance(kernel, tile.KernelOp) and kernel.sym_name.data in merged]:
             kernel.detach()
             kernel.erase()

@@ -54,11 +54,14 @@ def derivatives(around: Operation) -> set[str]:
 
 
 def outside_derivatives(module: ModuleOp) -> Iterator[Operation]:
-    """All ops but those of derivatives. These are made ready when it is known which gradients there are, and whether they are
-    to be differentiated again: what autograd differentiates must be operators that have a derivative."""
+    """All ops but those of derivatives, and of modules inside this one.
+
+    Derivatives are made ready when it is known which gradients there are, and whether they are to be differentiated again: what
+    autograd differentiates must be operators that have a derivative.
+    """
     apart = derivatives(module)
     for op in module.ops:
-        if not isinstance(op, FuncOp) or op.sym_name.data not in apart:
+        if not isinstance(op, ModuleOp) and not (isinstance(op, FuncOp) and op.sym_name.data in apart):
             yield from op.walk()
 
 

@@ -83,3 +83,24 @@ tile.kernel @constant(%y: !tile.ptr<f32> {tile.access = "write"}) attributes {gr
   tile.store %r, %y[%i] : f32, !tile.ptr<f32>
   tile.return
 }
+
+// -----
+
+/// A module inside this one has kernels of its own.
+// CHECK-LABEL: builtin.module @inside
+// CHECK:         plan.launch @second() outs(%x)
+tile.kernel @first(%x: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 4>} {
+  tile.return
+}
+tile.kernel @second(%y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 4>} {
+  tile.return
+}
+builtin.module @inside {
+  tile.kernel @second(%y: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 4>} {
+    tile.return
+  }
+  func.func @main(%x: tensor<4xf32>) {
+    plan.launch @second() outs(%x) : () outs(tensor<4xf32>)
+    func.return
+  }
+}

@@ -5,7 +5,8 @@ Guarantees: each ``tile.launch`` is a ``plan.launch`` into a ``plan.alloc`` a re
             call of an operator writes into buffers, too, where PyTorch has code that computes right into them. New values of
             arguments are written back by ``aten.copy_`` at the end and are no results any more; what would see the write and
             must not is copied before. ``plan.free`` follows the last use of each name, of arguments too in functions marked
-            ``plan.boxed``. The order of all else is kept.
+            ``plan.boxed``. The order of all else is kept. With ``static`` only where the entry reads no argument but tensors of
+            known sizes and strides, as it must in what autograd runs.
 Keeps:      calls that allocate what they return: views, random operators, what has other sizes for other data, higher-order
             operators, groups without a kernel; operators that may update their operand, of results that leave the function.
             Functions that autograd looks into, and those that are differentiated: with a remark. Functions that have ops of
@@ -45,6 +46,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from fxc.dialects import plan
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.context import FxcContext
+from fxc.dialects.entry import find_entry
 from fxc.dialects.semantics import Semantics
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.tile import LaunchOp
@@ -55,6 +57,7 @@ from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.write_backs import insert_write_backs, new_values
 from fxc.passes.plan.convert_to_plan.releases import insert_releases
 from fxc.passes.plan.update import update_of
+from fxc.passes.rewriting.extraction import is_static
 from fxc.passes.rewriting.remarks import remark
 
 
@@ -62,8 +65,14 @@ from fxc.passes.rewriting.remarks import remark
 class ConvertToPlanPass(ModulePass):
     name = "convert-to-plan"
 
+    static: bool = False
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
+        if self.static and (entry := find_entry(op)) is not None and not is_static(entry):
+            remark(self.name, "it reads what is no tensor of known sizes", entry)
+            count("functions left")
+            return
         differentiated = _differentiated(op)
         for function in [inner for inner in op.ops if isinstance(inner, FuncOp)]:
             if function.is_declaration or any(inner.name.startswith("plan.") for inner in function.walk()):
