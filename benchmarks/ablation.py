@@ -26,7 +26,7 @@ from xdsl.ir import Operation
 
 import fxc
 from fxc.dialects import plan
-from fxc.dialects.effects import is_view
+from fxc.dialects.base.effects import is_view
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp

@@ -10,25 +10,19 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from xdsl.passes import ModulePass
 
 from fxc.artifact import cache as program_cache
 from fxc.codegen.contract import machine_of, require_kernels, target_named
-from fxc.codegen.fallback import FIRST, Checkpoint, Lowering
-from fxc.dialects.target import GpuAttr, set_target
+from fxc.dialects.target import GpuAttr
 from fxc.driver.gc_pause import collections_paused
-from fxc.driver.instrumentation import Instrumentation
 from fxc.driver.named_pipeline import Flow
-from fxc.driver.pipeline import Step, pipeline_text, steps_from
-from fxc.driver.print_ir import PrintIR
-from fxc.driver.registry import PassRegistry
-from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.driver.timing import Timer
 from fxc.errors import InputError, PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan
-from fxc.export.fx import to_fx
+from fxc.export import fx
 from fxc.export.plan_time_values import own_weights
 from fxc.export.shared_state import (
     placed_state,
@@ -39,10 +33,10 @@ from fxc.export.shared_state import (
 )
 from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock, modules_of
 from fxc.frontends.import_fx import import_fx
-from fxc.numerics.check_numerics import CheckNumerics
-from fxc.numerics.watch import NumericsWatch
+from fxc.lowering import LaterDerivatives, is_kept, lowering, pipeline_steps, run_steps, text_of
+from fxc.numerics.watch import watch_first_call
 from fxc.options import AUTO, Options
-from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING, lays_out_memory, parse_pipeline
+from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING, lays_out_memory
 from fxc.program.program import Program
 from fxc.program.program_signature import signature_of, with_constants, with_findings, with_writes
 from fxc.program.specialization import mark_gradients, refuse_written_leaves
@@ -56,9 +50,18 @@ from fxc.runtime.signature import Signature
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-T = TypeVar("T")
-
 __all__ = ["capture", "compile", "import_fx", "run_passes", "to_fx"]
+
+
+def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
+    """The entry function as a GraphModule that runs.
+
+    By default parameters, buffers and constants are attributes of the GraphModule, which takes and returns what the captured
+    model did (an exported program's nesting included). ``lifted=True`` keeps them as placeholders: node for node the graph
+    that was imported. Raises TargetError for a callee that a graph may not name, WeightsError for a tensor without a value.
+    """
+    later = program.later or LaterDerivatives(Options.from_env())
+    return fx.to_fx(replace(program, later=later), lifted=lifted)
 
 
 def run_passes(
@@ -77,8 +80,8 @@ def run_passes(
     result = program.copy()
     chosen = options or Options.from_env()
     chosen = replace(chosen, passes=(*chosen.passes, *passes))
-    steps = _steps(pipeline, chosen)
-    _run_steps(result, steps, chosen, Timer(), check_types=lays_out_memory(steps))
+    steps = pipeline_steps(pipeline, chosen)
+    run_steps(result, steps, chosen, Timer(), check_types=lays_out_memory(steps))
     return result
 
 
@@ -213,18 +216,16 @@ def _plan_of(
     the plan has weights of its own, but for those.
     """
     start = perf_counter()
-    is_kept = options.cache_plans and not (options.check_numerics or options.print_ir or options.passes)
-    key = program.key = program_cache.key_of(program, pipeline, _text(options)) if is_kept else None
+    key = program.key = program_cache.key_of(program, pipeline, text_of(options)) if is_kept(options) else None
     if key is not None and known is not None and written is None and not options.strict:
         ready = program_cache.find_ready(key, program)
         if ready is not None:
             return _ready_plan(program, ready, options, known, training, times, start)
-    captured = None
-    if options.check_numerics:
-        program.watch = NumericsWatch(options.check_numerics == "call", options.verify_each)
-        captured = program.copy()
+    captured, program.later = None, LaterDerivatives(options)
+    if options.check_numerics == "call":
+        program.watch, captured = watch_first_call, program.copy()
     entry = None if key is None else program_cache.find(key, program)
-    looked, kernels = perf_counter() - start, None if entry is None else entry.kernels
+    looked, kernels = perf_counter() - start, {} if entry is None else entry.kernels
 
     def finish(program: Program) -> ExecutionPlan:
         if options.strict:
@@ -248,12 +249,12 @@ def _plan_of(
     if key is not None and entry is None and is_whole:
         start = perf_counter()
         is_known = known is None or plan.signature.conditions == known.conditions  # else what is ready would not be checked
-        program_cache.keep(key, program, None if plan.host is None else plan.host.code, plan.host if is_known else None)
+        program_cache.keep(key, program, plan.kernel_codes(), plan.host if is_known else None)
         plan.times = MappingProxyType({**plan.times, PLAN_CACHE: (looked + perf_counter() - start) * 1e3})
     if options.cuda_graphs:
         plan.use_cuda_graphs()
-    if program.watch is not None and captured is not None and (look := program.watch.look(captured, program)) is not None:
-        plan.watch_first_call(look)
+    if program.watch is not None and captured is not None:
+        plan.watch_first_call(program.watch(captured, program))
     return plan
 
 
@@ -280,29 +281,6 @@ def _time_of_disk(start: float, options: Options) -> dict[str, float]:
     if options.timing:
         print(f"{FROM_DISK:40} {taken:9.1f} ms", file=sys.stderr)
     return {FROM_DISK: taken}
-
-
-def _text(options: Options) -> str:
-    """What ``options`` ask of passes beside the pipeline, with the target that its name stands for here."""
-    target = None if options.target is None else str(target_named(options.target))
-    return str((target, [(item.name, getattr(options, item.name)) for item in fields(options) if item.name not in _UNREAD]))
-
-
-_UNREAD = (
-    "pipeline",
-    "verify_each",
-    "check_numerics",
-    "print_ir",
-    "timing",
-    "recompile",
-    "cache_size",
-    "cache_plans",
-    "strict",
-    "fallback",
-    "group_seconds",
-    "passes",
-)
-"""Options that change no program, or that are looked at in another way."""
 
 
 def with_machine(options: Options, flow: Flow, program: Program) -> Options:
@@ -347,55 +325,3 @@ def run_options(options: Options | Mapping[str, Any] | None) -> Options:
         if name not in names:
             raise PipelineError(f"fxc has no option {name!r}", hint=nearest(name, names) or f"options: {', '.join(names)}")
     return replace(Options.from_env(), **(options or {}))
-
-
-def run_pipeline_on(program: Program, pipeline: str, options: Options) -> Timer:
-    """Runs pipeline text over ``program`` in place, watched as ``options`` say; gives the times of its passes."""
-    timer = Timer()
-    _run_steps(program, _steps(pipeline, options), options, timer)
-    return timer
-
-
-def lowering(pipeline: str, options: Options, timer: Timer, finish: Callable[[Program], T]) -> Lowering[T]:
-    """The same, and then ``finish``, for programs in which the groups that fail are to run as calls."""
-    steps = _steps(pipeline, options)
-    rest = steps_from(FIRST, steps)
-
-    def resume(program: Program) -> None:
-        _run_steps(program, rest, options, timer)
-
-    def start(program: Program, checkpoint: Checkpoint) -> None:
-        _run_steps(program, steps, options, timer, checkpoint)
-
-    return Lowering(start, resume, finish, lambda: pipeline_text(rest))
-
-
-def _steps(pipeline: str, options: Options) -> tuple[Step, ...]:
-    registry = PassRegistry()
-    for extra in options.passes:
-        registry = registry.with_file(Path(extra)) if isinstance(extra, (str, Path)) else registry.with_pass(extra)
-    return parse_pipeline(pipeline, registry)
-
-
-def _run_steps(
-    program: Program, steps: Sequence[Step], options: Options, timer: Timer, *more: Instrumentation, check_types: bool = False
-) -> None:
-    if options.target not in (None, AUTO):
-        import torch
-
-        deterministic = torch.are_deterministic_algorithms_enabled()
-        set_target(program.module, target_named(options.target), autotune=options.autotune, deterministic=deterministic)
-    watchers = list(more)
-    if options.print_ir:
-        watchers.append(PrintIR(sys.stderr.write, after_change=True))
-    if options.check_numerics:
-        watchers.append(CheckNumerics(program))
-    run_pipeline(
-        program.context,
-        program.module,
-        steps,
-        RunOptions(verify_each=options.verify_each, instrumentations=tuple(watchers), timer=timer, check_types=check_types),
-    )
-    if options.timing:
-        for name, wall, share, cpu, _ in timer.rows():
-            print(f"{name:40} {wall:9.1f} ms {share:6.1%} cpu {cpu:9.1f} ms", file=sys.stderr)

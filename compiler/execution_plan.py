@@ -8,10 +8,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fxc.artifact import plan_file
 from fxc.driver.gc_pause import collections_paused
+from fxc.lowering import LaterDerivatives
 from fxc.options import Options
 from fxc.runtime.entry import entry
 from fxc.runtime.first_call import FirstCall
@@ -20,6 +22,7 @@ from fxc.runtime.no_elements import NO_ELEMENTS
 from fxc.runtime.plan import Plan
 from fxc.runtime.second_backward import replace_operators
 from fxc.runtime.signature import Signature
+from fxc.runtime.subgraph import HostSubgraph
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -64,21 +67,21 @@ class ExecutionPlan(Plan):
         signature: Signature,
         training: bool,
         times: Mapping[str, float],
-        kernels: KernelCode | None = None,
+        kernels: Mapping[str, KernelCode] = MappingProxyType({}),
     ) -> ExecutionPlan:
         """The plan of a program after its pipeline: a host program, where the entry is at the plan level, else a graph.
 
-        ``kernels``: their machine code, where a file had it. Raises TargetError for a callee that a program may not name,
-        WeightsError for a tensor without a value.
+        ``kernels``: their machine code, where a file had it, as ``kernel_codes`` returns it. Raises TargetError for a callee
+        that a program may not name, WeightsError for a tensor without a value.
         """
         from fxc.export.fx import to_fx
         from fxc.export.host import host_program, is_plan
 
         start = perf_counter()
-        host = host_program(ir, kernels) if is_plan(ir.main) else None
+        host = host_program(ir, kernels.get("")) if is_plan(ir.main) else None
         module = partial(to_fx, ir)
         if host is None:
-            module = to_fx(ir)
+            module = to_fx(ir, codes=kernels)
             replace_operators(module, NO_ELEMENTS)
         return cls(ir, module, signature, training, {**times, "export": (perf_counter() - start) * 1e3}, host)
 
@@ -118,6 +121,15 @@ class ExecutionPlan(Plan):
             run = entry(self.host, self.signature, lambda args, _: self.run_module(args), self)
         return run if self._look is None else FirstCall(self._look, run)
 
+    def kernel_codes(self) -> dict[str, KernelCode]:
+        """The machine code that this plan runs: its own under the empty name, else that of each module in its program."""
+        if self.host is not None:
+            found = {"": self.host.code}
+        else:
+            parts = [part for part in self.module.modules() if isinstance(part, HostSubgraph) and part.name]
+            found = {part.name: part.host.code for part in parts}
+        return {name: code for name, code in found.items() if code is not None}
+
     def save(self, path: str | Path) -> None:
         """Writes the IR, the weights as they are now, machine code of kernels, and a manifest: a folder, or one file where
         ``path`` ends in ``.zip``.
@@ -146,8 +158,10 @@ class ExecutionPlan(Plan):
             found = plan_file.read(Path(path), trust_kernels=trust_kernels)
             times = {"read": (perf_counter() - start) * 1e3}
             if isinstance(found, plan_file.Contents):
-                found.program.group_limit = Options.from_env().group_limit
-                return cls.of(found.program, found.signature, found.training, times, found.kernels)
+                options = Options.from_env()
+                found.program.group_limit, found.program.later = options.group_limit, LaterDerivatives(options)
+                kernels = {} if found.kernels is None else {"": found.kernels}
+                return cls.of(found.program, found.signature, found.training, times, kernels)
             return cls.ready(found.program, found.host, found.signature, found.training, times)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from fxc.driver import pass_sequences
 from fxc.driver.named_pipeline import Flow, NamedPipeline, Slot
 from fxc.driver.pipeline import Pipeline, Step, passes_in, resolve
 from fxc.driver.pipeline_text import PassSpec, parse
@@ -108,10 +107,40 @@ others than PyTorch draws. ``pre`` and ``post``: your passes around the part tha
 autograd does not look into.
 """
 
+DERIVATIVE = NamedPipeline(
+    (
+        PassSpec("lower-grad-of"),
+        PassSpec("specialize-autograd-zero"),
+        PassSpec("canonicalize"),
+        PassSpec("cse"),
+        PassSpec("constant-propagation"),
+        PassSpec("dce"),
+        PassSpec("decompose-ops"),
+        PassSpec("lower-simple-tuples"),
+        PassSpec("batch-mm"),
+        PassSpec("fuse"),
+        PassSpec("dce"),
+    ),
+    options=MappingProxyType({"reductions": (("decompose-ops", "reductions"), ("fuse", "reductions"))}),
+)  # fmt: skip
+"""A derivative of which it is known which gradients there are: zeros go, and the rest is made simple and fused.
+
+``reductions``: as in ``torchscript``.
+"""
+
 LOWER_KERNELS = NamedPipeline(
-    tuple(PassSpec.of(name, **options) for name, options in pass_sequences.LOWER_KERNELS),
+    (
+        PassSpec("choose-products"),
+        PassSpec("lower-scans"),
+        PassSpec("convert-fusion-to-linalg"),
+        PassSpec("tile-matmul"),
+        PassSpec("schedule"),
+        PassSpec("group-kernels"),
+        PassSpec("append-kernels"),
+        PassSpec("tile"),
+    ),
     options=MappingProxyType({"matmul": (("tile-matmul", "choose"),)}),
-)
+)  # fmt: skip
 """Groups become kernels for the machine in ``fxc.target``; those that no kernel can compute stay.
 
 ``matmul=all``: products of matrices become kernels too, with what is around them; else those that were found to be faster.
@@ -134,6 +163,15 @@ LOWER_TO_PLAN = NamedPipeline(
 ``streams``: how many streams of a GPU it may use; 1 is the caller's, and no more.
 """
 
+LOWER_SUBGRAPH = NamedPipeline((
+    PassSpec.of("convert-to-plan", static=True),
+    PassSpec("write-in-place"),
+    PassSpec.of("plan-memory", largest=1 << 20),
+    PassSpec("merge-kernels"),
+))  # fmt: skip
+"""The host program of what autograd runs, forward or backward. Large buffers are released on the way, while gradients, or what
+backward needs, take more and more memory: an arena is there until the end, and kept for the next call."""
+
 FREEZE = NamedPipeline((
     PassSpec("fold-batch-norm"),
     PassSpec("join-products"),
@@ -149,8 +187,10 @@ NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
     "lower-to-torch": LOWER_TO_TORCH,
     "freeze": FREEZE,
     "torchscript": TORCHSCRIPT,
+    "derivative": DERIVATIVE,
     "lower-kernels": LOWER_KERNELS,
     "lower-to-plan": LOWER_TO_PLAN,
+    "lower-subgraph": LOWER_SUBGRAPH,
 })  # fmt: skip
 
 TYPES_TO_MEMORY = frozenset({"convert-fusion-to-linalg", "lower-scans", "tile-matmul", "convert-to-plan"})
@@ -180,12 +220,24 @@ INFERENCE = Flow(
 )
 """What ``fxc.compile`` runs on a captured graph."""
 
+_TRAINING_KERNELS = (
+    "torchscript{reductions=true subgraph-threshold=1 inline-threshold=1}",
+    "specialize-derivatives,builtin.module(derivative{reductions=true})",
+    "lower-kernels,builtin.module(lower-kernels)",
+    "outline-forwards,builtin.module(lower-subgraph)",
+)
+"""Kernels know no autograd, so no op that may be in one is left to it. What autograd runs, backward and forward, gets modules
+inside the program's."""
+
 TRAINING = Flow(
     "lower-to-torch{gradients=true},canonicalize",
-    "torchscript",
-    "torchscript{reductions=true subgraph-threshold=1 inline-threshold=1},lower-kernels",
+    "torchscript,specialize-derivatives,builtin.module(derivative)",
+    ",".join(_TRAINING_KERNELS),
 )
-"""What ``fxc.compile(training=True)`` runs. Kernels know no autograd, so no op that may be in one is left to it."""
+"""What ``fxc.compile(training=True)`` runs."""
+
+LATER_DERIVATIVE = Flow("", "derivative", "derivative{reductions=true},lower-kernels,lower-subgraph")
+"""What is run on a derivative for other gradients than ``specialize-derivatives`` expects, when they first come."""
 
 AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{_KERNELS}", plan="lower-to-plan")
 """What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward: gradients are taken already."""

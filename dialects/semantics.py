@@ -119,6 +119,11 @@ class Semantics(Protocol):
         """
         ...
 
+    def has_second_backward(self, operator: str) -> bool:
+        """Whether ``operator`` is a backward without a derivative, in whose place autograd meets a function that has one where
+        gradients are differentiated again."""
+        ...
+
     def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:
         """The forward derivative of ``op`` along the operands that ``needs`` marks. VerifyException as ``vjp``."""
         ...

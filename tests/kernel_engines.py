@@ -21,10 +21,10 @@ from fxc.dialects.target import PRESETS, set_target
 from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.dialects.verify.verifier import verify
-from fxc.driver.pass_sequences import LOWER_KERNELS
 from fxc.interpret.tile_level import kernel_of, launch, operand_layouts, result_layouts, symbol_values
 from fxc.interpret.torch_level import Interpreter
 from fxc.passes.rewriting.functions import copy_op
+from fxc.pipelines import LOWER_KERNELS
 from tests.kernel_groups import run_passes
 
 Engine = Callable[[LaunchOp, Sequence[Any]], Sequence[torch.Tensor]]
@@ -125,7 +125,7 @@ def kernels_for(module: ModuleOp, target: str) -> Kernels | None:
     """The kernels of a module of one group, made for a preset of ``fxc.dialects.target``; None where no kernel computes it."""
     made = clone_module(module)
     set_target(made, PRESETS[target])
-    run_passes(made, ",".join(name for name, _ in LOWER_KERNELS))
+    run_passes(made, str(LOWER_KERNELS))
     ops: list[Operation] = list(made.walk())
     if any(isinstance(op, GroupOp) for op in ops):
         return None

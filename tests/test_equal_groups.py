@@ -10,9 +10,9 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
-from fxc.api import run_pipeline_on
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.tile import KernelOp
+from fxc.lowering import run_pipeline_on
 from fxc.options import Options
 
 KERNELS = "lower-to-torch,canonicalize,lower-simple-tuples,fuse{reductions=true},lower-kernels"

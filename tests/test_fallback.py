@@ -18,7 +18,6 @@ from xdsl.dialects import test
 from xdsl.dialects.builtin import ModuleOp, f64
 
 import fxc
-from fxc.api import lowering
 from fxc.codegen.cpu import host_kernels, kernel_printer
 from fxc.codegen.triton import launch as triton_launch
 from fxc.dialects.fusion import GroupOp
@@ -26,6 +25,7 @@ from fxc.dialects.target import PRESETS, GpuAttr
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.driver.timing import Timer
 from fxc.errors import FallbackWarning, FxcError, PassError
+from fxc.lowering import lowering
 from fxc.options import Options
 from fxc.passes.kernels import append_kernels, convert_fusion_to_linalg, group_kernels, schedule
 from fxc.passes.kernels.tile.tile import tile
@@ -242,8 +242,8 @@ def test_an_error_that_is_there_without_groups(monkeypatch: pytest.MonkeyPatch) 
     assert isinstance(found.value.__cause__, MemoryError)
 
 
-def test_training_and_its_second_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Backward is compiled at its first call; its groups run as calls too."""
+def test_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The groups of backward are in a module inside the program's, and run as calls too."""
     breaks(monkeypatch, tile, "_written", "math.cos", fails)  # of sin in backward, and the first of forward
     args = [each.requires_grad_() for each in inputs()]
     want = torch.autograd.grad(model(*args).sum(), args)
@@ -254,6 +254,25 @@ def test_training_and_its_second_compilation(monkeypatch: pytest.MonkeyPatch) ->
     messages = [str(each.message) for each in found if each.category is FallbackWarning]
     assert len(messages) == 2 and all("aten.cos" in message for message in messages)
     for message in messages:
+        check_replay(message)
+
+
+def test_a_derivative_that_is_compiled_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So do those of a backward for other gradients, when it is compiled."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        a = x.sin() * 3
+        return a @ w, a.tanh() @ w
+
+    breaks(monkeypatch, tile, "_written", "math.cos", fails)
+    args = [each.requires_grad_() for each in inputs()]
+    want = torch.autograd.grad(function(*args)[0].sum(), args)
+    with pytest.warns(FallbackWarning, match="aten.cos") as first:
+        result = fxc.compile(function, tuple(args), training=True, options=OPTIONS | {"target": "host"})
+    with pytest.warns(FallbackWarning, match="aten.cos") as later:
+        torch.testing.assert_close(torch.autograd.grad(result(*args)[0].sum(), args), want)
+    for found in (first, later):
+        [message] = [str(each.message) for each in found if each.category is FallbackWarning]
         check_replay(message)
 
 

@@ -30,9 +30,6 @@ from fxc.tools.import_graph import (
 )
 
 UP = {
-    "fxc.derivatives.subgraphs -> fxc.artifact.cache",
-    "fxc.derivatives.subgraphs -> fxc.export.host",
-    "fxc.derivatives.subgraphs -> fxc.export.host.memory",
     "fxc.program.context -> fxc.measure.program_times",
     "fxc.program.context -> fxc.semantics.torch_semantics",
 }
@@ -56,7 +53,6 @@ NEEDS_TORCH = (
     "compiler/numerics",
     "compiler/patterns",
     "compiler/codegen",
-    "compiler/derivatives",
     "compiler/export",
     "compiler/artifact",
     "compiler/measure",

@@ -18,13 +18,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 import fxc
-from fxc.api import run_pipeline_on
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.base.effects import aliases, is_random
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.lowering import run_pipeline_on
 from fxc.options import Options
 from fxc.passes.rewriting.functions import derivatives
 from fxc.runtime.subgraph import HostSubgraph

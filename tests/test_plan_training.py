@@ -129,7 +129,8 @@ def test_a_graph_for_each_set_of_gradients() -> None:
         return torch.tanh(torch.exp(a) * b)
 
     a, b = (torch.randn(3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    compiled = fxc.compile(f, (a, b), training=True, options=OPTIONS)
+    pipeline = f"{OPTIONS['pipeline']},specialize-derivatives,builtin.module(derivative)"
+    compiled = fxc.compile(f, (a, b), training=True, options={"pipeline": pipeline})
     [part] = [m for m in compiled.plan.module.modules() if isinstance(m, DifferentiableSubgraph)]
     assert len(list(part.df.children())) == 1  # type: ignore[union-attr]
     torch.testing.assert_close(compiled(a, b), f(a, b))

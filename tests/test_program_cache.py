@@ -21,6 +21,7 @@ from torch.library import Library
 import fxc
 from fxc.api import pipeline_for
 from fxc.artifact import cache as program_cache
+from fxc.lowering import text_of
 from fxc.pipelines import INFERENCE
 from fxc.runtime.object_cache import ObjectCache
 
@@ -69,7 +70,7 @@ def key(model: Any = None, args: tuple[Any, ...] = (), dynamic: Any = None, **op
     torch.manual_seed(0)
     program = fxc.capture(model or Net(), args or (x(),), dynamic_shapes=dynamic)
     chosen = fxc.Options(**{"target": None, **options})
-    return program_cache.key_of(program, pipeline_for(INFERENCE, chosen), fxc.api._text(chosen))
+    return program_cache.key_of(program, pipeline_for(INFERENCE, chosen), text_of(chosen))
 
 
 class Other(Net):
@@ -338,7 +339,7 @@ def test_a_frozen_graph_of_torch_compile_has_the_weights_of_its_model() -> None:
 
 
 def entry(facts: dict[str, Any], text: str, code: bytes = b"", host: str = "") -> bytes:
-    parts = zlib.compress(text.encode()), code, zlib.compress(host.encode())
+    parts = zlib.compress(text.encode()), *[code] * len(facts["kernels"]), zlib.compress(host.encode())
     return json.dumps({**facts, "sizes": list(map(len, parts))}).encode() + b"\n" + b"".join(parts)
 
 
@@ -371,7 +372,7 @@ def test_a_foreign_entry_is_none(folder: Path) -> None:
     key = program_cache.key_of(program)
     assert key is not None
     for change in FOREIGN.values():
-        program_cache.keep(key, program, None)
+        program_cache.keep(key, program, {})
         found = program_cache.find(key, program)
         assert found is not None and found.module.is_structurally_equivalent(program.module)
         rewritten(folder, change)

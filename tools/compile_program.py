@@ -9,13 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from fxc.api import lowering, pipeline_for, with_machine
+from fxc.api import pipeline_for, with_machine
 from fxc.artifact import plan_file
 from fxc.codegen.contract import target_named
 from fxc.driver.named_pipeline import Flow
 from fxc.driver.pipeline_text import PassSpec, Spec, parse, to_text
 from fxc.driver.timing import Timer
 from fxc.errors import PlanFileError
+from fxc.lowering import lowering
 from fxc.options import AUTO, Options
 from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import INFERENCE, NAMED, TRAINING, parse_pipeline

@@ -45,7 +45,6 @@ LAYERS = {
     "compiler/frontends": "torch xdsl",
     "compiler/patterns": "torch xdsl",
     "compiler/codegen": "torch xdsl numpy llvmlite triton",
-    "compiler/derivatives": "torch xdsl",
     "compiler/export": "torch xdsl",
     "compiler/numerics": "torch xdsl",
     "compiler/artifact": "torch xdsl",

@@ -79,6 +79,7 @@ def load_program(
 
 def run_on(program: Program, pipeline: str, check_numerics: bool = False) -> None:
     """Runs passes over ``program`` in place."""
-    from fxc.api import run_options, run_pipeline_on
+    from fxc.api import run_options
+    from fxc.lowering import run_pipeline_on
 
     run_pipeline_on(program, pipeline, run_options({"check_numerics": True} if check_numerics else None))

@@ -18,10 +18,11 @@ import platform
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import torch
@@ -30,7 +31,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from fxc import dialects, passes
 from fxc.bridge.location import places
-from fxc.dialects.text.syntax import parse_module
+from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.torch_ops.declaration import OperatorDeclOp
 from fxc.dialects.torch_ops.traits import is_process_call
 from fxc.program.program import Program, state_names
@@ -42,7 +43,7 @@ from fxc.runtime.openmp import openmp_symbols
 from fxc.runtime.precision import float32_precisions
 from fxc.runtime.program_text import HostText, program_of
 
-_FORMAT = "fxc-program 2"
+_FORMAT = "fxc-program 3"
 _PACKAGES = ("torch", "xdsl", "llvmlite", "triton", "numpy", "networkx", "sympy")
 _START = time.time()
 """When this process began to import fxc, or soon after."""
@@ -50,10 +51,11 @@ _START = time.time()
 
 @dataclass(frozen=True)
 class Entry:
-    """``module`` after the pipeline, and the machine code of its kernels where it has some."""
+    """``module`` after the pipeline, and the machine code of kernels: of its own under the empty name, and of those of modules
+    in it under their names."""
 
     module: ModuleOp
-    kernels: KernelCode | None
+    kernels: Mapping[str, KernelCode]
 
 
 @dataclass(frozen=True)
@@ -64,18 +66,26 @@ class Ready:
     module: Callable[[], ModuleOp]
 
 
-def key_of(program: Program, *how: str) -> str | None:
-    """The key of what is made of ``program``, as ``how`` says; None where its text does not say all that this depends on."""
+def key_of(program: Program, *how: str, named: bool = True) -> str | None:
+    """The key of what is made of ``program``, as ``how`` says; None where its text does not say all that this depends on.
+
+    ``named``: whether the names of values count. Those of a program that was made in this process and of one that was read may
+    differ where values in several blocks share a name.
+    """
     source = _source()
     if source is None or program.live or _has_own_decompositions() or not _says_all(program.module):
         return None
-    return cache_key(program.text(), places(program.module), _shared(program), *how, *_process(), source)
+    text = print_module(program.module if named else _without_names(program.module))
+    return cache_key(text, places(program.module), _shared(program), *how, *_process(), source)
 
 
-def key_of_part(key: str, *how: str) -> str | None:
-    """The key of what is made, as ``how`` says, of a part of the program that ``key`` led to."""
-    source = _source()
-    return None if source is None else cache_key(key, *how, *_process(), source)
+def _without_names(module: ModuleOp) -> ModuleOp:
+    """A copy whose values have no names."""
+    copy = module.clone(clone_name_hints=False)
+    for block in [block for op in copy.walk() for region in op.regions for block in region.blocks]:
+        for value in (*block.args, *(result for op in block.ops for result in op.results)):
+            value._name = None
+    return copy
 
 
 def find(key: str, program: Program) -> Entry | None:
@@ -94,29 +104,30 @@ def find_ready(key: str, program: Program) -> Ready | None:
     """The entry of ``key`` as what runs over the tensors of ``program``; None where there is none that says it and is whole."""
     try:
         stored, context = _stored(key), program.context
-        if stored is None or stored.host is None or stored.kernels is None:
+        if stored is None or stored.host is None or "" not in stored.kernels:
             return None
-        host = program_of(stored.host, program.state, stored.kernels)
+        host = program_of(stored.host, program.state, stored.kernels[""])
         return Ready(host, lambda: parse_module(context, stored.text, "cached plan"))
     except Exception:  # as above
         return None
 
 
-def keep(key: str, program: Program, kernels: KernelCode | None, host: HostProgram | None = None) -> None:
-    """Keeps ``program``, as it is after the pipeline, and ``host``, which was made of it, where the disk can be written."""
+def keep(key: str, program: Program, kernels: Mapping[str, KernelCode], host: HostProgram | None = None) -> None:
+    """Keeps ``program``, as it is after the pipeline, and ``host``, which was made of it, where the disk can be written.
+    ``kernels``: as in ``Entry``."""
     from fxc.artifact.host_text import host_text
 
     stored = None if host is None else host_text(program, host)
     parts = [
         zlib.compress(program.text(debuginfo=True).encode(), 1),
-        b"" if kernels is None else kernels.code,
+        *(code.code for code in kernels.values()),
         b"" if stored is None else zlib.compress(stored.text.encode(), 1),
     ]
     head = {
         "format": _FORMAT,
         "sizes": list(map(len, parts)),
-        "kernels": None if kernels is None else {"key": kernels.key, "names": kernels.names},
         "host": None if stored is None else {**asdict(stored), "text": ""},
+        "kernels": [{"of": name, "key": code.key, "names": code.names} for name, code in kernels.items()],
     }
     _folder().put(key, b"".join([json.dumps(head).encode(), b"\n", *parts]))
 
@@ -124,7 +135,7 @@ def keep(key: str, program: Program, kernels: KernelCode | None, host: HostProgr
 @dataclass(frozen=True)
 class _Stored:
     text: str
-    kernels: KernelCode | None
+    kernels: Mapping[str, KernelCode]
     host: HostText | None
 
 
@@ -137,12 +148,12 @@ def _stored(key: str) -> _Stored | None:
     facts = json.loads(head)
     if facts["format"] != _FORMAT or len(rest) != sum(facts["sizes"]):
         return None
-    first, second, _ = facts["sizes"]
-    text, code, host = rest[:first], rest[first : first + second], rest[first + second :]
-    made, said = facts["kernels"], facts["host"]
+    ends = list(accumulate(facts["sizes"], initial=0))
+    text, *codes, host = (rest[start:end] for start, end in pairwise(ends))
+    made, said = zip(facts["kernels"], codes, strict=True), facts["host"]
     return _Stored(
         zlib.decompress(text).decode(),
-        None if made is None else KernelCode(code, made["key"], tuple(made["names"])),
+        {each["of"]: KernelCode(code, each["key"], tuple(each["names"])) for each, code in made},
         None if said is None else HostText(**{**said, "text": zlib.decompress(host).decode()}),
     )
 

@@ -51,7 +51,7 @@ class Checkpoint:
         self.units = {unit: number for number, unit in enumerate(_units(module))}
 
     def before_pass(self, run: Any) -> None:
-        if run.name == FIRST and run.anchor is None and self.module is None:
+        if run.name == FIRST and run.module.parent is None and run.anchor is None and self.module is None:
             self.take(run.module)
 
     def after_pass(self, run: Any) -> None: ...
@@ -215,9 +215,10 @@ class _Search(Generic[T]):
 
 
 def _units(module: ModuleOp) -> list[Operation]:
-    """What may become a kernel: groups, and products between them."""
+    """What may become a kernel: groups, and products between them, in modules inside this one, too."""
+    groups = [group for each in module.walk() if isinstance(each, ModuleOp) for group in groups_of(each)]
     products = [op for op in module.walk() if not isinstance(op.parent_op(), GroupOp) and product_of(op) is not None]
-    return [*groups_of(module), *products]
+    return [*groups, *products]
 
 
 def _only(module: ModuleOp, numbers: Collection[int]) -> tuple[ModuleOp, dict[Operation, int]]:

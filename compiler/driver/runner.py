@@ -131,7 +131,8 @@ class _Run:
             elif isinstance(step, Anchored):
                 with self.options.timer.scope(f"'{step.op_name}'"), self.failures(None):
                     self.anchored(step, module if inside is None else inside.anchor)
-                    self.verify_each(module)
+                    if step.op_name != ModuleOp.name:  # each pass over a module inside verified that
+                        self.verify_each(module)
             else:
                 self.one_pass(step, module, inside)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import cache, partial
 from keyword import iskeyword
 from typing import Any
 
@@ -16,7 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.utils._pytree import TreeSpec, tree_unflatten
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, TupleType
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TupleType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from fxc.bridge.callables import (
@@ -31,12 +30,9 @@ from fxc.bridge.modules import build_module
 from fxc.bridge.nesting import INPUTS, OUTPUTS, spec_of
 from fxc.bridge.values import constant_value, python_of, value_of
 from fxc.codegen.contract import KernelLaunch
-from fxc.derivatives import subgraphs
-from fxc.derivatives.derivatives import Derivative
-from fxc.derivatives.second_derivatives import second_derivative_obstacle
-from fxc.dialects.attributes.types import NoneValueType, ValueType, sizes, strides
+from fxc.dialects.attributes.types import NoneValueType, ValueType
 from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree, decode_constants
-from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, SubgraphOp, ZeroOp
+from fxc.dialects.autodiff import GradientAttr, SubgraphOp, ZeroOp
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.entry import ArgumentFacts
 from fxc.dialects.fusion import GroupOp
@@ -51,20 +47,15 @@ from fxc.errors import FxcError, InputError, WeightsError
 from fxc.export.module_tree import keep_persistence, set_module, set_tensor, training
 from fxc.export.plan_nodes import PLAN_NODES
 from fxc.export.plan_time_values import frozen_results, is_once, reads_once
+from fxc.export.subgraphs import NO_CODES, KernelCodes, differentiable_subgraph
 from fxc.passes.analysis.requires_grad import requires_grad
-from fxc.passes.autodiff.activity import unreached_inputs
 from fxc.program.program import Program, entry_function
-from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
 
 
-def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
-    """The entry function as a GraphModule that runs.
-
-    By default parameters, buffers and constants are attributes of the GraphModule, which takes and returns what the captured
-    model did (an exported program's nesting included). ``lifted=True`` keeps them as placeholders: node for node the graph
-    that was imported. Raises TargetError for a callee that a graph may not name, WeightsError for a tensor without a value.
-    """
-    return _Exporter(program).module(entry_function(program.module), lifted)
+def to_fx(program: Program, *, lifted: bool = False, codes: KernelCodes = NO_CODES) -> GraphModule:
+    """The entry function as a GraphModule that runs, as ``fxc.to_fx`` says it. ``codes``: machine code of what autograd runs,
+    where a file had it."""
+    return _Exporter(program, codes).module(entry_function(program.module), lifted)
 
 
 def region_module(program: Program, region: Region, name: str) -> GraphModule:
@@ -78,8 +69,8 @@ def submodule(program: Program, path: str) -> torch.nn.Module:
 
 
 class _Exporter:
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, codes: KernelCodes = NO_CODES) -> None:
+        self.program, self.codes = program, codes
         self.modules = {op.path: op for op in program.module.ops if isinstance(op, ModuleDeclOp)}
         self.tensors = {op.sym.data: op for op in program.module.ops if isinstance(op, TensorDeclOp)}
         self.functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, func.FuncOp)}
@@ -383,27 +374,9 @@ class _Body:
             raise InputError(f"{op.callee} or {gradient.df} has no body", hint="define the functions, or run differentiate")
         name = f"{f.sym_name.data}_with_{df.sym_name.data}"
         if not hasattr(self.root, name):
-            vjps, captured_inputs, captured_outputs, output_vjps = (tuple(gradient.indices(name)) for name in INDEX_LISTS)
-            real = gradient.real_outputs.value.data
-            derivative = Derivative(self.exporter.program, df, len(vjps), to_fx)
-            derivative.graph_for(tuple(i < real for i in vjps))  # what a first backward asks for where all results are used
-            body = subgraphs.forward(self.exporter.program, f, to_fx) or self.region(f.body.block, name)
-            orders = tuple(_order(arg.type) for arg in df.args[: len(vjps)])
-            obstacle = cache(partial(second_derivative_obstacle, self.exporter.program.context.semantics, f, df, gradient))
-            made = Gradient(
-                body,
-                derivative,
-                real,
-                vjps,
-                captured_inputs,
-                captured_outputs,
-                output_vjps,
-                differentiable=not any(isinstance(inner, LaunchOp) for inner in f.walk()),
-                orders=orders,
-                obstacle=obstacle,
-                unreached=tuple(unreached_inputs(f)),
-            )
-            set_module(self.root, name, DifferentiableSubgraph(made))
+            program, codes = self.exporter.program, self.exporter.codes
+            made = differentiable_subgraph(program, f, df, gradient, lambda: self.region(f.body.block, name), to_fx, codes)
+            set_module(self.root, name, made)
         operands = [self.env[value] for value in op.operands]
         for i in _kept(f, gradient):
             operands[i] = self.saved(op.operands[i])
@@ -477,15 +450,6 @@ def _shares_memory(value: SSAValue, written: set[BlockArgument]) -> bool:
     if not isinstance(value, OpResult):
         return False
     return any(_shares_memory(source, written) for i, source in aliases(value.op) if i == value.index)
-
-
-def _order(type: Attribute) -> Order:
-    """The memory layout of a gradient of this type."""
-    assert isinstance(type, TensorType)
-    steps, dims = strides(type), sizes(type)
-    if steps is None or not all(isinstance(dim, int) for dim in (*steps, *dims)):
-        return None
-    return memory_order([int(dim) for dim in dims], [int(step) for step in steps])
 
 
 def _dictionaries(attributes: Any, count: int) -> list[DictionaryAttr]:

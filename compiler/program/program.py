@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import ArgumentFacts, argument_attributes, find_entry, public_functions
@@ -23,19 +22,24 @@ from fxc.program.weights import load_state, save_state
 if TYPE_CHECKING:
     import torch
 
+    from fxc.runtime.host_program import HostProgram
+
 Look: TypeAlias = Callable[[Sequence[Any], Callable[[], Any]], tuple[Any, bool]]
 """Runs a call that starts from these inputs: what it returns, and whether that was compared."""
 
 
 class Watch(Protocol):
-    """What looks at the passes and the calls of parts of a program that are compiled when they are first needed."""
+    """What compares the first call of ``program`` with what it was before the passes, ``captured``."""
 
-    def run(self, program: Program, passes: Sequence[ModulePass]) -> None:
-        """Run ``passes`` over ``program``, in place."""
-        ...
+    def __call__(self, captured: Program, program: Program, *, boxed: bool = False) -> Look: ...
 
-    def look(self, captured: Program, program: Program, *, boxed: bool = False) -> Look | None:
-        """What compares the first call of ``program`` with what it was before the passes; None for no comparison."""
+
+class Later(Protocol):
+    """Runs the passes over parts of a program that are compiled when they are first needed."""
+
+    def __call__(self, program: Program, *, kernels: bool) -> HostProgram | None:
+        """Lower ``program``, a derivative whose gradients are marked, in place: to ``kernels``, else to operators. The host
+        program, where it ends in one."""
         ...
 
 
@@ -48,7 +52,8 @@ class Program:
     the running process and that a file could not name; empty for a program read from a file. ``key``: that of its entry on
     disk, if it is as kept. ``assigned``: attributes of the model that a call assigns, by path. ``group_limit``: seconds that a
     pass may take over one group, which runs as calls of ATen where that fails; None where it is an error. ``watch`` looks at
-    parts that are compiled later.
+    first calls. ``later`` compiles what is needed at a call and was not compiled before, with the options of the rest; None
+    where that is an error.
     """
 
     module: ModuleOp
@@ -59,6 +64,7 @@ class Program:
     assigned: frozenset[str] = frozenset()
     group_limit: int | None = None
     watch: Watch | None = None
+    later: Later | None = None
 
     def __str__(self) -> str:
         return print_module(self.module)

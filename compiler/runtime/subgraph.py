@@ -18,7 +18,8 @@ class HostSubgraph(torch.nn.Module):
     laid out otherwise, or fake.
 
     ``used``: the places of the arguments that ``signature`` describes; the others are not looked at, and may be None.
-    ``boxed``: all come in one list, which is emptied, so that each is released after its last use.
+    ``name``: of the module in the program that it was made of; empty for what was compiled later. ``boxed``: all arguments come
+    in one list, which is emptied, so that each is released after its last use.
     """
 
     def __init__(
@@ -29,9 +30,10 @@ class HostSubgraph(torch.nn.Module):
         module: Callable[[], torch.nn.Module],
         *,
         boxed: bool = False,
+        name: str = "",
     ) -> None:
         super().__init__()
-        self.host, self.signature, self.used, self.boxed = host, signature, tuple(used), boxed
+        self.host, self.signature, self.used, self.boxed, self.name = host, signature, tuple(used), boxed, name
         self._make, self._graph = module, list[torch.nn.Module]()
         self._fits = check(host, signature, self.used)
 
@@ -53,4 +55,4 @@ class HostSubgraph(torch.nn.Module):
         return self._graph[0]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> HostSubgraph:
-        return HostSubgraph(deepcopy(self.host, memo), self.signature, self.used, self._make, boxed=self.boxed)
+        return HostSubgraph(deepcopy(self.host, memo), self.signature, self.used, self._make, boxed=self.boxed, name=self.name)

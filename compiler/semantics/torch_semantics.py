@@ -21,6 +21,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
 from fxc.errors import CaptureError, FxcError
 from fxc.interpret.torch_level import Interpreter
+from fxc.runtime import second_backward
 from fxc.semantics.autocast import casts
 from fxc.semantics.convert import convert
 from fxc.semantics.decompose import decompose
@@ -113,6 +114,9 @@ class TorchSemantics:
 
     def vjp(self, op: Operation, needs: Sequence[bool], cotangents: Mapping[int, Attribute], *, twice: bool = False) -> Vjp:
         return self._differentiator.vjp(op, needs, cotangents, symbols_around(op), twice)
+
+    def has_second_backward(self, operator: str) -> bool:
+        return operator in second_backward.NAMES
 
     def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:
         return self._differentiator.jvp(op, needs, symbols_around(op))

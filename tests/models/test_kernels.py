@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import fxc
-from fxc.derivatives import derivatives
 from fxc.errors import KernelError
 from tests.models.test_torchscript import total
 from tests.models.zoo import ZOO, load
@@ -38,13 +37,11 @@ def test_pointwise_kernels(name: str, training: bool) -> None:
 
 @pytest.mark.share(6)
 @pytest.mark.parametrize("name", sorted(ZOO))
-def test_products_by_onednn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_by_onednn(name: str) -> None:
     """All that ``choose-products`` could choose, forward and backward."""
-    always: dict[str, object] = {"gain": 1e30, "least": 1}
-    passes = [(each, always if each == "choose-products" else options) for each, options in derivatives.LOWER_KERNELS]
-    monkeypatch.setattr(derivatives, "LOWER_KERNELS", passes)
-    products = "choose-products{gain=1.0e30 least=1}"
-    check(name, True, f"lower-to-torch,canonicalize,{TRAINED},{products},lower-kernels")
+    kernels = "choose-products{gain=1.0e30 least=1},lower-kernels"
+    derivatives = f"specialize-derivatives,builtin.module(derivative{{reductions=true}},{kernels},lower-subgraph)"
+    check(name, True, f"lower-to-torch,canonicalize,{TRAINED},{derivatives},{kernels}")
 
 
 @pytest.mark.share(2)

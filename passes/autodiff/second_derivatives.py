@@ -12,38 +12,23 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.autodiff import GradientAttr, GradOfOp, gradient_type, is_differentiable
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.semantics import Semantics, Vjp
-from fxc.dialects.text.diagnostics import one_line, place_of, user_line
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
-from fxc.errors import DerivativeError
 from fxc.passes.autodiff.activity import TWICE
 from fxc.passes.rewriting.unpacking import unpack_tuples
-from fxc.runtime.second_backward import NAMES
 
 
-def second_derivative_obstacle(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> DerivativeError | None:
-    """None where ``df`` was made to be differentiated, or is the same as one that was; else the error that names the op.
+def second_derivative_obstacle(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> Operation | None:
+    """None where ``df`` was made to be differentiated, or is the same as one that was; else the op that is in the way.
 
     It is not where autograd cannot differentiate ``df``, as there are kernels in it, or operators without a derivative. Nor is
-    it where PyTorch has another backward for an op of ``f`` that is to be differentiated again, and ``second_backward`` has
-    none: that of ``linalg.solve`` reads the factors that the forward made, which carry no gradient. Nor is it where ``df``
+    it where PyTorch has another backward for an op of ``f`` that is to be differentiated again, and no differentiable one takes
+    its place: that of ``linalg.solve`` reads the factors that the forward made, which carry no gradient. Nor is it where ``df``
     depends on a temporary of ``f`` whose gradient it does not take, as there is none in the first backward: of ``svd``, the
     factors that are not used.
     """
-    op = None if TWICE in df.attributes else _at_fault(semantics, f, df, gradient)
-    if op is None:
-        return None
-    return DerivativeError(
-        f"the derivative of {_callee(op)} cannot be differentiated again here",
-        op=one_line(op),
-        place=user_line(op.location) or place_of(op),
-        hint=_HINT,
-    )
-
-
-_PIPELINE = "lower-to-torch{gradients=true},canonicalize,torchscript{twice=true}"
-_HINT = f"""compile with options={{"target": None, "pipeline": "{_PIPELINE}"}}, whose derivatives have others"""
+    return None if TWICE in df.attributes else _at_fault(semantics, f, df, gradient)
 
 
 def _at_fault(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> Operation | None:
@@ -79,7 +64,11 @@ def _without_derivative(semantics: Semantics, df: FuncOp, reached: set[SSAValue]
         if isinstance(op, LaunchOp):
             return op
         reached.update(op.results[i] for i in cotangents)
-        if isinstance(op, TorchOp) and not _computes_again(op) and not _has_derivative(semantics, op, needs, cotangents):
+        if (
+            isinstance(op, TorchOp)
+            and not _computes_again(semantics, op)
+            and not _has_derivative(semantics, op, needs, cotangents)
+        ):
             return op
     return None
 
@@ -89,7 +78,7 @@ def _depends(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> bool:
     gives to its backward: of that PyTorch has no derivative by them, as the one by the operand counts them in."""
     for op in _walk(df, reached):
         needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
-        if not any(needs) or not cotangents or _computes_again(op):
+        if not any(needs) or not cotangents or _computes_again(semantics, op):
             continue
         for value in {*op.operands} & reached:
             alone = [operand is value for operand in op.operands]
@@ -172,28 +161,24 @@ def _has_one_backward(semantics: Semantics, op: Operation, reached: set[SSAValue
         twice = semantics.vjp(op, needs, cotangents, twice=True)
     except VerifyException:
         return False
-    if _has_another(once):
+    if _has_another(semantics, once):
         reached.update(op.results[i] for i in once.cotangents if i not in once.results)
         return True
     reached.update(op.results[i] for i in (cotangents if once.forward is not None else once.cotangents))
     return _facts(once) == _facts(twice) and _equal(once.backward, twice.backward) and _equal(once.forward, twice.forward)
 
 
-def _has_another(vjp: Vjp) -> bool:
+def _has_another(semantics: Semantics, vjp: Vjp) -> bool:
     """Whether there is another backward for an operator of this one, and nothing else reads what the forward made."""
-    if vjp.backward is None or not any(map(_computes_again, vjp.backward.walk())):
+    if vjp.backward is None or not any(_computes_again(semantics, op) for op in vjp.backward.walk()):
         return False
     saved = vjp.backward.args[len(vjp.backward.args) - len(vjp.results) :]
-    return all(_computes_again(use.operation) for value in saved for use in value.uses)
+    return all(_computes_again(semantics, use.operation) for value in saved for use in value.uses)
 
 
-def _computes_again(op: Operation) -> bool:
-    """Whether ``second_backward`` has another for ``op``, which computes again what that reads of the forward."""
-    return isinstance(op, TorchOp) and op.operator in NAMES
-
-
-def _callee(op: Operation) -> str:
-    return op.operator if isinstance(op, (TorchOp, HigherOrderOp)) else op.name
+def _computes_again(semantics: Semantics, op: Operation) -> bool:
+    """Whether autograd meets another backward in place of ``op``, which computes again what that reads of the forward."""
+    return isinstance(op, TorchOp) and semantics.has_second_backward(op.operator)
 
 
 def _facts(vjp: Vjp) -> tuple[object, ...]:

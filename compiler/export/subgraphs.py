@@ -1,0 +1,225 @@
+"""What autograd runs, forward and backward, as modules: host programs where the IR has them at the plan level, else graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from threading import RLock
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx.graph import _BoxedCodeGen
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument, Operation
+
+from fxc.dialects import plan
+from fxc.dialects.attributes import types
+from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr
+from fxc.dialects.target import target_of
+from fxc.dialects.text.diagnostics import one_line, place_of, user_line
+from fxc.dialects.tile import LaunchOp
+from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
+from fxc.errors import DerivativeError, InputError
+from fxc.passes.autodiff.activity import unreached_inputs
+from fxc.passes.autodiff.second_derivatives import second_derivative_obstacle
+from fxc.passes.autodiff.specialize_derivatives import given_gradients, specialized
+from fxc.passes.rewriting.extraction import extracted, implementations, used_arguments
+from fxc.program.program import Program
+from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
+from fxc.runtime.first_call import FirstCallOf
+from fxc.runtime.host_program import HostProgram, KernelCode
+from fxc.runtime.no_elements import NO_ELEMENTS
+from fxc.runtime.second_backward import DIFFERENTIABLE, is_batched, replace_operators
+from fxc.runtime.signature import Signature, TensorInput
+from fxc.runtime.subgraph import HostSubgraph
+
+Export = Callable[[Program], GraphModule]
+"""What makes a graph of a program."""
+
+KernelCodes = Mapping[str, KernelCode]
+"""Machine code by the name of the module inside the program whose kernels it is of."""
+
+NO_CODES: KernelCodes = MappingProxyType({})
+
+_specializing = RLock()
+"""Held while a module is made: the passes ask PyTorch, whose tracing changes classes of the whole process."""
+
+
+def differentiable_subgraph(
+    program: Program,
+    f: FuncOp,
+    df: FuncOp,
+    gradient: GradientAttr,
+    graph: Callable[[], GraphModule],
+    export: Export,
+    codes: KernelCodes = NO_CODES,
+) -> DifferentiableSubgraph:
+    """A module that runs ``f``, and ``df`` where gradients are wanted. ``graph`` makes the graph of f where no module in the
+    program implements it."""
+    vjps, captured_inputs, captured_outputs, output_vjps = (tuple(gradient.indices(name)) for name in INDEX_LISTS)
+    derivative = Derivative(program, df, len(vjps), export)
+    for module in implementations(program.module, df):
+        derivative.add(module, codes)
+    forward = next(iter(implementations(program.module, f)), None)
+    source = partial(extracted, program.module, f)
+    body = graph() if forward is None else _implementation(program, forward, source, export, codes)
+    made = Gradient(
+        body,
+        derivative,
+        gradient.real_outputs.value.data,
+        vjps,
+        captured_inputs,
+        captured_outputs,
+        output_vjps,
+        differentiable=not any(isinstance(inner, LaunchOp) for inner in f.walk()),
+        orders=tuple(_order(arg.type) for arg in df.args[: len(vjps)]),
+        obstacle=cache(partial(_refusal, program, f, df, gradient)),
+        unreached=tuple(unreached_inputs(f)),
+    )
+    return DifferentiableSubgraph(made)
+
+
+class Derivative(torch.nn.Module):
+    """``df`` of a program as a callable of a list of arguments, which it empties, so that each is released after its last use.
+    The first ``gradients`` of them may be None: gradients that are known to be zero.
+
+    The modules in the program that implement ``df`` are its graphs: ``graph_10`` is the one where the first of two gradients is
+    there. The graph of another set of gradients is made by the program's ``later`` passes at the first call with it. With grad
+    mode on it is a graph of operators, which autograd can differentiate again, and so it is for batches of gradients; else it
+    may run in kernels for the target of the program.
+    """
+
+    boxed = True
+
+    def __init__(self, program: Program, df: FuncOp, gradients: int, export: Export) -> None:
+        super().__init__()
+        self.program, self.df, self.gradients, self.export = program, df, gradients, export
+        self.has_kernels = target_of(program.module) is not None
+
+    def forward(self, args: list[Any]) -> Any:
+        given = args[: self.gradients]
+        there = tuple([gradient is not None for gradient in given])
+        kernels = not (torch.is_grad_enabled() or any(map(is_batched, given)))
+        del given
+        return self.graph_for(there, kernels and self.has_kernels)(args)
+
+    def add(self, module: ModuleOp, codes: KernelCodes) -> None:
+        """Take ``module``, which implements df, for the gradients that it is marked with."""
+        there = given_gradients(module, self.gradients)
+        made = _implementation(self.program, module, partial(self.specialized, there), self.export, codes)
+        self.keep(there, self.has_kernels, made)
+
+    def graph_for(self, there: tuple[bool, ...], kernels: bool) -> torch.nn.Module:
+        """The module for gradients of which those ``there`` are given, in kernels where they are wanted."""
+        name = _graph_name(there, kernels)
+        module = self._modules.get(name)
+        if module is None:
+            with _specializing:
+                module = self._modules.get(name) or self.keep(there, kernels, self.compiled(there, kernels))
+        return module
+
+    def keep(self, there: tuple[bool, ...], kernels: bool, module: torch.nn.Module) -> torch.nn.Module:
+        replace_operators(module, NO_ELEMENTS if kernels else {**NO_ELEMENTS, **DIFFERENTIABLE})
+        self.add_module(_graph_name(there, kernels), module)
+        return module
+
+    def specialized(self, there: tuple[bool, ...]) -> ModuleOp:
+        """df at these gradients, before any pass."""
+        return specialized(self.program.module, self.df, there)
+
+    def compiled(self, there: tuple[bool, ...], kernels: bool) -> torch.nn.Module:
+        """df at these gradients, after the passes that the program has for it."""
+        later = self.program.later
+        if later is None:
+            hint = "run specialize-derivatives before export, or export by fxc.to_fx"
+            raise InputError(f"@{self.df.sym_name.data} is not specialized for the gradients that come in", hint=hint)
+        program = replace(self.program, module=self.specialized(there), key=None)
+        host = later(program, kernels=kernels)
+        return _module(program, host, partial(self.specialized, there), self.export)
+
+
+def _graph_name(there: tuple[bool, ...], kernels: bool) -> str:
+    return "graph_" + "".join("01"[given] for given in there) + ("_kernels" if kernels else "")
+
+
+def host_of(program: Program, code: KernelCode | None = None) -> HostProgram | None:
+    """``program`` as a host program; None where it is not at the plan level."""
+    from fxc.export.host import host_program, is_plan
+
+    return host_program(program, code) if is_plan(program.main) else None
+
+
+def _implementation(
+    around: Program, module: ModuleOp, source: Callable[[], ModuleOp], export: Export, codes: KernelCodes
+) -> torch.nn.Module:
+    """What runs ``module``, which implements a function of the program ``around``."""
+    program, name = replace(around, module=module, key=None), module.sym_name
+    assert name is not None
+    return _module(program, host_of(program, codes.get(name.data)), source, export, name.data)
+
+
+def _module(
+    program: Program, host: HostProgram | None, source: Callable[[], ModuleOp], export: Export, name: str = ""
+) -> torch.nn.Module:
+    """What runs ``program``: ``host``, where there is one, else its graph. ``source`` makes what it was before its passes."""
+    boxed = plan.BOXED in program.main.attributes
+    graph = partial(_boxed, export, program) if boxed else partial(export, program)
+    module = graph() if host is None else _host_module(host, program, graph, boxed, name)
+    if program.watch is None:
+        return module
+    look = program.watch(replace(program, module=source()), program, boxed=boxed)
+    return FirstCallOf(look, module, boxed=boxed)
+
+
+def _host_module(host: HostProgram, program: Program, graph: Callable[[], GraphModule], boxed: bool, name: str) -> HostSubgraph:
+    values = used_arguments(program.main)
+    signature = Signature(tuple(_described(value) for value in values), None, {})
+    return HostSubgraph(host, signature, [value.index for value in values], graph, boxed=boxed, name=name)
+
+
+def _described(value: BlockArgument) -> TensorInput:
+    type = value.type
+    assert isinstance(type, TensorType)
+    sizes, strides, name = types.sizes(type), types.strides(type), value._name or f"#{value.index}"
+    return TensorInput(name, types.dtype_name(type.element_type), sizes, types.device(type), strides, types.layout(type))
+
+
+def _boxed(export: Export, program: Program) -> GraphModule:
+    module = export(program)
+    module.graph.set_codegen(_BoxedCodeGen())
+    module.recompile()
+    return module
+
+
+def _order(type: Attribute) -> Order:
+    """The memory layout of a gradient of this type."""
+    assert isinstance(type, TensorType)
+    steps, dims = types.strides(type), types.sizes(type)
+    if steps is None or not all(isinstance(dim, int) for dim in (*steps, *dims)):
+        return None
+    return memory_order([int(dim) for dim in dims], [int(step) for step in steps])
+
+
+_PIPELINE = "lower-to-torch{gradients=true},canonicalize,torchscript{twice=true}"
+_HINT = f"""compile with options={{"target": None, "pipeline": "{_PIPELINE}"}}, whose derivatives have others"""
+
+
+def _refusal(program: Program, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> DerivativeError | None:
+    """Why ``df`` does not give second derivatives when autograd differentiates it; None where it does."""
+    op = second_derivative_obstacle(program.context.semantics, f, df, gradient)
+    if op is None:
+        return None
+    return DerivativeError(
+        f"the derivative of {_callee(op)} cannot be differentiated again here",
+        op=one_line(op),
+        place=user_line(op.location) or place_of(op),
+        hint=_HINT,
+    )
+
+
+def _callee(op: Operation) -> str:
+    return op.operator if isinstance(op, (TorchOp, HigherOrderOp)) else op.name
