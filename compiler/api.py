@@ -22,7 +22,7 @@ from fxc.driver.named_pipeline import Flow
 from fxc.driver.timing import Timer
 from fxc.errors import InputError, PipelineError, nearest
 from fxc.execution_plan import ExecutionPlan
-from fxc.export import fx
+from fxc.export import graph_module
 from fxc.export.plan_time_values import own_weights
 from fxc.export.shared_state import (
     placed_state,
@@ -61,7 +61,7 @@ def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
     that was imported. Raises TargetError for a callee that a graph may not name, WeightsError for a tensor without a value.
     """
     later = program.later or LaterDerivatives(Options.from_env())
-    return fx.to_fx(replace(program, later=later), lifted=lifted)
+    return graph_module.to_fx(replace(program, later=later), lifted=lifted)
 
 
 def run_passes(

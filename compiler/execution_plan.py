@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from fxc.artifact import plan_file
 from fxc.driver.gc_pause import collections_paused
-from fxc.lowering import LaterDerivatives
 from fxc.options import Options
 from fxc.runtime.entry import entry
 from fxc.runtime.first_call import FirstCall
@@ -74,7 +73,7 @@ class ExecutionPlan(Plan):
         ``kernels``: their machine code, where a file had it, as ``kernel_codes`` returns it. Raises TargetError for a callee
         that a program may not name, WeightsError for a tensor without a value.
         """
-        from fxc.export.fx import to_fx
+        from fxc.export.graph_module import to_fx
         from fxc.export.host import host_program, is_plan
 
         start = perf_counter()
@@ -100,7 +99,7 @@ class ExecutionPlan(Plan):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExecutionPlan:
         from fxc.dialects.text.syntax import clone_module
-        from fxc.export.fx import to_fx
+        from fxc.export.graph_module import to_fx
 
         ir = replace(self.ir, module=clone_module(self.ir.module), state=deepcopy(self.ir.state, memo))
         made = copy(self)
@@ -158,6 +157,8 @@ class ExecutionPlan(Plan):
             found = plan_file.read(Path(path), trust_kernels=trust_kernels)
             times = {"read": (perf_counter() - start) * 1e3}
             if isinstance(found, plan_file.Contents):
+                from fxc.lowering import LaterDerivatives
+
                 options = Options.from_env()
                 found.program.group_limit, found.program.later = options.group_limit, LaterDerivatives(options)
                 kernels = {} if found.kernels is None else {"": found.kernels}
@@ -166,6 +167,6 @@ class ExecutionPlan(Plan):
 
 
 def _graph(ir: Program) -> GraphModule:
-    from fxc.export.fx import to_fx
+    from fxc.export.graph_module import to_fx
 
     return to_fx(ir)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fxc.artifact import cache as program_cache
+from fxc.codegen.contract import target_named
 from fxc.codegen.fallback import FIRST, Checkpoint, Lowering
 from fxc.dialects.target import set_target, target_of
 from fxc.driver.instrumentation import Instrumentation
@@ -17,7 +18,8 @@ from fxc.driver.print_ir import PrintIR
 from fxc.driver.registry import PassRegistry
 from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.driver.timing import Timer
-from fxc.export.subgraphs import host_of
+from fxc.export.graph_module import host_of
+from fxc.numerics.check_numerics import CheckNumerics
 from fxc.options import AUTO, Options
 from fxc.pipelines import LATER_DERIVATIVE, parse_pipeline
 from fxc.program.program import Program
@@ -60,16 +62,12 @@ def run_steps(
     if options.target not in (None, AUTO):
         import torch
 
-        from fxc.codegen.contract import target_named
-
         deterministic = torch.are_deterministic_algorithms_enabled()
         set_target(program.module, target_named(options.target), autotune=options.autotune, deterministic=deterministic)
     watchers = list(more)
     if options.print_ir:
         watchers.append(PrintIR(sys.stderr.write, after_change=True))
     if options.check_numerics:
-        from fxc.numerics.check_numerics import CheckNumerics
-
         watchers.append(CheckNumerics(program))
     run_pipeline(
         program.context,
@@ -112,8 +110,6 @@ def is_kept(options: Options) -> bool:
 
 def text_of(options: Options) -> str:
     """What ``options`` ask of passes beside the pipeline, with the target that its name stands for here."""
-    from fxc.codegen.contract import target_named
-
     target = None if options.target is None else str(target_named(options.target))
     return str((target, [(item.name, getattr(options, item.name)) for item in fields(options) if item.name not in _UNREAD]))
 

@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 import fxc
-from fxc.export.fx import to_fx
+from fxc.export.graph_module import to_fx
 from fxc.frontends.import_fx import import_fx
 from fxc.passes import load as load_pass
 from fxc.passes.analysis.constants import is_scalar_constant

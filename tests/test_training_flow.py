@@ -18,7 +18,7 @@ from fxc.codegen.contract import target_named
 from fxc.dialects.autodiff import IMPLEMENTS
 from fxc.dialects.plan import LaunchOp
 from fxc.dialects.target import set_target
-from fxc.export.subgraphs import Derivative
+from fxc.export.graph_module import Derivative
 from fxc.options import Options
 from fxc.pipelines import TRAINING
 from fxc.program.program_signature import signature_of
@@ -114,7 +114,7 @@ def test_other_gradients_are_found_on_disk(
 
 
 def test_a_graph_without_passes_says_so(inputs: tuple[Tensor, Tensor]) -> None:
-    from fxc.export.fx import to_fx
+    from fxc.export.graph_module import to_fx
 
     program = compiled_of(two, inputs).ir
     program.later = None

@@ -167,7 +167,7 @@ def _check_stands_alone(program: Program, text: str, state: Mapping[str, torch.T
     if not program.live:
         return
     from fxc.driver.runner import read_module
-    from fxc.export.fx import to_fx
+    from fxc.export.graph_module import to_fx
     from fxc.program.context import new_context
     from fxc.program.program import Program
 

@@ -1,4 +1,4 @@
-"""IR to FX graphs: the reference backend, and the inverse of ``compiler/frontends/import_fx.py``.
+"""Functions of the IR to FX graphs: the reference backend, and the inverse of ``compiler/frontends/import_fx.py``.
 
 Each op becomes the node that it was imported from, or the call that it means; names come from locations, else from values.
 """
@@ -47,30 +47,30 @@ from fxc.errors import FxcError, InputError, WeightsError
 from fxc.export.module_tree import keep_persistence, set_module, set_tensor, training
 from fxc.export.plan_nodes import PLAN_NODES
 from fxc.export.plan_time_values import frozen_results, is_once, reads_once
-from fxc.export.subgraphs import NO_CODES, KernelCodes, differentiable_subgraph
 from fxc.passes.analysis.requires_grad import requires_grad
-from fxc.program.program import Program, entry_function
-
-
-def to_fx(program: Program, *, lifted: bool = False, codes: KernelCodes = NO_CODES) -> GraphModule:
-    """The entry function as a GraphModule that runs, as ``fxc.to_fx`` says it. ``codes``: machine code of what autograd runs,
-    where a file had it."""
-    return _Exporter(program, codes).module(entry_function(program.module), lifted)
+from fxc.program.program import Program
 
 
 def region_module(program: Program, region: Region, name: str) -> GraphModule:
     """A region of a higher-order operator, called ``name``, as a module of its own."""
-    return _Body(_Exporter(program), torch.nn.Module(), "", region.block).region(region.block, name)
+    return _Body(Exporter(program), torch.nn.Module(), "", region.block).region(region.block, name)
 
 
 def submodule(program: Program, path: str) -> torch.nn.Module:
     """The module that the program calls at ``path``. TargetError for a class that a file may not name."""
-    return _Exporter(program).submodule(path)
+    return Exporter(program).submodule(path)
 
 
-class _Exporter:
-    def __init__(self, program: Program, codes: KernelCodes = NO_CODES) -> None:
-        self.program, self.codes = program, codes
+Subgraphs = Callable[[func.FuncOp, func.FuncOp, GradientAttr, Callable[[], GraphModule]], torch.nn.Module]
+"""What makes a module of a function and its derivative, and of what makes the graph of the function."""
+
+
+class Exporter:
+    """Makes GraphModules of functions of ``program``. ``subgraphs`` makes the modules of parts that are differentiated as a
+    whole; None where there are none."""
+
+    def __init__(self, program: Program, subgraphs: Subgraphs | None = None) -> None:
+        self.program, self.subgraphs = program, subgraphs
         self.modules = {op.path: op for op in program.module.ops if isinstance(op, ModuleDeclOp)}
         self.tensors = {op.sym.data: op for op in program.module.ops if isinstance(op, TensorDeclOp)}
         self.functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, func.FuncOp)}
@@ -161,7 +161,7 @@ class _Exporter:
 class _Body:
     """One graph being built: of the entry function, of a callee or of a region."""
 
-    def __init__(self, exporter: _Exporter, root: torch.nn.Module, prefix: str, block: Block) -> None:
+    def __init__(self, exporter: Exporter, root: torch.nn.Module, prefix: str, block: Block) -> None:
         self.exporter, self.root, self.prefix, self.block = exporter, root, prefix, block
         self.graph = Graph()
         self.env = dict[SSAValue, Any]()
@@ -374,8 +374,9 @@ class _Body:
             raise InputError(f"{op.callee} or {gradient.df} has no body", hint="define the functions, or run differentiate")
         name = f"{f.sym_name.data}_with_{df.sym_name.data}"
         if not hasattr(self.root, name):
-            program, codes = self.exporter.program, self.exporter.codes
-            made = differentiable_subgraph(program, f, df, gradient, lambda: self.region(f.body.block, name), to_fx, codes)
+            if self.exporter.subgraphs is None:
+                raise InputError(f"{op.name} has no meaning in a host program", hint="export the program as a graph")
+            made = self.exporter.subgraphs(f, df, gradient, lambda: self.region(f.body.block, name))
             set_module(self.root, name, made)
         operands = [self.env[value] for value in op.operands]
         for i in _kept(f, gradient):

@@ -125,7 +125,7 @@ def _runs(modules: Sequence[ModuleOp]) -> list[_Run | None]:
 
 def _run_or_none(module: ModuleOp, arguments: _Arguments) -> _Run | None:
     """Runs ``main`` on made-up arguments, after a first time; None where it cannot, or is not to."""
-    from fxc.export.fx import to_fx
+    from fxc.export.graph_module import to_fx
 
     if not torch.backends.mkldnn.enabled and any(map(is_onednn, module.walk())):
         return None

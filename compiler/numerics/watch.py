@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from fxc.codegen.contract import launch_runner, launch_writer
 from fxc.dialects.target import target_of
 from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import LaunchOp
+from fxc.numerics.second_look import SecondLook
 from fxc.program.program import Look, Program
 
 
 def watch_first_call(captured: Program, program: Program, *, boxed: bool = False) -> Look:
     """What compares the first call of ``program`` with that of ``captured``. ``boxed``: it takes its inputs in one list."""
-    from fxc.codegen.contract import launch_runner, launch_writer
-    from fxc.numerics.second_look import SecondLook
-
     target = target_of(program.module)
     return SecondLook(
         captured.module,

@@ -1,4 +1,5 @@
-"""What autograd runs, forward and backward, as modules: host programs where the IR has them at the plan level, else graphs."""
+"""A program as a GraphModule. What autograd runs in it, forward and backward, are modules: host programs where the IR is at
+the plan level, else graphs."""
 
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ from fxc.dialects.text.diagnostics import one_line, place_of, user_line
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.errors import DerivativeError, InputError
+from fxc.export.fx import Exporter
+from fxc.export.host import host_program, is_plan
 from fxc.passes.autodiff.activity import unreached_inputs
 from fxc.passes.autodiff.second_derivatives import second_derivative_obstacle
 from fxc.passes.autodiff.specialize_derivatives import given_gradients, specialized
@@ -37,9 +40,6 @@ from fxc.runtime.second_backward import DIFFERENTIABLE, is_batched, replace_oper
 from fxc.runtime.signature import Signature, TensorInput
 from fxc.runtime.subgraph import HostSubgraph
 
-Export = Callable[[Program], GraphModule]
-"""What makes a graph of a program."""
-
 KernelCodes = Mapping[str, KernelCode]
 """Machine code by the name of the module inside the program whose kernels it is of."""
 
@@ -49,24 +49,24 @@ _specializing = RLock()
 """Held while a module is made: the passes ask PyTorch, whose tracing changes classes of the whole process."""
 
 
-def differentiable_subgraph(
-    program: Program,
-    f: FuncOp,
-    df: FuncOp,
-    gradient: GradientAttr,
-    graph: Callable[[], GraphModule],
-    export: Export,
-    codes: KernelCodes = NO_CODES,
+def to_fx(program: Program, *, lifted: bool = False, codes: KernelCodes = NO_CODES) -> GraphModule:
+    """The entry function as a GraphModule that runs, as ``fxc.to_fx`` says it. ``codes``: machine code of what autograd runs,
+    where a file had it."""
+    return Exporter(program, partial(_differentiable_subgraph, program, codes)).module(program.main, lifted)
+
+
+def _differentiable_subgraph(
+    program: Program, codes: KernelCodes, f: FuncOp, df: FuncOp, gradient: GradientAttr, graph: Callable[[], GraphModule]
 ) -> DifferentiableSubgraph:
     """A module that runs ``f``, and ``df`` where gradients are wanted. ``graph`` makes the graph of f where no module in the
     program implements it."""
     vjps, captured_inputs, captured_outputs, output_vjps = (tuple(gradient.indices(name)) for name in INDEX_LISTS)
-    derivative = Derivative(program, df, len(vjps), export)
+    derivative = Derivative(program, df, len(vjps))
     for module in implementations(program.module, df):
         derivative.add(module, codes)
     forward = next(iter(implementations(program.module, f)), None)
     source = partial(extracted, program.module, f)
-    body = graph() if forward is None else _implementation(program, forward, source, export, codes)
+    body = graph() if forward is None else _implementation(program, forward, source, codes)
     made = Gradient(
         body,
         derivative,
@@ -95,9 +95,9 @@ class Derivative(torch.nn.Module):
 
     boxed = True
 
-    def __init__(self, program: Program, df: FuncOp, gradients: int, export: Export) -> None:
+    def __init__(self, program: Program, df: FuncOp, gradients: int) -> None:
         super().__init__()
-        self.program, self.df, self.gradients, self.export = program, df, gradients, export
+        self.program, self.df, self.gradients = program, df, gradients
         self.has_kernels = target_of(program.module) is not None
 
     def forward(self, args: list[Any]) -> Any:
@@ -110,7 +110,7 @@ class Derivative(torch.nn.Module):
     def add(self, module: ModuleOp, codes: KernelCodes) -> None:
         """Take ``module``, which implements df, for the gradients that it is marked with."""
         there = given_gradients(module, self.gradients)
-        made = _implementation(self.program, module, partial(self.specialized, there), self.export, codes)
+        made = _implementation(self.program, module, partial(self.specialized, there), codes)
         self.keep(there, self.has_kernels, made)
 
     def graph_for(self, there: tuple[bool, ...], kernels: bool) -> torch.nn.Module:
@@ -139,7 +139,7 @@ class Derivative(torch.nn.Module):
             raise InputError(f"@{self.df.sym_name.data} is not specialized for the gradients that come in", hint=hint)
         program = replace(self.program, module=self.specialized(there), key=None)
         host = later(program, kernels=kernels)
-        return _module(program, host, partial(self.specialized, there), self.export)
+        return _module(program, host, partial(self.specialized, there))
 
 
 def _graph_name(there: tuple[bool, ...], kernels: bool) -> str:
@@ -148,26 +148,20 @@ def _graph_name(there: tuple[bool, ...], kernels: bool) -> str:
 
 def host_of(program: Program, code: KernelCode | None = None) -> HostProgram | None:
     """``program`` as a host program; None where it is not at the plan level."""
-    from fxc.export.host import host_program, is_plan
-
     return host_program(program, code) if is_plan(program.main) else None
 
 
-def _implementation(
-    around: Program, module: ModuleOp, source: Callable[[], ModuleOp], export: Export, codes: KernelCodes
-) -> torch.nn.Module:
+def _implementation(around: Program, module: ModuleOp, source: Callable[[], ModuleOp], codes: KernelCodes) -> torch.nn.Module:
     """What runs ``module``, which implements a function of the program ``around``."""
     program, name = replace(around, module=module, key=None), module.sym_name
     assert name is not None
-    return _module(program, host_of(program, codes.get(name.data)), source, export, name.data)
+    return _module(program, host_of(program, codes.get(name.data)), source, name.data)
 
 
-def _module(
-    program: Program, host: HostProgram | None, source: Callable[[], ModuleOp], export: Export, name: str = ""
-) -> torch.nn.Module:
+def _module(program: Program, host: HostProgram | None, source: Callable[[], ModuleOp], name: str = "") -> torch.nn.Module:
     """What runs ``program``: ``host``, where there is one, else its graph. ``source`` makes what it was before its passes."""
     boxed = plan.BOXED in program.main.attributes
-    graph = partial(_boxed, export, program) if boxed else partial(export, program)
+    graph = partial(_boxed if boxed else to_fx, program)
     module = graph() if host is None else _host_module(host, program, graph, boxed, name)
     if program.watch is None:
         return module
@@ -188,8 +182,8 @@ def _described(value: BlockArgument) -> TensorInput:
     return TensorInput(name, types.dtype_name(type.element_type), sizes, types.device(type), strides, types.layout(type))
 
 
-def _boxed(export: Export, program: Program) -> GraphModule:
-    module = export(program)
+def _boxed(program: Program) -> GraphModule:
+    module = to_fx(program)
     module.graph.set_codegen(_BoxedCodeGen())
     module.recompile()
     return module
