@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp
 
 import fxc
 from fxc import lowering
@@ -18,7 +19,7 @@ from fxc.codegen.contract import target_named
 from fxc.dialects.autodiff import IMPLEMENTS
 from fxc.dialects.plan import LaunchOp
 from fxc.dialects.target import set_target
-from fxc.export.graph_module import Derivative
+from fxc.export.graph_module import Derivative, to_fx
 from fxc.options import Options
 from fxc.pipelines import TRAINING
 from fxc.program.program_signature import signature_of
@@ -113,9 +114,16 @@ def test_other_gradients_are_found_on_disk(
         monkeypatch.setattr(lowering, "run_pipeline", None)
 
 
-def test_a_graph_without_passes_says_so(inputs: tuple[Tensor, Tensor]) -> None:
-    from fxc.export.graph_module import to_fx
+def test_a_module_that_implements_something_else_is_refused(inputs: tuple[Tensor, Tensor]) -> None:
+    program = compiled_of(gated, inputs, target=None).ir
+    [made] = [op for op in program.module.ops if isinstance(op, ModuleOp)]
+    main = next(op for op in made.ops if isinstance(op, FuncOp))
+    main.properties["function_type"] = FunctionType.from_lists(main.function_type.inputs.data[1:], [])
+    with pytest.raises(fxc.errors.InputError, match=r"a module implements @subgraph_df, .* but its entry is"):
+        fxc.to_fx(program)
 
+
+def test_a_graph_without_passes_says_so(inputs: tuple[Tensor, Tensor]) -> None:
     program = compiled_of(two, inputs).ir
     program.later = None
     with pytest.raises(fxc.errors.InputError, match="is not specialized for the gradients that come in"):

@@ -31,7 +31,7 @@ from fxc.passes.autodiff.activity import unreached_inputs
 from fxc.passes.autodiff.second_derivatives import second_derivative_obstacle
 from fxc.passes.autodiff.specialize_derivatives import given_gradients, specialized
 from fxc.passes.rewriting.extraction import extracted, implementations, used_arguments
-from fxc.program.program import Program
+from fxc.program.program import Program, entry_function
 from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
 from fxc.runtime.first_call import FirstCallOf
 from fxc.runtime.host_program import HostProgram, KernelCode
@@ -63,8 +63,8 @@ def _differentiable_subgraph(
     vjps, captured_inputs, captured_outputs, output_vjps = (tuple(gradient.indices(name)) for name in INDEX_LISTS)
     derivative = Derivative(program, df, len(vjps))
     for module in implementations(program.module, df):
-        derivative.add(module, codes)
-    forward = next(iter(implementations(program.module, f)), None)
+        derivative.add(_fitting(module, df), codes)
+    forward = next((_fitting(module, f) for module in implementations(program.module, f)), None)
     source = partial(extracted, program.module, f)
     body = graph() if forward is None else _implementation(program, forward, source, codes)
     made = Gradient(
@@ -140,6 +140,15 @@ class Derivative(torch.nn.Module):
         program = replace(self.program, module=self.specialized(there), key=None)
         host = later(program, kernels=kernels)
         return _module(program, host, partial(self.specialized, there))
+
+
+def _fitting(module: ModuleOp, function: FuncOp) -> ModuleOp:
+    """``module``, which implements ``function``. InputError where its entry takes or returns something else."""
+    main, wanted = entry_function(module).function_type, function.function_type
+    if main.inputs != wanted.inputs or len(main.outputs) != len(wanted.outputs):
+        name = function.sym_name.data
+        raise InputError(f"a module implements @{name}, {wanted}, but its entry is {main}", hint=f"make it again from @{name}")
+    return module
 
 
 def _graph_name(there: tuple[bool, ...], kernels: bool) -> str:
