@@ -36,12 +36,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 import fxc
-from fxc.api import run_pipeline_on
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
+from fxc.lowering import run_pipeline_on
 from fxc.options import Options
 from fxc.program.program import Program
 
