@@ -429,3 +429,19 @@ def test_a_size_of_three_factors_is_computed() -> None:
     for m, n in ((3, 4), (4, 1)):
         inputs = torch.randn(m, 2, n), torch.randn(m, m)
         torch.testing.assert_close(compiled(*inputs), f(*inputs))
+
+
+def test_a_gradient_has_the_sizes_of_its_operand() -> None:
+    """A size that is the smaller of two is one of them where a broadcast needs it."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x.diagonal(0, 2, -3)
+        return y @ y.mT, torch.sub(torch.tensor([1, 2]), y, alpha=0.5)
+
+    n = Dim("n")
+    example = torch.randn(2, 7, 7, requires_grad=True)
+    compiled = fxc.compile(f, (example,), training=True, dynamic_shapes=({1: n, 2: n},))
+    for size in (6, 2):
+        x = torch.randn(2, size, size, requires_grad=True)
+        found, expected = ([*each(x), *torch.autograd.grad(sum(r.square().sum() for r in each(x)), x)] for each in (compiled, f))
+        torch.testing.assert_close(found, expected)

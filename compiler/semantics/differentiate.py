@@ -15,7 +15,7 @@ from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_f
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,7 +24,7 @@ from fxc.bridge.call_key import call_key
 from fxc.bridge.functional_rules import FUNCTIONAL
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.tensors import FakeWorld
-from fxc.dialects.attributes.types import BoolType, FloatType
+from fxc.dialects.attributes.types import BoolType, Dim, FloatType, sizes
 from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.semantics import CannotInfer, Jvp, Vjp
@@ -140,6 +140,10 @@ class Differentiator:
         return Jvp(function, tuple(list(op.operands).index(operands[i]) for i in wanted), tuple(kept), tuple(declarations))
 
 
+def _sizes(type: Attribute) -> Sequence[Dim] | None:
+    return sizes(type) if isinstance(type, TensorType) else None
+
+
 class _Split:
     """One joint trace, divided. What the backward reads must be an operand or a result of the op, or a view of one."""
 
@@ -180,6 +184,9 @@ class _Split:
         arguments = [*cotangents, *(self.inputs[i] for i in saved_inputs), *(self.results[i] for i in saved_results)]
         backward = _extract(self.joint, arguments, [g for _, g in found])
         function, declarations = _function(backward, self.world)
+        for (position, _), type in zip(found, function.function_type.outputs, strict=True):
+            if _sizes(type) != _sizes(self.op.operands[position].type):
+                raise CannotInfer(f"the gradient of {self.op.name} has the sizes of its operand where these are some numbers")
         return Vjp(
             None,
             function,
