@@ -182,16 +182,64 @@ FREEZE = NamedPipeline((
 ))  # fmt: skip
 """Weights as they are now: folded, packed where that is faster, and all that depends on them alone computed once."""
 
-NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
-    "simplify": SIMPLIFY,
-    "lower-to-torch": LOWER_TO_TORCH,
-    "freeze": FREEZE,
-    "torchscript": TORCHSCRIPT,
-    "derivative": DERIVATIVE,
-    "lower-kernels": LOWER_KERNELS,
-    "lower-to-plan": LOWER_TO_PLAN,
-    "lower-subgraph": LOWER_SUBGRAPH,
-})  # fmt: skip
+TYPES_TO_MEMORY = frozenset({"convert-fusion-to-linalg", "lower-scans", "tile-matmul", "convert-to-plan"})
+"""The passes that lay out memory, or compute where elements lie, from the types of results. A type that a text declares is
+checked before one of them runs on it."""
+
+
+_KERNELS = NamedPipeline(
+    (
+        PassSpec("choose-products"),
+        PassSpec("lower-scans"),
+        PassSpec("convert-fusion-to-linalg"),
+        PassSpec("tile-matmul"),
+        PassSpec("schedule"),
+        PassSpec("group-kernels"),
+        PassSpec("append-kernels"),
+        PassSpec("tile"),
+    ),
+    options=MappingProxyType({"matmul": (("tile-matmul", "choose"),)}),
+)  # fmt: skip
+"""Groups become kernels for the machine in ``fxc.target``; those that no kernel can compute stay.
+
+``matmul=all``: products of matrices become kernels too, with what is around them; else those that were found to be faster.
+"""
+
+LOWER_TO_PLAN = NamedPipeline(
+    (
+        PassSpec("convert-to-plan"),
+        PassSpec("write-arguments"),
+        PassSpec("results-to-arguments"),
+        PassSpec.of("assign-streams", streams=1),
+        PassSpec("write-in-place"),
+        PassSpec("plan-memory"),
+        PassSpec("merge-kernels"),
+    ),
+    options=MappingProxyType({"streams": (("assign-streams", "streams"),)}),
+)  # fmt: skip
+"""The host program with its memory: what is launched and called, in which buffers, in this order.
+
+``streams``: how many streams of a GPU it may use; 1 is the caller's, and no more.
+"""
+
+LOWER_SUBGRAPH = NamedPipeline((
+    PassSpec.of("convert-to-plan", static=True),
+    PassSpec("write-in-place"),
+    PassSpec.of("plan-memory", largest=1 << 20),
+    PassSpec("merge-kernels"),
+))  # fmt: skip
+"""The host program of what autograd runs, forward or backward. Large buffers are released on the way, while gradients, or what
+backward needs, take more and more memory: an arena is there until the end, and kept for the next call."""
+
+FREEZE = NamedPipeline((
+    PassSpec("fold-batch-norm"),
+    PassSpec("join-products"),
+    PassSpec("pack-weights"),
+    PassSpec("propagate-layouts"),
+    PassSpec("freeze-parameters"),
+    PassSpec("dce"),
+))  # fmt: skip
+"""Weights as they are now: folded, packed where that is faster, and all that depends on them alone computed once."""
 
 TYPES_TO_MEMORY = frozenset({"convert-fusion-to-linalg", "lower-scans", "tile-matmul", "convert-to-plan"})
 """The passes that lay out memory, or compute where elements lie, from the types of results. A type that a text declares is
@@ -244,3 +292,34 @@ AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{_KERNELS}", plan="lower
 
 AOT_INFERENCE = replace(AOT, kernels=f"canonicalize,{_LAYOUTS},{_KERNELS}", frozen="canonicalize,cse,freeze")
 """What it runs on graphs that are compiled where gradients are off."""
+
+FLOWS: Mapping[str, Flow] = MappingProxyType({
+    "inference": INFERENCE,
+    "training": TRAINING,
+    "aot-forward": AOT,
+    "aot-backward": AOT,
+    "aot-inference": AOT_INFERENCE,
+})  # fmt: skip
+
+
+def _of_flow(flow: Flow, *, kernels: bool = True, freeze: bool = False) -> NamedPipeline:
+    has_streams = kernels and flow.plan is not None
+    options = {"streams": (("lower-to-plan", "streams"),)} if has_streams else {}
+    return NamedPipeline(parse(flow.text(kernels=kernels, freeze=freeze)), MappingProxyType(options))
+
+
+NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
+    "simplify": SIMPLIFY,
+    "lower-to-torch": LOWER_TO_TORCH,
+    "freeze": FREEZE,
+    "torchscript": TORCHSCRIPT,
+    "derivative": DERIVATIVE,
+    "lower-kernels": LOWER_KERNELS,
+    "lower-to-plan": LOWER_TO_PLAN,
+    "lower-subgraph": LOWER_SUBGRAPH,
+    **{name: _of_flow(flow) for name, flow in FLOWS.items()},
+    **{f"{name}-frozen": _of_flow(flow, freeze=True) for name, flow in FLOWS.items() if flow.frozen is not None},
+    **{f"{name}-aten": _of_flow(flow, kernels=False) for name, flow in FLOWS.items()},
+})  # fmt: skip
+"""What entry points run has the name of its flow: for the machine in ``fxc.target``; ``-frozen`` with weights as they are now,
+and ``-aten`` without a target, where PyTorch's kernels run."""

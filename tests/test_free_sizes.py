@@ -443,5 +443,7 @@ def test_a_gradient_has_the_sizes_of_its_operand() -> None:
     compiled = fxc.compile(f, (example,), training=True, dynamic_shapes=({1: n, 2: n},))
     for size in (6, 2):
         x = torch.randn(2, size, size, requires_grad=True)
-        found, expected = ([*each(x), *torch.autograd.grad(sum(r.square().sum() for r in each(x)), x)] for each in (compiled, f))
+        found, expected = (
+            [*each(x), *torch.autograd.grad(sum(r.square().sum() for r in each(x)), x)] for each in (compiled, f)
+        )
         torch.testing.assert_close(found, expected)

@@ -71,6 +71,7 @@ Examples:
 @_INPUT("--allow-unregistered-dialect", is_flag=True, help="Accept ops that no dialect knows, in generic form.")
 @_PASSES("-p", "--pass-pipeline", "pipeline", default="", metavar="PIPELINE",
          shell_complete=_complete_passes, help="Passes to run, in order: names, nested in op names, with options.")
+@_PASSES("--target", metavar="NAME", help="The machine to make kernels for, as set-target names it; host is this one.")
 @_PASSES("--load-pass", multiple=True, metavar="FILE", type=click.Path(),
          help="Also know the pass in this Python file, which is run. May be repeated.")
 @_PASSES("--list-passes", is_flag=True, help="Print the passes with their options, and the named pipelines.")
@@ -168,6 +169,7 @@ def _driver_options(arguments: dict[str, Any], registry: PassRegistry) -> Driver
     return DriverOptions(
         filename="<stdin>" if file == "-" else file,
         pipeline=arguments["pipeline"],
+        target=arguments["target"],
         registry=registry,
         emit=arguments["emit"],
         emit_options=EmitOptions(arguments["print_debuginfo"], arguments["print_op_generic"]),

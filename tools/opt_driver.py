@@ -11,6 +11,7 @@ from pathlib import Path
 from xdsl.utils.exceptions import ParseError as XdslParseError
 
 from fxc.dialects.context import FxcContext
+from fxc.dialects.target import PRESETS, TargetAttr, set_target
 from fxc.driver import reproducer
 from fxc.driver.instrumentation import Instrumentation
 from fxc.driver.registry import PassRegistry
@@ -32,6 +33,7 @@ class DriverOptions:
 
     filename: str = "<stdin>"
     pipeline: str = ""
+    target: str | None = None
     registry: PassRegistry = field(default_factory=PassRegistry)
     emit: str = "mlir"
     emit_options: EmitOptions = field(default_factory=EmitOptions)
@@ -102,6 +104,8 @@ def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[
             module, places = parse_with_places(context, text, options.filename)
         except XdslParseError as error:
             raise parse_error(error) from error
+    if options.target is not None:
+        set_target(module, machine(options.target))
     if options.check_numerics:
         watchers = (*watchers, require_numerics()(context))
     pipeline = parse_pipeline(options.pipeline, options.registry)
@@ -118,6 +122,15 @@ def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[
         run_pipeline(context, module, pipeline, run_options)
     with timer.scope("emit"):
         return emit(options.emit, module, options.emit_options)
+
+
+def machine(name: str) -> TargetAttr:
+    """The target called ``name``. Imports torch for the machine that is here, ``host`` or ``cuda``, and for an unknown name."""
+    if name in PRESETS:
+        return PRESETS[name]
+    from fxc.codegen.contract import target_named
+
+    return target_named(name)
 
 
 def require_numerics() -> Callable[[FxcContext], Instrumentation]:
