@@ -28,8 +28,8 @@ from fxc.errors import FallbackWarning, FxcError, PassError
 from fxc.lowering import lowering
 from fxc.options import Options
 from fxc.passes.kernels import append_kernels, convert_fusion_to_linalg, group_kernels, schedule
-from fxc.passes.kernels.tile.tile import tile
-from fxc.passes.kernels.tile_matmul.tile_matmul import tile_matmul
+from fxc.passes.kernels.tile import tile
+from fxc.passes.kernels.tile_matmul import tile_matmul
 from fxc.passes.plan import merge_kernels
 from fxc.program.program import Program
 from fxc.tools.fxc_opt import run

@@ -216,7 +216,7 @@ def test_what_has_no_second_derivative_has_first_ones_that_can_be_used() -> None
     torch.testing.assert_close(found, wanted)
     assert all(gradient.requires_grad for gradient in found)
     weight = torch.ones(3, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.equal(torch.autograd.grad((found[0] * weight).sum(), weight)[0], wanted[0])
+    torch.testing.assert_close(torch.autograd.grad((found[0] * weight).sum(), weight)[0], wanted[0])
     for of in (x, y):
         with pytest.raises(RuntimeError, match="cannot be differentiated again"):
             torch.autograd.grad(found[0].sum(), of, allow_unused=True, retain_graph=True)

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 
 from fxc.dialects import plan
 from fxc.dialects.attributes import types
-from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr
+from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, GradOfOp
 from fxc.dialects.target import target_of
 from fxc.dialects.text.diagnostics import one_line, place_of, user_line
 from fxc.dialects.tile import LaunchOp
@@ -63,7 +63,8 @@ def _differentiable_subgraph(
     vjps, captured_inputs, captured_outputs, output_vjps = (tuple(gradient.indices(name)) for name in INDEX_LISTS)
     derivative = Derivative(program, df, len(vjps))
     for module in implementations(program.module, df):
-        derivative.add(_fitting(module, df), codes)
+        if not any(isinstance(op, GradOfOp) for op in module.walk()):  # else no pass has lowered it yet
+            derivative.add(_fitting(module, df), codes)
     forward = next((_fitting(module, f) for module in implementations(program.module, f)), None)
     source = partial(extracted, program.module, f)
     body = graph() if forward is None else _implementation(program, forward, source, codes)
@@ -87,10 +88,10 @@ class Derivative(torch.nn.Module):
     """``df`` of a program as a callable of a list of arguments, which it empties, so that each is released after its last use.
     The first ``gradients`` of them may be None: gradients that are known to be zero.
 
-    The modules in the program that implement ``df`` are its graphs: ``graph_10`` is the one where the first of two gradients is
-    there. The graph of another set of gradients is made by the program's ``later`` passes at the first call with it. With grad
-    mode on it is a graph of operators, which autograd can differentiate again, and so it is for batches of gradients; else it
-    may run in kernels for the target of the program.
+    The modules in the program that implement ``df``, and are lowered, are its graphs: ``graph_10`` is the one where the first
+    of two gradients is there. The graph of another set of gradients is made by the program's ``later`` passes at the first call
+    with it. With grad mode on it is a graph of operators, which autograd can differentiate again, and so it is for batches of
+    gradients; else it may run in kernels for the target of the program.
     """
 
     boxed = True
