@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import StringAttr
 import fxc
 from fxc.artifact import plan_file
 from fxc.errors import FxcError, InputError, PlanFileError, WeightsError
+from fxc.program.weights import load_state, save_state
 from tests.plan_models import Net, make_net, plan_of, x
 
 PIPELINE = "lower-to-torch,simplify"
@@ -122,6 +123,26 @@ def test_constants_survive(value: Any, tmp_path: Path) -> None:
     torch.testing.assert_close(loaded(torch.ones(2), value), torch.full((2,), 2.0))
     with pytest.raises(InputError):
         loaded(torch.ones(2), "other")
+
+
+@pytest.mark.parametrize("before", range(1, 5))
+def test_loaded_tensors_start_where_their_elements_may(before: int, tmp_path: Path) -> None:
+    """A file of weights lays complex numbers at any eight bytes, at which PyTorch's kernels do not read them."""
+    state = {"number": torch.tensor(2, dtype=torch.complex128), "rows": torch.ones(before, 3, dtype=torch.complex128)}
+    state |= {f"index{i}": torch.arange(1 + 2 * i) for i in range(before)}
+    save_state(state, tmp_path / "weights.safetensors")
+    found = load_state(tmp_path / "weights.safetensors", state)
+    assert all(tensor.data_ptr() % tensor.element_size() == 0 for tensor in found.values())
+    torch.testing.assert_close(found, state)
+
+
+def test_a_loaded_plan_adds_complex_numbers(tmp_path: Path) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.index_put((torch.tensor([1, 2]),), torch.tensor(2, dtype=x.dtype), accumulate=True)
+
+    x = torch.randn(5, 1, dtype=torch.complex128)
+    fxc.compile(f, (x,)).plan.save(tmp_path / "plan.zip")
+    torch.testing.assert_close(fxc.ExecutionPlan.load(tmp_path / "plan.zip")(x), f(x))
 
 
 def test_a_plan_without_weights(tmp_path: Path, net: Net) -> None:

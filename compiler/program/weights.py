@@ -60,7 +60,10 @@ def load_state(path: Path, names: Iterable[str]) -> dict[str, torch.Tensor]:
                     state[name] = state[source]
                     continue
                 tensor = file.get_tensor(source)
-                tensor = torch.view_as_complex(tensor) if source in views else tensor
+                if source in views:
+                    if tensor.data_ptr() % (2 * tensor.element_size()):  # reading complex numbers there ends the process
+                        tensor = tensor.clone()
+                    tensor = torch.view_as_complex(tensor)
                 state[source] = state[name] = tensor
     except (SafetensorError, OSError, ValueError) as error:
         raise WeightsError(f"{path} is not a readable weights file: {error}") from error
