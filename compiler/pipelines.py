@@ -187,65 +187,6 @@ TYPES_TO_MEMORY = frozenset({"convert-fusion-to-linalg", "lower-scans", "tile-ma
 checked before one of them runs on it."""
 
 
-_KERNELS = NamedPipeline(
-    (
-        PassSpec("choose-products"),
-        PassSpec("lower-scans"),
-        PassSpec("convert-fusion-to-linalg"),
-        PassSpec("tile-matmul"),
-        PassSpec("schedule"),
-        PassSpec("group-kernels"),
-        PassSpec("append-kernels"),
-        PassSpec("tile"),
-    ),
-    options=MappingProxyType({"matmul": (("tile-matmul", "choose"),)}),
-)  # fmt: skip
-"""Groups become kernels for the machine in ``fxc.target``; those that no kernel can compute stay.
-
-``matmul=all``: products of matrices become kernels too, with what is around them; else those that were found to be faster.
-"""
-
-LOWER_TO_PLAN = NamedPipeline(
-    (
-        PassSpec("convert-to-plan"),
-        PassSpec("write-arguments"),
-        PassSpec("results-to-arguments"),
-        PassSpec.of("assign-streams", streams=1),
-        PassSpec("write-in-place"),
-        PassSpec("plan-memory"),
-        PassSpec("merge-kernels"),
-    ),
-    options=MappingProxyType({"streams": (("assign-streams", "streams"),)}),
-)  # fmt: skip
-"""The host program with its memory: what is launched and called, in which buffers, in this order.
-
-``streams``: how many streams of a GPU it may use; 1 is the caller's, and no more.
-"""
-
-LOWER_SUBGRAPH = NamedPipeline((
-    PassSpec.of("convert-to-plan", static=True),
-    PassSpec("write-in-place"),
-    PassSpec.of("plan-memory", largest=1 << 20),
-    PassSpec("merge-kernels"),
-))  # fmt: skip
-"""The host program of what autograd runs, forward or backward. Large buffers are released on the way, while gradients, or what
-backward needs, take more and more memory: an arena is there until the end, and kept for the next call."""
-
-FREEZE = NamedPipeline((
-    PassSpec("fold-batch-norm"),
-    PassSpec("join-products"),
-    PassSpec("pack-weights"),
-    PassSpec("propagate-layouts"),
-    PassSpec("freeze-parameters"),
-    PassSpec("dce"),
-))  # fmt: skip
-"""Weights as they are now: folded, packed where that is faster, and all that depends on them alone computed once."""
-
-TYPES_TO_MEMORY = frozenset({"convert-fusion-to-linalg", "lower-scans", "tile-matmul", "convert-to-plan"})
-"""The passes that lay out memory, or compute where elements lie, from the types of results. A type that a text declares is
-checked before one of them runs on it."""
-
-
 def parse_pipeline(text: str, registry: PassRegistry | None = None) -> Pipeline:
     """The pipeline that ``text`` names. Imports the files of the passes in it, and no others."""
     return resolve(parse(text), registry or PassRegistry(), NAMED)

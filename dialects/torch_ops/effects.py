@@ -61,7 +61,7 @@ DROPOUTS = frozenset(
         "aten.alpha_dropout_.default", "aten.feature_alpha_dropout_.default",
     }
 )  # fmt: skip
-"""Operators that give back their first argument where they drop nothing: ``p`` is 0, or they are not training."""
+"""Operators that return their first argument where they drop nothing: ``p`` is 0, or they are not training."""
 
 FORGETFUL_NAMESPACES = frozenset({"aten", "prims", "mkldnn", "mkl"})
 """PyTorch's namespaces, whose operators hold on to nothing that they are given; others are somebody's own code."""
