@@ -447,3 +447,27 @@ def test_a_gradient_has_the_sizes_of_its_operand() -> None:
             [*each(x), *torch.autograd.grad(sum(r.square().sum() for r in each(x)), x)] for each in (compiled, f)
         )
         torch.testing.assert_close(found, expected)
+
+
+def test_a_gradient_at_a_size_of_one_has_that_size() -> None:
+    x = torch.randn(2, 2, requires_grad=True)
+    compiled = fxc.compile(lambda x: x.view(-1).sum(0), (x,), training=True, dynamic_shapes=({1: Dim.DYNAMIC},))
+    for size in (2, 5, 1):
+        x = torch.randn(2, size, requires_grad=True)
+        assert torch.equal(torch.autograd.grad(compiled(x), x)[0], torch.ones(2, size))
+
+
+@pytest.mark.parametrize("hint", [7, 8, 17])
+@pytest.mark.parametrize(("start", "end"), [(0, 8), (2, 8), (0, -8), (-8, None), (3, -2)])
+def test_a_slice_that_is_written_ends_where_its_tensor_does(start: int, end: int | None, hint: int) -> None:
+    """8 is ``Min(8, s)`` of all sizes from 8, and ``s`` at 8: what was assumed for a hint below is asked of more than that."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x[start:end].neg_()
+        return x * 2
+
+    compiled = fxc.compile(f, (torch.arange(float(hint)),), dynamic_shapes=({0: Dim.DYNAMIC},))
+    for size in (hint, 7, 8, 9, 10, 16, 17, 25, 2):
+        x = torch.arange(float(size))
+        y = x.clone()
+        assert torch.equal(compiled(x), f(y)) and torch.equal(x, y)

@@ -9,7 +9,7 @@ A question whether a size is 0 leaves no guard: PyTorch's symbols are positive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
@@ -48,22 +48,26 @@ def traced_under_conditions(trace: Callable[[FakeWorld], Answer], symbols: Dicti
         world = FakeWorld(symbols, oblivious=oblivious)
         traced = trace(world)
         found = [(condition, breaking(condition, world)) for condition in assumptions(world)]
-        left = [(condition, hints) for condition, hints in found if not _holds_without(trace, world, symbols, traced, hints)]
-        if not any(hints for _, hints in left):
+        left = [(condition, sizes) for condition, sizes in found if not _holds_without(trace, world, symbols, traced, sizes)]
+        if not any(sizes for _, sizes in left):
             break
     add_conditions(module, written([condition for condition, _ in left], world))
     return traced
 
 
 def _holds_without(
-    trace: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None, traced: Answer, hints: Hints
+    trace: Callable[[FakeWorld], Answer],
+    world: FakeWorld,
+    symbols: DictionaryAttr | None,
+    traced: Answer,
+    sizes: Sequence[Hints],
 ) -> bool:
     """Whether ``trace`` gives ``traced`` for sizes that do not satisfy a condition, too."""
     try:
-        others = list(_answers(trace, world, symbols, [hints])) if hints else []
+        others = list(_answers(trace, world, symbols, sizes))
     except CannotInfer:
         return False
-    return bool(others) and same_programs(traced, *others[0])
+    return bool(others) and len(others) == len(sizes) and all(same_programs(traced, *other) for other in others)
 
 
 def other_answers(
@@ -79,7 +83,7 @@ def other_answers(
         other = type(world)(symbols, other_guesses=True, oblivious=world.oblivious)
         answer = ask(other)
         yield answer, other.numbers
-    yield from _answers(ask, world, symbols, dict.fromkeys(filter(None, (breaking(each, world) for each in assumed))))
+    yield from _answers(ask, world, symbols, dict.fromkeys(hints for each in assumed for hints in breaking(each, world)))
 
 
 def _answers(

@@ -89,10 +89,12 @@ def _written(conditions: Sequence[Any], names: Mapping[Any, str]) -> list[str]:
     return [PythonPrinter().doprint(condition.xreplace(named)) for condition in conditions]
 
 
-def breaking(condition: Any, world: FakeWorld) -> Hints:
-    """Sizes in their ranges, one of them not its hint, that do not satisfy ``condition``; none where none is found.
+def breaking(condition: Any, world: FakeWorld) -> list[Hints]:
+    """Sizes in their ranges, one of them not its hint, that do not satisfy ``condition``: the smallest and the largest of those
+    that are looked at; none where none is found.
 
-    The numbers in the condition, and those of its two sides, are where its truth changes.
+    The numbers in the condition, and those of its two sides, are where its truth changes, and where what hangs on it may still
+    be the same: 8 is ``Min(8, s)`` of the sizes from 8, and ``s`` at 8 only.
     """
     import sympy
 
@@ -107,10 +109,11 @@ def breaking(condition: Any, world: FakeWorld) -> Hints:
         if range is None or symbol not in known:
             continue
         low = int(range.lower)
-        for number in sorted({low, low + 1} | {abs(number) + step for number in numbers for step in (-1, 0, 1)}):
-            if range.lower <= number <= range.upper and _is_false(condition, {**known, symbol: number}):
-                return ((name, number),)
-    return ()
+        looked_at = sorted({low, low + 1} | {abs(number) + step for number in numbers for step in (-1, 0, 1)})
+        sizes = [size for size in looked_at if range.lower <= size <= range.upper]
+        if broken := [size for size in sizes if _is_false(condition, {**known, symbol: size})]:
+            return [((name, size),) for size in dict.fromkeys((broken[0], broken[-1]))]
+    return []
 
 
 def _is_false(condition: Any, sizes: Mapping[Any, Any]) -> bool:

@@ -69,7 +69,7 @@ class Differentiator:
         key = (call_key(op, symbols), tuple(needs), tuple(cotangents.items()), twice)
         if key not in self._vjps:
             trace = partial(self._trace_vjp, op, needs, cotangents, twice)
-            self._vjps[key] = _explained(op, trace, symbols, partial(_agree, op))
+            self._vjps[key] = _with_sizes_of_operands(op, _explained(op, trace, symbols, partial(_agree, op)))
         return self._vjps[key]
 
     def jvp(self, op: Operation, needs: Sequence[bool], symbols: DictionaryAttr | None) -> Jvp:
@@ -140,6 +140,14 @@ class Differentiator:
         return Jvp(function, tuple(list(op.operands).index(operands[i]) for i in wanted), tuple(kept), tuple(declarations))
 
 
+def _with_sizes_of_operands(op: Operation, vjp: Vjp) -> Vjp:
+    """``vjp``; VerifyException where a gradient has the sizes of its operand only where symbols are some numbers."""
+    for position, type in zip(vjp.gradients, vjp.backward.function_type.outputs if vjp.backward else (), strict=True):
+        if _sizes(type) != _sizes(op.operands[position].type):
+            raise VerifyException(f"{op.name} cannot be differentiated: its gradient has the sizes of its operand only at some")
+    return vjp
+
+
 def _sizes(type: Attribute) -> Sequence[Dim] | None:
     return sizes(type) if isinstance(type, TensorType) else None
 
@@ -184,9 +192,6 @@ class _Split:
         arguments = [*cotangents, *(self.inputs[i] for i in saved_inputs), *(self.results[i] for i in saved_results)]
         backward = _extract(self.joint, arguments, [g for _, g in found])
         function, declarations = _function(backward, self.world)
-        for (position, _), type in zip(found, function.function_type.outputs, strict=True):
-            if _sizes(type) != _sizes(self.op.operands[position].type):
-                raise CannotInfer(f"the gradient of {self.op.name} has the sizes of its operand where these are some numbers")
         return Vjp(
             None,
             function,
