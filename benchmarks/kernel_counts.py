@@ -48,7 +48,7 @@ from fxc.program.program import Program
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.models.zoo import ZOO, load
 
-PIPELINE = "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels"
+PIPELINE = "lower-to-torch,canonicalize,optimize{reductions=true},lower-kernels"
 
 
 @dataclass(frozen=True)

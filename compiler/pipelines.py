@@ -1,7 +1,7 @@
 """The named pipelines: the compiler on one page.
 
 Data only: naming a pass here imports nothing. A name is usable wherever a pass is, as in
-``fxc-opt --pass-pipeline=simplify`` or ``builtin.module(inline,torchscript{gradients=false})``; ``fxc-opt --list-passes``
+``fxc-opt --pass-pipeline=simplify`` or ``builtin.module(inline,optimize{reductions=true})``; ``fxc-opt --list-passes``
 prints them all. A pass with options is written ``PassSpec.of("dce", max_rounds=2)``.
 """
 
@@ -43,7 +43,7 @@ LOWER_TO_TORCH = NamedPipeline(
 ``gradients=true``: gradients are taken of what comes out, so that no write may go past autograd.
 """
 
-_OPTIMISE = (
+_RUN_OPTIMIZATION = (
     PassSpec("dce"),
     PassSpec("cse"),
     PassSpec("peephole"),
@@ -54,6 +54,43 @@ _OPTIMISE = (
     PassSpec("check-inplace"),
 )
 """TorchScript's ``runOptimization``: for any graph, whether it is differentiated or not."""
+
+_DECOMPOSE = (
+    Slot("pre"),
+    PassSpec("decompose-ops"),
+    PassSpec("lower-simple-tuples"),
+    PassSpec("hoist-gathers"),
+    PassSpec.of("lower-random", random=False),
+    PassSpec("batch-mm"),
+)
+_FUSE = (PassSpec("fuse"), Slot("post"), PassSpec("dce"))
+_FUSE_OPTIONS = {
+    "reductions": (("decompose-ops", "reductions"), ("fuse", "reductions")),
+    "random": (("lower-random", "random"),),
+}
+"""``reductions``: norms, softmax and losses are taken apart and put into groups as well, which pays where groups become
+kernels. ``random``: random numbers are made of a seed, in kernels too; they are others than PyTorch draws. ``pre`` and
+``post``: passes of the user's around the part that autograd does not look into."""
+
+OPTIMIZE = NamedPipeline(
+    (
+        PassSpec("remove-expands"),
+        PassSpec("canonicalize-ops"),
+        PassSpec("constant-propagation"),
+        PassSpec("unroll-loops"),
+        PassSpec("propagate-shapes"),
+        PassSpec("peephole"),
+        PassSpec("constant-pooling"),
+        PassSpec("cse"),
+        PassSpec("check-inplace"),
+        PassSpec("dce"),
+        *_DECOMPOSE,
+        PassSpec.of("propagate-requires-grad", gradients=False),
+        *_FUSE,
+    ),
+    options=MappingProxyType(_FUSE_OPTIONS),
+)  # fmt: skip
+"""A torch-level graph of which no gradient is taken, or of which AOTAutograd has taken them: made simple, and fused."""
 
 TORCHSCRIPT = NamedPipeline(
     (
@@ -68,43 +105,30 @@ TORCHSCRIPT = NamedPipeline(
         PassSpec("constant-propagation"),
         PassSpec("propagate-shapes"),
         PassSpec("propagate-requires-grad"),
-        *_OPTIMISE,
+        *_RUN_OPTIMIZATION,
         # where a gradient is needed: functions with their derivatives, and these made simple as well
         PassSpec("create-autodiff-subgraphs"),
         PassSpec("differentiate"),
         PassSpec("canonicalize-ops"),
         PassSpec("propagate-shapes"),
-        *_OPTIMISE,
+        *_RUN_OPTIMIZATION,
         PassSpec("inline-autodiff-subgraphs"),
         PassSpec("symbol-dce"),
         # what autograd does not look into: the functions just made, and all that needs no gradient
-        Slot("pre"),
-        PassSpec("decompose-ops"),
-        PassSpec("lower-simple-tuples"),
-        PassSpec("hoist-gathers"),
-        PassSpec.of("lower-random", random=False),
-        PassSpec("batch-mm"),
+        *_DECOMPOSE,
         PassSpec("propagate-requires-grad"),
-        PassSpec("fuse"),
-        Slot("post"),
-        PassSpec("dce"),
+        *_FUSE,
     ),
     options=MappingProxyType({
-        "gradients": (("propagate-requires-grad", "gradients"),),
         "subgraph-threshold": (("create-autodiff-subgraphs", "threshold"),),
         "inline-threshold": (("inline-autodiff-subgraphs", "threshold"),),
         "twice": (("differentiate", "twice"),),
-        "reductions": (("decompose-ops", "reductions"), ("fuse", "reductions")),
-        "random": (("lower-random", "random"),),
+        **_FUSE_OPTIONS,
     }),
 )  # fmt: skip
 """A torch-level graph as TorchScript's graph executor optimised it. Passes that come again do so after others made work.
 
-``gradients=false``: no gradient is needed, as under ``torch.no_grad``. ``twice``: derivatives are made to be differentiated
-again, where PyTorch has another backward for that. ``reductions``: norms, softmax and losses are taken apart and put into
-groups as well, which pays where groups become kernels. ``random``: random numbers are made of a seed, in kernels too; they are
-others than PyTorch draws. ``pre`` and ``post``: your passes around the part that
-autograd does not look into.
+``twice``: derivatives are made to be differentiated again, where PyTorch has another backward for that.
 """
 
 DERIVATIVE = NamedPipeline(
@@ -125,7 +149,7 @@ DERIVATIVE = NamedPipeline(
 )  # fmt: skip
 """A derivative of which it is known which gradients there are: zeros go, and the rest is made simple and fused.
 
-``reductions``: as in ``torchscript``.
+``reductions``: as in ``optimize``.
 """
 
 LOWER_KERNELS = NamedPipeline(
@@ -197,12 +221,12 @@ def lays_out_memory(pipeline: Sequence[Step]) -> bool:
     return any(each.name in TYPES_TO_MEMORY for each in passes_in(pipeline))
 
 
-_KERNELS = "outline-repeated{shortest=8 least=4},torchscript{gradients=false reductions=true},lower-kernels"
+_KERNELS = "outline-repeated{shortest=8 least=4},optimize{reductions=true},lower-kernels"
 _LAYOUTS = "choose-convolutions,propagate-layouts"
 
 INFERENCE = Flow(
     "lower-to-torch,canonicalize",
-    "torchscript{gradients=false}",
+    "optimize",
     f"{_LAYOUTS},{_KERNELS}",
     frozen="freeze",
     plan="lower-to-plan",
@@ -253,6 +277,7 @@ NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
     "simplify": SIMPLIFY,
     "lower-to-torch": LOWER_TO_TORCH,
     "freeze": FREEZE,
+    "optimize": OPTIMIZE,
     "torchscript": TORCHSCRIPT,
     "derivative": DERIVATIVE,
     "lower-kernels": LOWER_KERNELS,

@@ -17,7 +17,7 @@ from fxc.interpret.torch_level import Interpreter
 from fxc.program.program import Program
 
 OPERATORS = "lower-to-torch,simplify"
-KERNELS = "set-target{to=cpu:avx2},lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels"
+KERNELS = "set-target{to=cpu:avx2},lower-to-torch,canonicalize,optimize{reductions=true},lower-kernels"
 PLAN = "convert-to-plan,write-in-place,plan-memory"
 
 

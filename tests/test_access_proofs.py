@@ -49,7 +49,7 @@ def lowered(name: str, target: str) -> Program:
     """The kernels of a pattern, of sizes that are not known."""
     function, shapes = PATTERNS[name]
     program = fxc.capture(Function(function), arguments(shapes, 10, 6), dynamic_shapes={"args": dynamic_shapes(shapes)})
-    passes = "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels"
+    passes = "lower-to-torch,canonicalize,optimize{reductions=true},lower-kernels"
     return fxc.run_passes(program, f'set-target{{to="{target}"}},{passes}')
 
 

@@ -24,7 +24,7 @@ from fxc.runtime.native_kernel import TensorKernel
 from fxc.testing import parse
 
 SIZES = (0, 1, 2, 3, 7, 130, 2049)
-LOWER = "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true}"
+LOWER = "lower-to-torch,canonicalize,optimize{reductions=true}"
 
 
 class Function(torch.nn.Module):

@@ -35,7 +35,7 @@ from fxc.program.program import Program
 from fxc.tools.fxc_opt import run
 
 OPTIONS: dict[str, Any] = {"fallback": True}
-TORCH = "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true}"
+TORCH = "lower-to-torch,canonicalize,optimize{reductions=true}"
 
 
 def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

@@ -261,7 +261,7 @@ def _work(steps: int) -> tuple[int, int]:
         return torch.stack(out)
 
     program = fxc.capture(function, (torch.randn(4, 8), torch.randn(steps, 4, 8)))
-    before = fxc.run_passes(program, "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true}")
+    before = fxc.run_passes(program, "lower-to-torch,canonicalize,optimize{reductions=true}")
     after = fxc.run_passes(before, "convert-fusion-to-linalg")
     return sum(1 for _ in after.module.walk()), sum(1 for _ in before.module.walk())
 

@@ -15,7 +15,7 @@ from fxc.passes.fusion.fuse.cost import MOST_OPERATIONS
 from fxc.passes.fusion.outline_repeated.pieces import MANY
 
 Tensor = torch.Tensor
-FUSED = "lower-to-torch,canonicalize,outline-repeated{shortest=8 least=4},torchscript{gradients=false reductions=true}"
+FUSED = "lower-to-torch,canonicalize,outline-repeated{shortest=8 least=4},optimize{reductions=true}"
 STEPS = 24
 LONG = MANY + 4
 

@@ -50,7 +50,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 def compiled(model: nn.Module, x: Tensor, gain: str = "1.0e30") -> tuple[Callable[..., Any], int]:
     """The frozen model with its products joined, and how many slices of results there are."""
     frozen = f"join-products{{gain={gain}}},pack-weights,freeze-parameters"
-    program = fxc.run_passes(fxc.capture(model, (x,)), f"lower-to-torch,canonicalize,{frozen},torchscript{{gradients=false}}")
+    program = fxc.run_passes(fxc.capture(model, (x,)), f"lower-to-torch,canonicalize,{frozen},optimize")
     joined = sum(op.name == "torch.aten.slice.Tensor" for op in program.main.walk())
     return fxc.to_fx(program), joined
 

@@ -176,7 +176,7 @@ def test_the_flow_of_a_model() -> None:
 
     torch.manual_seed(0)
     model, x = Model().eval(), torch.randn(2, 5, 8)
-    program = fxc.run_passes(fxc.capture(model, (x,)), "lower-to-torch,canonicalize,torchscript{gradients=false},lower-kernels")
+    program = fxc.run_passes(fxc.capture(model, (x,)), "lower-to-torch,canonicalize,optimize,lower-kernels")
     kernels = [op for op in program.module.ops if isinstance(op, KernelOp)]
     assert len(kernels) == 2 and not any(isinstance(op, GroupOp) for op in program.module.walk())
     torch.testing.assert_close(fxc.to_fx(program)(x), model(x))

@@ -184,7 +184,7 @@ builtin.module attributes {fxc.target = #target.cpu<vector_bits = 256, threads =
   }
 }
 """
-LOWERED = "torchscript{gradients=false reductions=true},lower-kernels,lower-to-plan"
+LOWERED = "optimize{reductions=true},lower-kernels,lower-to-plan"
 
 
 def test_fxc_opt() -> None:

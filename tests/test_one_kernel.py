@@ -30,7 +30,7 @@ from fxc.passes.rewriting.functions import derivatives
 from fxc.runtime.subgraph import HostSubgraph
 
 TARGET = "host"
-KERNELS = "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels"
+KERNELS = "lower-to-torch,canonicalize,optimize{reductions=true},lower-kernels"
 Tensors = tuple[torch.Tensor, ...]
 
 

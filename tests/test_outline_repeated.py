@@ -108,7 +108,7 @@ def test_functions_do_not_grow_with_depth(layers: int) -> None:
     model, x = nn.Sequential(*(Layer(8) for _ in range(layers))).eval(), torch.randn(2, 8)
     lowered = fxc.run_passes(fxc.capture(model, (x,)), "lower-to-torch,canonicalize,outline-repeated")
     assert sum(isinstance(op, FuncOp) for op in lowered.module.ops) == 2
-    program = fxc.run_passes(lowered, "torchscript{gradients=false reductions=true},set-target{to=cpu},lower-kernels")
+    program = fxc.run_passes(lowered, "optimize{reductions=true},set-target{to=cpu},lower-kernels")
     kernels = sum(op.name == "tile.kernel" for op in program.module.ops)
     assert kernels <= 6
     torch.testing.assert_close(to_fx(program)(x), model(x))

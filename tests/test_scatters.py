@@ -31,7 +31,7 @@ from tests.kernel_groups import LINALG, group_of, run_main, run_passes
 TARGETS = {"interpreter": "cuda:sm_90", "simulator": "cuda:sm_90", "native": "cpu:avx2"}
 """What kernels are made for, that an engine runs."""
 
-LOWER = "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},lower-kernels"
+LOWER = "lower-to-torch,canonicalize,optimize{reductions=true},lower-kernels"
 GPU = f'set-target{{to="cuda:sm_90"}},{LOWER}'
 
 aten = torch.ops.aten
@@ -289,7 +289,7 @@ def test_numbers_of_the_target_decide() -> None:
     program = fxc.run_passes(fxc.capture(function, arguments), "lower-to-torch,canonicalize")
     for atomic, expected in ((2, 1), (1, 0)):
         set_target(program.module, GpuAttr.of(**{**fields, "atomic": atomic}))
-        made = fxc.run_passes(program, "torchscript{gradients=false reductions=true},lower-kernels").module
+        made = fxc.run_passes(program, "optimize{reductions=true},lower-kernels").module
         assert operators(made)["aten.embedding_dense_backward.default"] == expected
 
 

@@ -94,7 +94,7 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_forms_that_models_of_the_zoo_lack(name: str, both: Both) -> None:
     program = fxc.capture(FORMS[name], (torch.randn(4, 6),))
-    fxc.run_passes(program, "lower-to-torch,torchscript{gradients=false reductions=true}")
+    fxc.run_passes(program, "lower-to-torch,optimize{reductions=true}")
     assert both.same and not both.failed
 
 

@@ -354,7 +354,7 @@ def test_kernels_have_the_names_of_the_program() -> None:
             return torch.sigmoid(gate) * scaled
 
     arguments = (tensor(8, 64), tensor(8, 64))
-    pipeline = "lower-to-torch,canonicalize,torchscript{gradients=false},lower-kernels"
+    pipeline = "lower-to-torch,canonicalize,optimize,lower-kernels"
     program = fxc.run_passes(fxc.capture(Model(), arguments), pipeline)
     [kernel] = print_kernels(program.module)
     assert "features_1 = tl.load(features" in kernel.source

@@ -94,7 +94,7 @@ SHAPES: Sequence[Sequence[int | str]] = (("s",), ("b", "s"), ("b", 5), (3, "s"),
 NUMBERS = ((10, 6), (1, 1), (2, 5), (0, 3), (3, 0), (7, 1), (33, 2), (70, 3))
 """Of ``s`` and of ``b``; the first is what the program is captured with."""
 
-LOWER = "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true}"
+LOWER = "lower-to-torch,canonicalize,optimize{reductions=true}"
 
 
 def native() -> Engine:

@@ -30,7 +30,7 @@ from fxc.program.context import new_context
 from fxc.program.program import Program
 from fxc.testing import parse, run_pass
 
-GROUPS = "lower-to-torch,canonicalize,torchscript{gradients=false reductions=true},convert-fusion-to-linalg"
+GROUPS = "lower-to-torch,canonicalize,optimize{reductions=true},convert-fusion-to-linalg"
 KERNELS = "schedule,tile"
 
 

@@ -1,8 +1,6 @@
 // RUN: fxc-opt %s --pass-pipeline=torchscript | filecheck %s --check-prefix=GRAD
-// RUN: fxc-opt %s --pass-pipeline='torchscript{gradients=false}' | filecheck %s --check-prefix=PLAIN
 // RUN: fxc-opt %s --pass-pipeline='torchscript{inline-threshold=20}' | filecheck %s --check-prefix=INLINE
 // RUN: fxc-opt %s --pass-pipeline='torchscript{subgraph-threshold=9}' | filecheck %s --check-prefix=FEW
-// RUN: fxc-opt %s --pass-pipeline='torchscript{gradients=false post="cse,func.func(dce)"}' | filecheck %s --check-prefix=PLAIN
 // RUN: fxc-opt %s --pass-pipeline=torchscript --print-ir-after-all -o %t 2>&1 | filecheck %s --check-prefix=STAGES
 
 /// What needs a gradient becomes a function with its derivative; both are simplified, and the function is fused.
@@ -18,15 +16,6 @@
 // GRAD-NEXT:      torch.aten.add.Tensor(%b, %0)
 // GRAD-LABEL: func.func private @subgraph_df(
 // GRAD-NOT:     fusion.group
-
-/// Where no gradient is needed there is none of it.
-// PLAIN-LABEL: func.func @main
-// PLAIN-NOT:   autodiff
-// PLAIN:         %c = fusion.group ({
-// PLAIN:         torch.aten.mm.default
-// PLAIN-NEXT:    %e = fusion.group ({
-// PLAIN-NOT:     requires_grad = [true]
-// PLAIN-NOT:   func.func private
 
 /// A subgraph that is put back is autograd's again: what needs no gradient is fused, and nothing else.
 // INLINE-LABEL: func.func @main

@@ -31,7 +31,7 @@ def frozen(name: str, rest: str = "") -> tuple[Program, torch.nn.Module, tuple[o
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_values(name: str) -> None:
-    program, model, inputs = frozen(name, ",torchscript{gradients=false}")
+    program, model, inputs = frozen(name, ",optimize")
     with torch.no_grad():
         torch.testing.assert_close(fxc.to_fx(program)(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
 
@@ -46,7 +46,7 @@ def test_a_residual_network_is_in_channels_last() -> None:
 
 def test_weights_are_those_of_before() -> None:
     model, x = torch.nn.Linear(4, 3, bias=False), torch.randn(2, 4)
-    compiled = fxc.compile(model, (x,), options={"pipeline": FROZEN + ",torchscript{gradients=false}"})
+    compiled = fxc.compile(model, (x,), options={"pipeline": FROZEN + ",optimize"})
     expected = model(x).detach()
     with torch.no_grad():
         model.weight.add_(1)

@@ -13,7 +13,7 @@ from tests.models.test_torchscript import total
 from tests.models.zoo import ZOO, load
 
 POINTWISE = {
-    False: "lower-to-torch,canonicalize,torchscript{gradients=false},lower-kernels",
+    False: "lower-to-torch,canonicalize,optimize,lower-kernels",
     True: "lower-to-torch,canonicalize,torchscript,lower-kernels",
 }
 """Inference and training with norms and softmax left to PyTorch."""
@@ -49,7 +49,7 @@ def test_products_by_onednn(name: str) -> None:
 def test_convolutions_by_onednn(name: str) -> None:
     """All that ``choose-convolutions`` could choose."""
     layouts = "choose-convolutions{gain=1.0e30},propagate-layouts"
-    check(name, False, f"lower-to-torch,canonicalize,{layouts},torchscript{{gradients=false reductions=true}},lower-kernels")
+    check(name, False, f"lower-to-torch,canonicalize,{layouts},optimize{{reductions=true}},lower-kernels")
 
 
 def test_torch_compile() -> None:
@@ -67,7 +67,7 @@ def test_torch_compile() -> None:
 
 def test_strict_refuses_what_has_no_kernel() -> None:
     x = torch.randn(5)
-    options = {"target": "host", "pipeline": "lower-to-torch,torchscript{gradients=false}"}
+    options = {"target": "host", "pipeline": "lower-to-torch,optimize"}
     fxc.compile(lambda x: x.relu() * 2, (x,), options=options)
     with pytest.raises(
         KernelError, match=r"(?s)fused have no kernel: aten.relu.default, aten.mul.Tensor.*test_kernels.py.*--remarks"

@@ -19,7 +19,7 @@ from tests.models.zoo import ZOO, load
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_inference(name: str) -> None:
     model, inputs = load(name)
-    program = fxc.run_passes(fxc.capture(model, inputs), "lower-to-torch,torchscript{gradients=false}")
+    program = fxc.run_passes(fxc.capture(model, inputs), "lower-to-torch,optimize")
     with torch.no_grad():
         torch.testing.assert_close(fxc.to_fx(program)(*inputs), model(*inputs))
 
