@@ -36,12 +36,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 import fxc
+from fxc.compilation.passes import Passes
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.lowering import run_pipeline_on
 from fxc.options import Options
 from fxc.program.program import Program
 
@@ -100,7 +100,7 @@ def compiled(graph: GraphModule, target: str) -> tuple[Counts, Counts]:
     """``graph`` in kernels, and op by op."""
     program = fxc.import_fx(graph)
     eager = counts_of(fxc.run_passes(program, "lower-to-torch,dce"))
-    run_pipeline_on(program, PIPELINE, Options(target=target))
+    Passes(PIPELINE, Options(target=target)).run(program)
     return counts_of(program), eager
 
 

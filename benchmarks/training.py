@@ -83,7 +83,7 @@ class Clock:
 def compile_times(name: str, small: bool) -> dict[str, tuple[float, float]]:
     """What ``fxc.compile(training=True)`` does, stage by stage and pass by pass. For a process where nothing is warm."""
     import fxc
-    from fxc.lowering import run_pipeline_on
+    from fxc.compilation.passes import Passes
     from fxc.pipelines import TRAINING
 
     torch.set_num_threads(1)  # CPU time is then that of the compiler
@@ -92,7 +92,9 @@ def compile_times(name: str, small: bool) -> dict[str, tuple[float, float]]:
     step_of(model, inputs, optimizer)()  # so that the memory of a step has been touched
     with clock("capture"):
         program = fxc.capture(model, inputs)
-    root = run_pipeline_on(program, TRAINING.text(kernels=False, freeze=False), fxc.Options()).root
+    passes = Passes(TRAINING.text(kernels=False, freeze=False), fxc.Options())
+    passes.run(program)
+    root = passes.timer.root
     for stage, span in root.children.items():
         clock.add(stage, span.wall, span.cpu)
         for part, inner in span.children.items():

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.passes import ModulePass
 
-from fxc.artifact import cache as program_cache
+from fxc.artifact.cache import Ready
 from fxc.codegen.contract import machine_of, require_kernels, target_named
+from fxc.compilation.cached import CachedCompilation
+from fxc.compilation.later_derivatives import LaterDerivatives
+from fxc.compilation.passes import Passes
 from fxc.dialects.target import GpuAttr
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.named_pipeline import Flow
@@ -33,18 +34,17 @@ from fxc.export.shared_state import (
 )
 from fxc.frontends.capture import Model, capture, capture_somehow, compile_lock, modules_of
 from fxc.frontends.import_fx import import_fx
-from fxc.lowering import LaterDerivatives, is_kept, lowering, pipeline_steps, run_steps, text_of
 from fxc.numerics.watch import watch_first_call
 from fxc.options import AUTO, Options
-from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING, lays_out_memory
+from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
 from fxc.program.program import Program
 from fxc.program.program_signature import signature_of, with_constants, with_findings, with_writes
 from fxc.program.specialization import mark_gradients, refuse_written_leaves
 from fxc.runtime import autocast
 from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled
+from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.live_model import LiveModel
-from fxc.runtime.plan import FROM_DISK, PLAN_CACHE
 from fxc.runtime.signature import Signature
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ def run_passes(
     """
     result = program.copy()
     chosen = options or Options.from_env()
-    chosen = replace(chosen, passes=(*chosen.passes, *passes))
-    steps = pipeline_steps(pipeline, chosen)
-    run_steps(result, steps, chosen, Timer(), check_types=lays_out_memory(steps))
+    Passes(pipeline, replace(chosen, passes=(*chosen.passes, *passes))).run(result)
     return result
 
 
@@ -141,30 +139,34 @@ class _PlanMaker:
             return self._make(args, kwargs, training)
 
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any], training: bool) -> ExecutionPlan:
-        start = perf_counter()
-        with _in_modes(self.model, self.modes), collections_paused():
+        flow, timer = TRAINING if training else INFERENCE, Timer()
+        with timer.scope("capture"), _in_modes(self.model, self.modes), collections_paused():
             program = capture_somehow(self.model, args, kwargs, dynamic_shapes=self.dynamic_shapes, training=training)
-        refuse_partial_sharing(program)
-        signature = with_writes(with_constants(signature_of(program), args, kwargs), program)
-        refuse_shared_inputs(program, signature.leaves(args, kwargs))
-        refuse_later_starts(program, signature.leaves(args, kwargs))
-        if training:
-            mark_gradients(program, signature, args, kwargs)
-        times = {"capture": (perf_counter() - start) * 1e3}
-        with autocast.off():  # passes ask PyTorch what operators mean
-            flow = TRAINING if training else INFERENCE
-            options = with_machine(self.options, flow, program)
-            pipeline = pipeline_for(flow, options) + ",bring-inputs" * options.move_inputs
-            written, at_start = written_state(program) if options.freeze else None, placed_state(program)
-            known = None if options.move_inputs else signature
-            plan = _plan_of(program, pipeline, options, partial(with_findings, signature), training, times, written, known)
+            signature = _signature_of_call(program, args, kwargs)
             if training:
-                refuse_written_leaves(program)
-        if written is None and (modules := modules_of(self.model)):
-            plan.follow(LiveModel(modules, program.state, compile_lock, at_start, program.assigned, training))
-        if self.options.move_inputs and plan.host is None:
+                mark_gradients(program, signature, args, kwargs)
+        with autocast.off():  # passes ask PyTorch what operators mean
+            options = with_machine(self.options, flow, program)
+            passes = Passes(pipeline_for(flow, options) + ",bring-inputs" * options.move_inputs, options, timer)
+            written, at_start = written_state(program) if options.freeze else None, placed_state(program)
+            plan = _plan_of(program, passes, signature, training, written)
+        if training:
+            refuse_written_leaves(program)
+        if options.move_inputs and plan.host is None:
             raise PipelineError("move_inputs is on, but this plan is no host program", hint="name a target")
+        if not options.freeze and (modules := modules_of(self.model)):
+            plan.follow(LiveModel(modules, program.state, compile_lock, at_start, program.assigned, training))
         return plan
+
+
+def _signature_of_call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
+    """What a call of ``program``, captured at these inputs, takes. CaptureError where these share memory in a way that it
+    cannot state."""
+    refuse_partial_sharing(program)
+    signature = with_writes(with_constants(signature_of(program), args, kwargs), program)
+    refuse_shared_inputs(program, signature.leaves(args, kwargs))
+    refuse_later_starts(program, signature.leaves(args, kwargs))
+    return signature
 
 
 def _modes(model: Any) -> dict[str, bool]:
@@ -197,90 +199,48 @@ def compile_inference(program: Program, options: Options) -> Callable[..., Any]:
 
 def _compile_program(program: Program, options: Options, flow: Flow) -> Callable[..., Any]:
     options = with_machine(options, flow, program)
-    return _plan_of(program, pipeline_for(flow, options), options, signature_of).flat()
+    return _plan_of(program, Passes(pipeline_for(flow, options), options), signature_of(program)).flat()
 
 
 def _plan_of(
-    program: Program,
-    pipeline: str,
-    options: Options,
-    signature: Callable[[Program], Signature],
-    training: bool = False,
-    times: Mapping[str, float] = MappingProxyType({}),
-    written: Set[str] | None = None,
-    known: Signature | None = None,
+    program: Program, passes: Passes, signature: Signature, training: bool = False, written: Set[str] | None = None
 ) -> ExecutionPlan:
-    """The plan of ``program`` after ``pipeline``, which is run, or was before over an equal one. ``program`` is changed.
+    """The plan of ``program`` after ``passes``, which are run, or were before over an equal one. ``program`` is changed.
 
-    ``signature`` is asked for the plan's, of the program after the pipeline, which leaves ``known`` as it is. With ``written``
-    the plan has weights of its own, but for those.
+    ``signature``: that of the program before. With ``written`` the plan has weights of its own, but for those.
     """
-    start = perf_counter()
-    key = program.key = program_cache.key_of(program, pipeline, text_of(options)) if is_kept(options) else None
-    if key is not None and known is not None and written is None and not options.strict:
-        ready = program_cache.find_ready(key, program)
-        if ready is not None:
-            return _ready_plan(program, ready, options, known, training, times, start)
-    captured, program.later = None, LaterDerivatives(options)
-    if options.check_numerics == "call":
-        program.watch, captured = watch_first_call, program.copy()
-    entry = None if key is None else program_cache.find(key, program)
-    looked, kernels = perf_counter() - start, {} if entry is None else entry.kernels
+    options, cached = passes.options, CachedCompilation.of(program, passes)
+    may_run_as_it_is = not (options.freeze or options.strict or options.move_inputs)
 
-    def finish(program: Program) -> ExecutionPlan:
+    def export(program: Program, kernels: Mapping[str, KernelCode]) -> ExecutionPlan:
         if options.strict:
             require_kernels(program.module)
         if written is not None:
             own_weights(program, written)
-        return ExecutionPlan.of(program, signature(program), training, times, kernels)
+        with passes.timer.scope("export"):
+            return ExecutionPlan.of(program, with_findings(signature, program), training, kernels)
 
-    program.group_limit = options.group_limit
-    if entry is None:
-        timer = Timer()
-        plan = lowering(pipeline, options, timer, finish).run(program)
-        taken = {name: span.wall * 1e3 for name, span in timer.root.children.items()}
+    def host_of(plan: ExecutionPlan) -> HostProgram | None:
+        return plan.host if plan.signature.conditions == signature.conditions else None  # else these would not be checked
+
+    if may_run_as_it_is and (ready := cached.ready()) is not None:
+        plan = ExecutionPlan.ready(partial(_ready_program, ready, program), ready.host, signature, training)
     else:
-        program.module = entry.module
-        taken = _time_of_disk(start, options)
-        plan = finish(program)
-    plan.times = MappingProxyType({**times, **taken, **plan.times})
-    is_whole = program.key is not None
-    plan.ir = replace(program, key=None)  # which anyone may edit
-    if key is not None and entry is None and is_whole:
-        start = perf_counter()
-        is_known = known is None or plan.signature.conditions == known.conditions  # else what is ready would not be checked
-        program_cache.keep(key, program, plan.kernel_codes(), plan.host if is_known else None)
-        plan.times = MappingProxyType({**plan.times, PLAN_CACHE: (looked + perf_counter() - start) * 1e3})
-    if options.cuda_graphs:
-        plan.use_cuda_graphs()
-    if program.watch is not None and captured is not None:
-        plan.watch_first_call(program.watch(captured, program))
-    return plan
-
-
-def _ready_plan(
-    program: Program,
-    ready: program_cache.Ready,
-    options: Options,
-    signature: Signature,
-    training: bool,
-    times: Mapping[str, float],
-    start: float,
-) -> ExecutionPlan:
-    """The plan of an entry that runs as it is; ``start`` is when it was begun to look for it."""
-    state, context = program.state, program.context
-    taken = {**times, **_time_of_disk(start, options)}
-    plan = ExecutionPlan.ready(lambda: Program(ready.module(), state, {}, context), ready.host, signature, training, taken)
+        captured = program.copy() if options.check_numerics == "call" else None
+        program.group_limit, program.later = options.group_limit, LaterDerivatives(options)
+        program.watch = None if captured is None else watch_first_call
+        plan = cached.compile(export, ExecutionPlan.kernel_codes, host_of)
+        plan.ir = replace(program, key=None)  # which anyone may edit
+        if captured is not None:
+            plan.watch_first_call(watch_first_call(captured, program))
+    plan.times = MappingProxyType(passes.timer.stages())
     if options.cuda_graphs:
         plan.use_cuda_graphs()
     return plan
 
 
-def _time_of_disk(start: float, options: Options) -> dict[str, float]:
-    taken = (perf_counter() - start) * 1e3
-    if options.timing:
-        print(f"{FROM_DISK:40} {taken:9.1f} ms", file=sys.stderr)
-    return {FROM_DISK: taken}
+def _ready_program(ready: Ready, captured: Program) -> Program:
+    return Program(ready.module(), captured.state, {}, captured.context)
 
 
 def with_machine(options: Options, flow: Flow, program: Program) -> Options:

@@ -7,12 +7,12 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fxc.artifact import plan_file
 from fxc.driver.gc_pause import collections_paused
+from fxc.driver.timing import Timer
 from fxc.options import Options
 from fxc.runtime.entry import entry
 from fxc.runtime.first_call import FirstCall
@@ -41,10 +41,9 @@ class ExecutionPlan(Plan):
         module: GraphModule | Callable[[], GraphModule],
         signature: Signature,
         training: bool,
-        times: Mapping[str, float] | None = None,
         host: HostProgram | None = None,
     ) -> None:
-        super().__init__(module, signature, training, times, host)
+        super().__init__(module, signature, training, host)
         self._ir = ir
 
     @property
@@ -65,7 +64,6 @@ class ExecutionPlan(Plan):
         ir: Program,
         signature: Signature,
         training: bool,
-        times: Mapping[str, float],
         kernels: Mapping[str, KernelCode] = MappingProxyType({}),
     ) -> ExecutionPlan:
         """The plan of a program after its pipeline: a host program, where the entry is at the plan level, else a graph.
@@ -76,13 +74,12 @@ class ExecutionPlan(Plan):
         from fxc.export.graph_module import to_fx
         from fxc.export.host import host_program, is_plan
 
-        start = perf_counter()
         host = host_program(ir, kernels.get("")) if is_plan(ir.main) else None
         module = partial(to_fx, ir)
         if host is None:
             module = to_fx(ir, codes=kernels)
             replace_operators(module, NO_ELEMENTS)
-        return cls(ir, module, signature, training, {**times, "export": (perf_counter() - start) * 1e3}, host)
+        return cls(ir, module, signature, training, host)
 
     @classmethod
     def ready(
@@ -91,10 +88,9 @@ class ExecutionPlan(Plan):
         host: HostProgram,
         signature: Signature,
         training: bool,
-        times: Mapping[str, float],
     ) -> ExecutionPlan:
         """The plan of a host program that is there already; ``ir`` reads the IR that it was made of."""
-        plan = cls(ir, lambda: _graph(plan.ir), signature, training, times, host)
+        plan = cls(ir, lambda: _graph(plan.ir), signature, training, host)
         return plan
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExecutionPlan:
@@ -152,18 +148,22 @@ class ExecutionPlan(Plan):
 
         Raises PlanFileError for a file that is damaged, incomplete, no plan, or of another fxc or PyTorch.
         """
-        start = perf_counter()
+        timer = Timer()
         with collections_paused():
-            found = plan_file.read(Path(path), trust_kernels=trust_kernels)
-            times = {"read": (perf_counter() - start) * 1e3}
+            with timer.scope("read"):
+                found = plan_file.read(Path(path), trust_kernels=trust_kernels)
             if isinstance(found, plan_file.Contents):
-                from fxc.lowering import LaterDerivatives
+                from fxc.compilation.later_derivatives import LaterDerivatives
 
                 options = Options.from_env()
                 found.program.group_limit, found.program.later = options.group_limit, LaterDerivatives(options)
                 kernels = {} if found.kernels is None else {"": found.kernels}
-                return cls.of(found.program, found.signature, found.training, times, kernels)
-            return cls.ready(found.program, found.host, found.signature, found.training, times)
+                with timer.scope("export"):
+                    plan = cls.of(found.program, found.signature, found.training, kernels)
+            else:
+                plan = cls.ready(found.program, found.host, found.signature, found.training)
+            plan.times = timer.stages()
+            return plan
 
 
 def _graph(ir: Program) -> GraphModule:

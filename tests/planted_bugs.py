@@ -30,12 +30,12 @@ from xdsl.passes import ModulePass
 
 import fxc
 from fxc.api import pipeline_for
+from fxc.compilation.passes import Passes
 from fxc.dialects.plan import AllocOp, FreeOp
 from fxc.dialects.text.syntax import clone_module
 from fxc.driver.pipeline import Anchored, Step
 from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.errors import NumericsError
-from fxc.lowering import run_pipeline_on
 from fxc.numerics.check_numerics import CheckNumerics
 from fxc.numerics.reference_run import ReferenceRun, public_functions
 from fxc.pipelines import INFERENCE, parse_pipeline
@@ -203,7 +203,7 @@ def programs_before(number: int) -> dict[str, Before]:
     function, inputs = PROGRAMS[number]
     program = fxc.capture(function, inputs)
     options = fxc.Options(target="host")
-    run_pipeline_on(program, "dce", options)  # names the machine
+    Passes("dce", options).run(program)  # names the machine
     found = dict[str, Before]()
     passes = list(_passes(parse_pipeline(pipeline_for(INFERENCE, options))))
     for number, instance in enumerate(passes):

@@ -10,9 +10,9 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
+from fxc.compilation.passes import Passes
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.tile import KernelOp
-from fxc.lowering import run_pipeline_on
 from fxc.options import Options
 
 KERNELS = "lower-to-torch,canonicalize,lower-simple-tuples,fuse{reductions=true},lower-kernels"
@@ -65,7 +65,7 @@ class Steps(torch.nn.Module):
 
 def lowered(step: Step, numbers: Sequence[float], target: str) -> ModuleOp:
     program = fxc.capture(Steps(step, numbers), (torch.ones(8, 16), torch.ones(16, 16)))
-    run_pipeline_on(program, KERNELS, Options(target=target))
+    Passes(KERNELS, Options(target=target)).run(program)
     return program.module
 
 

@@ -20,12 +20,11 @@ from xdsl.dialects.builtin import ModuleOp, f64
 import fxc
 from fxc.codegen.cpu import host_kernels, kernel_printer
 from fxc.codegen.triton import launch as triton_launch
+from fxc.compilation.passes import Passes
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import PRESETS, GpuAttr
 from fxc.dialects.tile import KernelOp, LaunchOp
-from fxc.driver.timing import Timer
 from fxc.errors import FallbackWarning, FxcError, PassError
-from fxc.lowering import lowering
 from fxc.options import Options
 from fxc.passes.kernels import append_kernels, convert_fusion_to_linalg, group_kernels, schedule
 from fxc.passes.kernels.tile import tile
@@ -210,7 +209,7 @@ def test_triton_source(monkeypatch: pytest.MonkeyPatch) -> None:
         return [triton_launch.gpu_kernel(op, target).source.source for op in launches]
 
     with pytest.warns(FallbackWarning, match="aten.sin") as found:
-        sources = lowering(pipeline, options, Timer(), finish).run(program)
+        sources = Passes(pipeline, options).compile(program, finish)
     assert len(found) == 1 and "--emit=triton" in str(found[0].message)
     assert "aten.cos" in " ".join(sources) and "aten.tanh" in " ".join(sources) and "aten.sin" not in " ".join(sources)
 

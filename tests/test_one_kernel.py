@@ -18,13 +18,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 import fxc
+from fxc.compilation.passes import Passes
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.base.effects import aliases, is_random
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.lowering import run_pipeline_on
 from fxc.options import Options
 from fxc.passes.rewriting.functions import derivatives
 from fxc.runtime.subgraph import HostSubgraph
@@ -143,7 +143,7 @@ def launched(operations: Iterator[Operation]) -> tuple[int, list[str]]:
 def test_kernels_of_aot_graphs(case: Case, dtype: torch.dtype) -> None:
     for graph, limit in zip(aot_graphs(case.function, arguments(case, dtype)), (1, 2), strict=True):
         program = fxc.import_fx(graph)
-        run_pipeline_on(program, KERNELS, Options(target=TARGET))
+        Passes(KERNELS, Options(target=TARGET)).run(program)
         kernels, calls = launched(program.module.walk())
         assert 1 <= kernels <= limit and not calls, str(program)
 

@@ -21,7 +21,7 @@ from torch.library import Library
 import fxc
 from fxc.api import pipeline_for
 from fxc.artifact import cache as program_cache
-from fxc.lowering import text_of
+from fxc.compilation.cached import text_of
 from fxc.pipelines import INFERENCE
 from fxc.runtime.object_cache import ObjectCache
 

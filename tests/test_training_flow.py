@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 
 import fxc
-from fxc import lowering
 from fxc.api import pipeline_for
 from fxc.artifact import cache as program_cache
 from fxc.codegen.contract import target_named
+from fxc.compilation import passes
 from fxc.dialects.autodiff import IMPLEMENTS
 from fxc.dialects.plan import LaunchOp
 from fxc.dialects.target import set_target
@@ -82,7 +82,7 @@ def test_passes_of_backward_are_printed_and_timed(inputs: tuple[Tensor, Tensor],
 
 def test_export_and_backward_run_no_pass(inputs: tuple[Tensor, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled_of(gated, inputs).ir
-    monkeypatch.setattr(lowering, "run_pipeline", None)
+    monkeypatch.setattr(passes, "run_pipeline", None)
     x, w = inputs
     found = torch.autograd.grad(weigh(fxc.to_fx(program)(x, w)), inputs)
     torch.testing.assert_close(found, torch.autograd.grad(weigh(gated(x, w)), inputs))
@@ -111,7 +111,7 @@ def test_other_gradients_are_found_on_disk(
         found = torch.autograd.grad(weigh(compiled(*inputs)[0]), inputs, allow_unused=True)
         torch.testing.assert_close(found, torch.autograd.grad(weigh(two(*inputs)[0]), inputs, allow_unused=True))
         assert compiled.plan.stats.is_cached == bool(round)
-        monkeypatch.setattr(lowering, "run_pipeline", None)
+        monkeypatch.setattr(passes, "run_pipeline", None)
 
 
 def test_a_module_that_implements_something_else_is_refused(inputs: tuple[Tensor, Tensor]) -> None:

@@ -12,11 +12,10 @@ from typing import Any
 from fxc.api import pipeline_for, with_machine
 from fxc.artifact import plan_file
 from fxc.codegen.contract import target_named
+from fxc.compilation.passes import Passes
 from fxc.driver.named_pipeline import Flow
 from fxc.driver.pipeline_text import PassSpec, Spec, parse, to_text
-from fxc.driver.timing import Timer
 from fxc.errors import PlanFileError
-from fxc.lowering import lowering
 from fxc.options import AUTO, Options
 from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import INFERENCE, NAMED, TRAINING, parse_pipeline
@@ -33,6 +32,7 @@ from fxc.tools.kernel_files import write_kernels
 STAGES: Mapping[str, str] = MappingProxyType(
     {
         "lower-to-torch": "torch",
+        "optimize": "fused",
         "torchscript": "fused",
         "convert-fusion-to-linalg": "linalg",
         "schedule": "scheduled",
@@ -118,7 +118,7 @@ def compile_program(request: Request, folder: Path | None) -> Program:
     for number, stage in enumerate(stages, 1):
         shown = progress(f"stage {number} of {len(stages)}: {stage.name}")
         with shown, remarking(EXPLAINED if request.remarks else (), sys.stderr.write):
-            lowering(to_text(stage.pipeline), options, Timer(), lambda _: None).run(program)
+            Passes(to_text(stage.pipeline), options).compile(program, lambda _: None)
         if folder is not None:
             _write(folder / f"{number:0{digits}}-{stage.name}.mlir", program.text(debuginfo=stage.name == CAPTURED))
     if folder is not None:

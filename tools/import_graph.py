@@ -39,6 +39,7 @@ LAYERS = {
     "compiler/runtime": "torch llvmlite",
     "compiler/bridge": "torch xdsl numpy sympy",
     "compiler/driver": "xdsl",
+    "compiler/pipelines.py": "",
     "compiler/program": "torch xdsl safetensors",
     "compiler/interpret": "torch xdsl numpy sympy",
     "compiler/semantics": "torch xdsl sympy",
@@ -49,6 +50,7 @@ LAYERS = {
     "compiler/numerics": "torch xdsl",
     "compiler/artifact": "torch xdsl",
     "compiler/measure": "torch xdsl",
+    "compiler/compilation": "torch xdsl",
     "compiler": "torch xdsl",
     "tools": "torch xdsl click networkx rich safetensors",
 }

@@ -80,6 +80,6 @@ def load_program(
 def run_on(program: Program, pipeline: str, check_numerics: bool = False) -> None:
     """Runs passes over ``program`` in place."""
     from fxc.api import run_options
-    from fxc.lowering import run_pipeline_on
+    from fxc.compilation.passes import Passes
 
-    run_pipeline_on(program, pipeline, run_options({"check_numerics": True} if check_numerics else None))
+    Passes(pipeline, run_options({"check_numerics": True} if check_numerics else None)).run(program)

@@ -41,6 +41,15 @@ class Timer:
             span.cpu += time.process_time() - cpu
             span.calls += 1
 
+    def rename(self, old: str, new: str) -> None:
+        """Count what took time under ``old``, in no other scope, as ``new``."""
+        span = self.root.children.pop(old)
+        self.root.children[new], span.name = span, new
+
+    def stages(self) -> dict[str, float]:
+        """Wall ms of each scope that lies in no other."""
+        return {name: span.wall * 1e3 for name, span in self.root.children.items()}
+
     def rows(self) -> list[tuple[str, float, float, float, int]]:
         """Name (indented), wall ms, share of all wall time, CPU ms, calls; the time of no child is ``rest``."""
         self.root.wall = time.perf_counter() - self._start[0]

@@ -91,12 +91,11 @@ class Plan:
         module: GraphModule | Callable[[], GraphModule],
         signature: Signature,
         training: bool,
-        times: Mapping[str, float] | None = None,
         host: HostProgram | None = None,
     ) -> None:
         self._module, self.host = module, host
         self.signature, self.training = signature, training
-        self.times = MappingProxyType(dict(times or {}))
+        self.times: Mapping[str, float] = MappingProxyType({})
         self.hits, self.misses = 0, 0
         self._bind()
 

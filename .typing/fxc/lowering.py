@@ -1,1 +1,0 @@
-../../compiler/lowering.py

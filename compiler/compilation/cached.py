@@ -1,0 +1,98 @@
+"""Compilations that were done before: found on disk, else stored there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+from fxc.artifact import cache
+from fxc.codegen.contract import target_named
+from fxc.compilation.passes import Passes
+from fxc.options import Options
+from fxc.program.program import Program
+from fxc.runtime.host_program import HostProgram, KernelCode
+from fxc.runtime.plan import FROM_DISK, PLAN_CACHE
+
+T = TypeVar("T")
+Kernels = Mapping[str, KernelCode]
+"""Machine code of the kernels of a program, and of modules in it under their names."""
+
+
+@dataclass(frozen=True)
+class CachedCompilation:
+    """What ``passes`` make of ``program``. ``key``: that of its entry on disk; None where it is not cached."""
+
+    program: Program
+    passes: Passes
+    key: str | None
+
+    @classmethod
+    def of(cls, program: Program, passes: Passes, *, named: bool = True) -> CachedCompilation:
+        """``named``: whether the names of values count."""
+        program.key = None
+        if is_cached(passes.options):
+            with passes.timer.scope(PLAN_CACHE):
+                program.key = cache.key_of(program, passes.pipeline, text_of(passes.options), named=named)
+        return cls(program, passes, program.key)
+
+    def ready(self) -> cache.Ready | None:
+        """The entry as what runs as it is; None where there is none that says it."""
+        return None if self.key is None else self._looked_up(cache.find_ready, self.key)
+
+    def compile(
+        self,
+        finish: Callable[[Program, Kernels], T],
+        kernels: Callable[[T], Kernels],
+        host: Callable[[T], HostProgram | None] = lambda made: None,
+    ) -> T:
+        """What ``finish`` makes of the program after the passes, which run now where there is no entry.
+
+        ``kernels`` and ``host`` are asked what to store of that: machine code, and what may run again as it is.
+        """
+        program, timer = self.program, self.passes.timer
+        entry = None if self.key is None else self._looked_up(cache.find, self.key)
+        if entry is not None:
+            program.module = entry.module
+            return finish(program, entry.kernels)
+        made = self.passes.compile(program, lambda program: finish(program, {}))
+        if self.key is not None and program.key is not None:  # no group failed
+            with timer.scope(PLAN_CACHE):
+                cache.keep(self.key, program, kernels(made), host(made))
+        return made
+
+    def _looked_up(self, find: Callable[[str, Program], T | None], key: str) -> T | None:
+        with self.passes.timer.scope(PLAN_CACHE):
+            found = find(key, self.program)
+        if found is not None:
+            self.passes.timer.rename(PLAN_CACHE, FROM_DISK)
+            self.passes.print_times()
+        return found
+
+
+def is_cached(options: Options) -> bool:
+    """Whether what is compiled with ``options`` is stored on disk."""
+    return options.cache_plans and not (options.check_numerics or options.print_ir or options.passes)
+
+
+def text_of(options: Options) -> str:
+    """What ``options`` ask of passes beside the pipeline, with the target that its name stands for here."""
+    target = None if options.target is None else str(target_named(options.target))
+    return str((target, [(item.name, getattr(options, item.name)) for item in fields(options) if item.name not in _UNREAD]))
+
+
+_UNREAD = (
+    "pipeline",
+    "verify_each",
+    "check_numerics",
+    "print_ir",
+    "timing",
+    "recompile",
+    "cache_size",
+    "cache_plans",
+    "strict",
+    "fallback",
+    "group_seconds",
+    "passes",
+)
+"""Options that change nothing in what passes make."""

@@ -1,0 +1,80 @@
+"""The passes of a compilation, run over programs as options say: watched, timed, and with the groups that fail as calls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from fxc.codegen.contract import target_named
+from fxc.codegen.fallback import FIRST, Checkpoint, Lowering
+from fxc.dialects.target import set_target
+from fxc.driver.instrumentation import Instrumentation
+from fxc.driver.pipeline import Step, pipeline_text, steps_from
+from fxc.driver.print_ir import PrintIR
+from fxc.driver.registry import PassRegistry
+from fxc.driver.runner import RunOptions, run_pipeline
+from fxc.driver.timing import Timer
+from fxc.numerics.check_numerics import CheckNumerics
+from fxc.options import AUTO, Options
+from fxc.pipelines import lays_out_memory, parse_pipeline
+from fxc.program.program import Program
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The passes of ``pipeline``, a text that is parsed when they first run. ``timer`` takes the times of all that runs."""
+
+    pipeline: str
+    options: Options
+    timer: Timer = field(default_factory=Timer)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        registry = PassRegistry()
+        for extra in self.options.passes:
+            registry = registry.with_file(Path(extra)) if isinstance(extra, (str, Path)) else registry.with_pass(extra)
+        return parse_pipeline(self.pipeline, registry)
+
+    def run(self, program: Program) -> None:
+        """Run over ``program``, which a user may have written, in place."""
+        self._run(self.steps, program, check_types=lays_out_memory(self.steps))
+
+    def compile(self, program: Program, finish: Callable[[Program], T]) -> T:
+        """What ``finish`` makes of ``program``, which was captured, after the passes. It is changed."""
+        rest = steps_from(FIRST, self.steps)
+
+        def start(program: Program, checkpoint: Checkpoint) -> None:
+            self._run(self.steps, program, checkpoint)
+
+        def resume(program: Program) -> None:
+            self._run(rest, program)
+
+        return Lowering(start, resume, finish, lambda: pipeline_text(rest)).run(program)
+
+    def _run(self, steps: Sequence[Step], program: Program, *more: Instrumentation, check_types: bool = False) -> None:
+        options, watchers = self.options, list(more)
+        if options.target not in (None, AUTO):
+            import torch
+
+            deterministic = torch.are_deterministic_algorithms_enabled()
+            set_target(program.module, target_named(options.target), autotune=options.autotune, deterministic=deterministic)
+        if options.print_ir:
+            watchers.append(PrintIR(sys.stderr.write, after_change=True))
+        if options.check_numerics:
+            watchers.append(CheckNumerics(program))
+        chosen = RunOptions(
+            verify_each=options.verify_each, instrumentations=tuple(watchers), timer=self.timer, check_types=check_types
+        )
+        run_pipeline(program.context, program.module, steps, chosen)
+        self.print_times()
+
+    def print_times(self) -> None:
+        """Print what was timed so far, where options ask for it."""
+        for name, wall, share, cpu, _ in self.timer.rows() if self.options.timing else ():
+            print(f"{name:40} {wall:9.1f} ms {share:6.1%} cpu {cpu:9.1f} ms", file=sys.stderr)
