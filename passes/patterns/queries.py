@@ -255,10 +255,11 @@ def _is_size(tree: Tree, tensor: SSAValue, index: int) -> bool:
 SIZED: tuple[type[Pattern], ...] = (SizeQuery, SizesQuery, SumToOwnSize, ExpandToOwnSize)
 """Those that hold for the sizes in the types, and not for others."""
 
-PATTERNS: tuple[Pattern, ...] = (
+QUERY_PATTERNS: tuple[Pattern, ...] = (
     SizeQuery(), RankQuery(), SizesQuery(), TypeQuery(), LenOfTuple(), NumberOfTensor(), SumToOwnSize(), GradSumToNothing(),
     GradSumOfGradSum(), ExpandToOwnSize(),
 )  # fmt: skip
+"""Those of ``peephole`` alone: ``canonicalize`` replaces no question about a type."""
 
 PYTHON_PATTERNS: tuple[Pattern, ...] = (IsNone(), PythonLen())
 """Those of ``fx.call_function``."""

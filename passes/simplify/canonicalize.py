@@ -31,10 +31,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from fxc.passes.patterns import arithmetic, logical, scalars, views
+from fxc.passes.patterns import all_patterns
 from fxc.passes.rewriting.patterns import apply_patterns, dispatch_table
 
-DISPATCH = dispatch_table([*scalars.PATTERNS, *views.PATTERNS, *arithmetic.PATTERNS, *logical.PATTERNS])
+DISPATCH = dispatch_table(all_patterns())
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from fxc.passes.patterns import arithmetic, logical, queries, scalars, views
+from fxc.passes.patterns import all_patterns, logical, queries, views
 from fxc.passes.rewriting.patterns import Dispatch, Pattern, apply_patterns, dispatch_table
 
-PATTERNS = (*scalars.PATTERNS, *views.PATTERNS, *arithmetic.PATTERNS, *logical.PATTERNS, *queries.PATTERNS)
+PATTERNS = (*all_patterns(), *queries.QUERY_PATTERNS)
 SIZED = (
     views.ReshapeOfReshape, views.NoOpView, views.SqueezeOfUnsqueeze, views.WholeSlice, logical.WhereOfSame, *queries.SIZED,
 )  # fmt: skip
