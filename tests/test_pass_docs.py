@@ -7,19 +7,34 @@ import pytest
 from fxc.dialects.text.syntax import print_module
 from fxc.passes import available
 from fxc.testing import parse, run_pass, same_ir
-from tests.pass_contracts import SECTIONS, contract, example, sections
+from tests.pass_contracts import SECTIONS, contract, example, is_old, sections
 
 ROOT = Path(__file__).parent.parent
 
 
+LINES, COLUMNS = 3, 120
+"""How long one of Assumes, Ensures, Leaves and Cost may be: what else there is to say stands where the code is."""
+
+
 @pytest.mark.parametrize("name", available())
 def test_the_docstring_is_a_contract(name: str) -> None:
-    text = contract(name)
-    path = available()[name].replace(".", "/")
-    assert text.startswith(f"{name}: "), f"the docstring of {path}.py must begin with '{name}: ' and say what the pass does"
-    assert tuple(sections(text)) == SECTIONS, f"the docstring of {path}.py needs, in this order: {', '.join(SECTIONS)}"
-    empty = [section for section, body in sections(text).items() if not body.strip()]
-    assert not empty, f"the docstring of {path}.py says nothing under {', '.join(empty)}"
+    text, path = contract(name), f"{available()[name].replace('.', '/')}.py"
+    found = sections(text)
+    assert tuple(found) == SECTIONS, f"the docstring of {path} needs, in this order: {', '.join(SECTIONS)}"
+    empty = [section for section, body in found.items() if section != "Before" and not body.strip()]
+    assert not empty, f"the docstring of {path} says nothing under {', '.join(empty)}"
+    if is_old(name):
+        return
+    summary, blank, first = text.split("\n", 2)
+    assert summary[0].isupper() and summary.endswith("."), f"the docstring of {path} must begin with a sentence in one line"
+    assert not blank and first.startswith("Assumes  "), f"the docstring of {path} is a summary, an empty line, and the contract"
+    long = [section for section in SECTIONS[:4] if found[section].strip().count("\n") >= LINES]
+    assert not long, f"{', '.join(long)} in the docstring of {path} have more than {LINES} lines"
+    lines = text.split("\nBefore:")[0].splitlines()
+    wide = [line for line in lines if len(line) > COLUMNS]
+    assert not wide, f"lines of more than {COLUMNS} columns in {path}: {wide}"
+    other = [line for line in lines[1:] if line[:9].rstrip() not in ("", *SECTIONS)]
+    assert not other, f"lines of {path} that neither have one of these words nor begin at the tenth column: {other}"
 
 
 @pytest.mark.parametrize("name", available())
@@ -33,7 +48,7 @@ def test_the_example_is_true(name: str) -> None:
 @pytest.mark.parametrize("name", available())
 def test_the_example_shows_something(name: str) -> None:
     _, before, after = example(name)
-    if "the module is unchanged" in sections(contract(name))["Guarantees"]:
+    if "the module is unchanged" in sections(contract(name))["Ensures"]:
         assert same_ir(before, after), f"{name} says that it changes nothing"
         return
     assert not same_ir(before, after), f"Before and After of {name} are the same"

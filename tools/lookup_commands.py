@@ -19,7 +19,7 @@ def passes_command(name: str | None) -> None:
     \b
     Examples:
       fxc passes
-      fxc passes constant-propagation       what it assumes and guarantees, its options, an example
+      fxc passes constant-propagation       what it assumes and ensures, its options, an example
       fxc passes simplify                   the passes of a pipeline
     """
     from fxc.driver.registry import PassRegistry
@@ -42,7 +42,7 @@ def pass_help(name: str) -> str:
     if name not in registry:
         raise InputError(f"there is no pass {name}", hint=nearest(name, pass_names()) or "fxc passes lists them")
     cls = registry.get(name)
-    doc = (inspect.getdoc(sys.modules[cls.__module__]) or f"{name}: no documentation").strip()
+    doc = f"{name}: " + (inspect.getdoc(sys.modules[cls.__module__]) or "no documentation").strip().removeprefix(f"{name}: ")
     contract, before, example = doc.partition("\nBefore:")
     options = option_help(cls)
     lines = [contract.rstrip(), "", "Options:", *(f"    {option}" for option in options or ["none"])]
