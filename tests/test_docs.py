@@ -11,13 +11,16 @@ import contextlib
 import io
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.verify.verifier import verify
 from fxc.program.context import new_context
+from fxc.tools import new
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -57,12 +60,22 @@ def test_links(document: Path) -> None:
 def check_console(body: str) -> None:
     from fxc.tools import fxc, fxc_opt
 
-    programs = {"fxc-opt": fxc_opt.run, "fxc": fxc.run}
+    programs = {"fxc-opt": fxc_opt.run, "fxc": fxc.run, "python": run_scaffold}
     for command, expected in re.findall(r"^\$ ([^\n]*)\n(.*?)(?=^\$ |\Z)", body, re.MULTILINE | re.DOTALL):
         program, *argv = shlex.split(command)
         code, out, err = programs[program](argv, "")
         assert (out + err).strip() == expected.strip(), command
         assert code == (1 if expected.startswith("error:") else 0), command
+
+
+def run_scaffold(argv: list[str], stdin: str) -> tuple[int, str, str]:
+    """``python -m fxc.tools.new``, in a copy of the sources that it reads."""
+    assert argv[:2] == ["-m", "fxc.tools.new"]
+    for folder in ("dialects", "passes"):
+        if not Path(folder).exists():
+            shutil.copytree(ROOT / folder, folder)
+    result = CliRunner().invoke(new.command, argv[2:])
+    return result.exit_code, result.output, ""
 
 
 def check_make_targets(body: str) -> None:

@@ -1,0 +1,158 @@
+"""Write the files of a new pass, pattern, operator rule or dialect: ``python -m fxc.tools.new pass NAME --folder simplify``.
+
+Run it in the root of a checkout. What it writes works, and the lit file passes: replace the example by what is wanted.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from string import Template
+
+import click
+from xdsl.dialects import get_all_dialects
+
+from fxc.dialects.torch_ops import parse_schema, table
+from fxc.passes.operators.table import RULES
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_SPELLINGS = {"self": "x", "input": "x", "other": "y"}
+"""Arguments of schemas that formulas spell another way."""
+_DIALECTS = re.compile(r"^DIALECTS = \{\n(?: {4}.*\n)*", re.MULTILINE)
+_FORMULAS = re.compile(r"^TABLE: Mapping\[str, Pointwise\] = MappingProxyType\(\n {4}\{\n(?: {8}.*\n)*", re.MULTILINE)
+
+
+@click.group("new", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--root", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The checkout.")
+@click.pass_context
+def command(context: click.Context, root: Path) -> None:
+    """Write a new pass, pattern, operator rule or dialect and its lit file. Both work at once; change them from there."""
+    if not (root / "passes" / "__init__.py").is_file():
+        raise click.ClickException(f"{root.resolve()} is not a checkout of fxc: run this in its root, or name it by --root")
+    context.obj = root
+
+
+@command.command("pass")
+@click.argument("name")
+@click.option("--folder", default="simplify", show_default=True, help="Folder of passes/ that the pass belongs to.")
+@click.pass_obj
+def new_pass(root: Path, name: str, folder: str) -> None:
+    """The pass NAME, such as drop-dead-branches: found by fxc-opt at once."""
+    stem = _stem(name)
+    files = [file.relative_to(root) for file in root.glob("passes/*/**/*.py") if "(ModulePass)" in file.read_text("utf-8")]
+    _one_of("folder of passes", folder, {file.parts[1] for file in files})
+    if found := [*root.glob(f"passes/*/{stem}.py"), *root.glob(f"passes/*/{stem}/")]:
+        raise click.ClickException(f"there is already {found[0].relative_to(root)}: give the pass another name")
+    made = {f"passes/{folder}/{stem}.py": "pass.py", f"lit_tests/passes/{folder}/{stem}.mlir": "pass.mlir"}
+    _write(root, made, name=name, cls=_class(stem))
+
+
+@command.command("pattern")
+@click.argument("name")
+@click.pass_obj
+def new_pattern(root: Path, name: str) -> None:
+    """The family of patterns NAME, such as sorting: applied by canonicalize and peephole at once."""
+    stem = _stem(name)
+    files = {f"passes/patterns/{stem}.py": "pattern.py", f"lit_tests/patterns/{stem}.mlir": "pass.mlir"}
+    _write(root, files, name="canonicalize", cls=_class(stem))
+
+
+@command.command("dialect")
+@click.argument("name")
+@click.pass_obj
+def new_dialect(root: Path, name: str) -> None:
+    """The dialect NAME with one operation, listed in dialects/__init__.py."""
+    stem = _stem(name)
+    listed = root / "dialects" / "__init__.py"
+    text = listed.read_text("utf-8")
+    if f'    "{stem}": ' in text or stem in get_all_dialects():
+        raise click.ClickException(f"there is already a dialect {stem}: give the new one another name")
+    files = {f"dialects/{stem}.py": "dialect.py", f"lit_tests/dialects/{stem}.mlir": "dialect.mlir"}
+    _write(root, files, name=stem, cls=_class(stem))
+    found = _DIALECTS.search(text)
+    assert found is not None
+    end = found.end()
+    _edit(root, listed, text[:end] + f'    "{stem}": "fxc.dialects.{stem}:{_class(stem)}",\n' + text[end:])
+
+
+@command.command("operator")
+@click.argument("name")
+@click.option("--formula", required=True, help="An element of the result, as a Python expression of the schema's arguments.")
+@click.option("--schema", default="(Tensor x) -> Tensor", show_default=True, help="Of an operator that PyTorch does not have.")
+@click.option("--folder", default="functions", show_default=True, help="Family in passes/operators/ that gets the rule.")
+@click.pass_obj
+def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) -> None:
+    """A rule by which kernels compute the pointwise operator NAME, such as mylib.double.default."""
+    if not re.fullmatch(r"[a-z_]\w*\.\w+\.\w+", name):
+        raise click.ClickException(f"{name} is no operator overload, such as mylib.double.default")
+    texts = {path.stem: path.read_text("utf-8") for path in root.glob("passes/operators/*.py")}
+    if name in RULES or any(f'"{name}"' in text for text in texts.values()):
+        raise click.ClickException(f"kernels compute {name} already, by a rule in passes/operators")
+    _one_of("family of formulas", folder, [stem for stem, text in texts.items() if _FORMULAS.search(text)])
+    try:
+        formula = ast.unparse(ast.parse(formula, mode="eval"))
+        schema = table()[name][1] if name in table() else schema
+        arguments = parse_schema(schema).arguments
+    except (SyntaxError, ValueError) as error:
+        raise click.ClickException(f"{name}: {error}") from error
+    tensors = [argument.name for argument in arguments if argument.type == "Tensor" and argument.default is None]
+    if not tensors or len(tensors) < len([argument for argument in arguments if argument.default is None]):
+        raise click.ClickException(f"{name}{schema} takes something else than tensors: write its rule by hand")
+    function = "_".join(name.split(".")).removesuffix("_default")
+    parameters = [f"{_SPELLINGS.get(a.name, a.name)}: {'Scalar' if a.name in tensors else 'Any'}" for a in arguments]
+    family = root / "passes" / "operators" / f"{folder}.py"
+    values = {
+        "operator": name,
+        "operands": ", ".join(f"%{tensor}" for tensor in tensors),
+        "declaration": "" if name in table() else f'torch.operator @{name} "{schema}" flags "p"',
+    }
+    for key, type in {"float": "tensor<4xf32>", "complex": "tensor<4xcomplex<f32>>"}.items():
+        values[f"{key}_types"] = ", ".join(type for _ in tensors)
+        values[f"{key}_arguments"] = ", ".join(f"%{tensor}: {type}" for tensor in tensors)
+    _write(root, {f"lit_tests/operators/{function}.mlir": "operator.mlir"}, **values)
+    text = texts[folder]
+    found = _FORMULAS.search(text)
+    assert found is not None
+    rule = f"def {function}({', '.join(parameters)}) -> Scalar:\n    return {formula}\n\n\n"
+    entry = f'        "{name}": arithmetic({function}),\n'
+    _edit(root, family, text[: found.start()] + rule + found[0] + entry + text[found.end() :])
+
+
+def _stem(name: str) -> str:
+    """The stem of the files of ``name``. An error where it is not words joined by dashes."""
+    stem = name.replace("-", "_")
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(stem):
+        raise click.ClickException(f"{name} is no name in kebab case, such as fold-add-zero")
+    return stem
+
+
+def _class(stem: str) -> str:
+    return "".join(word.capitalize() for word in stem.split("_"))
+
+
+def _one_of(kind: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        raise click.ClickException(f"there is no {kind} {name}, but {', '.join(sorted(known))}")
+
+
+def _write(root: Path, files: Mapping[str, str], **values: str) -> None:
+    """Write each of ``files`` from the template named behind it. An error, and nothing is written, where one exists."""
+    if found := [path for path in files if (root / path).exists()]:
+        raise click.ClickException(f"there is already {found[0]}: give the new one another name")
+    for path, template in files.items():
+        text = (_TEMPLATES / f"{template}.txt").read_text("utf-8")
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(Template(text).substitute(values), "utf-8")
+        click.echo(f"wrote {path}")
+
+
+def _edit(root: Path, path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+    click.echo(f"changed {path.relative_to(root)}")
+
+
+if __name__ == "__main__":
+    command()
