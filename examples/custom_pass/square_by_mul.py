@@ -1,9 +1,9 @@
-"""square-by-mul: compute x ** 2 as x * x.
+"""Compute x ** 2 as x * x.
 
-Assumes:    verified IR, nothing more.
-Guarantees: no ``aten.pow.Tensor_Scalar`` with the exponent 2 is left.
-Keeps:      other exponents; integer tensors too, whose squares wrap around alike.
-Cost:       one walk.
+Assumes  verified IR.
+Ensures  no ``aten.pow.Tensor_Scalar`` with the exponent 2 is left, of integers neither, whose squares wrap around alike.
+Leaves   other exponents.
+Cost     one walk.
 """
 
 from dataclasses import dataclass

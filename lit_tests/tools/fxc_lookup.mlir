@@ -11,8 +11,8 @@
 
 // PASSES:       Passes:
 // PASSES:       dce
-// HELP:         constant-propagation: compute now
-// HELP:         Guarantees:
+// HELP:         constant-propagation: Evaluate operations
+// HELP:         Ensures  calls of constants
 // HELP:         Options:
 // HELP-NEXT:    max-elements: int = 64
 // HELP:         Before:

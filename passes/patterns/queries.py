@@ -162,7 +162,7 @@ class GradSumToNothing(Pattern):
 
 
 class GradSumOfGradSum(Pattern):
-    """_grad_sum_to_size(_grad_sum_to_size(x, a), b) -> _grad_sum_to_size(x, b), where b is a list"""
+    """_grad_sum_to_size(_grad_sum_to_size(x, a), b) -> _grad_sum_to_size(x, b), where b is a list; may round differently"""
 
     ROOTS = ("aten._grad_sum_to_size.default",)
 

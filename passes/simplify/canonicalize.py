@@ -1,12 +1,12 @@
-"""canonicalize: bring each op to its plain form, by local equations.
+"""Rewrite operations to their canonical form by local equations.
 
-Assumes:    verified IR, nothing more.
-Guarantees: no pattern of ``passes/patterns`` (views, arithmetic, logical, scalars) matches any more. Types of results do not
-            change. What only a rewritten op used is gone too. Running it again changes nothing.
-Keeps:      whatever would change a bit, a stride or a dtype: ``x + 0.0`` is not x where x is -0.0. Copies that a caller could
-            tell from what was copied, as both are returned, or one is and the other is an argument; everything about
-            tensors that are written. Ops whose results nothing reads (``dce``).
-Cost:       one walk with a dictionary look-up an op; an analysis of memory where a pattern first matches.
+Assumes  verified IR.
+Ensures  no pattern of ``passes/patterns`` matches any more, queries apart. Result types are unchanged, and operations
+         that only a rewritten one used are gone. Idempotent.
+Leaves   what would change a bit, a stride or a dtype, as ``x + 0.0`` does where x is -0.0; everything about written
+         tensors; copies that a caller can tell from their source, as both are returned, or one is and the other is an
+         argument; unused operations (``dce``).
+Cost     one walk with a dictionary look-up per operation; an analysis of memory where a pattern first matches.
 
 Before:
     func.func @main(%x: tensor<2x3xf32>) {

@@ -1,13 +1,12 @@
-"""constant-pooling: one op for each constant, at the top of the function.
+"""Merge equal constants and move them to the top of their function.
 
-Assumes:    verified IR, nothing more.
-Guarantees: two constants of one op, type, value and attributes are one op, the first, and constants stand before all other
-            ops of their function, in the order in which they first appeared. Running it again changes nothing.
-Keeps:      constants of different type that print alike; 0.0 and -0.0, and NaNs of different bits. A region that sees
-            nothing of its surroundings, as those of ``torch.higher_order``, has a pool of its own. A constant tensor has
-            an identity: one that is written stays alone and where it is, and of two that are both returned neither is
-            merged into the other, as the caller may write one of them.
-Cost:       one walk; and one for memory where there are constant tensors.
+Assumes  verified IR.
+Ensures  constants of one operation with equal type, value and attributes are one operation, the first; constants
+         precede all other operations of their function, in the order of first appearance. Idempotent.
+Leaves   constants of other types or bits, such as 0.0 and -0.0 or two NaNs; constants in isolated regions
+         (``torch.higher_order``), which have pools of their own; constant tensors that are written, and one of two that
+         are both returned.
+Cost     one walk; an analysis of memory where there are constant tensors.
 
 Before:
     func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -96,6 +95,7 @@ class _Pool:
         return not self.memory.is_written(value) and (op.parent is self.top or not self.memory.reaches_output(value))
 
     def may_merge(self, first: Operation, op: Operation) -> bool:
+        """Whether two equal constants may be one: not where both are returned, as the caller may write to one of them."""
         kept, gone = first.results[0], op.results[0]
         if self.memory.reaches_output(kept) and self.memory.reaches_output(gone):
             return False

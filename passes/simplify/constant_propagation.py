@@ -1,15 +1,12 @@
-"""constant-propagation: compute now what depends on constants only.
+"""Evaluate operations whose operands are constants.
 
-Assumes:    verified IR, nothing more.
-Guarantees: a call whose operands are constants is a constant, where PyTorch can compute it and ``torch.constant`` can hold
-            it; numbers, strings and None stand in the arguments of the calls that use them. Sizes that a type states are
-            numbers. A ``cond`` whose predicate is constant is the region taken; a result for which both regions give the
-            same value or equal constants is that value; a ``while_loop`` that does not run gives its initial values. What
-            nothing reads any more after that is gone, if it is pure.
-Keeps:      random and effectful calls; calls that raise (an integer division by zero is left to run time); results of more
-            than ``max-elements`` elements, on another device than the CPU, or not contiguous; tensors that are written or
-            returned, or that share memory with such a one: each execution must make its own; what ``empty`` gives.
-Cost:       one walk. PyTorch is loaded where something is to be computed, and not before.
+Assumes  verified IR.
+Ensures  calls of constants are constants where PyTorch can compute and ``torch.constant`` can hold them; numbers,
+         strings and None are written into the arguments of their users; a ``cond`` with a constant predicate is its
+         region, a ``while_loop`` that does not run its initial values; pure operations that only these read are gone.
+Leaves   random and effectful calls; calls that raise; results of more than ``max-elements`` elements, not on the CPU or
+         not contiguous; results of ``empty``; tensors that are written or returned, or share memory with such a one.
+Cost     one walk. PyTorch is loaded only where something is to be computed.
 
 Before:
     func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -51,6 +48,10 @@ from fxc.passes.analysis.statistics import count
 
 @dataclass(frozen=True)
 class ConstantPropagationPass(ModulePass):
+    """A call that raises, such as an integer division by zero, raises at run time instead; each execution makes its own
+    copy of what is written or returned.
+    """
+
     name = "constant-propagation"
 
     max_elements: int = 64
@@ -125,6 +126,8 @@ class _Propagation:
         count("calls folded")
 
     def higher_order(self, op: HigherOrderOp) -> Operation | None:
+        """Replace ``op`` by the region taken, or its results by what is known of them: the initial values of a loop that
+        does not run; of a ``cond`` the value that both regions return, or a constant that they agree on."""
         self.unread += [*op.operands, *op.results]
         following, evaluation = op.next_op, self.evaluation
         if (region := taken_region(op, evaluation)) is not None and (first := inline_region(op, region)) is not None:

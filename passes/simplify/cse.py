@@ -1,16 +1,12 @@
-"""cse: compute each expression once.
+"""Merge operations that compute the same value.
 
-Assumes:    verified IR, nothing more.
-Guarantees: of two ops that see each other (same block, or one in a region around the other's that the inner one may read)
-            with the same name, operands, properties, attributes and result types, the later one is gone, but for what
-            Keeps says. Running it again changes nothing.
-Keeps:      random ops and ops with effects. Reads of memory that something writes in between. Two values of which one is
-            written, unless they are views of one tensor. Two tensors that both reach the output: the caller may write
-            one of them. Commuted operands, which are not the same. Float constants that differ in a bit; 1, 1.0 and true.
-            A region that sees nothing of its surroundings, as those of ``torch.higher_order``, is searched by itself, and
-            ops with regions are not merged.
-Cost:       two walks, for writes and with a dictionary look-up an op; one for memory where something writes, or where
-            ops are equal.
+Assumes  verified IR.
+Ensures  of two operations with equal name, operands, properties, attributes and result types, one visible to the other
+         (in one block, or in a block around it that its region may read), the later is gone. Idempotent.
+Leaves   operations with effects, random operators, operations with regions; reads of memory with a write in between;
+         pairs of which one is written, or both reach the output; commuted operands; constants that differ in a bit.
+Cost     two walks, with a dictionary look-up per operation; an analysis of memory where there are writes or equal
+         operations.
 
 Before:
     func.func @main(%x: tensor<4xf32>) {
@@ -53,6 +49,11 @@ _Seen: TypeAlias = dict[Hashable, Operation]
 
 @dataclass(frozen=True)
 class CsePass(ModulePass):
+    """Two views of one tensor of which one is written are merged. Two tensors that both reach the output are not: the
+    caller may write to one of them. 1, 1.0 and true differ. Isolated regions, such as those of ``torch.higher_order``,
+    are searched by themselves.
+    """
+
     name = "cse"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -1,14 +1,13 @@
-"""inline: replace each call of a function by the function's body.
+"""Replace calls by the body of the function.
 
-Assumes:    verified IR, nothing more.
-Guarantees: no call is left of a function with a one-block body, recursive and ``no_inline`` ones apart. Callees are inlined
-            into before they are inlined, so a chain of calls is gone in one run. Inlined ops lie at ``callsite(body at call)``
-            and keep their names. Running it again changes nothing.
-Keeps:      functions that call themselves, directly or through others, and all calls of them; declarations; functions and
-            calls marked ``no_inline``; calls whose result types are not those of what the body returns. A function that
-            nothing calls any more stays for ``symbol-dce``. A function that ends in ``fx.output`` returns the values in
-            it in order, with its constants where the call has a result for them.
-Cost:       one walk, and one copy of a body for each call of it.
+Assumes  verified IR.
+Ensures  no call is left of a function with a one-block body, recursive and ``no_inline`` ones apart; calls in callees
+         are inlined first, so one run inlines chains of calls. Inlined operations have the location ``callsite(body at
+         call)``. Idempotent.
+Leaves   recursive functions, directly or through others, and all calls of them; declarations; functions and calls
+         marked ``no_inline``; calls whose result types differ from what the body returns; functions without calls
+         (``symbol-dce``).
+Cost     one walk, and one copy of a body for each call of it.
 
 Before:
     func.func private @gelu(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -93,7 +92,8 @@ def _inline_calls(caller: Operation, inlinable: dict[str, Block]) -> None:
 
 
 def _returned(body: Block, call: CallOp) -> list[SSAValue | Attribute] | None:
-    """What ``body`` returns for each result of ``call``, or None where they do not correspond."""
+    """What ``body`` returns for each result of ``call``; None where types differ. ``fx.output`` returns the values in it,
+    in order, with its constants where the call has a result for them."""
     last = body.last_op
     values: list[SSAValue | Attribute]
     match last:

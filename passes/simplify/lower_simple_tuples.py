@@ -1,12 +1,12 @@
-"""lower-simple-tuples: give a call one result for each element of the tuple that it returns.
+"""Split the tuple that a call returns into one result per element.
 
-Assumes:    verified IR, nothing more.
-Guarantees: no operator or higher-order call is left that returns one tuple of which all uses are ``operator.getitem``
-            with a constant index in range, directly or through constant slices. Result i takes the name of the first
-            getitem that took it; results that nothing reads have no name. Running it again changes nothing.
-Keeps:      tuples that are returned or passed on as a whole, or indexed by a value or out of range; calls that nothing
-            uses (``dce``); a tuple inside the tuple stays one value, with its own getitems.
-Cost:       one walk.
+Assumes  verified IR.
+Ensures  no operator or higher-order call is left that returns one tuple of which all uses are ``operator.getitem`` with
+         a constant index in range, directly or through constant slices. Result i has the name of its first getitem.
+         Idempotent.
+Leaves   tuples that are returned or passed on whole, or indexed by a value or out of range; unused calls (``dce``); a
+         tuple inside of the tuple, which stays one value with its own getitems.
+Cost     one walk.
 
 Before:
     func.func @main(%x: tensor<4xf32>) {

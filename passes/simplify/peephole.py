@@ -1,16 +1,12 @@
-"""peephole: what canonicalize does, and what the types of tensors answer.
+"""Apply the patterns of canonicalize, and replace queries about tensors by what their types state.
 
-Assumes:    verified IR, nothing more.
-Guarantees: no pattern of ``canonicalize`` matches any more; no size, stride, rank, dtype or device is asked of a tensor
-            whose type states it, ``is None`` of no tensor, and ``len`` of no tuple; a number that went into a tensor and
-            came out again is that number; nothing is summed to, or expanded to, the size that it has. With
-            ``shapes = false`` no rule is used that holds for the sizes in the types and not for others, as
-            ``view(x, sizes of x) -> x``; rules on rank, dtype and device are. Types of results do not change. Running it
-            again changes nothing.
-Keeps:      what ``canonicalize`` keeps: results that would become the caller's own tensor, tensors that are written (their
-            size may be, by ``resize_``), floats plus zero. Questions about a size that is known at run time only. Numbers
-            that change in a tensor: ``int(tensor(2.5))``. A sum of sums is one sum, which may round differently.
-Cost:       one walk with a dictionary look-up an op; an analysis of memory where a pattern first matches.
+Assumes  verified IR.
+Ensures  as ``canonicalize``, and no size, stride, rank, dtype or device is queried that a type states, no ``is None``
+         of a tensor and no ``len`` of a tuple; a number read back from a tensor that holds it exactly is that number;
+         no sum or expansion to a size that is there already. Idempotent.
+Leaves   what ``canonicalize`` leaves; queries of sizes known at run time only, and of written tensors, which
+         ``resize_`` may resize; numbers that a tensor changes, as ``int(tensor(2.5))``.
+Cost     one walk with a dictionary look-up per operation; an analysis of memory where a pattern first matches.
 
 Before:
     func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) {
@@ -57,6 +53,8 @@ class PeepholePass(ModulePass):
     name = "peephole"
 
     shapes: bool = True
+    """False: no pattern in ``SIZED`` is applied, as these hold for the static sizes alone: ``view(x, sizes of x) -> x``.
+    Patterns on rank, dtype and device are."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         apply_patterns(op, ALL if self.shapes else ANY_SIZES)

@@ -1,13 +1,13 @@
-"""symbol-dce: remove private functions that nothing uses.
+"""Remove private symbols that are unused.
 
-Assumes:    verified IR, nothing more.
-Guarantees: every private symbol that is left is used by a public symbol, by an op that is no symbol, or by another symbol that
-            is left: functions that only call each other go too, and declarations that nothing calls. Running it again
-            changes nothing.
-Keeps:      public functions; ``fx.module``, ``fx.tensor`` and ``torch.operator``, which declare what text refers to by path.
-            A use is any reference in a property or attribute, wherever it is nested. Symbols of the same name in
-            different modules are not told apart: a use keeps all of them.
-Cost:       one walk.
+Assumes  verified IR.
+Ensures  every private symbol left is referenced by a public symbol, by an operation that is no symbol, or by another
+         symbol that is left; functions that only call each other are gone, and declarations that nothing calls.
+         Idempotent.
+Leaves   public functions; ``fx.module``, ``fx.tensor`` and ``torch.operator``, which declare what text refers to by
+         path; symbols whose name is referenced in any property or attribute, also in another module: modules are not
+         told apart.
+Cost     one walk.
 
 Before:
     func.func private @unused() {

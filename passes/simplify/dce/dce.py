@@ -1,13 +1,12 @@
-"""dce: remove the ops whose results nothing needs.
+"""Remove operations whose results are unused.
 
-Assumes:    verified IR, nothing more.
-Guarantees: every op that is left has an effect, or writes memory that comes from outside or that a live op may read, or
-            computes something for such an op; nested regions included. Results of ``scf.if`` and ``higher_order.cond`` that
-            nothing reads are gone with what computed them (the last result of a ``cond`` apart). Running it again changes
-            nothing.
-Keeps:      asserts, prints, collectives, calls whose callee is unknown; random ops, as dropping one would change what the
-            next one draws; arguments and declarations that nothing uses; carried values of loops.
-Cost:       three walks: for writes, for what is needed, and backwards; one for memory where something writes.
+Assumes  verified IR.
+Ensures  every operation left, nested regions included, has an effect, writes memory from outside or memory that a live
+         operation may read, or computes something for such an operation; unused results of ``scf.if`` and ``cond`` are
+         removed with what computes them. Idempotent.
+Leaves   asserts, prints, collectives, calls of unknown functions; random operators, whose removal would change what the
+         next one returns; the last result of a ``cond``; unused arguments, declarations, and carried values of loops.
+Cost     three walks, for writes, for liveness, and backwards to erase; an analysis of memory where there are writes.
 
 Before:
     func.func @main(%x: tensor<4xf32>) {

@@ -1,4 +1,9 @@
-"""Which ``while_loop`` ops count: a carried integer goes up or down by a constant until it meets a bound that stays."""
+"""Which ``while_loop`` ops count: a carried integer, a number or a 0-d tensor, changes by a constant until it meets a
+bound.
+
+Not so where the bound changes, the condition reads more than counter and bound or compares for equality, or the counter
+moves away from the bound.
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,12 @@
-"""unroll-loops: run the body of a counted loop several times in a row.
+"""Unroll counted loops.
 
-Assumes:    verified IR. Best after ``lower-simple-tuples`` and ``constant-propagation``, before ``canonicalize,cse,dce``.
-Guarantees: a ``while_loop`` whose condition compares a carried integer (a number, or a tensor without sizes) with a bound
-            that stays, whose body adds a constant to it, and has at most ``max_body`` ops, those in regions counted, is
-            replaced. With constant start and bound, and at most ``max_trips`` runs: by as many copies of the body; by copies
-            of what it carries where it does not run, as PyTorch has it. Else by two loops: one whose body is ``factor``
-            copies, and runs while so many runs are left, and the loop as it was, for the rest. Inner loops come first. The
-            order of effects and draws stays. Running it again changes nothing, as both loops are marked ``fx.unrolled``.
-Keeps:      other loops: whose condition reads more than the counter and its bound, that compare for equality, count by what
-            is no constant, or away from the bound; whose body writes to memory; whose types change from run to run. A tensor
-            that counts may wrap around: then no runs are foreseen. What the body computes for nothing (``dce``).
-Cost:       one walk, and the copies. PyTorch is asked where the start is computed, as ``zeros([])`` is.
+Assumes  verified IR; best after ``lower-simple-tuples`` and ``constant-propagation``, before ``canonicalize,cse,dce``.
+Ensures  a counted ``while_loop`` (``counted_loops.py``) with a body of at most ``max_body`` operations is replaced by
+         copies of its body if at most ``max_trips`` are known to run, else by a loop of ``factor`` copies and one for
+         the rest, marked ``fx.unrolled``. The order of effects stays. Idempotent.
+Leaves   loops that do not count, whose body writes to memory, or whose types change between iterations; unused results
+         of the body (``dce``).
+Cost     one walk, and the copies. PyTorch is loaded where the start is computed, as by ``zeros([])``.
 
 Before:
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -96,7 +92,8 @@ def _runs(op: Operation) -> bool:
 
 
 class _Unroller(LoopCopies):
-    """What stands in the place of one loop."""
+    """The replacement of one loop. Inner loops are replaced before outer ones. Where a tensor that counts may wrap around,
+    no number of iterations is known."""
 
     def drop(self, values: Sequence[Leaf | None]) -> None:
         """The loop does not run: its results are copies of its first values."""
