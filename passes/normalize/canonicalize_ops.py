@@ -1,15 +1,12 @@
-"""canonicalize-ops: one spelling for numbers that are tensors, one for cutting a tensor into pieces, and one for copying it.
+"""Rewrite equivalent operators to one of them: scalars that are tensors, splitting, and copying.
 
-Assumes:    verified IR; ``lower-simple-tuples`` ran, so that a list is packed only where it is used as a whole.
-Guarantees: no add, sub, mul or div takes a constant 0-d tensor on the right where the overload for a number gives the same: of
-            the same category of dtype as the left operand or a lower one; ``alpha`` and ``rounding_mode`` stay. ``chunk``
-            and ``split`` with one result a piece, along a size that the type states, are ``split_with_sizes``, which says
-            all the sizes, uneven ones too. ``contiguous`` of a tensor whose type says that it is not is ``clone``. Types of
-            results do not change. What is read as other numbers, by ``view_as_real`` and ``view.dtype``, is resolved first
-            where it may be a lazy conjugation or negation. Running it again changes nothing.
-Keeps:      numbers that decide the dtype: an int64 tensor plus a 0-d float64 is float64, plus a Python float it is float32.
-            Complex numbers, bools, and constants that are written or on another device than the CPU. Lists as a whole.
-Cost:       two walks with a dictionary look-up an op.
+Assumes  verified IR; ``lower-simple-tuples`` ran, so that a list is packed only where it is used as a whole.
+Ensures  no add, sub, mul or div has a constant 0-d tensor on the right that may be a number (``NumberOperand``);
+         ``chunk`` and ``split`` into results of static sizes are ``split_with_sizes``; ``contiguous`` of what is known
+         not to be is ``clone``. Result types are unchanged. Idempotent.
+Leaves   numbers that decide the dtype; complex numbers and bools; constants that are written or not on the CPU; lists
+         that are used as a whole.
+Cost     two walks with a dictionary look-up per operation.
 
 Before:
     func.func @main(%x: tensor<4x6xf32>) {
@@ -62,7 +59,12 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class NumberOperand(Pattern):
-    """x + [c] -> x + c, where [c] is a constant tensor without dimensions; sub, mul and div too"""
+    """x + [c] -> x + c, where [c] is a constant tensor without dimensions; sub, mul and div too
+
+    ``alpha`` and ``rounding_mode`` stay. The overload for a number gives the same result where the dtype of the number
+    is of the category of the left operand's, or a lower one. An int64 tensor plus a 0-d float64 one is float64, plus a
+    Python float it is float32.
+    """
 
     ROOTS = ("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.div.Tensor_mode")
 
@@ -141,7 +143,7 @@ def _with_sizes(op: TorchOp) -> None:
 
 
 def _resolve(op: TorchOp) -> None:
-    """Let ``op``, which refuses lazy tensors, read a resolved one."""
+    """Resolve the operand of ``op``, ``view_as_real`` or ``view.dtype``, where it may be a lazy conjugation or negation."""
     [tensor] = op.operands
     if not may_be_lazy(tensor, given=True):
         return

@@ -1,12 +1,11 @@
-"""check-inplace: refuse a graph in which a call that the compiler cannot look into writes its arguments.
+"""Refuse calls that write their arguments and that the compiler cannot analyze.
 
-Assumes:    verified IR; best after ``functionalize``, which removes all mutation that PyTorch itself can.
-Guarantees: the module is unchanged. It is an error where a call is in place that is no operator of PyTorch's: an operator
-            that the module declares, whose schema has a written argument; a Python call named so (``operator.iadd``,
-            ``@add_``) or told so (``inplace = true``, ``out = %x``), or of a module built so. Regions at any depth are
-            looked at, and functions that nothing calls.
-Keeps:      ``aten.add_`` and the like: what they write is known. Python calls of which nothing says that they write.
-Cost:       one walk.
+Assumes  verified IR; best after ``functionalize``, which removes the mutation that PyTorch knows of.
+Ensures  the module is unchanged. It is an error where a call is in place that is no operator of PyTorch: an operator
+         that the module declares with a written argument, or a Python call that is named or told to write. Regions at
+         any depth and uncalled functions are checked.
+Leaves   ``aten.add_`` and the like, whose writes are known; Python calls without a sign that they write.
+Cost     one walk.
 
 Before:
     func.func @main(%x: tensor<4xf32>) {
@@ -83,6 +82,6 @@ def _is_named_so(name: str) -> bool:
 
 
 def _is_told(op: CallFunctionOp | CallMethodOp | CallModuleOp | ModuleDeclOp) -> bool:
-    """Whether a keyword says that the call writes."""
+    """Whether a keyword of the call, or of the module that it calls, says that it writes: ``inplace = true``, ``out = %x``."""
     _, kwargs = op.trees()
     return not is_left_out(kwargs.get("inplace")) or not is_left_out(kwargs.get("out"))

@@ -1,13 +1,11 @@
-"""convert-fx-to-torch: each captured call becomes a call of a function of ATen operators.
+"""Replace captured calls by calls of functions of ATen operators.
 
-Assumes:    the types of every function argument are known.
-Guarantees: no ``fx`` call and no ``fx.get_attr`` is left in a public function; parameters, buffers and constants that the graph
-            read are arguments with ``fx.kind`` and ``fx.name``; each call is a ``func.call`` of a private function that was
-            traced from PyTorch at the operand types, before autograd decomposes composite operators, in the train or eval
-            mode that the module had when it was captured. Calls that trace alike share one function.
-            A number among the arguments is specialised to the value that its type states.
-Keeps:      mutation (``functionalize`` removes it), calls themselves (``inline``), and torch ops whose types are known.
-Cost:       one PyTorch trace for each different call; `make demo` prints the time of a whole model.
+Assumes  the types of every function argument are known.
+Ensures  no ``fx`` call and no ``fx.get_attr`` is left in a public function. Parameters, buffers and constants that were
+         read are arguments with ``fx.kind`` and ``fx.name``. Each call is a ``func.call`` of a private function; calls
+         with equal traces share one. Numbers that are arguments are specialized to the value in their type.
+Leaves   mutation (``functionalize``), calls (``inline``), and torch operations with known types.
+Cost     one PyTorch trace for each different call; ``make demo`` prints the time of a whole model.
 
 Before:
   func.func @main(%x: tensor<2x3xf32>) -> !fx.value {
@@ -42,6 +40,10 @@ from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrO
 
 @dataclass(frozen=True)
 class ConvertFxToTorchPass(ModulePass):
+    """The functions are traced from PyTorch at the operand types, before autograd decomposes composite operators, in the
+    train or eval mode that the module had when it was captured.
+    """
+
     name = "convert-fx-to-torch"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

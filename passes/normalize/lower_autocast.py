@@ -1,12 +1,12 @@
-"""lower-autocast: the casts that autocast makes, as operators.
+"""Insert the casts that autocast makes.
 
-Assumes:    the torch level: every operand and result is typed, as the capture saw it under autocast.
-Guarantees: no ``wrap_with_autocast`` is left: its region stands in its place, with ``_to_copy`` before the operators whose
-            operands PyTorch's autocast casts, those in the branches of ``cond`` and the like included. What is left means
-            the same under any autocast state, and is to run where autocast is off.
-Keeps:      types of results. A cast for each operator, where eager reuses that of a parameter: ``cse`` makes them one.
-            An operator whose result autocast changes in another way than by casts of operands is an error.
-Cost:       two to three runs on fake tensors for each different operator in a region.
+Assumes  the torch level: every operand and result is typed, as the capture saw it under autocast.
+Ensures  no ``wrap_with_autocast`` is left: its region is inlined, nested branches too, with ``_to_copy`` before the
+         operators whose operands PyTorch's autocast casts. The result means the same under any autocast state, and is
+         to run with autocast off.
+Leaves   result types. Each operator has separate casts, where eager reuses that of a parameter (``cse`` merges them).
+         It is an error where autocast changes a result in another way than by casts of operands.
+Cost     two or three runs on fake tensors for each different operator in a region.
 
 Before:
   func.func @main(%x: tensor<2x3xf32>, %w: tensor<3x3xf32>) -> tensor<2x3xbf16> {

@@ -1,12 +1,12 @@
-"""lower-grad-mode: what runs under ``no_grad``, as operators on values that carry no gradient.
+"""Replace regions that run under ``no_grad`` by operators on detached values.
 
-Assumes:    the torch level, as captured: every operand and result is typed.
-Guarantees: the region of a ``wrap_with_set_grad_enabled`` stands in its place; where it switches gradients off, it reads
-            ``detach`` of what it is given, and writes to that. What it returns of it is the value itself, also where an
-            operator that wrote it returned it.
-Keeps:      types of results; which of them require a gradient. A region that switches gradients off, and what is in it,
-            where another in it switches them on again; one whose switch is no constant.
-Cost:       one walk.
+Assumes  the torch level, as captured: every operand and result is typed.
+Ensures  the region of a ``wrap_with_set_grad_enabled`` is inlined; where it disables gradients, its operations read and
+         write ``detach`` of its operands. What it returns of these is the operand itself, also where an operator that
+         wrote it returned it.
+Leaves   result types, and which results require a gradient; a region that disables gradients around one that enables
+         them, with all that is in it; a region whose switch is no constant.
+Cost     one walk.
 
 Before:
   func.func @main(%x: tensor<3xf32>, %c: tensor<3xf32>) -> tensor<3xf32> {

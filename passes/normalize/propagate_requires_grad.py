@@ -1,19 +1,13 @@
-"""propagate-requires-grad: say of each result whether a gradient may flow through it.
+"""State for each result whether it may require a gradient.
 
-Assumes:    verified IR with types that are up to date (``propagate-shapes``); best after ``inline``.
-Guarantees: ``requires_grad = [true, false]`` on an op has a bool for each of its results: false where PyTorch gives a result
-            that does not require grad, for arguments of the function that require grad where they say ``fx.requires_grad``;
-            where none says so, its inputs and parameters may. With ``gradients=false``, as under ``torch.no_grad``, none
-            does. True where it may. What an op does is PyTorch's own answer: ``detach``, comparisons, integers, operators
-            without a derivative, and those that have one for some operands only. A ``cond`` is what either region is, a
-            ``while_loop`` what any of its runs is, and what a region computes under
-            ``wrap_with_set_grad_enabled(false, ...)`` requires none. Private functions take what any call passes. A tensor
-            that is written with what requires grad does so everywhere. Old attributes are replaced.
-Keeps:      functions of an ``autodiff.subgraph``, into which autograd does not look: no op in them has the attribute. Elsewhere
-            ops of which nothing is known have no attribute, which counts as true: captured Python calls, unknown higher-order
-            operators, and operators that have an argument ``requires_grad``. Where PyTorch cannot tell, what a float or
-            complex result computes from what requires grad does too.
-Cost:       one walk, more for loops and writes; PyTorch runs each different call once: 0.4 ms.
+Assumes  verified IR with types that are up to date (``propagate-shapes``); best after ``inline``.
+Ensures  operations have ``requires_grad = [true, false]``, a bool per result: false where PyTorch's result does not
+         require a gradient, given the arguments with ``fx.requires_grad`` (without any: inputs and parameters), true
+         where it may. With ``gradients=false`` all are false. Former attributes are replaced.
+Leaves   functions of an ``autodiff.subgraph``, which autograd does not enter; operations of which nothing is known
+         (captured Python calls, unknown higher-order operators, operators with an argument ``requires_grad``): no
+         attribute means true.
+Cost     one walk, more for loops and writes; PyTorch runs each different call once: 0.4 ms.
 
 Before:
     func.func @main(%w: tensor<4xf32> {fx.requires_grad}, %x: tensor<4xf32>) -> tensor<4xf32> {
@@ -68,6 +62,15 @@ _SWITCHES = ("torch._C._set_grad_enabled", "torch.set_grad_enabled")
 
 @dataclass(frozen=True)
 class PropagateRequiresGradPass(ModulePass):
+    """PyTorch itself is run for what an operation does: ``detach``, comparisons, integers, operators without a derivative
+    and those that have one for some operands only. Where it cannot tell, a float or complex result of something that
+    requires a gradient requires one.
+
+    A ``cond`` requires what either region does, a ``while_loop`` what any iteration does; a region under
+    ``wrap_with_set_grad_enabled(false, ...)`` requires none. Private functions have the arguments of any call. A tensor
+    that is written with what requires a gradient requires one everywhere.
+    """
+
     name = "propagate-requires-grad"
 
     gradients: bool = True

@@ -1,13 +1,12 @@
-"""remove-expands: let pointwise operators broadcast by themselves.
+"""Remove implicit expansions of operands that pointwise operators broadcast.
 
-Assumes:    verified IR, nothing more.
-Guarantees: no pointwise operator reads an ``aten.expand`` with ``implicit = true``: it reads what was expanded. An expand that
-            only such operators read is gone. Types of results do not change. Running it again changes nothing.
-Keeps:      expands that the user wrote; one that is returned, written, or read by an operator that does not broadcast
-            (``mm``, ``view``, ``prims``): there it is the shape that counts. An operand from which a result gets its shape;
-            its strides, where the expand adds a dimension of one element, or where the operator computes in another dtype
-            than the operand's; or its dtype, as a scalar counts less in type promotion. Sizes without a name.
-Cost:       one walk, and one for memory where there is an implicit expand.
+Assumes  verified IR.
+Ensures  no pointwise operator reads an ``aten.expand`` with ``implicit = true``, but its operand; an expansion that
+         only such operators read is gone. Result types are unchanged. Idempotent.
+Leaves   expansions by the user; those that are returned, written, or read by operators that do not broadcast; operands
+         from which a result has its shape, its strides, or its dtype, as a scalar ranks lower in type promotion;
+         unnamed sizes.
+Cost     one walk, and an analysis of memory where there is an implicit expansion.
 
 Before:
     func.func @main(%x: tensor<4x4xf32>, %b: tensor<4xf32>) {

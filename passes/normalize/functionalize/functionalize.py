@@ -1,14 +1,12 @@
-"""functionalize: values instead of mutation, by PyTorch's own functionalization.
+"""Replace mutation by values, using PyTorch's functionalization.
 
-Assumes:    the torch level: every operand and result is typed, no ``fx`` call is left.
-Guarantees: nothing reads what an op wrote: in-place operators become their functional forms, also through views and inside the
-            branches of higher-order operators, and batch norm's hidden update of its statistics becomes a result. Each written
-            argument comes back as an extra result in front, marked ``fx.mutates = <index of the argument>``, which the exporter
-            copies back. Where views of it are returned, that copy is made here, last of all, and they are views of it.
-Keeps:      a function without mutation, to the letter. The order in which random operators draw. Which outputs share memory.
-Cost:       one PyTorch trace of a function that mutates; calls in it are inlined on the way. No trace where nothing but
-            the operand of an in-place operator names the memory that it writes, as behind ``nn.ReLU(inplace=True)``, or all
-            that is written is copied into arguments at the end, as AOTAutograd's graphs do.
+Assumes  the torch level: every operand and result is typed, no ``fx`` call is left.
+Ensures  nothing reads what an operation wrote: in-place operators are functional ones, also through views and in
+         branches, and the statistics that batch norm updates are a result. A written argument is an extra result in
+         front, marked ``fx.mutates = <index of the argument>``, which the exporter copies back.
+Leaves   functions without mutation, unchanged; the order of random operators; which outputs share memory.
+Cost     a PyTorch trace of each function that mutates, with its calls inlined; none where ``local_writes`` or
+         ``last_writes`` apply.
 
 Before:
   func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -46,6 +44,10 @@ from fxc.passes.normalize.functionalize.local_writes import replace_own_writes
 
 @dataclass(frozen=True)
 class FunctionalizePass(ModulePass):
+    """Where an output is a view of a written argument, the argument is written here, last of all, and the output is a view
+    of it.
+    """
+
     name = "functionalize"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -1,16 +1,12 @@
-"""lower-random: random numbers as a function of a seed, which kernels can compute.
+"""Compute random numbers from a seed, by operators that kernels can fuse.
 
-Assumes:    the torch level, one result a value (lower-simple-tuples), without mutation.
-Guarantees: ``rand``, ``randn``, ``randint``, ``uniform``, ``normal``, ``exponential``, ``bernoulli``, and dropout that drops,
-            are uniform numbers, ``fxc.uniform``, and pointwise work. A block that draws takes one seed for each device from
-            PyTorch's generator of it, with ``randint``, so ``torch.manual_seed`` makes runs repeatable; an op has streams of
-            that seed of its own, and a number depends on its place alone. So whoever computes a number again, in another
-            kernel or in a derivative, finds the same. With ``random = false`` the module is left as it is. Running it again
-            changes nothing.
-Keeps:      other random operators; draws from a generator that is passed, of sizes that are not known, with strides of their
-            own, of complex numbers, of integers over a range of more than 2**31, or with shares and factors that are values.
-            The numbers are not those that PyTorch would draw, the distributions are.
-Cost:       one walk. A draw costs a kernel about 40 multiplications a number; without kernels it is slower than PyTorch's.
+Assumes  the torch level, one result per value (``lower-simple-tuples``), without mutation.
+Ensures  ``rand``, ``randn``, ``randint``, ``uniform``, ``normal``, ``exponential``, ``bernoulli`` and dropout are
+         ``fxc.uniform`` of a seed and pointwise operators. Each block has one seed per device, by ``randint`` of
+         PyTorch's generator. With ``random = false`` the module stays as it is. Idempotent.
+Leaves   other random operators; those with a generator, dynamic sizes, explicit strides, complex results, integers over
+         a range above 2**31, or with probabilities and factors that are values.
+Cost     one walk. A number costs a kernel about 40 multiplications; without kernels it is slower than PyTorch's.
 
 Before:
     func.func @main(%x: tensor<4x3xf32>) {
@@ -53,6 +49,11 @@ SEEDS = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class LowerRandomPass(ModulePass):
+    """The seed comes from PyTorch's generator of the device, so ``torch.manual_seed`` makes runs repeatable. Each
+    operation has a stream of the seed, and a number depends on its position alone: computed again, in another kernel or
+    in a derivative, it is the same. The distributions are those of PyTorch, the numbers are not.
+    """
+
     name = "lower-random"
 
     random: bool = True
