@@ -1,14 +1,13 @@
-"""check-hidden-writes: refuse writes that autograd does not see, where a gradient depends on that.
+"""Refuse writes that autograd does not record, where a gradient depends on them.
 
-Assumes:    the torch level with mutation, as ``lower-grad-mode`` leaves it: what runs under ``no_grad`` reads ``detach``.
-Guarantees: the module is unchanged. With ``gradients=true``, it is an error where an op writes memory by one name, and another
-            name of it that autograd takes for another tensor is read later, so that its elements are new but its gradient is
-            the old one. Such names are ``detach`` of a tensor, and the results of operators that share memory and do not say
-            so, as ``unsafe_chunk``. ``functionalize`` has one value for both, which has one gradient.
-Keeps:      such writes where nothing reads the other name, or no gradient goes through what reads it; writes to a tensor of
-            which a ``detach`` is read; parameters marked as learning, whose writes are refused elsewhere. What regions write
-            to the operands of their op is not looked at.
-Cost:       one walk; where such a write is found, PyTorch runs each different op once: 0.4 ms.
+Assumes  the torch level with mutation, after ``lower-grad-mode``: what runs under ``no_grad`` reads ``detach``.
+Ensures  the module is unchanged. With ``gradients=true`` it is an error where memory is written through one tensor, and
+         read later through another that autograd takes for a different one: its elements are new, but its gradient is
+         the old one.
+Leaves   such writes where nothing reads the other tensor, or no gradient passes through the reader; writes to a tensor
+         whose ``detach`` is read; writes to trained parameters, which are refused elsewhere; writes of regions to
+         operands of their op.
+Cost     one walk; where there is such a write, PyTorch runs each different operation once: 0.4 ms.
 
 Before:
   func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -56,6 +55,11 @@ from fxc.passes.analysis.requires_grad import ARGUMENT, marked
 
 @dataclass(frozen=True)
 class CheckHiddenWritesPass(ModulePass):
+    """Tensors that autograd takes for different ones are ``detach`` of a tensor, and results of operators that share
+    memory and do not say so, such as ``unsafe_chunk``. ``functionalize`` has one value for both, which has one
+    gradient.
+    """
+
     name = "check-hidden-writes"
 
     gradients: bool = False

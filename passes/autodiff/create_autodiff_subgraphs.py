@@ -1,18 +1,13 @@
-"""create-autodiff-subgraphs: gather differentiable ops into functions that are differentiated as a whole.
+"""Outline differentiable operations into functions that are differentiated as a whole.
 
-Assumes:    the torch level, one result a value (lower-simple-tuples). What needs a gradient is said by ``fx.requires_grad`` on
-            arguments and ``requires_grad`` on ops; what is not said may need one.
-Guarantees: each slice holds at least ``threshold`` ops that PyTorch can differentiate, constants not counted, of which one
-            needs a gradient; it is a private function called by ``autodiff.subgraph``. A slice grows from a consumer to its
-            producers, the last first, where that makes no cycle with what stays outside. It moves past no write, and past no
-            other op with a side effect; random ops draw in the order in which they stood. No two outputs of a slice may
-            share memory, nor an output with an input: of two, the later is peeled off with all that depends on it. Branches
-            of ``scf.if`` are searched by themselves. Operands become arguments once, constants are copied in, what only the
-            slice uses is not returned.
-Keeps:      ops that write, calls, asserts, collectives, ops that PyTorch cannot differentiate at these types or whose size
-            depends on data; functions that are slices or derivatives already. Views may lie in a slice, which TorchScript
-            forbids: as outputs they are peeled off.
-Cost:       one PyTorch trace for each different op, which differentiate uses again; else near linear, as ``fuse``.
+Assumes  the torch level, one result per value (``lower-simple-tuples``). ``fx.requires_grad`` on arguments and
+         ``requires_grad`` on operations say what needs a gradient; without them, a value may need one.
+Ensures  each slice of at least ``threshold`` differentiable operations, constants not counted, one of which needs a
+         gradient, is a private function called by ``autodiff.subgraph``. No two outputs of it share memory, nor an
+         output with an input. Effects and random operators keep their order.
+Leaves   writes, calls, asserts, collectives, operators that PyTorch cannot differentiate at these types or with
+         data-dependent sizes; functions that are slices or derivatives already.
+Cost     one PyTorch trace per different operation, reused by ``differentiate``; else near linear, as ``fuse``.
 
 Before:
   func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %i: tensor<2xi64>) -> (tensor<4xf32>, tensor<4xf32>) {
@@ -69,6 +64,13 @@ from fxc.passes.rewriting.unpacking import unpack_tuples
 
 @dataclass(frozen=True)
 class CreateAutodiffSubgraphsPass(ModulePass):
+    """A slice grows from a consumer to its producers, the last first, where that makes no cycle with what stays outside.
+    It moves past no write and no other side effect than a random operator. Branches of ``scf.if`` are searched by
+    themselves. Of two outputs that share memory, or an output and an input, the later is peeled off with all that
+    depends on it. So views may lie in a slice, unlike in TorchScript. Operands become arguments once, constants are
+    copied, and results that only the slice uses are not returned.
+    """
+
     name = "create-autodiff-subgraphs"
 
     threshold: int = 2

@@ -1,11 +1,11 @@
-"""inline-autodiff-subgraphs: put small differentiable subgraphs back, for eager's autograd.
+"""Inline small differentiable subgraphs, for eager's autograd.
 
-Assumes:    verified IR, nothing more.
-Guarantees: a subgraph whose function has fewer than ``threshold`` ops, constants and nested ones counted, is replaced by
-            these ops; its derivative is dropped with it. Outputs that are there for the derivative alone vanish.
-Keeps:      subgraphs with an op that PyTorch's autograd cannot run: of another dialect than ``torch`` and ``fx``, in nested
-            regions too. Functions that nothing calls any more (symbol-dce), ops whose results are not used (dce).
-Cost:       one walk.
+Assumes  verified IR.
+Ensures  a subgraph whose function has fewer than ``threshold`` operations, constants and nested ones counted, is
+         replaced by these operations, without its derivative and the outputs that are there for the derivative alone.
+Leaves   subgraphs with an operation that PyTorch's autograd cannot run: of another dialect than ``torch`` and ``fx``,
+         also in nested regions; unused functions (``symbol-dce``) and operations (``dce``).
+Cost     one walk.
 
 Before:
   func.func private @f(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {

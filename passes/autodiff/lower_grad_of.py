@@ -1,11 +1,11 @@
-"""lower-grad-of: make each ``autodiff.grad_of`` an ``scf.if`` on whether one of its gradients is there.
+"""Lower each ``autodiff.grad_of`` to an ``scf.if`` on whether one of its gradients is defined.
 
-Assumes:    verified IR, nothing more.
-Guarantees: no ``autodiff.grad_of`` is left. In its place the body runs where ``autodiff.any_nonzero`` of its gradients holds;
-            else every result is ``autodiff.zero``, one for each type. A ``grad_of`` in the body of another is an error: the
-            inner one would be guarded twice, and no derivative is built so.
-Keeps:      the body as it is, and ifs whose outcome is known: specialize-autograd-zero removes them.
-Cost:       one walk; bodies are moved, not copied.
+Assumes  verified IR.
+Ensures  no ``autodiff.grad_of`` is left: its body is the branch taken where ``autodiff.any_nonzero`` of its gradients
+         holds; in the other, every result is ``autodiff.zero``, one per type. A ``grad_of`` nested in another is an
+         error, as it would be guarded twice.
+Leaves   the body as it is, and ifs with a known condition (``specialize-autograd-zero``).
+Cost     one walk; bodies are moved, not copied.
 
 Before:
   func.func @df(%g: tensor<2xf32>, %x: tensor<2xf32>) -> tensor<2xf32> {

@@ -1,14 +1,12 @@
-"""outline-forwards: make a module of each differentiated function that launches kernels, to become a host program.
+"""Copy each differentiated function that launches kernels to a module, from which a host program is made.
 
-Assumes:    differentiate has run, and groups are kernels.
-Guarantees: each ``f`` of an ``autodiff.subgraph`` with a gradient, that launches kernels and reads no argument but tensors of
-            known sizes and strides, has a module in this one that implements it: its entry ``main`` is a copy of f, and
-            ``autodiff.implements`` names f. The module has copies of the functions that f calls, of the kernels that they
-            launch, and of the declarations. Running it again changes nothing.
-Keeps:      f and the subgraph: second derivatives depend on what f computes. An f without kernels, which is a graph of
-            operators. With a remark, an f that reads numbers or tensors of free sizes, which host programs of subgraphs do not
-            take.
-Cost:       a copy of each function and of its kernels.
+Assumes  ``differentiate`` ran, and groups are kernels.
+Ensures  each ``f`` of an ``autodiff.subgraph`` with a gradient, that launches kernels and has only tensors of known
+         sizes and strides as arguments, has a nested module with ``autodiff.implements = @f``: ``main`` is a copy of f,
+         beside the functions, kernels and declarations that it uses. Idempotent.
+Leaves   f and the subgraph, as second derivatives depend on what f computes; an f without kernels; with a remark, an f
+         that has numbers or tensors of dynamic sizes as arguments.
+Cost     a copy of each function and of its kernels.
 
 Before:
   tile.kernel @kernel(%p: !tile.ptr<f32> {tile.access = "read"}, %q: !tile.ptr<f32> {tile.access = "write"})

@@ -1,18 +1,13 @@
-"""specialize-autograd-zero: use what is known of which gradients are undefined.
+"""Simplify derivatives by what is known of which gradients are undefined.
 
-Assumes:    lower-grad-of has run. Arguments of functions are marked ``autodiff.undefined`` or ``autodiff.defined`` where a call
-            of the function always, or never, leaves that gradient out; of others nothing is known.
-Guarantees: a gradient is undefined, defined or unknown, and unknown unless it is shown. ``autodiff.zero`` and marked arguments
-            are undefined, results of ``torch`` ops and of ``autodiff.materialize`` defined. Then
-            ``autodiff.add`` with an undefined gradient is the other one, of two defined ones ``aten.add``;
-            ``autodiff.materialize`` of a defined gradient is the gradient, of an undefined one ``aten.zeros``;
-            ``autodiff.sum_to_size`` to no size is its gradient, of a defined one ``aten.sum_to_size``;
-            an ``scf.if`` on ``autodiff.any_nonzero`` of undefined gradients is ``autodiff.zero``, and its body takes its place
-            where one of them is defined. What is moved out is looked at again. In a body that stays, the one gradient
-            that may be defined is; in its else, all are undefined.
-Keeps:      tensors that hold zeros, which are defined. An if on a gradient of which nothing is known. The ops that fed what is
-            gone: dce removes them.
-Cost:       one walk.
+Assumes  ``lower-grad-of`` ran. Arguments marked ``autodiff.undefined`` or ``autodiff.defined`` are so in every call; of
+         others nothing is known.
+Ensures  where the state of gradients is shown, ``autodiff.add``, ``materialize`` and ``sum_to_size`` are the gradient,
+         ``aten`` operators or ``autodiff.zero``, and an ``scf.if`` on ``autodiff.any_nonzero`` is its body or
+         ``autodiff.zero``.
+Leaves   tensors that hold zeros, which are defined; an if on gradients of unknown state; operations that only removed
+         ones read (``dce``).
+Cost     one walk.
 
 Before:
   func.func @df(%g: tensor<2xf32> {autodiff.defined}, %h: tensor<2xf32> {autodiff.undefined}) -> tensor<2xf32> {
@@ -65,6 +60,17 @@ from fxc.passes.analysis.statistics import count
 
 @dataclass(frozen=True)
 class SpecializeAutogradZeroPass(ModulePass):
+    """A gradient is undefined, defined, or unknown, and unknown unless shown. ``autodiff.zero`` is undefined; results of
+    ``torch`` operations and of ``autodiff.materialize`` are defined.
+
+    ``autodiff.add`` with an undefined gradient is the other one, of two defined ones ``aten.add``.
+    ``autodiff.materialize`` of a defined gradient is the gradient, of an undefined one ``aten.zeros``.
+    ``autodiff.sum_to_size`` without a size is its gradient, of a defined one ``aten.sum_to_size``. An ``scf.if`` on
+    ``autodiff.any_nonzero`` of undefined gradients is ``autodiff.zero``; its body replaces it where one of them is
+    defined, and is simplified again. In a body that stays, the only gradient that may be defined is defined; in its
+    else all are undefined.
+    """
+
     name = "specialize-autograd-zero"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

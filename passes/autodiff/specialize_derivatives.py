@@ -1,15 +1,12 @@
-"""specialize-derivatives: make a module of each derivative, for the gradients of the outputs that the program uses.
+"""Copy each derivative to a module, specialized to the gradients of the outputs that the program uses.
 
-Assumes:    differentiate has run.
-Guarantees: each ``df`` of an ``autodiff.subgraph`` has a module in this one that implements it: its entry ``main`` is a copy of
-            df whose arguments are marked ``autodiff.defined``, or ``autodiff.undefined`` for the gradients of the outputs that
-            are there for df alone. A first backward meets these where the program uses all results of f. The module has
-            copies of what df calls and of the declarations, and ``autodiff.implements`` names df. ``main`` is marked
-            ``plan.boxed``: it takes its arguments in a list, and releases each after its last use. Running it again changes
-            nothing.
-Keeps:      f, df and the subgraph: another set of gradients starts from df. A subgraph without a gradient, or whose df has no
-            body.
-Cost:       a copy of each derivative.
+Assumes  ``differentiate`` ran.
+Ensures  each ``df`` of an ``autodiff.subgraph`` has a nested module with ``autodiff.implements = @df``: ``main`` is a
+         copy of df marked ``plan.boxed`` (arguments are in a list, each released after its last use), beside the
+         functions and declarations that it uses. Idempotent.
+Leaves   f, df and the subgraph, as another set of gradients starts from df; subgraphs without a gradient, or whose df
+         has no body.
+Cost     a copy of each derivative.
 
 Before:
   func.func private @f(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
@@ -86,6 +83,10 @@ from fxc.passes.rewriting.functions import Symbols
 
 @dataclass(frozen=True)
 class SpecializeDerivativesPass(ModulePass):
+    """Arguments of ``main`` are marked ``autodiff.defined``, or ``autodiff.undefined`` for the gradients of the outputs
+    that are there for df alone: so are they in a first backward where the program uses all results of f.
+    """
+
     name = "specialize-derivatives"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

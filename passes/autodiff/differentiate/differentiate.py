@@ -1,19 +1,13 @@
-"""differentiate: give each ``autodiff.subgraph`` its derivative.
+"""Build the derivative of each ``autodiff.subgraph``.
 
-Assumes:    the functions of the subgraphs have one block of ``torch`` ops without mutation and calls, ending in
-            ``func.return``. A function to be differentiated again has been through specialize-autograd-zero.
-Guarantees: every subgraph has a ``gradient``. Its df takes the gradients of the outputs that need one and what it must know of
-            the forward, and returns the gradients of the inputs that need one and are reached. What df needs, f returns: f
-            grows outputs behind its real ones. Ops whose backward needs more than they take and give (dropout, layer norm)
-            are replaced in f by what PyTorch runs in their place under autograd. A duplicated output has a gradient for each
-            position. A tensor whose size alone is needed is not captured, its size is. Gradients that no input needs are not
-            computed. An f that others use too is copied first. ``mode=forward`` makes @f_jvp instead, which takes the inputs
-            and their tangents and returns the outputs and theirs, and names it in ``autodiff.jvp``. ``twice=true``
-            takes the backwards that PyTorch takes where they are differentiated again, which are slower for some operators;
-            df is marked ``autodiff.twice``. ``linalg.solve`` and ``slogdet`` have them in any case.
-Keeps:      the order of f's outputs and all of f's inputs. No gradient is summed that may be undefined: ``autodiff.add`` and
-            ``autodiff.grad_of`` say where, for lower-grad-of and specialize-autograd-zero.
-Cost:       one PyTorch trace for each different op: 5 to 50 ms; two walks of f.
+Assumes  the functions of the subgraphs have one block of ``torch`` operations without mutation and calls, ending in
+         ``func.return``; one to be differentiated again has been through ``specialize-autograd-zero``.
+Ensures  every subgraph has a ``gradient``: df takes the gradients of the outputs that need one and values saved by f,
+         and returns those of the inputs that need one and are reached. f has extra outputs for saved values.
+         ``mode=forward`` makes ``@f_jvp`` and sets ``autodiff.jvp``; ``twice=true`` marks df ``autodiff.twice``.
+Leaves   the order of f's outputs and all of f's inputs. Gradients that may be undefined are not summed:
+         ``autodiff.add`` and ``autodiff.grad_of`` mark them for ``lower-grad-of`` and ``specialize-autograd-zero``.
+Cost     one PyTorch trace per different operation, 5 to 50 ms; two walks of f.
 
 Before:
   func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -80,6 +74,16 @@ JVP = "autodiff.jvp"
 
 @dataclass(frozen=True)
 class DifferentiatePass(ModulePass):
+    """An operation whose backward needs more than its operands and results (dropout, layer norm) is replaced in f by what
+    PyTorch runs for it under autograd. A duplicated output has a gradient per position. Where df needs only the size of
+    a tensor, that is saved instead. Gradients that no input needs are not computed. An f with other users is copied
+    first.
+
+    ``@f_jvp`` takes the inputs and their tangents, and returns the outputs and theirs. ``twice=true`` uses the
+    backwards that PyTorch uses where they are differentiated again, which are slower for some operators;
+    ``linalg.solve`` and ``slogdet`` have them in any case.
+    """
+
     name = "differentiate"
 
     mode: Literal["reverse", "forward"] = "reverse"
