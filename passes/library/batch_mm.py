@@ -1,15 +1,13 @@
-"""batch-mm: one large matrix product instead of many small ones.
+"""Merge small matrix products into a large one.
 
-Assumes:    verified IR with types that are up to date (``propagate-shapes``).
-Guarantees: a sum of at least ``min_leaves`` products is one product of concatenated matrices, where sums and transposes in
-            between have one use each, alpha is 1 and nothing broadcasts: a0 b0 + a1 b1 = [a0 a1] [b0; b1]. At least
-            ``min_batch`` products that share a side, and whose other sides have one shape of at most ``max_elements``, are
-            one product: of the sides on top of each other where they share the right one, a ``bmm`` where they share the
-            left one. Results keep type and strides.
-Keeps:      products of matrices that are written, or of sizes that are not static; those of which a caller could tell that
-            they share memory now, as they are returned or written; sums of matrices of other shapes than the first, and those
-            so large that copying them costs more than it saves. A sum is formed in another order, so its last bits differ.
-Cost:       one walk; an analysis of memory where there are enough products.
+Assumes  verified IR with types that are up to date (``propagate-shapes``).
+Ensures  a sum of at least ``min_leaves`` products is one product of concatenated matrices; at least ``min_batch``
+         products that share a factor, and whose others have one shape of at most ``max_elements``, are one product, a
+         ``bmm`` where they share the left one. Results keep type and strides.
+Leaves   products of written matrices or dynamic sizes; those whose results are returned or written, where a caller
+         could tell that they share memory now; sums of matrices of other shapes than the first, or too large to be
+         copied. Sums have another order, so last bits differ.
+Cost     one walk; an analysis of memory where there are enough products.
 
 Before:
     func.func @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>, %c: tensor<2x3xf32>, %d: tensor<3x2xf32>) -> tensor<2x2xf32> {
@@ -66,6 +64,11 @@ MM, ADD = "torch.aten.mm.default", "torch.aten.add.Tensor"
 
 @dataclass(frozen=True)
 class BatchMmPass(ModulePass):
+    """In a sum, a0 b0 + a1 b1 = [a0 a1] [b0; b1]: sums and transposes in between have one use each, alpha is 1 and nothing
+    broadcasts. Products that share the right factor are one of the left ones concatenated by rows; those that share the
+    left one are a ``bmm``.
+    """
+
     name = "batch-mm"
 
     min_leaves: int = 4

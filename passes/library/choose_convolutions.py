@@ -1,15 +1,14 @@
-"""choose-convolutions: convolutions by oneDNN of images in channels_last, where that is measured to be faster.
+"""Call oneDNN for convolutions of channels_last images, where that is measured to be faster.
 
-Assumes:    verified IR with types that are up to date; for inference on the CPU that it runs on. ``propagate-layouts``
-            afterwards, which takes the copies between layouts away.
-Guarantees: convolutions of images of known sizes in float32 or bfloat16 on the CPU are calls of oneDNN's on weights as they
-            lie, which take and give images in channels_last, with a sum and an activation behind one where that changes no
-            bit (a sum in bfloat16 is rounded once), if trials of all in a function at these sizes take less than ``gain`` of
-            the time. Equal calls are tried once. Copies around them keep the types of what is around.
-Keeps:      convolutions that need a gradient, since oneDNN's operator has none. Transposed ones. All of a function that
-            normalises images by groups of channels, which takes longer in channels_last than convolutions gain. All where
-            times cannot be measured, or a GPU is the target.
-Cost:       a trial of a few milliseconds to a tenth of a second for each different call, kept on disk.
+Assumes  verified IR with types that are up to date; for inference on this CPU; ``propagate-layouts`` follows and
+         removes the copies between layouts.
+Ensures  convolutions of float32 or bfloat16 images of known sizes on the CPU are oneDNN calls in channels_last, with
+         the activation and sum that follow, if all those of a function are measured to take less than ``gain`` of the
+         time. Copies around them keep the types of their users.
+Leaves   convolutions that need a gradient, which oneDNN's operator has not; transposed ones; functions that normalize
+         by groups of channels, which is slower in channels_last; all where a GPU is the target or nothing can be
+         measured.
+Cost     a measurement of a few milliseconds to a tenth of a second for each different call, cached on disk.
 
 Before: choose-convolutions{gain=1.0e30}
     func.func @main(%x: tensor<1x2x4x4xf32>, %w: tensor<3x2x1x1xf32>) {
@@ -50,6 +49,10 @@ from fxc.passes.library.packings import PLAIN_CONVOLUTIONS, computed_behind
 
 @dataclass(frozen=True)
 class ChooseConvolutionsPass(ModulePass):
+    """Weights stay in their layout. What follows a convolution is computed with it where that changes no bit (a sum in
+    bfloat16 is rounded once). Equal calls are measured once.
+    """
+
     name = "choose-convolutions"
 
     gain: float = 0.95

@@ -1,14 +1,13 @@
-"""choose-products: products of matrices by the library that is measured to be faster for them.
+"""Call the library that is measured to be faster for each matrix product.
 
-Assumes:    verified IR with types that are up to date; for the CPU that it runs on.
-Guarantees: a product of float32 or bfloat16 matrices on the CPU, of at least ``least`` multiplications, that PyTorch would give
-            to MKL (or to oneDNN, in bfloat16) is a call of oneDNN's linear on the matrices as they lie, if a trial at these
-            sizes and strides takes less than ``gain`` of the time. Equal products are tried once. A transpose that nothing
-            reads any more is gone.
-Keeps:      products that need a gradient, since oneDNN's operator has none; those with ``alpha`` or ``beta``, with a bias that
-            is not a number for each column, and of sizes that are not known. All where times cannot be measured, or a GPU is
-            the target. Sums are formed in another order, so last bits differ.
-Cost:       a trial of some milliseconds to a tenth of a second for each different product, kept on disk.
+Assumes  verified IR with types that are up to date; for this CPU.
+Ensures  a product of at least ``least`` multiplications of float32 or bfloat16 matrices on the CPU, for which PyTorch
+         would call MKL (or oneDNN in bfloat16), is oneDNN's linear, if that is measured to take less than ``gain`` of
+         the time at these sizes and strides; transposes left unused are gone.
+Leaves   products that need a gradient, which oneDNN's operator has not; with ``alpha``, ``beta`` or a bias that is not
+         one number per column; of unknown sizes; all where a GPU is the target or nothing can be measured. Sums have
+         another order, so last bits differ.
+Cost     a measurement of some milliseconds to a tenth of a second for each different product, cached on disk.
 
 Before: choose-products{gain=1.0e30 least=1}
     func.func @main(%x: tensor<2x4xf32>, %w: tensor<3x4xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32> {
@@ -50,6 +49,8 @@ from fxc.passes.rewriting.matrix_products import is_transpose
 
 @dataclass(frozen=True)
 class ChooseProductsPass(ModulePass):
+    """Equal products are measured once."""
+
     name = "choose-products"
 
     gain: float = 0.9

@@ -1,15 +1,12 @@
-"""fold-batch-norm: a convolution and the batch norm behind it become one convolution with other weights.
+"""Fold a batch norm into the weights of the convolution before it.
 
-``(conv(x, w) + b - mean) / sqrt(var + eps) * scale + shift`` is ``conv(x, w * s) + ((b - mean) * s + shift)`` with
-``s = scale / sqrt(var + eps)``. (Jacob et al., Quantization and Training of Neural Networks, 2018, section 3.2.)
-
-Assumes:    unpacked results (``lower-simple-tuples``); ``freeze-parameters`` afterwards, or the weights are computed in every
-            call. Only for inference.
-Guarantees: no batch norm that uses given statistics stands behind a convolution that nothing else reads, where weights and
-            statistics are the model's own and in float32 or float64.
-Keeps:      batch norms in training mode, without statistics, of other dtypes (weights would be rounded twice), and those
-            whose saved statistics something reads; transposed convolutions.
-Cost:       one walk.
+Assumes  unpacked results (``lower-simple-tuples``); inference; ``freeze-parameters`` follows, else weights are computed
+         in every call.
+Ensures  no batch norm with given statistics is left behind a convolution that nothing else reads, where weights and
+         statistics are parameters or buffers of the model, in float32 or float64.
+Leaves   batch norms in training mode, without statistics, of other dtypes (weights would be rounded twice), or whose
+         saved statistics are read; transposed convolutions.
+Cost     one walk.
 
 Before:
     func.func @main(
@@ -59,6 +56,10 @@ from fxc.passes.rewriting.matrix_products import only_user
 
 @dataclass(frozen=True)
 class FoldBatchNormPass(ModulePass):
+    """``(conv(x, w) + b - mean) / sqrt(var + eps) * scale + shift`` is ``conv(x, w * s) + ((b - mean) * s + shift)`` with
+    ``s = scale / sqrt(var + eps)``. (Jacob et al., Quantization and Training of Neural Networks, 2018, section 3.2.)
+    """
+
     name = "fold-batch-norm"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -1,14 +1,13 @@
-"""freeze-parameters: compute what depends on parameters alone once, when the plan is made, and not in every call.
+"""Compute once, when the plan is made, what depends on parameters alone.
 
-Assumes:    verified IR without calls of other functions that matter here (``inline``). What is frozen does not follow later
-            changes of the model's parameters: for inference.
-Guarantees: each op whose operands are parameters, buffers, constants, or results of such ops, is in the function ``@frozen``,
-            which the entry calls once, first, with the mark ``fx.once``; what others read of it is a result. Whoever makes a
-            plan runs a call that is marked so, and keeps the results. Running the pass again adds another function at most.
-Keeps:      what is written: arguments that the entry returns new values of (``fx.mutates``), and all that reads them. Random
-            ops, ops with effects, ops with regions. Ops that read no tensor. Functions that are not the entry. Views that the
-            entry returns: they may be conjugated when they are read only, and results of ``@frozen`` are not.
-Cost:       one walk.
+Assumes  verified IR with calls inlined (``inline``); inference: what is frozen does not follow later changes of
+         parameters.
+Ensures  operations on parameters, buffers, constants and results of such operations are in ``@frozen``, which the entry
+         calls first, marked ``fx.once``: that call runs when a plan is made, and its results are saved. Another run
+         adds at most another function.
+Leaves   what is written (``fx.mutates``) and its readers; random operators, effects, operations with regions or without
+         a tensor operand; other functions than the entry; views that the entry returns, which may be lazily conjugated.
+Cost     one walk.
 
 Before:
     func.func @main(%x: tensor<2x4xf32> {fx.kind = "input"}, %w: tensor<4x3xf32> {fx.kind = "parameter", fx.name = "w"}) {

@@ -1,14 +1,12 @@
-"""pack-weights: convolutions and products with own weights by oneDNN and MKL, where these are measured to be faster.
+"""Call oneDNN and MKL with packed weights for convolutions and products, where that is measured to be faster.
 
-Assumes:    ``freeze-parameters`` afterwards, which packs once: without it weights are packed in every call. For inference.
-Guarantees: a convolution or product of a weight that is the model's own is computed with a packed one, an activation behind
-            it included where that changes no bit, an image that is added to a convolution too (in bfloat16 rounded once), if
-            a trial of it at these sizes takes less than ``gain`` of the time; of convolutions, all together. Equal calls are
-            tried once. A packed convolution takes and gives images in channels_last; copies around it keep the types of what
-            is around, and ``propagate-layouts`` takes those away.
-Keeps:      weights that are inputs or change; dtypes other than float32 and bfloat16; sizes that are not known; devices
-            other than the CPU. All where times cannot be measured.
-Cost:       a trial of a few milliseconds to a tenth of a second for each different call, kept on disk.
+Assumes  inference; ``freeze-parameters`` follows, which packs once: without it weights are packed in every call.
+Ensures  a convolution or product of a weight of the model uses a packed one, with the activation behind it where that
+         changes no bit and the image added to a convolution, if that is measured to take less than ``gain`` of the
+         time; of convolutions, all together. Copies around them keep the types of their users.
+Leaves   weights that are inputs or change; dtypes other than float32 and bfloat16; unknown sizes; devices other than
+         the CPU; all where nothing can be measured.
+Cost     a measurement of a few milliseconds to a tenth of a second for each different call, cached on disk.
 
 Before: pack-weights{gain=1.0e30}
     func.func @main(%x: tensor<1x2x4x4xf32>, %w: tensor<3x2x1x1xf32> {fx.kind = "parameter", fx.name = "w"}) {
@@ -50,6 +48,10 @@ from fxc.passes.library.packings import PACKED_CONVOLUTIONS, PACKED_PRODUCTS, co
 
 @dataclass(frozen=True)
 class PackWeightsPass(ModulePass):
+    """A packed convolution reads and returns images in channels_last; ``propagate-layouts`` removes the copies around it.
+    An image added in bfloat16 is rounded once. Equal calls are measured once.
+    """
+
     name = "pack-weights"
 
     gain: float = 0.97

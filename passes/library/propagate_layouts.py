@@ -1,12 +1,12 @@
-"""propagate-layouts: keep images in channels_last from where one is to where none may be.
+"""Propagate channels_last from operations that need it, and remove the copies between layouts.
 
-Assumes:    copies into channels_last and back around ops that want it, as ``pack-weights`` leaves them.
-Guarantees: what computes an image of images that there are in channels_last computes it in channels_last, where PyTorch gives
-            its result that layout then; no copy into channels_last is left of what there is so already. Copies that nothing
-            reads are gone. The number of copies does not grow: where it would, nothing changes.
-Keeps:      types of arguments and of what the entry returns. Ops that read images of both layouts, views, ops with regions,
-            ops that PyTorch refuses in the other layout: they read the copy back.
-Cost:       one walk; PyTorch is asked for the type of each op that reads such an image.
+Assumes  copies to channels_last and back around the operations that need it, as ``pack-weights`` makes them.
+Ensures  an operation on images that exist in channels_last computes in channels_last, where PyTorch gives its result
+         that layout; copies of what is in channels_last already, and unused ones, are gone. A function whose number of
+         copies would grow is unchanged.
+Leaves   types of arguments and of what the entry returns; operations that read images of both layouts, views,
+         operations with regions, and those that PyTorch refuses in the other layout: they read the copy back.
+Cost     one walk; PyTorch infers the type of each operation that reads such an image.
 
 Before:
     func.func @main(%x: tensor<1x2x3x3xf32, #torch.meta<strides = [18, 1, 6, 2]>>) {

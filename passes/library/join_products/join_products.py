@@ -1,15 +1,12 @@
-"""join-products: products of the same rows with own weights become one product, where that is measured to be faster.
+"""Join products of the same rows with different weights, where that is measured to be faster.
 
-Assumes:    ``pack-weights`` and ``freeze-parameters`` afterwards: without these weights are put together in every call.
-Guarantees: products of the same rows between which no other lies are one product with the weights on top of each other, and
-            their results are slices of its result, if a trial at these sizes takes less than ``gain`` of the time; both as
-            ``pack-weights`` would have them, with activations that are computed with a product. What reads a result reads
-            the slice as it lies, and views of it have other strides, where PyTorch then gives all else the types that it
-            had; otherwise the slice is copied, in the trial too. Equal products are tried once.
-Keeps:      what ``pack-weights`` keeps: weights that are inputs or change, dtypes other than float32 and bfloat16, sizes that
-            are not known, devices other than the CPU. Products of which only some have a bias. All where times cannot be
-            measured.
-Cost:       a trial of a few milliseconds to a tenth of a second for each different group of products, kept on disk.
+Assumes  ``pack-weights`` and ``freeze-parameters`` follow: without them the weights are concatenated in every call.
+Ensures  products of the same rows, with no other product between them, are one product with concatenated weights, and
+         their results are slices of its result, if that is measured to take less than ``gain`` of the time, with
+         ``pack-weights`` applied to both and activations included.
+Leaves   what ``pack-weights`` leaves; products of which only some have a bias; all where nothing can be measured.
+Cost     a measurement of a few milliseconds to a tenth of a second for each different group of products, cached on
+         disk.
 
 Before: join-products{gain=1.0e30}
     func.func @main(%x: tensor<2x4xf32>, %w: tensor<3x4xf32> {fx.kind = "parameter", fx.name = "w"},
@@ -60,6 +57,10 @@ from fxc.passes.library.packings import computed_behind, is_product, product_of
 
 @dataclass(frozen=True)
 class JoinProductsPass(ModulePass):
+    """A reader of a result reads the slice in place, where PyTorch then gives all else the types that it had (views have
+    other strides); otherwise the slice is copied, in the measurement too. Equal groups are measured once.
+    """
+
     name = "join-products"
 
     gain: float = 0.97
