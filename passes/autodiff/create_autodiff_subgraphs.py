@@ -64,7 +64,9 @@ from fxc.passes.rewriting.unpacking import unpack_tuples
 
 @dataclass(frozen=True)
 class CreateAutodiffSubgraphsPass(ModulePass):
-    """A slice grows from a consumer to its producers, the last first, where that makes no cycle with what stays outside.
+    """How a slice grows, and what it returns.
+
+    A slice grows from a consumer to its producers, the last first, where that makes no cycle with what stays outside.
     It moves past no write and no other side effect than a random operator. Branches of ``scf.if`` are searched by
     themselves. Of two outputs that share memory, or an output and an input, the later is peeled off with all that
     depends on it. So views may lie in a slice, unlike in TorchScript. Operands become arguments once, constants are

@@ -60,7 +60,9 @@ from fxc.passes.analysis.statistics import count
 
 @dataclass(frozen=True)
 class SpecializeAutogradZeroPass(ModulePass):
-    """A gradient is undefined, defined, or unknown, and unknown unless shown. ``autodiff.zero`` is undefined; results of
+    """The states of gradients, and what follows from them.
+
+    A gradient is undefined, defined, or unknown, and unknown unless shown. ``autodiff.zero`` is undefined; results of
     ``torch`` operations and of ``autodiff.materialize`` are defined.
 
     ``autodiff.add`` with an undefined gradient is the other one, of two defined ones ``aten.add``.

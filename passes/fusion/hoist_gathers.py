@@ -1,14 +1,14 @@
-"""hoist-gathers: read elements first, and compute with those alone.
+"""Gather elements before pointwise operators compute them, not after.
 
-Assumes:    the torch level, one result a value (lower-simple-tuples).
-Guarantees: no ``aten.gather`` reads what a pointwise operator computed for nothing else, where that is known to have the sizes
-            of the index but along the dimension of the gather, and no fewer elements: it reads what the operator read, in
-            which a tensor of one element along that dimension stands for itself. On from there, what others read too is
-            computed again for the gather, where that wants a quarter of the elements or fewer. So a loss reads the logarithm
-            of one class a row, not of all. Types of results do not change. Running it again changes nothing.
-Keeps:      what others read too; what autograd sees; operators that draw or write; gathers past a write; types that PyTorch
-            would change; sizes that are not known. An index that is out of range fails as before.
-Cost:       one walk, and the ops between an operator and its gather; loads PyTorch where there is one, to say types.
+Assumes  the torch level, one result per value (``lower-simple-tuples``).
+Ensures  no ``aten.gather`` reads what a pointwise operator computes for it alone, if that has the sizes of the index
+         except along the gathered dimension, and no fewer elements: it gathers the operands. A loss reads the logarithm
+         of one class per row, not of all. Result types are unchanged. Idempotent.
+Leaves   shared results, unless a quarter of the elements or fewer are gathered: these are recomputed; what autograd
+         sees; random operators and writes; gathers behind a write; types that would change; unknown sizes. An index out
+         of range fails as before.
+Cost     one walk, and the operations between an operator and its gather; loads PyTorch where there is one, to infer
+         types.
 
 Before:
     func.func @main(%x: tensor<8x100xf32>, %m: tensor<8x1xf32>, %i: tensor<8x1xi64>) {
@@ -51,6 +51,8 @@ FEW = 4.0
 
 @dataclass(frozen=True)
 class HoistGathersPass(ModulePass):
+    """A tensor with one element along the gathered dimension is read as it is."""
+
     name = "hoist-gathers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

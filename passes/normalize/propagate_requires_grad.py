@@ -62,7 +62,9 @@ _SWITCHES = ("torch._C._set_grad_enabled", "torch.set_grad_enabled")
 
 @dataclass(frozen=True)
 class PropagateRequiresGradPass(ModulePass):
-    """PyTorch itself is run for what an operation does: ``detach``, comparisons, integers, operators without a derivative
+    """Where it is known that a value requires a gradient.
+
+    PyTorch itself is run for what an operation does: ``detach``, comparisons, integers, operators without a derivative
     and those that have one for some operands only. Where it cannot tell, a float or complex result of something that
     requires a gradient requires one.
 

@@ -74,7 +74,9 @@ JVP = "autodiff.jvp"
 
 @dataclass(frozen=True)
 class DifferentiatePass(ModulePass):
-    """An operation whose backward needs more than its operands and results (dropout, layer norm) is replaced in f by what
+    """What derivatives compute, and what they save.
+
+    An operation whose backward needs more than its operands and results (dropout, layer norm) is replaced in f by what
     PyTorch runs for it under autograd. A duplicated output has a gradient per position. Where df needs only the size of
     a tensor, that is saved instead. Gradients that no input needs are not computed. An f with other users is copied
     first.

@@ -1,26 +1,13 @@
-"""decompose-ops: operators that hide a matrix product, or pointwise work, in what they are made of.
+"""Decompose operators that contain a matrix product or pointwise work, for fusion.
 
-Assumes:    the torch level without packed tuples (``lower-simple-tuples``); ``functionalize`` where norms run in training.
-Guarantees: no ``addmm`` with alpha = beta = 1 is left, and no ``linear``: they are ``mm``, and ``add`` for a bias. On other
-            devices than the CPU, which has fast kernels for them, ``layer_norm``, ``batch_norm`` and ``group_norm`` are
-            statistics and pointwise operators; with ``cpu = true`` everywhere. The parts are those of PyTorch's own
-            decomposition. With ``reductions = true`` these norms are taken apart everywhere, and so are their derivatives,
-            ``rms_norm``, softmax, losses and other operators that are reductions and pointwise work, for ``fuse`` to
-            gather; operators on lists of tensors (``_foreach_add``) are one for each; ``dropout`` on a CPU is a draw and
-            pointwise work, and pieces that kernels read are slices; a sum of
-            single elements is none, and what kernels compute is reduced before it is viewed in another shape; a product of
-            one row of float32 or float64 on a CPU, unless it is large, is sums of products; a product of stacks of as many
-            matrices is ``bmm``, and copies where they do not lie at even steps; pooling of windows of up to 25
-            elements, and the places of maxima in them, is slices and pointwise work; an image resized to the nearest
-            elements is reads at computed places; the gradient of an embedding is added in place of the zeros around it to
-            what it is summed with; but what autograd looks into stays as it is, and so do
-            derivatives, until it is known which gradients they have. Types of results do not
-            change. Running it again changes nothing.
-Keeps:      ``addmm`` with other factors, with factors that are values, in half precision, where ``mm`` would round once
-            more, and with a bias whose strides the sum would take over. Norms that update their statistics in place. An
-            operator whose parts would write or draw, give another type, strides included, or hand an operand back.
-            Sums are added up in another order, so results may differ in the last bits.
-Cost:       a PyTorch trace for each operator but ``addmm``: 3 to 30 ms. Run ``simplify`` afterwards.
+Assumes  the torch level without packed tuples (``lower-simple-tuples``); ``functionalize`` where norms run in training.
+Ensures  no ``linear`` and no ``addmm`` with alpha = beta = 1 is left; norms are decomposed except on the CPU, with
+         ``cpu = true`` everywhere; with ``reductions = true`` so is what reduces or is pointwise (see the class).
+         Result types are unchanged. Idempotent.
+Leaves   ``addmm`` with other factors, in half precision, or whose bias decides the strides; norms that update
+         statistics in place; operators whose decomposition writes, is random, has another type or returns an operand.
+         Last bits of sums may differ.
+Cost     a PyTorch trace for each operator but ``addmm``: 3 to 30 ms. Run ``simplify`` afterwards.
 
 Before:
     func.func @main(%b: tensor<4xf32>, %x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
@@ -66,6 +53,23 @@ _RULES = (split_for_kernels, simplify_reduction, split_row_product, add_rows)
 
 @dataclass(frozen=True)
 class DecomposeOpsPass(ModulePass):
+    """What is decomposed, and what stays.
+
+    The decompositions are PyTorch's own: ``mm``, and ``add`` for a bias; statistics and pointwise operators for
+    ``layer_norm``, ``batch_norm`` and ``group_norm``, for which the CPU has fast kernels. An ``addmm`` in half
+    precision rounds once where ``mm`` and ``add`` round twice.
+
+    With ``reductions = true`` these are decomposed as well: the norms on every device, their derivatives, ``rms_norm``,
+    softmax, losses, and other operators made of reductions and pointwise work; operators on lists of tensors
+    (``_foreach_add``), one operator per tensor; dropout on a CPU, and pieces that kernels read (``kernel_parts``); sums
+    of single elements, and reductions of views (``reductions``); products of one row of float32 or float64 on a CPU,
+    unless large (``row_products``); products of stacks of matrices (``stacked_products``); pooling of windows of up to
+    25 elements (``pooling``); images resized to the nearest elements, which become reads at computed positions;
+    gradients of embeddings that are added to something (``embedding_gradients``).
+
+    What autograd sees stays, and so do derivatives, until it is known which gradients they have.
+    """
+
     name = "decompose-ops"
 
     cpu: bool = False

@@ -1,38 +1,14 @@
-"""fuse: gather ops into groups that one kernel may compute: pointwise ops, and on request reductions and views.
+"""Gather operations into groups that one kernel can compute.
 
-Assumes:    the torch level, one result a value (lower-simple-tuples).
-Guarantees: a ``fusion.group`` holds at least two ops of one block and one device: pointwise operators of tensors, floats and
-            constants that draw nothing and write nothing, and of which ``requires_grad`` does not say that a result needs a
-            gradient: autograd sees no op in a group. A group grows from a consumer to its producers, the last first, until
-            none fits: where that makes no cycle with what stays outside, moves past no write and no other op with a side
-            effect than a draw, and leaves at most 128 inputs and outputs. Then an ``aten.cat`` of tensors of one type and
-            shape takes in its producers: it is the last op of its group, reads nothing that is broadcast for it, and nothing
-            that reads it is in a group with it. Then what cuts a tensor into equal pieces (``chunk``, ``split``,
-            ``tensor_split``) moves in where one group alone reads all pieces. If only it and size queries read the result of
-            a pointwise op, it moves above that op before: ``op(x, y)`` in pieces is op of the pieces of x and y, and of y as
-            a whole where y is broadcast along the cut. What others read of a group is its result; what they only ask sizes
-            of is none, as the queries ask what the group reads instead. Numbers that it reads are copied into it. No two
-            ops in a group are equal, unless others read both. Running it again changes nothing.
-            With ``reductions = true`` a group holds what ``convert-fusion-to-linalg`` has rules for, and nothing else:
-            pointwise ops, reductions, and views between them; of a view that others read too it has a copy, and of what
-            only has the elements of a tensor in a wider dtype. What an
-            op reads at places that indices say, as ``embedding`` does, is made before its group. A group with a
-            reduction goes on where that saves memory traffic on the machine in ``fxc.target`` (``_fusion_cost.py``): with
-            the rows that were reduced, over no more than that, where there are enough rows to go round and what several
-            stages compute again, or one at several places, is less than what memory takes, and no more than 256 operations, and
-            where all together take no longer than 2048 additions. On a CPU some reductions and
-            gathers, and ops whose tensors lie across each other, are groups alone. Slices that read the same tensor, which is
-            not broadcast for them, become one where they fit. A scatter of many updates is the last of its group, on a GPU,
-            where adding in memory is no slower than PyTorch's call, and, with ``fxc.deterministic``, sums no floats.
-            ``fxc-opt --remarks=fuse`` prints what was refused and why.
-Keeps:      other lone ops; the arithmetic, op by op; random ops and the order of draws; ops with an integer operand that is not
-            constant; ops of sparse tensors; concatenations of different shapes, cuts into unequal pieces; size queries that
-            no operand's type answers; a chunk whose move would change the strides of what its readers give. An op computed
-            on pieces that are not contiguous may differ in the last bit, as PyTorch then runs other code. Views that are
-            read by no op of a group, which never shares memory with what it reads. Functions that are only called when a plan
-            is made (``fx.once``).
-Cost:       near linear: a search for cycles in both directions in turn, which passes an op once for each group in most
-            programs. 5,000 ops in a chain: 0.3 s, with reductions 0.5 s. A chunk that may move loads PyTorch, to say types.
+Assumes  the torch level, one result per value (``lower-simple-tuples``).
+Ensures  each ``fusion.group`` has at least two operations of one block and one device, and at most 128 inputs and
+         outputs; with ``reductions = true`` it has what ``convert-fusion-to-linalg`` has rules for, and reductions and
+         views too. Group results are what others read. Idempotent.
+Leaves   the arithmetic; random operators and their order; what a gradient passes through; integer operands that are not
+         constant; sparse tensors; unequal pieces; other single operations; functions that run when a plan is made
+         (``fx.once``). See the class.
+Cost     near linear, as most programs need one search for cycles per group: 5,000 operations in a chain take 0.3 s,
+         with reductions 0.5 s. A chunk that may move loads PyTorch to infer types.
 
 Before:
     func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) {
@@ -89,6 +65,30 @@ from fxc.passes.rewriting.remarks import wanted
 
 @dataclass(frozen=True)
 class FusePass(ModulePass):
+    """How a group grows, and what it takes in.
+
+    A group has pointwise operators of tensors, floats and constants without effects, whose results need no gradient:
+    autograd sees no operation in a group. It grows from a consumer to its producers, the last first, where that makes
+    no cycle with what stays outside and moves past no write and no other side effect than a random operator. Then an
+    ``aten.cat`` of tensors of one type and shape joins its producers: it is the last operation of its group, reads
+    nothing that is broadcast for it, and its readers are in other groups. Then a cut into equal pieces (``chunk``,
+    ``split``, ``tensor_split``) joins the one group that reads all pieces; if only it and size queries read the result
+    of a pointwise operation, it moves above that first (``chunk_motion``).
+
+    Queries of sizes are redirected to what the group reads; numbers are copied into it. No two operations of a group
+    are equal, unless others read both. A group never shares memory with its operands, so it has no views that nothing
+    in it reads. An operation on pieces that are not contiguous may differ in the last bit, as PyTorch then runs other
+    code.
+
+    With ``reductions = true`` a group has a copy of a view that others read too, and of what only converts a tensor to
+    a wider dtype. What an operation reads at positions given by indices, as ``embedding`` does, is computed before its
+    group. The ``cost`` module decides what a reduction is fused with. On a CPU some reductions and gathers, and
+    operations whose tensors differ in the order of memory, are groups alone. Slices that read the same tensor, not
+    broadcast for them, are merged where they fit. A scatter of many updates is the last of its group on a GPU, where
+    atomic updates are no slower than PyTorch's call; with ``fxc.deterministic`` it adds no floats. ``fxc-opt
+    --remarks=fuse`` prints what was refused and why.
+    """
+
     name = "fuse"
 
     reductions: bool = False

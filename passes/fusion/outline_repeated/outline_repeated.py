@@ -1,16 +1,13 @@
-"""outline-repeated: make one function of ops that come again, as the layers of a transformer do, and call it.
+"""Outline repeated sequences of operations, such as the layers of a transformer, into one function.
 
-Assumes:    verified IR, nothing more.
-Guarantees: where ``least`` runs and more, of ``shortest`` ops and more one behind the other but for constants, compute the
-            same of other values, they are calls of one ``no_inline`` function, which has the ops of the first. What is not
-            the same in all runs is an argument: weights, and what comes from other ops. Runs that save most are taken first.
-            They start at an op that fusion leaves alone, where that costs less than a seventh of what is saved: what could
-            be fused stays in one function. One such op at least is in each. Where a tensor has 64 different views and more,
-            they stand right behind it: a run is given its piece, whichever that is.
-Keeps:      random ops, ops with effects, and the order of ops around them; ops that read what the function writes back
-            (``fx.mutates``). Functions of ``autodiff.subgraph``. Runs that differ in an attribute, a type, in which of their
-            ops read which, or in which results others read. Host constants: each function has its own.
-Cost:       for n ops, n log n for each function that is made.
+Assumes  verified IR.
+Ensures  at least ``least`` sequences of ``shortest`` operations or more that compute the same of other values,
+         consecutive but for constants, are calls of one ``no_inline`` function with the operations of the first. What
+         differs, such as weights, is an argument.
+Leaves   random operators, effects and the order of operations around them; readers of what the function writes back
+         (``fx.mutates``); functions of ``autodiff.subgraph``; sequences that differ in an attribute, a type, or in who
+         reads what; host constants.
+Cost     for n operations, n log n for each function that is made.
 
 Before:
     func.func @main(%x: tensor<4x4xf32>, %v: tensor<4x4xf32>, %w: tensor<4x4xf32>) {
@@ -59,6 +56,12 @@ from fxc.passes.rewriting.outlining import NO_INLINE, outlined, put_call
 
 @dataclass(frozen=True)
 class OutlineRepeatedPass(ModulePass):
+    """The sequences that save most are outlined first. They start at an operation that is not fused, where that costs less
+    than a seventh of what is saved, so that what can be fused stays in one function, and each has at least one such
+    operation. Views of a tensor with 64 different ones or more stand right behind it, and each call has its view as an
+    argument.
+    """
+
     name = "outline-repeated"
 
     shortest: int = 4

@@ -49,7 +49,9 @@ SEEDS = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class LowerRandomPass(ModulePass):
-    """The seed comes from PyTorch's generator of the device, so ``torch.manual_seed`` makes runs repeatable. Each
+    """Where seeds come from, and what they make repeatable.
+
+    The seed comes from PyTorch's generator of the device, so ``torch.manual_seed`` makes runs repeatable. Each
     operation has a stream of the seed, and a number depends on its position alone: computed again, in another kernel or
     in a derivative, it is the same. The distributions are those of PyTorch, the numbers are not.
     """

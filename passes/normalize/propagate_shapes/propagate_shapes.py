@@ -56,7 +56,9 @@ Inferred = Sequence[Attribute] | VerifyException
 
 @dataclass(frozen=True)
 class PropagateShapesPass(ModulePass):
-    """A ``cond`` returns what both regions agree on; a ``while_loop`` carries what holds before each iteration. Functions
+    """How types agree across regions, functions and writes.
+
+    A ``cond`` returns what both regions agree on; a ``while_loop`` carries what holds before each iteration. Functions
     return what their bodies do, and private ones take what their calls pass, derivatives of subgraphs included.
 
     What PyTorch refuses at types that did not change stays, as it raises at run time. Where types did change, and a
