@@ -1,13 +1,12 @@
-"""append-kernels: what is little and comes after a kernel is done by its last program.
+"""Run a small kernel as the last program of the kernel before it.
 
-Assumes:    groups with a ``#tile.schedule`` for each kernel (``schedule``).
-Guarantees: a kernel that reads what the one before it makes, and has so little to do that one program does it in the time that
-            a launch takes, has a schedule with ``program = "last"``, in one group with the one before it. That kernel is of
-            known size and has programs. No op that writes memory or has effects stands between the groups, and the group that
-            is made of them takes at most 48 tensors.
-Keeps:      results, and what is computed of what. Kernels of sizes that are not known. Groups that compute new values of
-            arguments, which a kernel with such a last program could not write in place.
-Cost:       a walk over the ops.
+Assumes  groups with a ``#tile.schedule`` for each kernel (``schedule``).
+Ensures  a kernel that reads what the one before it computes, and whose work takes one program no longer than a launch,
+         has a schedule with ``program = "last"``, in one group with that one. Both have static sizes; the group reads
+         and writes at most 48 tensors, and no write or effect stands between them.
+Leaves   results and the computations; kernels of dynamic sizes; groups that compute new values of arguments, which a
+         kernel with such a last program could not write in place.
+Cost     one walk.
 
 Before:
     func.func @main(%x: tensor<4x8xf32>) {

@@ -1,28 +1,13 @@
-"""convert-fusion-to-linalg: groups of torch ops as loops over elements.
+"""Convert fusion groups to loops over elements.
 
-Assumes:    the torch level, one result a value (lower-simple-tuples), groups made by ``fuse`` or by hand.
-Guarantees: in a group of which every op has a rule (``_linalg/table.py``), or is made of operators that have, the body is
-            ``linalg.generic`` on tensors with ``arith`` and ``math`` in it: one for each result of the group, one for what
-            each reduction combines. What takes as many steps as an element says is a ``tile.iterate``. Views are affine
-            maps; pieces of a concatenation end in ``tensor.concat``, and where others in the group read it, it is a choice. An
-            element at a place that indices say is a ``tensor.extract``, after a ``cf.assert`` that they are within the tensor;
-            those of which nothing is computed are not checked. What may lie outside (padding, parts of a choice)
-            is read in an ``scf.if``. A scatter of few elements is a choice
-            among the updates, in their order. Of many that are added, or of which extremes are kept, updates and places are
-            loops of their own for a ``tile.accumulate``, what was there before comes last; half precision is added in
-            float32, floats are compared as integers in their order. Types of results stay. Half precision is computed,
-            combined and kept in float32 and rounded where a tensor is stored and by conversions. A result of the group that
-            others in it read is read as stored. Sizes that are not known are polynomials of names, in index expressions as
-            in the numbers that a body computes. A place that depends on a name is a ``tensor.extract``.
-Keeps:      groups with an operator without rule, elements that must be there and may lie outside of a tensor for some size,
-            sizes that no number and no argument says, what depends on a size in another way than by sums, products and floors
-            of quotients, tensors that are not dense or of dtypes that
-            kernels do not take, tensors of several devices, or of a GPU where none is the target, results that share memory
-            with operands, numbers that the program does not state, integer divisions by what may be 0, masks as indices,
-            indices of a tensor without elements, the maximum of what may have none, more than 4 updates that replace an
-            element or are multiplied, a choice of more than 8 tensors: they run as their body, and are counted.
-Cost:       one walk; an element that several tensors are made of is written once for each. A PyTorch trace for each
-            operator without a rule. Of groups that differ in names only, the first costs that, others a copy.
+Assumes  the torch level, one result per value (``lower-simple-tuples``), with groups made by ``fuse`` or by hand.
+Ensures  a group whose operators have rules (``passes/operators``), or decompose into such, is ``linalg.generic`` on
+         tensors with ``arith`` and ``math``: one per result of the group and per reduction. Views are affine maps, half
+         precision is computed in float32 and rounded where it is stored. Types of results stay.
+Leaves   groups that no rule covers, for operators, dtypes, layouts, devices or sizes (see the class): these run as
+         their body, and are counted.
+Cost     one walk; an element that several tensors depend on is written once per tensor. A PyTorch trace for each
+         operator without a rule. Groups equal but for names are converted once and copied.
 
 Before:
     func.func @main(%x: tensor<4x3xf32>, %y: tensor<3xf32>) {
@@ -86,6 +71,27 @@ from fxc.passes.rewriting.one_group import one_group
 
 @dataclass(frozen=True)
 class ConvertFusionToLinalgPass(ModulePass):
+    """What loops are made of, and which groups stay.
+
+    What takes a data-dependent number of steps per element is a ``tile.iterate``. Pieces of a concatenation end in
+    ``tensor.concat``; where others in the group read it, it is a choice. An element at computed indices is a
+    ``tensor.extract`` behind a ``cf.assert`` of their range, which is left out where nothing depends on the element.
+    What may be out of range (padding, parts of a choice) is read in an ``scf.if``. A scatter of few elements is a
+    choice among the updates, in their order. A scatter of many that are added, or of extremes, has loops for updates
+    and positions, for a ``tile.accumulate`` into the previous values: half precision is added in float32, floats are
+    compared as integers in their order. Half precision is computed, combined and saved in float32, and rounded where a
+    tensor is stored and by conversions; a result of the group that others in it read is read as stored. Dynamic sizes
+    are polynomials of names, in index expressions and in computed numbers; a position that depends on a name is a
+    ``tensor.extract``.
+
+    These groups stay: with an operator without a rule; elements that must exist and may be out of range for some size;
+    sizes that no number and no argument states, or that are used in another way than by sums, products and floor
+    divisions; tensors that are not dense, of unsupported dtypes, of several devices, or of a GPU without such a target;
+    results that share memory with operands; unknown numbers; integer divisions by what may be 0; masks as indices;
+    indices of a tensor without elements; the maximum of what may be empty; more than 4 updates that replace an element
+    or are multiplied; a choice of more than 8 tensors.
+    """
+
     name = "convert-fusion-to-linalg"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -1,12 +1,11 @@
-"""group-kernels: small kernels that do not need one another are one launch.
+"""Merge small independent kernels into one launch.
 
-Assumes:    groups with one ``#tile.schedule`` each (``schedule``).
-Guarantees: groups of one kind whose kernels are small, of one block of ops, none of which needs what another makes, are one
-            group with one schedule: one kernel, whose programs are those of all. Each is computed where the first of them is
-            used, or the last of them stood. Small is what takes a machine no longer than a launch: 32768 elements of a CPU,
-            262144 of a GPU. A kernel has at most 48 tensors.
-Keeps:      groups with several schedules or with parts, large ones, and the order around ops that write memory or have effects.
-Cost:       a few walks over the ops: kernels that need one another are joined one walk after the other.
+Assumes  groups with one ``#tile.schedule`` each (``schedule``).
+Ensures  small groups of one kind in one block, none of which depends on another, are one group with one schedule: a
+         kernel with the programs of all, at the first use of one of them, or where the last of them was. Small means no
+         longer than a launch: 32768 elements on a CPU, 262144 on a GPU. A kernel has at most 48 tensors.
+Leaves   groups with several schedules or partial reductions, large ones, and the order around writes and effects.
+Cost     a few walks: kernels that depend on each other are merged in one walk after another.
 
 Before:
     func.func @main(%x: tensor<4xf32>, %y: tensor<6xf32>) {

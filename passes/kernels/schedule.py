@@ -1,18 +1,12 @@
-"""schedule: say of each group of loops which kernels compute it, and how.
+"""Choose for each group of loops its kernels and their schedules.
 
-Assumes:    groups whose bodies ``convert-fusion-to-linalg`` made; the machine in the module's ``fxc.target``, else any CPU.
-Guarantees: each such group has the attribute ``tile.schedule``: a list of ``#tile.schedule``, one for each kernel, which
-            together have each ``linalg.generic`` once. Stages that share rows are in one kernel, so that what one reduces
-            others read without going through memory; pieces of a concatenation are in one. A kernel is "inner" where the
-            innermost loop of its largest operand is reduced, "outer" where another one is, else "elementwise", in tiles where
-            operands lie across each other. On a CPU, lanes fill a vector register, programs are as large as the first-level
-            cache holds (in tiles of what is large, a quarter of the second), and there are enough of them to go round; on a
-            GPU a program has one block. Where there are fewer rows than processors, and it is known how many, or the threads
-            of a CPU would not get as many programs each, what is reduced is cut in parts, each pass a kernel. Rows are held
-            where registers have them, online where no cache of a core has,
-            or no registers of a GPU, and stored where a CPU would call a function again. Running it again changes nothing.
-Keeps:      schedules that are there: a person may write or change them. Groups of other ops.
-Cost:       one walk over the groups; of those that differ in names and constants only the first is judged.
+Assumes  groups whose bodies ``convert-fusion-to-linalg`` made; the machine in the module's ``fxc.target``, else any
+         CPU.
+Ensures  each such group has ``tile.schedule``, a list of one ``#tile.schedule`` per kernel, with each
+         ``linalg.generic`` in one of them. Stages that share rows are one kernel, so that a reduction is read without
+         going through memory; so are pieces of a concatenation. Idempotent.
+Leaves   schedules that are there, which may be written by hand; groups of other operations.
+Cost     one walk over the groups; of those that differ in names and constants only the first is scheduled.
 
 Before:
     func.func @main(%x: tensor<4x8xf32>) {
@@ -73,6 +67,16 @@ SCHEDULE = "tile.schedule"
 
 @dataclass(frozen=True)
 class SchedulePass(ModulePass):
+    """A kernel is "inner" where the innermost loop of its largest operand is reduced, "outer" where another one is, else
+    "elementwise", in tiles where operands differ in the order of memory. On a CPU, lanes fill a vector register, a
+    program is as large as the first-level cache (in tiles of something large, a quarter of the second), and there are
+    enough programs for all threads; on a GPU a program has one block.
+
+    With fewer rows than processors, if their number is known, or unequal shares for the threads of a CPU, a reduction
+    is split into partial reductions, each pass a kernel. Rows are held where registers have room, online where no cache
+    of a core has, or no registers of a GPU, and stored where a CPU would call a function again.
+    """
+
     name = "schedule"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

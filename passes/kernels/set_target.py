@@ -1,10 +1,10 @@
-"""set-target: say which machine kernels are made for.
+"""Set the machine that kernels are made for.
 
-Assumes:    nothing.
-Guarantees: the module has the description of the machine ``to`` as ``fxc.target``, in place of another one. Passes that make
-            kernels read it there, and it can be edited. Running it again changes nothing.
-Keeps:      everything else.
-Cost:       none.
+Assumes  nothing.
+Ensures  the module has the description of the machine ``to`` as ``fxc.target``, in place of another one. Passes that
+         make kernels read it there, and it can be edited. Idempotent.
+Leaves   everything else.
+Cost     none.
 
 Before:
     builtin.module {

@@ -1,14 +1,14 @@
-"""lower-scans: cumulative sums, products, maxima and minima as kernels.
+"""Lower cumulative sums, products, maxima and minima to kernels.
 
-Assumes:    the torch level, one result a value (lower-simple-tuples); the machine in the module's ``fxc.target``, else any CPU.
-Guarantees: ``cumsum``, ``cumprod``, ``cummax`` and ``cummin`` are launches of kernels with ``tile.scan`` in them, or, where
-            rows do not lie one behind the other, of one loop for as many rows as a vector has lanes. Half precision is
-            combined in float32, float32 on a CPU in float64, integers in int64, and of equal maxima the last one counts, as
-            PyTorch does it. Running it again changes nothing.
-Keeps:      scans in fusion groups and those that autograd looks into, of tensors that have no dimension or no element, are not
-            dense or of a dtype that kernels do not take, of a GPU where none is the target, conversions of floats to integers.
-            ``logcumsumexp``, which combines pairs.
-Cost:       one walk. A scan of few and long rows has little to do in parallel: a row is one program.
+Assumes  the torch level, one result per value (``lower-simple-tuples``); the machine in the module's ``fxc.target``,
+         else any CPU.
+Ensures  ``cumsum``, ``cumprod``, ``cummax`` and ``cummin`` are launches of kernels with ``tile.scan``, or, where rows
+         are not adjacent, with one loop for as many rows as a vector has lanes. Precision and ties are PyTorch's.
+         Idempotent.
+Leaves   scans in fusion groups, those that autograd sees, of tensors without dimensions or elements, not dense, of
+         unsupported dtypes, or on a GPU without such a target; conversions of floats to integers; ``logcumsumexp``,
+         which combines pairs.
+Cost     one walk. A scan of few long rows has little parallelism: a row is one program.
 
 Before:
     func.func @main(%x: tensor<3x32xi32>) {
@@ -99,6 +99,10 @@ SMALLEST, LONGEST, COLUMNS = 1024, 1024, 64
 
 @dataclass(frozen=True)
 class LowerScansPass(ModulePass):
+    """Half precision is combined in float32, float32 on a CPU in float64, and integers in int64; of equal maxima the last
+    one counts.
+    """
+
     name = "lower-scans"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

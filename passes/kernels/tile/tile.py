@@ -1,19 +1,12 @@
-"""tile: kernels on blocks, as schedules say.
+"""Lower scheduled groups to kernels on blocks.
 
-Assumes:    groups with the attribute ``tile.schedule`` (``schedule``).
-Guarantees: each such group is gone: there is a ``tile.kernel`` in the module for each schedule but those for the last
-            program of the one before, and a ``tile.launch`` of each in the place of the group. Loops that go through memory
-            in even steps are one loop, and loops are in the order of memory. What a kernel combines stays in it. What lies at
-            a place that a body computes is loaded from another base where the place is the same for all lanes, else gathered,
-            and in both cases not read where ``scf.if`` says so. A ``tile.accumulate`` is done in memory
-            that is filled before, by all lanes in any order. Other loads and stores of full vectors have no mask. Where many
-            floats are added up, blocks of them have totals of their own, which are added up; a few rows that lanes lie along
-            are read without a loop. A float is not made wider to be made as narrow again. A size that is not known is a scalar
-            of the kernel, of which its grid is made; the launch asks an argument for it. A kernel has the schedule, those of
-            its last program in ``last``, and the names of what the group computes in ``tile.source``.
-Keeps:      groups without a schedule.
-Cost:       one walk over the groups, times ``unroll`` and up to three strips for each body; of groups that differ in names and
-            constants only the first costs that, others a copy.
+Assumes  groups with the attribute ``tile.schedule`` (``schedule``).
+Ensures  each such group is replaced by a ``tile.launch`` of a ``tile.kernel`` per schedule; schedules for a last
+         program are part of the kernel before. Loops are in the order of memory, full vectors have no mask. A kernel
+         has its schedule, those of its last program in ``last``, and the names of what it computes in ``tile.source``.
+Leaves   groups without a schedule.
+Cost     one walk over the groups, times ``unroll`` and up to three strips for each body; groups that differ in names
+         and constants are lowered once and copied.
 
 Before:
     func.func @main(%x: tensor<4x8xf32>) {
@@ -87,6 +80,16 @@ ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class TilePass(ModulePass):
+    """How loops become kernels.
+
+    Loops that traverse memory evenly are one loop. What a kernel combines stays in it. What lies at a position that a
+    body computes is loaded from another base where the position is the same for all lanes, else gathered, and in both
+    cases only where ``scf.if`` says so. A ``tile.accumulate`` updates memory that is filled before, by all lanes in any
+    order. Where many floats are added up, blocks of them have totals, which are added up; a few rows that lanes run
+    along are read without a loop. A float is not extended to be truncated again. A dynamic size is a scalar argument of
+    the kernel, on which its grid depends; the launch reads it from an argument.
+    """
+
     name = "tile"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

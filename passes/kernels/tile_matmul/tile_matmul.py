@@ -1,16 +1,12 @@
-"""tile-matmul: kernels of products of matrices, with what is computed of their factors and of their results.
+"""Make kernels of matrix products, fused with the groups around them.
 
-Assumes:    groups in linalg (``convert-fusion-to-linalg``).
-Guarantees: each ``mm``, ``addmm``, ``bmm``, ``linear`` and ``matmul`` of float16, bfloat16 or float32 matrices of known sizes
-            that is asked for is a ``tile.kernel`` of blocks, and a ``tile.launch`` in its place. Asked for are those with
-            ``tile.blocks`` (rows, columns and depth of a block, powers of two), with ``choose="all"`` all of them, and with
-            ``"measured"``, where the module has ``fxc.autotune`` and a GPU is its target, those for which a kernel was found
-            to be faster on the device that is here. A group that makes a factor and has no other use, and the one group that
-            reads the product before all else, are in the kernel where they only compute elements in the order of the
-            product's.
-Keeps:      numbers: sums are float32's, added in another order, and a product is rounded before a group reads it. Other
-            groups, and products that are not asked for, or have ``tile.library``: they are the library's.
-Cost:       one walk; where it measures, some milliseconds of the device and the compilation of a kernel for each choice.
+Assumes  groups in linalg (``convert-fusion-to-linalg``).
+Ensures  each selected ``mm``, ``addmm``, ``bmm``, ``linear`` and ``matmul`` of float16, bfloat16 or float32 matrices of
+         known sizes is a ``tile.launch`` of a ``tile.kernel`` of blocks. The kernel includes a group that only makes a
+         factor, and the one group that reads the product first, where these are elementwise in its order.
+Leaves   other groups, and products that are not selected or have ``tile.library``: the library computes them. Sums are
+         float32 in another order, and a product is rounded before a group reads it.
+Cost     one walk; where it measures, some milliseconds of the device and a compilation for each choice.
 
 Before:
     func.func @main(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) {
@@ -93,6 +89,11 @@ SMALLEST = 16
 
 @dataclass(frozen=True)
 class TileMatmulPass(ModulePass):
+    """Selected are products with ``tile.blocks`` (rows, columns and depth of a block, powers of two), all with
+    ``choose="all"``, and with ``"measured"``, where the module has ``fxc.autotune`` and its target is a GPU, those for
+    which a kernel was measured to be faster on this device.
+    """
+
     name = "tile-matmul"
 
     choose: str = "measured"
