@@ -1,10 +1,11 @@
-"""bring-inputs: inputs may come on any device, and are brought to the one where the plan needs them.
+"""Copy inputs to the device where the plan reads them.
 
-Assumes:    an entry function at the plan level (``convert-to-plan``).
-Guarantees: each tensor input of ``@main`` is read through a ``plan.bring`` at the start, and marked ``fx.moves``.
-Keeps:      the model's own tensors, and inputs that are written: what is written must be the caller's. Functions that have no
-            ops of ``plan``.
-Cost:       one walk.
+Assumes  an entry function at the plan level (``convert-to-plan``).
+Ensures  each tensor input of ``@main`` is read through a ``plan.bring`` at the start, and marked ``fx.moves``: a caller
+         may pass it on any device.
+Leaves   tensors of the model, and written inputs, as the write must reach the caller's; functions without operations of
+         ``plan``.
+Cost     one walk.
 
 Before:
     func.func @main(%x: tensor<4xf32> {fx.kind = "input", fx.name = "x"}) -> tensor<4xf32> {

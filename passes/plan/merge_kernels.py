@@ -1,10 +1,10 @@
-"""merge-kernels: kernels that do the same become one.
+"""Merge kernels that are equal.
 
-Assumes:    verified IR, nothing more.
-Guarantees: no two kernels of a module are equal but for their names and what they say of their sources; launches of one that
-            goes are launches of the first, and keep its ``tile.source``. Running it again changes nothing.
-Keeps:      kernels that differ in an attribute: grid, what a pointer is for, ``tile.in_place``. Names of those that stay.
-Cost:       one walk, and a comparison with each kernel of the same arguments, grid and size.
+Assumes  verified IR.
+Ensures  no two kernels of a module are equal but for name and source; launches of a removed one launch the first, with
+         their ``tile.source``. Idempotent.
+Leaves   kernels that differ in an attribute: grid, access of a pointer, ``tile.in_place``. Names of the kernels left.
+Cost     one walk, and a comparison with each kernel of the same arguments, grid and size.
 
 Before:
     tile.kernel @a(%x: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 4>, tile.source = ["p"]} {

@@ -1,13 +1,12 @@
-"""results-to-arguments: functions compute their results into memory that the caller gives.
+"""Let functions compute their results into memory of the caller.
 
-Assumes:    the plan level (``convert-to-plan``), before buffers have their places (``plan-memory``).
-Guarantees: where a private function returns a buffer that it makes itself, it takes that as an argument and returns it no more;
-            each call has a ``plan.alloc`` before it, which is the result from then on. So the caller says where it lies. Calls
-            of functions that neither keep nor return memory of an argument are marked ``plan.borrows``: what they are given is
-            the caller's alone again when they are over.
-Keeps:      results that operators allocate, views, what is returned twice or has sizes that are not known. Functions that
-            something else than a plan calls, or that are called once, when the plan is made.
-Cost:       a walk.
+Assumes  the plan level (``convert-to-plan``), before ``plan-memory``.
+Ensures  a private function that returns a buffer that it allocates takes that as an argument instead; each call has a
+         ``plan.alloc`` before it, which is the result. Calls of functions that neither save nor return memory of an
+         argument are marked ``plan.borrows``: afterwards the caller alone uses what it passed.
+Leaves   results that operators allocate, views, results that are returned twice or have dynamic sizes; functions called
+         once, when the plan is made, or by something else than a plan.
+Cost     one walk.
 
 Before:
     func.func private @f(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4x8xf32> {

@@ -1,12 +1,12 @@
-"""write-arguments: kernels compute new values of arguments where they belong.
+"""Let kernels write new values of arguments in place.
 
-Assumes:    the plan level (``convert-to-plan``), before buffers have their places (``plan-memory``).
-Guarantees: where a kernel computes into a buffer, and that is copied into an argument of the function, the kernel writes into
-            the argument, and neither buffer nor copy is there. What others read of the buffer they read of the argument.
-Keeps:      the copy where an op behind the kernel reads what the argument held before, where a kernel reads it at other places
-            than it writes, and where the buffer, or a view of it, is returned or may be kept. Other layouts and dtypes. What
-            operators compute. Two arguments share no memory where one is written, as ``functionalize`` has it.
-Cost:       a walk over the ops, and over the uses of what is written back.
+Assumes  the plan level (``convert-to-plan``), before ``plan-memory``.
+Ensures  a kernel that computes into a buffer that is then copied to an argument writes the argument; neither buffer nor
+         copy is left, and other readers of the buffer read the argument.
+Leaves   copies where an operation behind the kernel reads the former value, the kernel reads it at other positions than
+         it writes, or the buffer or a view of it is returned or saved; other layouts and dtypes; operators. Arguments
+         share no memory where one is written (``functionalize``).
+Cost     one walk over the operations, and over the uses of what is written back.
 
 Before:
     tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {

@@ -1,17 +1,14 @@
-"""assign-streams: independent chains of launches and calls run on streams of their own, with events where they meet.
+"""Run independent chains of launches and calls on several streams.
 
-Assumes:    the plan level (``convert-to-plan``, ``write-arguments``). ``plan-memory`` comes after it, and knows streams; where
-            it came before, bytes that several buffers use one after another order what uses these.
-Guarantees: launches, and calls of operators that only compute, are on at most ``streams`` streams. Stream 0 is the caller's,
-            and waits for all others at the end. Where an op needs, or writes over, what was done on another stream, an event is
-            recorded and waited for: as few as keep that order. A buffer of its own is allocated on the stream that uses it
-            first. A chain leaves its stream only where it leaves so much of the machine to others, by sizes, programs and the
-            ``#target.gpu`` of the module, that its events cost less. The verifier looks at streams and events on its own, and
-            refuses two ops that may meet. Running it again changes nothing.
-Keeps:      the order of ops. On stream 0: what draws, has effects, reads tensors on the host, calls a function, may keep what
-            it is given. Views and releases, which run on no stream. Functions on the CPU, on several devices, and those that
-            have streams.
-Cost:       a walk, and n*n/64 steps for n launches and calls.
+Assumes  the plan level (``convert-to-plan``), after ``write-arguments`` and best before ``plan-memory``, which respects
+         streams; after it, shared bytes order the operations that use them.
+Ensures  launches, and calls of operators that only compute, are on at most ``streams`` streams; stream 0 is the
+         caller's and waits for the others at the end. Events order what depends on, or overwrites, another stream's
+         work: as few as suffice. A buffer is allocated on the stream that uses it first. Idempotent.
+Leaves   the order of operations. On stream 0: random operators, effects, reads on the host, calls of functions,
+         operations that may save an operand. Views and releases, on no stream. Functions on the CPU, on several
+         devices, or with streams.
+Cost     one walk, and n*n/64 steps for n launches and calls.
 
 Before:
     !t = tensor<512x512xf32, #torch.meta<device = "cuda:0">>
@@ -64,6 +61,11 @@ from fxc.passes.rewriting.remarks import remark
 
 @dataclass(frozen=True)
 class AssignStreamsPass(ModulePass):
+    """A chain leaves its stream only where it leaves so much of the machine idle, by sizes, programs and the
+    ``#target.gpu`` of the module, that its events cost less. The verifier checks streams and events by itself, and
+    refuses two operations that may conflict.
+    """
+
     name = "assign-streams"
 
     streams: int = 2

@@ -1,17 +1,13 @@
-"""convert-to-plan: memory made explicit: allocations, what writes into them, write-backs, releases.
+"""Make memory explicit: allocations, destinations of results, write-backs and releases.
 
-Assumes:    the torch level with kernels (``lower-kernels``), functionalized, in functions of one block.
-Guarantees: each ``tile.launch`` is a ``plan.launch`` into a ``plan.alloc`` a result, which takes sizes that are not known. A
-            call of an operator writes into buffers, too, where PyTorch has code that computes right into them. New values of
-            arguments are written back by ``aten.copy_`` at the end and are no results any more; what would see the write and
-            must not is copied before. ``plan.free`` follows the last use of each name, of arguments too in functions marked
-            ``plan.boxed``. The order of all else is kept. With ``static`` only where the entry reads no argument but tensors of
-            known sizes and strides, as it must in what autograd runs.
-Keeps:      calls that allocate what they return: views, random operators, what has other sizes for other data, higher-order
-            operators, groups without a kernel; operators that may update their operand, of results that leave the function.
-            Functions that autograd looks into, and those that are differentiated: with a remark. Functions that have ops of
-            ``plan`` already.
-Cost:       two walks, and a question to PyTorch for each kind of call that is not a kernel.
+Assumes  the torch level with kernels (``lower-kernels``), functionalized, in functions of one block.
+Ensures  each ``tile.launch`` is a ``plan.launch`` into a ``plan.alloc`` per result; operators with an out variant write
+         into one, too. New values of arguments are written back by ``aten.copy_`` at the end. ``plan.free`` follows the
+         last use of each name. With ``static`` only where the entry reads just tensors of known sizes and strides.
+Leaves   calls that allocate their results: views, random and higher-order operators, data-dependent sizes, groups
+         without a kernel; operators that may update their operand. With a remark, functions that autograd sees or
+         differentiates.
+Cost     two walks, and one lookup in PyTorch for each kind of call that is not a kernel.
 
 Before:
     func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> (tensor<4x8xf32> {fx.mutates = 0 : i64}, tensor<4xf32>) {
@@ -63,6 +59,11 @@ from fxc.passes.rewriting.remarks import remark
 
 @dataclass(frozen=True)
 class ConvertToPlanPass(ModulePass):
+    """What would see a write-back and must not is copied before it. Arguments of functions marked ``plan.boxed`` are
+    released after their last use, too. Sizes may be dynamic, except with ``static``, which is for what autograd runs.
+    An operator that may update its operand allocates a result that leaves the function.
+    """
+
     name = "convert-to-plan"
 
     static: bool = False

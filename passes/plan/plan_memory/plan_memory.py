@@ -1,21 +1,13 @@
-"""plan-memory: buffers that stay inside share one arena, with those of the functions that are called.
+"""Place buffers in shared arenas, those of called functions included.
 
-Assumes:    the plan level (``convert-to-plan``): a ``plan.alloc`` for each buffer, a ``plan.free`` behind the last use of each
-            name.
-Guarantees: buffers that do not leave the function, of at most ``largest`` bytes where that is said, lie in one ``plan.arena``
-            for each device, at offsets by which no two that are in use at one time meet: the best of best fit in the order of
-            time, in the opposite order, and by size. What one stream alone uses lies in an arena of that stream; what several
-            use is in use until each comes after that by events (``assign-streams``). The one arena of a private function is
-            its last argument: part of that of each caller, in use during the call. An arena is there during all of the
-            call, and what operators allocate lies beside it: on the CPU, without ``largest``, buffers of some size and more
-            stay outside, marked ``plan.brief``, where that takes less memory at one time; but those of more than 32 MiB
-            share, which the system would clear each time. The function says in ``plan.memory`` how many bytes a call takes,
-            with what operators and functions return and take, as far as types say that: ``arena``, those of arenas;
-            ``peak``, most at one time; ``lower_bound``, most that are in use at one time; ``sum``, all. The verifier
-            follows each buffer and refuses two that meet. Running it again changes nothing.
-Keeps:      buffers that are returned, also in a view, or that a call may keep after it returned; what operators allocate
-            themselves. The order of ops. Arenas of functions whose calls are not marked ``plan.borrows``.
-Cost:       two walks, and n log n for n buffers, of eight sets at most.
+Assumes  the plan level (``convert-to-plan``): a ``plan.alloc`` per buffer, a ``plan.free`` behind the last use of each
+         name.
+Ensures  buffers that do not leave the function, of at most ``largest`` bytes if given, are in one ``plan.arena`` per
+         device and stream, at offsets where no two in use at one time overlap. ``plan.memory`` states ``arena``,
+         ``peak``, ``lower_bound`` and ``sum`` in bytes. The verifier checks that none overlap. Idempotent.
+Leaves   buffers that are returned, also by a view, or that a call may save; what operators allocate; the order of
+         operations; arenas of functions whose calls are not marked ``plan.borrows``.
+Cost     two walks, and n log n for n buffers, of eight sets at most.
 
 Before:
     func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> {
@@ -79,6 +71,19 @@ FACTS = {
 
 @dataclass(frozen=True)
 class PlanMemoryPass(ModulePass):
+    """Where buffers lie, and what ``plan.memory`` says of it.
+
+    The layout is the best of three: best fit in the order of time, in the opposite order, and by size. A buffer that
+    several streams use is in use until each of them comes after that by events (``assign-streams``). The one arena of a
+    private function is its last argument, a part of each caller's, in use during the call. An arena exists during all
+    of a call, and what operators allocate comes on top: on the CPU, without ``largest``, larger buffers stay outside,
+    marked ``plan.brief``, where that lowers the peak; but those of more than 32 MiB share, as the system would clear
+    each of them every time.
+
+    ``arena``: bytes of the arenas; ``peak``: most at one time; ``lower_bound``: most in use at one time; ``sum``: all.
+    Each includes what operators and functions allocate, as far as types state that.
+    """
+
     name = "plan-memory"
 
     largest: int | None = None

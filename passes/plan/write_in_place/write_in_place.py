@@ -1,15 +1,11 @@
-"""write-in-place: kernels and operators write over what nothing uses later.
+"""Let kernels and operators overwrite operands that are dead.
 
-Assumes:    the plan level (``convert-to-plan``), with the streams that it is to have (``assign-streams``), before buffers
-            have their places (``plan-memory``).
-Guarantees: a kernel of single elements, or each of whose rows is one program's, writes over an input that fills the bytes of
-            its output and that it is the last to use, where its loads and stores allow it: a buffer, what an operator
-            allocated, or an argument of a private function of which each caller gives up what it gives. Where sizes differ
-            there is a ``plan.view``. An operator that allocates its result updates an operand of that type instead, where
-            PyTorch has such a variant. Callers of a function that computes a result over an argument give one buffer for
-            both; also where the function has no more use for the argument when it first writes the result.
-Keeps:      what is written where a view of it is alive, where another stream may read it, and what leaves the function.
-Cost:       two walks.
+Assumes  the plan level (``convert-to-plan``), after ``assign-streams`` and before ``plan-memory``.
+Ensures  a kernel of elements, or of rows with one program each, overwrites a dead input that fills the bytes of its
+         output, where its loads and stores allow that. Operators use an in-place variant where PyTorch has one. Calls
+         of a function whose result overwrites an argument pass one buffer for both.
+Leaves   memory with a live view, that another stream may read, or that leaves the function.
+Cost     two walks.
 
 Before:
     tile.kernel @k(
@@ -73,6 +69,11 @@ from fxc.passes.plan.write_in_place.overwrite import overwrite_dying_inputs
 
 @dataclass(frozen=True)
 class WriteInPlacePass(ModulePass):
+    """An input may be a buffer, what an operator allocated, or an argument of a private function that each caller gives
+    up. Where sizes differ there is a ``plan.view``. A function may overwrite an argument that it no longer reads when
+    it first writes the result.
+    """
+
     name = "write-in-place"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
