@@ -9,8 +9,6 @@ from fxc.passes import available
 
 SECTIONS = ("Assumes", "Ensures", "Leaves", "Cost", "Before", "After")
 _SECTION = re.compile(r"^(?:(Assumes|Ensures|Leaves|Cost)(?= )|(Before|After):)", re.MULTILINE)
-_BEFORE = ("Assumes", "Guarantees", "Keeps", "Cost", "Before", "After")
-_OLD_SECTION = re.compile(rf"^({'|'.join(_BEFORE)}):", re.MULTILINE)
 
 
 def contract(name: str) -> str:
@@ -18,17 +16,8 @@ def contract(name: str) -> str:
     return importlib.import_module(available()[name]).__doc__ or ""
 
 
-def is_old(name: str) -> bool:
-    """Whether the docstring still has the words Guarantees and Keeps."""
-    return contract(name).startswith(f"{name}: ")
-
-
 def sections(text: str) -> dict[str, str]:
     """Section -> its text, for the sections that ``text`` has, in its order."""
-    if "\nGuarantees:" in text:
-        parts = _OLD_SECTION.split(text)
-        names = [SECTIONS[_BEFORE.index(name)] for name in parts[1::2]]
-        return dict(zip(names, parts[2::2], strict=True))
     parts = [part for part in _SECTION.split(text) if part is not None]
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -43,4 +32,4 @@ def example(name: str) -> tuple[str, str, str]:
 def is_idempotent(name: str) -> bool:
     """Whether the pass says so, in one of these words."""
     ensures = " ".join(sections(contract(name))["Ensures"].split())
-    return any(words in ensures for words in ("Idempotent", "Running it again changes nothing", "the module is unchanged"))
+    return any(words in ensures for words in ("Idempotent", "the module is unchanged"))

@@ -7,7 +7,7 @@ import pytest
 from fxc.dialects.text.syntax import print_module
 from fxc.passes import available
 from fxc.testing import parse, run_pass, same_ir
-from tests.pass_contracts import SECTIONS, contract, example, is_old, sections
+from tests.pass_contracts import SECTIONS, contract, example, sections
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,8 +23,6 @@ def test_the_docstring_is_a_contract(name: str) -> None:
     assert tuple(found) == SECTIONS, f"the docstring of {path} needs, in this order: {', '.join(SECTIONS)}"
     empty = [section for section, body in found.items() if section != "Before" and not body.strip()]
     assert not empty, f"the docstring of {path} says nothing under {', '.join(empty)}"
-    if is_old(name):
-        return
     summary, blank, first = text.split("\n", 2)
     assert summary[0].isupper() and summary.endswith("."), f"the docstring of {path} must begin with a sentence in one line"
     assert not blank and first.startswith("Assumes  "), f"the docstring of {path} is a summary, an empty line, and the contract"

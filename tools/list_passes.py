@@ -27,6 +27,5 @@ def listing(registry: PassRegistry) -> str:
 
 
 def _summary(cls: type[ModulePass]) -> str:
-    """The first line of the pass file's docstring, without the name of the pass."""
-    doc = inspect.getdoc(sys.modules[cls.__module__]) or ""
-    return doc.split("\n", 1)[0].removeprefix(f"{cls.name}: ")
+    """The first line of the pass file's docstring."""
+    return (inspect.getdoc(sys.modules[cls.__module__]) or "").split("\n", 1)[0]

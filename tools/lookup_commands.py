@@ -42,7 +42,7 @@ def pass_help(name: str) -> str:
     if name not in registry:
         raise InputError(f"there is no pass {name}", hint=nearest(name, pass_names()) or "fxc passes lists them")
     cls = registry.get(name)
-    doc = f"{name}: " + (inspect.getdoc(sys.modules[cls.__module__]) or "no documentation").strip().removeprefix(f"{name}: ")
+    doc = f"{name}: " + (inspect.getdoc(sys.modules[cls.__module__]) or "no documentation").strip()
     contract, before, example = doc.partition("\nBefore:")
     options = option_help(cls)
     lines = [contract.rstrip(), "", "Options:", *(f"    {option}" for option in options or ["none"])]

@@ -23,7 +23,7 @@ func.func @f() {
 // NAMED:   error: pipeline simplify has no option x; it takes none
 // NO-FILE: error: no pass can be loaded from {{.*}}none.py: there is no such file
 // LIST:      Passes:
-// LIST:      mark-funcs {{ +}}note on each function
+// LIST:      mark-funcs {{ +}}Note on each function
 // LIST-NEXT: label: str = seen
 // LIST:      Pipelines:
 // LIST:      simplify {{ +}}canonicalize,cse,

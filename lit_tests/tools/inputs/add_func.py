@@ -1,4 +1,4 @@
-"""add-func: declare a function ``@added`` in the module."""
+"""Declare a function ``@added`` in the module."""
 
 from dataclasses import dataclass
 

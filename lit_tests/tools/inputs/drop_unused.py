@@ -1,4 +1,4 @@
-"""drop-unused: remove test ops that nothing uses."""
+"""Remove test ops that nothing uses."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""fail-on: fail at the first test op, in the way that ``how`` says."""
+"""Fail at the first test op, in the way that ``how`` says."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""mark-funcs: note on each function how many functions with a body this run of the pass could see."""
+"""Note on each function how many functions with a body this run of the pass could see."""
 
 from dataclasses import dataclass
 from typing import Literal

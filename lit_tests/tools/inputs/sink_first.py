@@ -1,4 +1,4 @@
-"""sink-first: move the first op of each function to its end, before the terminator: breaks dominance on purpose."""
+"""Move the first op of each function to its end, before the terminator: breaks dominance on purpose."""
 
 from dataclasses import dataclass
 
