@@ -17,11 +17,32 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 import fxc
 
 BOUND = 15.0
+
+
+def increment(a: Tensor) -> Tensor:
+    return a + 1
+
+
+def add(a: Tensor, n: int) -> Tensor:
+    return a + n
+
+
+def add_product(a: Tensor, b: Tensor, n: int) -> Tensor:
+    return a + b * n
+
+
+def add_nested(a: Tensor, d: dict[str, list[Tensor]]) -> Tensor:
+    return a + d["k"][0] + d["k"][1]
+
+
+def add_ends(many: list[Tensor]) -> Tensor:
+    return many[0] + many[31]
 
 
 def main() -> int:
@@ -30,13 +51,13 @@ def main() -> int:
     x = torch.randn(4, 4)
     batch = torch.export.Dim("batch", min=2, max=64)
     weights = [torch.randn(4, 4) for _ in range(32)]
-    cases: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any]] = {
-        "1 tensor": (lambda a: a + 1, (x,), {}, None),
-        "1 tensor, a free size": (lambda a: a + 1, (x,), {}, ({0: batch},)),
-        "2 tensors, a number": (lambda a, b, n: a + b * n, (x, x, 3), {}, None),
-        "1 tensor, a free number": (lambda a, n: a + n, (x, 3), {}, (None, torch.export.Dim.DYNAMIC)),
-        "nested, by keyword": (lambda a, d: a + d["k"][0] + d["k"][1], (x,), {"d": {"k": [x, x]}}, None),
-        "32 tensors in a list": (lambda many: many[0] + many[31], (weights,), {}, None),
+    cases: dict[str, tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any], Any]] = {
+        "1 tensor": (increment, (x,), {}, None),
+        "1 tensor, a free size": (increment, (x,), {}, ({0: batch},)),
+        "2 tensors, a number": (add_product, (x, x, 3), {}, None),
+        "1 tensor, a free number": (add, (x, 3), {}, (None, torch.export.Dim.DYNAMIC)),
+        "nested, by keyword": (add_nested, (x,), {"d": {"k": [x, x]}}, None),
+        "32 tensors in a list": (add_ends, (weights,), {}, None),
     }
     print(f"{'':24} {'graph':>8} {'compiled':>9} {'cached':>8} {'other':>8} {'overhead':>9}")
     worst = 0.0

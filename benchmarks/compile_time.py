@@ -20,8 +20,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from xdsl.passes import ModulePass
 
 ROOT = Path(__file__).parent.parent
 THREE_LINES = "func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {\n  func.return %a : tensor<2xf32>\n}\n"
@@ -36,7 +39,7 @@ TRACE = '  File "model.py", line {line}, in forward\n    x = self.block(x)\n'
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sizes", default="1000,2000,5000,10000,20000", help="ops of the synthetic graph")
     parser.add_argument("--runs", type=int, default=3, help="runs of each measurement; the least counts")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
@@ -60,7 +63,7 @@ def machine() -> str:
 def start_up(runs: int) -> float:
     """CPU of a process that runs fxc-opt on three lines, interpreter included."""
     command = [sys.executable, "-c", "from fxc.tools.fxc_opt import main; main()"]
-    times = []
+    times = list[float]()
     for _ in range(runs):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, input=THREE_LINES, capture_output=True, text=True, check=True)
@@ -92,22 +95,18 @@ def synthetic(size: int, runs: int) -> dict[str, float]:
     timed(stages, "verify", runs, lambda: verify(module))
     timed(stages, "clone", runs, lambda: clone_module(module))
 
-    def passes() -> None:
-        run_pipeline(new_context(), copy, parse_pipeline(",".join(TEN_PASSES)))
-
     least = math.inf
     for _ in range(runs):
-        copy = clone_module(module)
+        copy, pipeline = clone_module(module), parse_pipeline(",".join(TEN_PASSES))
         spent: dict[str, float] = {}
-        timed(spent, "ten passes", 1, passes)
+        timed(spent, "ten passes", 1, partial(run_pipeline, new_context(), copy, pipeline))
         least = min(least, spent["ten passes"])
     stages["ten passes"] = least
     stages["total"] = round(sum(stages[name] for name in ("import", "print", "parse", "ten passes")), 1)
-    del copy
     for name in dict.fromkeys(TEN_PASSES):
         copy = clone_module(module)
-        context, steps = new_context(), parse_pipeline(name)
-        timed(stages, f"  {name}", 1, lambda context=context, copy=copy, steps=steps: steps[0].apply(context, copy))
+        context, step = new_context(), cast(ModulePass, parse_pipeline(name)[0])
+        timed(stages, f"  {name}", 1, partial(step.apply, context, copy))
     return stages | kernel_stages(clone_module(module))
 
 
@@ -122,9 +121,9 @@ def kernel_stages(module: Any) -> dict[str, float]:
     stages: dict[str, float] = {}
     set_target(module, preset("cuda:sm_80"))
     for name in KERNELS:
-        context, [step] = new_context(), parse_pipeline(name)
+        context, step = new_context(), cast(ModulePass, parse_pipeline(name)[0])
         with collections_paused():  # as ``run_pipeline`` does
-            timed(stages, f"  {name}", 1, lambda context=context, step=step: step.apply(context, module))
+            timed(stages, f"  {name}", 1, partial(step.apply, context, module))
     timed(stages, "  print Triton", 1, lambda: print_kernels(module))
     stages.pop("  lower-simple-tuples")  # a row of its own above
     return {"kernels": round(sum(stages.values()), 1), **stages}
@@ -132,9 +131,9 @@ def kernel_stages(module: Any) -> dict[str, float]:
 
 def timed(stages: dict[str, float], name: str, runs: int, run: Callable[[], Any]) -> Any:
     """What ``run`` returns; the least of its times goes to ``stages``."""
-    times = []
+    times, result = list[float](), None
     for _ in range(runs):
-        result = None
+        result = None  # nothing of the run before is left
         gc.collect()
         started = time.process_time()
         result = run()

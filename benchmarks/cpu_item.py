@@ -3,6 +3,8 @@
 Each item has a process of its own, so that a crash loses that item alone. What is compared in an item runs in that one process.
 """
 
+# pyright: reportUnknownMemberType=false
+# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import json
@@ -128,7 +130,7 @@ def kernel(row: Row, function: Callable[..., Any], inputs: tuple[Any, ...], item
     from cpu_implementations import KERNELS
     from cpu_kernels import DRAWS, draw, error
 
-    torch._dynamo.reset()
+    torch.compiler.reset()
     runs = made(KERNELS, function, inputs, row)
     errors, differences = ({way: list[float]() for way in runs} for _ in range(2))
     for seed in range(DRAWS):
@@ -149,8 +151,11 @@ def calls(item: Item) -> list[Row]:
     from cpu_implementations import CALLS
     from cpu_models import MODELS
 
+    def silu(x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(x) * x
+
     functions: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
-        "one kernel of 64 elements": lambda: (lambda x: torch.sigmoid(x) * x, (torch.randn(64),)),
+        "one kernel of 64 elements": lambda: (silu, (torch.randn(64),)),
         "MLP of three small layers": lambda: (MODELS["MLP"].model(tiny=True), MODELS["MLP"].inputs(1, tiny=True)),
     }
     model, inputs = functions[item.name]()

@@ -27,6 +27,13 @@ MIDDLE = 5
 """The dimension between rows and columns, of kernels on three."""
 
 Inputs = tuple[Tensor, ...]
+Function = (
+    Callable[[Tensor], Tensor]
+    | Callable[[Tensor, Tensor], Tensor]
+    | Callable[[Tensor, Tensor, Tensor], Tensor]
+    | Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+)
+"""Of one tensor up to four."""
 
 
 def _random(*shapes: tuple[int, ...]) -> Inputs:
@@ -78,7 +85,7 @@ def rms_norm_rotary(x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor) -> Tens
 class KernelCase:
     """A function, and its float32 arguments at so many rows and columns."""
 
-    function: Callable[..., Tensor]
+    function: Function
     make: Callable[[int, int], Inputs]
 
     def inputs(self, elements: int, dtype: torch.dtype, *, sliced: bool) -> Inputs:

@@ -1,5 +1,7 @@
 """The models that ``benchmarks/cpu.py`` measures: those of ``examples/models`` at their sizes there, or as tests run them."""
 
+# pyright: reportUnknownMemberType=false
+# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import sys
@@ -66,8 +68,8 @@ def decode_inputs(*, batch: int, past: int, layers: int, heads: int, head_width:
 class Size:
     """Arguments of ``Model`` and of what makes the inputs."""
 
-    model: Mapping[str, Any] = field(default_factory=dict)
-    inputs: Mapping[str, Any] = field(default_factory=dict)
+    model: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)

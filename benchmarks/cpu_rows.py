@@ -34,9 +34,9 @@ class Row:
     """What was found: seconds by way and round, what failed by way and why, and other ``facts`` by way."""
 
     labels: Labels
-    times: dict[str, list[float]] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    facts: dict[str, dict[str, float]] = field(default_factory=dict)
+    times: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    facts: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
 
 def failure(error: BaseException) -> str:
@@ -47,4 +47,5 @@ def failure(error: BaseException) -> str:
 
 def item_of(data: Mapping[str, Any]) -> Item:
     """From JSON."""
-    return Item(**{**data, "sizes": tuple(data["sizes"])})
+    fields: dict[str, Any] = {**data, "sizes": tuple(data["sizes"])}
+    return Item(**fields)

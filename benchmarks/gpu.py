@@ -7,6 +7,8 @@ must be read and written, as a share of what a copy of a large tensor reaches. A
 eager's, is said to have failed, and the others go on. Without a GPU nothing is measured or written.
 """
 
+# pyright: reportUnknownMemberType=false
+# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import argparse
@@ -38,11 +40,15 @@ TOLERANCE = 0.05
 """Of the largest number of a result: eager rounds bfloat16 after each operator, through whole models."""
 
 
+Function = Callable[[Tensor], Tensor] | Callable[[Tensor, Tensor], Tensor] | Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Of one tensor up to three."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A function, and what makes its arguments on a device."""
 
-    function: Callable[..., Any]
+    function: Function
     inputs: Callable[[], tuple[Tensor, ...]]
 
 
@@ -81,7 +87,7 @@ class Row:
     name: str
     times: Mapping[str, float]
     bytes: int = 0
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def of(self, way: str, base: str) -> float | None:
         """The time of ``way``, as a part of that of ``base``; None where one failed."""
@@ -194,7 +200,7 @@ def main() -> None:
         for name, function, inputs, counts_bytes in _work(options.only):
             rows.append(measure(name, function, inputs, clock, counts_bytes=counts_bytes))
             print(" | ".join(_cells(rows[-1], bandwidth, tuple(WAYS))), file=sys.stderr, flush=True)
-            torch._dynamo.reset()
+            torch.compiler.reset()
     text = section(rows, bandwidth, machine())
     print(text)
     if options.page is not None:

@@ -10,6 +10,8 @@ each kernel and call reads and writes, tensors as a whole; ``eager`` is the same
 higher-order operators are not counted, on either side.
 """
 
+# pyright: reportUnknownMemberType=false
+# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import argparse
@@ -20,10 +22,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import torch
+from torch._dynamo import config as dynamo_config
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._inductor import config, ir
@@ -33,7 +36,7 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects.builtin import FixedBitwidthType, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 import fxc
 from fxc.compilation.passes import Passes
@@ -91,9 +94,11 @@ def _traffic(op: Operation) -> int:
 
 
 def bytes_of(value: SSAValue) -> int:
-    if not isinstance(value.type, TensorType) or not isinstance(value.type.element_type, FixedBitwidthType):
+    if not isinstance(value.type, TensorType):
         return 0
-    return math.prod(max(size, 1) for size in value.type.get_shape()) * value.type.element_type.size
+    type = cast("TensorType[Attribute]", value.type)
+    size = type.element_type.size if isinstance(type.element_type, FixedBitwidthType) else 0
+    return math.prod(max(size, 1) for size in type.get_shape()) * size
 
 
 def compiled(graph: GraphModule, target: str) -> tuple[Counts, Counts]:
@@ -113,7 +118,7 @@ def inductor_counts(graph: GraphModule, inputs: Sequence[Any], **options: Any) -
     schedules = list[Sequence[Any]]()
 
     def stop(scheduler: Scheduler) -> None:
-        schedules.append(list(scheduler.nodes))
+        schedules.append(cast("list[Any]", scheduler.nodes).copy())
         raise Scheduled
 
     with mock.patch.object(Scheduler, "codegen", stop):
@@ -150,8 +155,11 @@ def inductor_graphs(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[Gra
         found.append(Graph(part, kept, inductor_counts(graph, example, **options)))
         return make_boxed_func(kept.forward)
 
+    def backend(graph: GraphModule, example: Sequence[Any]) -> Any:
+        return compile_fx(graph, example, inner_compile=record)
+
     with config.patch(force_disable_caches=True, fallback_random=True):
-        _step(model, inputs, lambda graph, example: compile_fx(graph, example, inner_compile=record))
+        _step(model, inputs, backend)
     return found
 
 
@@ -172,14 +180,14 @@ def own_graphs(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[Graph]:
 
 def _step(model: torch.nn.Module, inputs: tuple[Any, ...], backend: Callable[..., Any]) -> None:
     """One call of ``model``, with the backward where it trains."""
-    torch._dynamo.reset()
-    with warnings.catch_warnings(), torch.set_grad_enabled(model.training), torch._dynamo.config.patch(allow_rnn=True):
+    torch.compiler.reset()
+    with warnings.catch_warnings(), torch.set_grad_enabled(model.training), dynamo_config.patch(allow_rnn=True):
         warnings.simplefilter("ignore")
         result = torch.compile(model, backend=backend)(*inputs)
         if model.training:
             leaves = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
             torch.stack([(leaf * leaf).sum() for leaf in leaves]).sum().backward()
-    torch._dynamo.reset()
+    torch.compiler.reset()
 
 
 @dataclass

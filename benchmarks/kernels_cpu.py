@@ -6,6 +6,8 @@ For each kernel and size: time of a call, results allocated, as a ratio to eager
 timed in turns, so that what else runs on the machine slows all of them; the median of the ratios is printed.
 """
 
+# pyright: reportUnknownMemberType=false
+# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import argparse
@@ -253,7 +255,7 @@ def inductor_call(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> 
     """The code that Inductor generated, called without Dynamo's guards."""
     import torch._inductor.codecache as codecache
 
-    torch._dynamo.reset()
+    torch.compiler.reset()
     with torch.no_grad():
         torch.compile(function, dynamic=False)(*inputs)
     call = codecache.PyCodeCache.modules[-1].call

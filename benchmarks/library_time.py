@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import click
 import torch
@@ -39,7 +39,8 @@ def library_share(run: Callable[[], Any], calls: int) -> float:
         for _ in range(calls):
             run()
         whole = perf_counter() - start
-    named = [event for event in found.events() or () if LIBRARY.match(event.name)]
+    events = cast("Sequence[Any]", found.events() or ())
+    named = [event for event in events if LIBRARY.match(event.name)]
     return sum(event.cpu_time_total for event in named if not _is_inside(event)) * 1e-6 / whole
 
 

@@ -6,8 +6,9 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from typing import Any
 from unittest import mock
@@ -29,7 +30,7 @@ class Clock:
         self._last = now
 
     @contextmanager
-    def of(self, name: str) -> Iterator[None]:
+    def of(self, name: str) -> Generator[None]:
         self.switch()
         self._stack.append(name)
         try:
@@ -44,6 +45,10 @@ class Clock:
                 return run(*args, **kwargs)
 
         return timed
+
+
+def _labelled(label: str, *_: Any) -> str:
+    return label
 
 
 def importing(loader: Any, module: Any) -> str:
@@ -81,7 +86,7 @@ def stages(request: dict[str, Any], within: Clock) -> dict[str, float]:
             from fxc.measure import program_times
 
             for place, name, label in ((program_times, "program_times", "trials"), (machine_code, "object_code", "LLVM")):
-                timed = within.timed(lambda *_, label=label: label, getattr(place, name))
+                timed = within.timed(partial(_labelled, label), getattr(place, name))
                 patches.enter_context(mock.patch.object(place, name, timed))
         run = make(load, trust_kernels=True) if load else make(model, inputs, options=options)
         total = end("rest of it")

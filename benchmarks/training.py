@@ -12,6 +12,8 @@ The compile time is that of a fresh process, pass by pass: capture, the pipeline
 the export, and what a first step takes over a second one (derivatives are compiled where other gradients arrive).
 """
 
+# pyright: reportUnknownMemberType=false
+# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import json
@@ -22,10 +24,10 @@ import runpy
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import torch
@@ -70,7 +72,7 @@ class Clock:
         self.times = dict[str, tuple[float, float]]()
 
     @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
+    def __call__(self, name: str) -> Generator[None]:
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.add(name, time.perf_counter() - wall, time.process_time() - cpu)
@@ -121,10 +123,11 @@ def peak(step: Step) -> int:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         step()
     assert profile.profiler is not None and profile.profiler.kineto_results is not None
-    changes = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
-    live = most = 0
+    events = cast("list[Any]", profile.profiler.kineto_results.events())
+    changes = [event for event in events if event.name() == "[memory]"]
+    live, most = 0, 0
     for event in sorted(changes, key=lambda event: event.start_ns()):
-        live += event.nbytes()  # type: ignore[attr-defined]
+        live += event.nbytes()
         most = max(most, live)
     return most
 
@@ -148,7 +151,7 @@ def ways(model: torch.nn.Module, inputs: tuple[Any, ...]) -> dict[str, Callable[
 
 def measure(name: str, small: bool, rounds: int) -> dict[str, dict[str, float]]:
     """By way: milliseconds a step (median and quartiles), megabytes at the peak, seconds of the first step, and ratios."""
-    torch._dynamo.reset()
+    torch.compiler.reset()
     model, inputs = load(name, small)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     steps = {way: step_of(call, inputs, optimizer) for way, call in ways(model, inputs).items()}

@@ -45,11 +45,15 @@ Examples:
 """
 
 
+def _complete_source(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    return [str(path) for path in Path().glob(f"{text}*.py")]
+
+
 def capture_options(function: Any) -> Any:
     """The options of both commands that capture."""
     for option in reversed(
         [
-            click.argument("source", shell_complete=lambda c, p, text: [str(f) for f in Path().glob(f"{text}*.py")]),
+            click.argument("source", shell_complete=_complete_source),
             click.option(
                 "--route",
                 type=click.Choice(ROUTES),

@@ -6,7 +6,7 @@ import contextlib
 import io
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def write_output(path: str | Path | None, text: str) -> None:
 
 
 @contextmanager
-def writing(path: str | Path) -> Iterator[None]:
+def writing(path: str | Path) -> Generator[None]:
     """Turns a failure to write ``path`` into an InputError."""
     from safetensors import SafetensorError
 
@@ -56,7 +56,7 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def progress(doing: str) -> Iterator[None]:
+def progress(doing: str) -> Generator[None]:
     """Shows on a terminal that something long is going on; writes nothing elsewhere."""
     if not sys.stderr.isatty():
         yield

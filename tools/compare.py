@@ -1,5 +1,7 @@
 """``fxc run --compare``: a program's results against those of the model that it came from."""
 
+# pyright: reportUnknownMemberType=false
+# torch.manual_seed has no types.
 from __future__ import annotations
 
 import inspect
@@ -107,7 +109,10 @@ def _call(program: Program, source: Source, values: Sequence[Any]) -> tuple[Sequ
     import torch
     from torch.utils._pytree import tree_leaves, tree_map, tree_unflatten
 
-    copies = tree_map(lambda value: value.clone() if isinstance(value, torch.Tensor) else value, list(values))
+    def copied(value: object) -> object:
+        return value.clone() if isinstance(value, torch.Tensor) else value
+
+    copies: list[Any] = tree_map(copied, list(values))
     nesting = _nesting(program)
     if nesting is not None:
         args, kwargs = tree_unflatten(copies, nesting)

@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from fxc.errors import InputError, nearest
 
@@ -57,11 +57,12 @@ def _shapes(entry: Any, dims: dict[str, Any]) -> Any:
     if entry is None:
         return None
     if isinstance(entry, list):
-        return tuple(_shapes(element, dims) for element in entry)
-    if isinstance(entry, dict) and all(key.isdigit() for key in entry):
-        return {int(axis): _dim(dim, dims) for axis, dim in entry.items() if dim is not None}
+        return tuple(_shapes(element, dims) for element in cast(list[Any], entry))
     if isinstance(entry, dict):
-        return {key: _shapes(element, dims) for key, element in entry.items()}
+        entries = cast(dict[str, Any], entry)
+        if all(key.isdigit() for key in entries):
+            return {int(axis): _dim(dim, dims) for axis, dim in entries.items() if dim is not None}
+        return {key: _shapes(element, dims) for key, element in entries.items()}
     raise InputError(f"--dynamic-shapes: {entry!r} is neither axes nor a nesting of them", hint='write {"0": "batch"}')
 
 

@@ -49,7 +49,7 @@ def _edges(view: View) -> list[tuple[str, str, str, bool]]:
 def _layers(view: View) -> list[list[Node]]:
     """Each node below all that it reads; what reads nothing stands just above its first reader."""
     order = {node.id: index for index, node in enumerate(view.nodes)}
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(order)
     graph.add_edges_from((a, b) for a, b, _, _ in _edges(view) if order[a] < order[b])  # a cycle of a graph region is cut
     depth = {name: layer for layer, names in enumerate(nx.topological_generations(graph)) for name in names}

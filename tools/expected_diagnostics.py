@@ -95,7 +95,7 @@ def _regex(text: str) -> str:
 def mismatches(text: str, diagnostics: Sequence[Diagnostic], filename: str) -> list[str]:
     """What is expected and was not said, and what was said and is not expected; empty where all is well."""
     missing = expectations(text)
-    problems = []
+    problems = list[str]()
     for diagnostic in diagnostics:
         match = next((expected for expected in missing if expected.matches(diagnostic)), None)
         if match is not None:

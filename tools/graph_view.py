@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
@@ -50,9 +51,9 @@ class Edge:
 
 @dataclass
 class View:
-    nodes: list[Node] = field(default_factory=list)
-    edges: list[Edge] = field(default_factory=list)
-    clusters: list[Cluster] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list[Node])
+    edges: list[Edge] = field(default_factory=list[Edge])
+    clusters: list[Cluster] = field(default_factory=list[Cluster])
 
 
 def view_of(module: ModuleOp) -> View:
@@ -81,7 +82,7 @@ class _Builder:
         for block in region.blocks:
             for value in block.args:
                 kind = kinds[value.index] if value.index < len(kinds) else "input"
-                name = f"%{value._name}" if value._name else f"%{value.index}"
+                name = f"%{value.name_hint}" if value.name_hint else f"%{value.index}"
                 self.makers[value] = self.node(kind, (name, short_type(value.type)), cluster)
             for op in block.ops:
                 self.op(op, cluster)
@@ -125,7 +126,8 @@ def op_label(op: Operation) -> str:
 def short_type(type: Attribute) -> str:
     """``3x5xf32``, ``s0x5xf32``: a type in few characters."""
     if isinstance(type, TensorType):
-        sizes = "x".join(str(size) or "?" for size in types.sizes(type))
-        element = type_text(type.element_type)
+        tensor = cast("TensorType[Attribute]", type)
+        sizes = "x".join(str(size) or "?" for size in types.sizes(tensor))
+        element = type_text(tensor.element_type)
         return f"{sizes}x{element}" if sizes else element
     return type_text(type).removeprefix("!").removeprefix("fx.").removeprefix("torch.")

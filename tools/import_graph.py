@@ -120,9 +120,9 @@ def own_imports(name: str, *, top_level_only: bool = False) -> Iterator[str]:
             yield own_module(module)
 
 
-def layer_graph() -> nx.DiGraph:
+def layer_graph() -> nx.DiGraph[str]:
     """An edge for each folder or file of ``LAYERS`` that imports from another, in the order of ``LAYERS``."""
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(LAYERS)
     for name, path in MODULES.items():
         targets = (layer(MODULES[other]) for other in own_imports(name))
@@ -133,7 +133,7 @@ def layer_graph() -> nx.DiGraph:
 def view() -> View:
     """The layers as boxes, from the highest down. An arrow that others together imply is left out; none runs up."""
     order, graph = list(LAYERS), layer_graph()
-    down = nx.DiGraph((a, b) for a, b in graph.edges if order.index(a) > order.index(b))
+    down: nx.DiGraph[str] = nx.DiGraph((a, b) for a, b in graph.edges if order.index(a) > order.index(b))
     reduced = nx.transitive_reduction(down)
     counts = {name: sum(layer(path) == name for path in MODULES.values()) for name in LAYERS}
     nodes = [Node(name, "op", (name, f"{counts[name]} modules"), 0) for name in reversed(order)]

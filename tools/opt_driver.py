@@ -143,7 +143,7 @@ def require_numerics() -> Callable[[FxcContext], Instrumentation]:
 
 def _chunks(text: str) -> list[str]:
     """The parts of ``text``, each after as many empty lines as come before it, so that line numbers stay true."""
-    chunks, line = [], 0
+    chunks, line = list[str](), 0
     for part in _SEPARATOR.split(text):
         chunks.append("\n" * line + part)
         line += part.count("\n")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ComplexType, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i1
 from xdsl.dialects.func import FuncOp
@@ -83,7 +84,7 @@ def _symbols(module: ModuleOp) -> Iterator[str]:
     if isinstance(symbols, DictionaryAttr) and symbols.data:
         yield "symbols:"
         for name, facts in symbols.data.items():
-            known = facts.data if isinstance(facts, DictionaryAttr) else {}
+            known: Mapping[str, Attribute] = facts.data if isinstance(facts, DictionaryAttr) else {}
             texts = [f"{key} {value.value.data}" for key, value in known.items() if isinstance(value, IntegerAttr)]
             yield f"  {name}: {', '.join(texts) or 'nothing is known'}"
 
@@ -93,11 +94,10 @@ def _elements(type: Attribute) -> int:
 
 
 def _bytes(type: Attribute) -> int:
-    element = type.element_type if isinstance(type, TensorType) else type
-    width = getattr(element, "compile_time_size", 0)
-    if isinstance(element, ComplexType):
-        width = 2 * element.element_type.compile_time_size
-    return (1 if element == i1 else width) * _elements(type)
+    element = cast("TensorType[Attribute]", type).element_type if isinstance(type, TensorType) else type
+    part = cast("ComplexType[Any]", element).element_type if isinstance(element, ComplexType) else element
+    width: int = getattr(part, "compile_time_size", 0) * (1 if part is element else 2)
+    return (1 if element == i1 else width) * _elements(cast(Attribute, type))
 
 
 def _size(count: int) -> str:

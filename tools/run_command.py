@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -109,8 +109,8 @@ def read_inputs(program: Program, path: Path) -> list[Any]:
 
     wanted = [argument for argument in arguments(program) if not argument.is_state]
     try:
-        with safe_open(path, "pt") as file:
-            names = list(file.keys())
+        with cast(Any, safe_open(path, "pt")) as file:
+            names: list[str] = list(file.keys())
     except (SafetensorError, OSError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
     for argument in wanted:

@@ -4,6 +4,8 @@
 is asking to run it: Python is imported, and ``torch.export.load`` may unpickle what a .pt2 file holds.
 """
 
+# pyright: reportUnknownMemberType=false
+# torch.manual_seed has no types.
 from __future__ import annotations
 
 import importlib
@@ -12,12 +14,12 @@ import os
 import sys
 import traceback
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from fxc.errors import CaptureError, InputError, nearest
 
@@ -107,7 +109,7 @@ def attribute(module: ModuleType, path: str) -> Any:
 
 
 @contextmanager
-def running(place: str) -> Iterator[None]:
+def running(place: str) -> Generator[None]:
     """Turns what the user's code raises into one CaptureError, with the line of it."""
     try:
         yield
@@ -135,7 +137,7 @@ def _hint(error: BaseException, place: str) -> str | None:
 
 
 @contextmanager
-def _first_on_path(folder: str) -> Iterator[None]:
+def _first_on_path(folder: str) -> Generator[None]:
     sys.path.insert(0, folder)
     try:
         yield
@@ -151,17 +153,19 @@ def _made(text: str, module: ModuleType, name: str) -> Source:
     if not name and not (hasattr(module, "Model") and hasattr(module, "get_inputs")):
         raise InputError(f"{text} has no class Model and function get_inputs()", hint="name a factory: file.py:factory")
     factory = attribute(module, name or "Model")
-    made = factory if isinstance(factory, torch.nn.Module) or not callable(factory) else factory()
-    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], (tuple, list)):
-        model, inputs = made
+    made: Any = factory if isinstance(factory, torch.nn.Module) or not callable(factory) else factory()
+    pair = cast("tuple[Any, ...]", made) if isinstance(made, tuple) else ()
+    if len(pair) == 2 and isinstance(pair[1], (tuple, list)):
+        model, inputs = pair
     else:
         get_inputs: Callable[[], Any] | None = getattr(module, "get_inputs", None)
         if get_inputs is None:
             raise InputError(f"{text} gives no example inputs", hint="return (model, inputs), or define get_inputs()")
-        model, inputs = made, get_inputs()
+        model, inputs = cast(Any, made), get_inputs()
     if not callable(model):
         raise InputError(f"{text} gives {type(model).__name__} {model!r:.60}, which is no model", hint="return (model, inputs)")
-    return Source(text, model, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
+    several = isinstance(inputs, (tuple, list))
+    return Source(text, model, tuple(cast("list[Any]", inputs)) if several else (inputs,))
 
 
 def _exported(path: str) -> Source:
