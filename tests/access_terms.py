@@ -292,8 +292,6 @@ class Terms:
                 return self.chosen(condition, number(op.operands[1]), number(op.operands[2]))
             case tile.ReduceOp() if op.kind.data in ("max", "min"):
                 return self._one_of(op.value, op.dims.get_values(), lanes, op)
-            case tile.ReduceIndexOp() if value is op.result_index:
-                return self._one_of(op.index, op.dims.get_values(), lanes, op)
             case scf.IfOp():
                 place = op.results.index(value)  # type: ignore[arg-type]
                 yields = [_yielded(region.block, place) for region in op.regions]
@@ -432,14 +430,9 @@ def _moved(op: Operation, lanes: Lanes) -> Lanes | None:
     match op:
         case tile.SplatOp():
             return ()
-        case tile.BroadcastOp():
-            return tuple(0 if dim in op.dims.get_values() else lane for dim, lane in enumerate(lanes))
         case tile.TransposeOp():
             order = list(op.permutation.get_values())
             return tuple(lanes[order.index(dim)] for dim in range(len(lanes)))
-        case tile.ReshapeOp():
-            rest = iter([lane for lane, size in zip(lanes, shape_of(op.result.type), strict=True) if size != 1])
-            return tuple(next(rest) if size != 1 else 0 for size in shape_of(op.value.type))
     return None
 
 

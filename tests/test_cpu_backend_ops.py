@@ -237,31 +237,6 @@ def reduction_lines(number: int, kind: str, dtype: torch.dtype, source: str, dim
 
 
 @TARGET
-@pytest.mark.parametrize("kind", ["max", "min"])
-def test_places_of_extremes(kind: str, target) -> None:
-    """The first of equal numbers; a NaN before any number, the first before others."""
-    for dtype in (torch.float32, torch.bfloat16, torch.int32):
-        x = torch.tensor([[3, 1, 3, 1, 2], [0, 0, 0, 0, 0], [-1, -5, -1, -5, -9]]).to(dtype)
-        if dtype.is_floating_point:
-            x = torch.cat([x, torch.tensor([[1, math.nan, 9, math.nan, -9]], dtype=dtype)])
-        name, rows = NAMES[dtype], len(x)
-        v, i = f"vector<{rows}x5x{name}>", f"vector<{rows}x5xi64>"
-        body = f"""
-  %c0 = arith.constant 0 : index
-  %a = tile.load %x0[%c0] strides [5, 1] : !tile.ptr<{name}> -> {v}
-  %i = tile.iota {{dim = 1}} : {i}
-  %m, %j = tile.reduce_index "{kind}" %a, %i {{dims = [1]}} : {v}, {i} -> vector<{rows}x{name}>, vector<{rows}xi64>
-  tile.store %m, %y0[%c0] strides [1] : vector<{rows}x{name}>, !tile.ptr<{name}>
-  tile.store %j, %y1[%c0] strides [1] : vector<{rows}xi64>, !tile.ptr<i64>"""
-        outputs = [torch.empty(rows, dtype=dtype), torch.empty(rows, dtype=torch.int64)]
-        found = both(body, [x], outputs, target=target)
-        expected = (x.float().max(1) if kind == "max" else x.float().min(1)).values
-        torch.testing.assert_close(found[0].float(), expected, equal_nan=True)
-        first = [row.tolist().index(value) for row, value in zip(x[:3], found[0][:3].tolist(), strict=True)]
-        assert found[1].tolist() == first + ([1] if dtype.is_floating_point else [])
-
-
-@TARGET
 @pytest.mark.parametrize("kind", ["add", "mul", "max"])
 def test_scans(kind: str, target) -> None:
     x = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))

@@ -77,29 +77,6 @@ def test_gather_and_scatter() -> None:
     assert torch.equal(y, expected) and torch.equal(z[index], expected)
 
 
-@pytest.mark.parametrize("kind, reference", [("max", torch.max), ("min", torch.min)])
-def test_argmax_takes_the_first_of_ties_and_nan(kind: str, reference: Callable[..., torch.Tensor]) -> None:
-    body = f"""
-      %v = tile.load %x0[%c0] strides [%c8, 1] : !tile.ptr<f32> -> vector<4x8xf32>
-      %i = tile.iota {{dim = 1}} : vector<4x8xi64>
-      %m, %j = tile.reduce_index "{kind}" %v, %i {{dims = [1]}} :
-        vector<4x8xf32>, vector<4x8xi64> -> vector<4xf32>, vector<4xi64>
-      tile.store %m, %y0[%c0] strides [1] : vector<4xf32>, !tile.ptr<f32>
-      tile.store %j, %y1[%c0] strides [1] : vector<4xi64>, !tile.ptr<i64>
-    """
-    x = made(4, 8).round()
-    x[1] = 2
-    x[2, 5] = x[2, 3] = math.nan
-    x[3, :4] = math.inf
-    x[3, 4:] = -math.inf
-    y, j = torch.empty(4), torch.empty(4, dtype=torch.int64)
-    compute(body, [x], y, j)
-    values, indices = reference(x, 1)
-    torch.testing.assert_close(y, values, equal_nan=True)
-    first = [next(k for k in range(8) if x[r, k] == values[r] or (x[r, k].isnan() and values[r].isnan())) for r in range(4)]
-    assert j.tolist() == first and j[2] == indices[2] == 3
-
-
 @pytest.mark.parametrize(
     "kind, reference", [("add", lambda x: x.cumsum(1)), ("mul", lambda x: x.cumprod(1)), ("max", lambda x: x.cummax(1)[0])]
 )
@@ -313,22 +290,6 @@ def test_functions_that_math_lacks() -> None:
     x, y = made(16), torch.empty(16)
     compute(body, [x], y)
     torch.testing.assert_close(y, torch.where(x < 0, x.erfc(), x.fmod(x.erfc())))
-
-
-def test_broadcast_and_reshape() -> None:
-    body = """
-      %a = tile.load %x0[%c0] strides [1] : !tile.ptr<f32> -> vector<4xf32>
-      %b = tile.load %x1[%c0] strides [1] : !tile.ptr<f32> -> vector<8xf32>
-      %column = tile.reshape %a : vector<4xf32> to vector<4x1xf32>
-      %row = tile.reshape %b : vector<8xf32> to vector<1x8xf32>
-      %c = tile.broadcast %column {dims = [1]} : vector<4x1xf32> to vector<4x8xf32>
-      %d = tile.broadcast %row {dims = [0]} : vector<1x8xf32> to vector<4x8xf32>
-      %s = arith.subf %c, %d : vector<4x8xf32>
-      tile.store %s, %y0[%c0] strides [%c8, 1] : vector<4x8xf32>, !tile.ptr<f32>
-    """
-    a, b, y = made(4), made(8, seed=1), torch.empty(4, 8)
-    compute(body, [a, b], y)
-    assert torch.equal(y, a[:, None] - b)
 
 
 # the known answers that come with Random123 (examples/kat_vectors)

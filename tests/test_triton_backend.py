@@ -48,7 +48,7 @@ def test_batches_of_programs_give_the_same(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_source_survives_json() -> None:
-    source = printed(CASES["argmax"].text)
+    source = printed(CASES["scan"].text)
     assert KernelSource.from_json(source.as_json()) == source
 
 
@@ -366,24 +366,22 @@ def shapes(body: str, out: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
 
 
 def test_shapes() -> None:
-    """Steps of zero, a broadcast, dimensions added and dropped, a number in every lane."""
+    """Steps of zero, a block transposed, a number in every lane."""
     body = """
   %base = arith.constant 0 : index
   %x = tile.load %p0[%base] strides [1] : !tile.ptr<f32> -> vector<8xf32>
   %again = tile.load %p0[%base] strides [0, 1] : !tile.ptr<f32> -> vector<4x8xf32>
   %first = tile.load %p0[%base] strides [0] : !tile.ptr<f32> -> vector<8xf32>
   %sum = arith.addf %x, %first : vector<8xf32>
-  %row = tile.reshape %sum : vector<8xf32> to vector<1x8xf32>
-  %rows = tile.broadcast %row {dims = [0]} : vector<1x8xf32> to vector<4x8xf32>
-  %flat = tile.reshape %row : vector<1x8xf32> to vector<8xf32>
-  %deep = tile.reshape %flat : vector<8xf32> to vector<8x1xf32>
-  %lying = tile.transpose %deep {permutation = [1, 0]} : vector<8x1xf32> to vector<1x8xf32>
-  %more = tile.broadcast %lying {dims = [0]} : vector<1x8xf32> to vector<4x8xf32>
-  %a = arith.addf %rows, %more : vector<4x8xf32>
+  %total = tile.reduce "add" %sum {dims = [0]} : vector<8xf32> -> f32
+  %rows = tile.splat %total : f32 to vector<4x8xf32>
+  %columns = tile.load %p0[%base] strides [1, 0] : !tile.ptr<f32> -> vector<8x4xf32>
+  %lying = tile.transpose %columns {permutation = [1, 0]} : vector<8x4xf32> to vector<4x8xf32>
+  %a = arith.addf %rows, %lying : vector<4x8xf32>
   %b = arith.addf %a, %again : vector<4x8xf32>
   tile.store %b, %out[%base] strides [8, 1] : vector<4x8xf32>, !tile.ptr<f32>"""
     x = random(8)
-    torch.testing.assert_close(shapes(body, torch.empty(4, 8), x), (3 * x + 2 * x[0]).expand(4, 8))
+    torch.testing.assert_close(shapes(body, torch.empty(4, 8), x), (2 * x + x.sum() + 8 * x[0]).expand(4, 8))
 
 
 def test_constants_keep_their_type_and_sign() -> None:

@@ -121,11 +121,6 @@ PRODUCT = """%a = arith.constant dense<1.0> : vector<{size}x{type}>
         ("%y = math.ctpop %x : vector<8xi32>", "i32", "Triton has nothing for math.ctpop"),
         ("tile.atomic_add %x, %out[%at] : vector<8xi8>, !tile.ptr<i8>", "i8", "no GPU adds i8 atomically"),
         ('%y = tile.reduce "max" %x {dims = [0]} : vector<8xi1> -> i1', "i1", 'not by "max"'),
-        (
-            '%y, %j = tile.reduce_index "max" %x, %at {dims = [0]} : vector<8xi1>, vector<8xi64> -> i1, i64',
-            "i1",
-            "booleans have no order",
-        ),
         ('%y = tile.math "nextafter" %x, %x : vector<8xbf16>', "bf16", "no float's next"),
         (PRODUCT.format(size="8x8", type="f32"), "f32", "Triton multiplies blocks of 16x16 and more"),
         (PRODUCT.format(size="16x16", type="f64"), "f64", "not every GPU multiplies blocks of float64"),

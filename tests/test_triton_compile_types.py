@@ -61,11 +61,6 @@ def everything(type: str) -> KernelSource:
     for other in WIDTHS:
         for cast in casts(type, other):
             builder.add(f"{cast} %x : {block} to vector<8x16x{other}>", "8x16x", other)
-    if type != "i1":
-        types = f"{block}, vector<8x16xi64> -> {type}, i64"
-        builder.lines.append(f'  %least, %place = tile.reduce_index "min" %x, %lanes {{dims = [0, 1]}} : {types}')
-        builder.store("least", "", type)
-        builder.store("place", "", "i64")
     if WIDTHS[type] >= 32 or type in FLOATS:
         builder.lines.append(f"  tile.atomic_add %x, %sums[%lanes] : {block}, !tile.ptr<{type}>")
         builder.pointers.append(pointer("sums", type, "readwrite", 16))

@@ -179,24 +179,6 @@ HISTOGRAM = """
   %v = tile.load %q[%start] strides [1], %mask, %zero : !tile.ptr<f32> -> vector<128xf32>
   tile.atomic_add %v, %out[%bins], %mask : vector<128xf32>, !tile.ptr<f32>"""
 
-ARGMAX = """
-  %zero = arith.constant 0 : index
-  %n = arith.constant 50 : index
-  %low = arith.constant 0xFF800000 : f32
-  %last = arith.constant dense<1000> : vector<4x64xi64>
-  %four = arith.constant 4 : index
-  %i = tile.program_id {axis = 0} : index
-  %row = arith.muli %i, %four : index
-  %base = arith.muli %row, %n : index
-  %mask = tile.mask %zero, %n {dim = 1} : vector<4x64xi1>
-  %x = tile.load %p[%base] strides [50, 1], %mask, %low : !tile.ptr<f32> -> vector<4x64xf32>
-  %lanes = tile.iota {dim = 1} : vector<4x64xi64>
-  %places = tile.select %mask, %lanes, %last : vector<4x64xi64>
-  %max, %place = tile.reduce_index "max" %x, %places {dims = [1]}
-      : vector<4x64xf32>, vector<4x64xi64> -> vector<4xf32>, vector<4xi64>
-  tile.store %max, %values[%row] strides [1] : vector<4xf32>, !tile.ptr<f32>
-  tile.store %place, %out[%row] strides [1] : vector<4xi64>, !tile.ptr<i64>"""
-
 SCAN = """
   %zero = arith.constant 0 : index
   %n = arith.constant 100 : index
@@ -297,17 +279,6 @@ def euclid(x: Tensor) -> list[Tensor]:
 
 def two_scans(x: Tensor) -> list[Tensor]:
     return [x.cumsum(1), x.cummax(1).values]
-
-
-def argmax(x: Tensor) -> list[Tensor]:
-    values, places = x.max(1)
-    return [values, places]
-
-
-def with_ties() -> list[Tensor]:
-    x = random(16, 50).mul(2).round()
-    x[3, 20] = x[3, 30] = torch.nan
-    return [x]
 
 
 def philox_words() -> list[Tensor]:
@@ -448,17 +419,6 @@ CASES = {
         lambda: [torch.arange(1000) * 7 % 10, (random(1000) * 1000).long()],
         lambda: [torch.zeros(10, dtype=torch.int64), torch.zeros(10, dtype=torch.int32)],
         extremes,
-    ),
-    "argmax": Case(
-        kernel(
-            "argmax",
-            [4],
-            [pointer("p", "f32", "read", 800), pointer("values", "f32", "write", 16), pointer("out", "i64", "write", 16)],
-            ARGMAX,
-        ),
-        with_ties,
-        lambda: [torch.empty(16), torch.empty(16, dtype=torch.int64)],
-        argmax,
     ),
     "scan": Case(
         kernel(

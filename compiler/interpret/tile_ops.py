@@ -343,13 +343,3 @@ def scan(kind: str, x: Tensor) -> Tensor:
     """Each number along the last axis, combined with those before it."""
     fast = _SCAN.get(kind) if x.dtype != torch.bool else None
     return (fast or _scanned(_COMBINE[kind]))(x)
-
-
-def best(kind: str, values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest or smallest number along the last axis, and the lowest index that stands beside it. A NaN is both."""
-    found = reduction(kind, values)
-    same = values == found.unsqueeze(-1)
-    if values.is_floating_point():
-        same |= values.isnan() & found.isnan().unsqueeze(-1)
-    place = torch.where(same, indices, torch.iinfo(indices.dtype).max).argmin(-1, keepdim=True)
-    return values.gather(-1, place).squeeze(-1), indices.gather(-1, place).squeeze(-1)

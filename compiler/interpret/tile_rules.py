@@ -21,7 +21,7 @@ from fxc.dialects.tile.memory import ATOMICS
 from fxc.dialects.tile.types import element_of, shape_of
 from fxc.errors import BoundsError
 from fxc.interpret.tile_memory import kernel_error
-from fxc.interpret.tile_ops import CASTS, FLOAT_COMPARISONS, FUNCTIONS, INTEGER_COMPARISONS, best, reduction, scan
+from fxc.interpret.tile_ops import CASTS, FLOAT_COMPARISONS, FUNCTIONS, INTEGER_COMPARISONS, reduction, scan
 from fxc.interpret.tile_programs import Programs, Rule
 
 Tensor = torch.Tensor
@@ -79,11 +79,9 @@ def _mask(run: Programs, op: tile.MaskOp) -> list[Tensor]:
     return [inside.expand(inside.shape[0], *shape)]
 
 
-def _reshape(run: Programs, op: tile.SplatOp | tile.BroadcastOp | tile.ReshapeOp) -> list[Tensor]:
-    value, shape = run.env[op.value], shape_of(op.result.type)
-    if isinstance(op, tile.ReshapeOp):
-        return [value.reshape(-1, *shape)]
-    value = _align(value, len(shape)) if isinstance(op, tile.SplatOp) else value
+def _splat(run: Programs, op: tile.SplatOp) -> list[Tensor]:
+    shape = shape_of(op.result.type)
+    value = _align(run.env[op.value], len(shape))
     return [value.expand(value.shape[0], *shape)]
 
 
@@ -128,12 +126,6 @@ def _last(value: Tensor, dims: Sequence[int]) -> Tensor:
 def _reduce(run: Programs, op: tile.ReduceOp) -> list[Tensor]:
     dims = op.dims.get_values()
     return [reduction(op.kind.data, _last(run.env[op.value], dims)) if dims else run.env[op.value]]
-
-
-def _reduce_index(run: Programs, op: tile.ReduceIndexOp) -> Sequence[Tensor]:
-    dims = op.dims.get_values()
-    values, indices = torch.broadcast_tensors(run.env[op.value], run.env[op.index])
-    return best(op.kind.data, _last(values, dims), _last(indices, dims))
 
 
 def _scan(run: Programs, op: tile.ScanOp) -> list[Tensor]:
@@ -271,16 +263,13 @@ RULES: Mapping[type[Operation], Rule] = {
     tile.ProgramIdOp: _program_id,
     tile.IotaOp: _iota,
     tile.MaskOp: _mask,
-    tile.SplatOp: _reshape,
-    tile.BroadcastOp: _reshape,
-    tile.ReshapeOp: _reshape,
+    tile.SplatOp: _splat,
     tile.TransposeOp: _transpose,
     tile.SelectOp: _select,
     tile.CompareOp: _compare_blocks,
     tile.CastOp: _cast,
     tile.MathOp: _math,
     tile.ReduceOp: _reduce,
-    tile.ReduceIndexOp: _reduce_index,
     tile.ScanOp: _scan,
     tile.DotOp: _dot,
     tile.RandomOp: _random,

@@ -22,20 +22,18 @@ from xdsl.ir import Dialect
 
 from fxc.dialects.tile.accumulation import AccumulateOp
 from fxc.dialects.tile.blocks import (
-    BroadcastOp,
     CastOp,
     CompareOp,
     IotaOp,
     MaskOp,
     MathOp,
     RandomOp,
-    ReshapeOp,
     SelectOp,
     SplatOp,
     TransposeOp,
 )
 from fxc.dialects.tile.checks import AssertOp
-from fxc.dialects.tile.combine import ReduceIndexOp, ReduceOp, ScanOp
+from fxc.dialects.tile.combine import ReduceOp, ScanOp
 from fxc.dialects.tile.dot import DotOp
 from fxc.dialects.tile.iteration import IterateOp, NextOp
 from fxc.dialects.tile.kernel import KernelOp, LaunchOp, ProgramIdOp, ReturnOp
@@ -55,15 +53,12 @@ Tile = Dialect(
         IotaOp,
         MaskOp,
         SplatOp,
-        BroadcastOp,
-        ReshapeOp,
         TransposeOp,
         SelectOp,
         CompareOp,
         CastOp,
         MathOp,
         ReduceOp,
-        ReduceIndexOp,
         ScanOp,
         DotOp,
         RandomOp,
@@ -89,7 +84,6 @@ __all__ = [
     "AtomicMaxOp",
     "AtomicMinOp",
     "AtomicOp",
-    "BroadcastOp",
     "CastOp",
     "CompareOp",
     "DotOp",
@@ -106,9 +100,7 @@ __all__ = [
     "ProgramIdOp",
     "PtrType",
     "RandomOp",
-    "ReduceIndexOp",
     "ReduceOp",
-    "ReshapeOp",
     "ReturnOp",
     "ScanOp",
     "ScatterOp",

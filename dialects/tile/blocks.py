@@ -173,50 +173,6 @@ class SplatOp(_Shaped):
 
 
 @irdl_op_definition
-class BroadcastOp(_Shaped):
-    """``%b = tile.broadcast %v {dims = [1]} : vector<8x1xf32> to vector<8x32xf32>``: dimensions of size 1, stretched."""
-
-    name = "tile.broadcast"
-    dims = prop_def(DenseArrayBase.constr(i64))
-    FIELDS: ClassVar = ("dims",)
-
-    @classmethod
-    def of(cls, value: SSAValue, shape: Sequence[int]) -> BroadcastOp:
-        old = shape_of(value.type)
-        dims = [dim for dim, (a, b) in enumerate(zip(old, shape, strict=True)) if a != b]
-        type = block_type(element_of(value.type), shape)
-        return cls.create(operands=[value], properties={"dims": integers(dims)}, result_types=[type])
-
-    @local
-    def verify_(self) -> None:
-        self.check_elements()
-        old, new, dims = shape_of(self.value.type), shape_of(self.result.type), list(self.dims.get_values())
-        check_dims(dims, len(old))
-        if len(old) != len(new) or any(
-            a != 1 if dim in dims else a != b for dim, (a, b) in enumerate(zip(old, new, strict=True))
-        ):
-            raise VerifyException(f"tile.broadcast: {self.value.type} does not stretch to {self.result.type} along {dims}")
-
-
-@irdl_op_definition
-class ReshapeOp(_Shaped):
-    """``%r = tile.reshape %v : vector<8xf32> to vector<8x1xf32>``: dimensions of size 1 added or dropped."""
-
-    name = "tile.reshape"
-
-    @classmethod
-    def of(cls, value: SSAValue, shape: Sequence[int]) -> ReshapeOp:
-        return cls.create(operands=[value], result_types=[block_type(element_of(value.type), shape)])
-
-    @local
-    def verify_(self) -> None:
-        self.check_elements()
-        old, new = ([size for size in shape_of(type) if size != 1] for type in (self.value.type, self.result.type))
-        if old != new:
-            raise VerifyException(f"tile.reshape: {self.value.type} and {self.result.type} differ in more than sizes of 1")
-
-
-@irdl_op_definition
 class TransposeOp(_Shaped):
     """``%t = tile.transpose %v {permutation = [1, 0]} : vector<8x32xf32> to vector<32x8xf32>``: result's dimension i is
     dimension ``permutation[i]`` of the operand."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def, var_operand_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -24,8 +24,6 @@ from fxc.dialects.tile.types import (
     element_of,
     integers,
     is_float,
-    parse_types,
-    print_operands,
     print_types,
     shape_of,
 )
@@ -38,13 +36,14 @@ class _Combining(TileOp):
     """``name "add" %v {...} : vector<8x32xf32> -> vector<8xf32>``."""
 
     kind = prop_def(StringAttr)
-    values = var_operand_def()
+    value = operand_def()
+    result = result_def()
     traits = traits_def(Pure())
 
-    def check_kind(self, kinds: Sequence[str]) -> None:
-        kind, type = self.kind.data, self.values[0].type
-        if kind not in kinds:
-            raise VerifyException(f'{self.name}: there is no "{kind}", but {choices(kinds)}')
+    def check_kind(self) -> None:
+        kind, type = self.kind.data, self.value.type
+        if kind not in REDUCTIONS:
+            raise VerifyException(f'{self.name}: there is no "{kind}", but {choices(REDUCTIONS)}')
         check_block(f"{self.name}: the operand", type)
         if not shape_of(type):
             raise VerifyException(f"{self.name}: the operand is a block, not {type}")
@@ -53,23 +52,23 @@ class _Combining(TileOp):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f' "{self.kind.data}" ')
-        print_operands(printer, self.operands)
+        printer.print_ssa_value(self.value)
         self.print_fields(printer)
         printer.print_string(" : ")
-        print_types(printer, self.operand_types)
+        print_types(printer, [self.value.type])
         printer.print_string(" -> ")
-        print_types(printer, self.result_types)
+        print_types(printer, [self.result.type])
 
     @classmethod
     def parse(cls, parser: Parser):
         kind = StringAttr(parser.parse_str_literal())
-        values = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        value = parser.parse_unresolved_operand()
         properties, attributes = cls.parse_fields(parser)
         parser.parse_punctuation(":")
-        operands = parser.resolve_operands(values, parse_types(parser), parser.pos)
+        operands = [parser.resolve_operand(value, parser.parse_type())]
         parser.parse_punctuation("->")
         properties["kind"] = kind
-        return cls.create(operands=operands, properties=properties, attributes=attributes, result_types=parse_types(parser))
+        return cls.create(operands=operands, properties=properties, attributes=attributes, result_types=[parser.parse_type()])
 
 
 def _reduced(type: Attribute, dims: Sequence[int]) -> Attribute:
@@ -87,7 +86,6 @@ class ReduceOp(_Combining):
 
     name = "tile.reduce"
     dims = prop_def(DenseArrayBase.constr(i64))
-    result = result_def()
     FIELDS: ClassVar = ("dims",)
 
     @classmethod
@@ -95,59 +93,12 @@ class ReduceOp(_Combining):
         properties = {"kind": StringAttr(kind), "dims": integers(dims)}
         return cls.create(operands=[value], properties=properties, result_types=[_reduced(value.type, dims)])
 
-    @property
-    def value(self) -> SSAValue:
-        return self.values[0]
-
     @local
     def verify_(self) -> None:
-        if len(self.values) != 1:
-            raise VerifyException(f"tile.reduce: expected one operand, but got {len(self.values)}")
-        self.check_kind(REDUCTIONS)
+        self.check_kind()
         dims = list(self.dims.get_values())
         check_dims(dims, len(shape_of(self.value.type)))
         check_type("tile.reduce: the result", self.result.type, _reduced(self.value.type, dims))
-
-
-@irdl_op_definition
-class ReduceIndexOp(_Combining):
-    """``%m, %j = tile.reduce_index "max" %v, %i {dims = [0]} : vector<8xf32>, vector<8xi64> -> f32, i64``.
-
-    The largest ("max") or smallest ("min") number along dimensions, and the index that stands beside it: of equal numbers the
-    lowest index. A NaN is larger and smaller than any number.
-    """
-
-    name = "tile.reduce_index"
-    dims = prop_def(DenseArrayBase.constr(i64))
-    result = result_def()
-    result_index = result_def()
-    FIELDS: ClassVar = ("dims",)
-
-    @classmethod
-    def of(cls, kind: str, value: SSAValue, index: SSAValue, dims: Sequence[int]) -> ReduceIndexOp:
-        properties = {"kind": StringAttr(kind), "dims": integers(dims)}
-        types = [_reduced(each.type, dims) for each in (value, index)]
-        return cls.create(operands=[value, index], properties=properties, result_types=types)
-
-    @property
-    def value(self) -> SSAValue:
-        return self.values[0]
-
-    @property
-    def index(self) -> SSAValue:
-        return self.values[1]
-
-    @local
-    def verify_(self) -> None:
-        if len(self.values) != 2:
-            raise VerifyException(f"tile.reduce_index: expected two operands, but got {len(self.values)}")
-        self.check_kind(("max", "min"))
-        dims = list(self.dims.get_values())
-        check_dims(dims, len(shape_of(self.value.type)))
-        if element_of(self.index.type) not in (i32, i64) or shape_of(self.index.type) != shape_of(self.value.type):
-            raise VerifyException(f"tile.reduce_index: {self.index.type} is no block of indices beside {self.value.type}")
-        check_type("tile.reduce_index: the result", self.result.type, _reduced(self.value.type, dims))
-        check_type("tile.reduce_index: the index", self.result_index.type, _reduced(self.index.type, dims))
 
 
 @irdl_op_definition
@@ -159,7 +110,6 @@ class ScanOp(_Combining):
 
     name = "tile.scan"
     dim = prop_def(IntegerAttr)
-    result = result_def()
     FIELDS: ClassVar = ("dim",)
 
     @classmethod
@@ -167,14 +117,8 @@ class ScanOp(_Combining):
         properties = {"kind": StringAttr(kind), "dim": IntegerAttr(dim, i64)}
         return cls.create(operands=[value], properties=properties, result_types=[value.type])
 
-    @property
-    def value(self) -> SSAValue:
-        return self.values[0]
-
     @local
     def verify_(self) -> None:
-        if len(self.values) != 1:
-            raise VerifyException(f"tile.scan: expected one operand, but got {len(self.values)}")
-        self.check_kind(REDUCTIONS)
+        self.check_kind()
         check_dims([self.dim.value.data], len(shape_of(self.value.type)))
         check_type("tile.scan: the result", self.result.type, self.value.type)

@@ -72,9 +72,7 @@ tile.kernel @pointees(%a: !tile.ptr<i1> {tile.access = "read"}, %b: !tile.ptr<ui
 
 /// Ops on blocks.
 // CHECK-LABEL: func.func @blocks
-// CHECK-NEXT:    %a = tile.splat %f : f32 to vector<8x1xf32>
-// CHECK-NEXT:    %b = tile.broadcast %a {dims = [1]} : vector<8x1xf32> to vector<8x32xf32>
-// CHECK-NEXT:    %c = tile.reshape %a : vector<8x1xf32> to vector<1x8xf32>
+// CHECK-NEXT:    %b = tile.splat %f : f32 to vector<8x32xf32>
 // CHECK-NEXT:    %d = tile.transpose %b {permutation = [1, 0]} : vector<8x32xf32> to vector<32x8xf32>
 // CHECK-NEXT:    %e = tile.iota {dim = 1} : vector<8x32xi64>
 // CHECK-NEXT:    %g = tile.cast "sitofp" %e : vector<8x32xi64> to vector<8x32xf32>
@@ -86,13 +84,10 @@ tile.kernel @pointees(%a: !tile.ptr<i1> {tile.access = "read"}, %b: !tile.ptr<ui
 // CHECK-NEXT:    %k = tile.math "erfc" %f : f32
 // CHECK-NEXT:    %l = tile.reduce "add" %b {dims = [1]} : vector<8x32xf32> -> vector<8xf32>
 // CHECK-NEXT:    %n = tile.reduce "max" %b {dims = [0, 1]} : vector<8x32xf32> -> f32
-// CHECK-NEXT:    %o, %p = tile.reduce_index "min" %b, %e {dims = [0]} : vector<8x32xf32>, vector<8x32xi64> -> vector<32xf32>, vector<32xi64>
 // CHECK-NEXT:    %q = tile.scan "add" %b {dim = 1} : vector<8x32xf32> -> vector<8x32xf32>
 // CHECK-NEXT:    %r = tile.random %seed, %e : vector<8x32xi64> -> vector<8x32xi32>
 func.func @blocks(%f: f32, %i: index, %seed: i64) {
-  %a = tile.splat %f : f32 to vector<8x1xf32>
-  %b = tile.broadcast %a {dims = [1]} : vector<8x1xf32> to vector<8x32xf32>
-  %c = tile.reshape %a : vector<8x1xf32> to vector<1x8xf32>
+  %b = tile.splat %f : f32 to vector<8x32xf32>
   %d = tile.transpose %b {permutation = [1, 0]} : vector<8x32xf32> to vector<32x8xf32>
   %e = tile.iota {dim = 1} : vector<8x32xi64>
   %g = tile.cast "sitofp" %e : vector<8x32xi64> to vector<8x32xf32>
@@ -104,7 +99,6 @@ func.func @blocks(%f: f32, %i: index, %seed: i64) {
   %k = tile.math "erfc" %f : f32
   %l = tile.reduce "add" %b {dims = [1]} : vector<8x32xf32> -> vector<8xf32>
   %n = tile.reduce "max" %b {dims = [0, 1]} : vector<8x32xf32> -> f32
-  %o, %p = tile.reduce_index "min" %b, %e {dims = [0]} : vector<8x32xf32>, vector<8x32xi64> -> vector<32xf32>, vector<32xi64>
   %q = tile.scan "add" %b {dim = 1} : vector<8x32xf32> -> vector<8x32xf32>
   %r = tile.random %seed, %e : vector<8x32xi64> -> vector<8x32xi32>
   func.return

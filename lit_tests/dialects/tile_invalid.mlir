@@ -204,30 +204,6 @@ tile.kernel @splat_element(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !til
 
 // -----
 
-tile.kernel @broadcast(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !tile.ptr<f32> {tile.access = "write"}, %i: index, %f: f32, %h: f16) attributes {grid = array<i64: 4>} {
-  %v = arith.constant dense<1.0> : vector<8xf32>
-  %u = arith.constant dense<1.0> : vector<8x1xf32>
-  %n = arith.constant dense<1> : vector<8xi64>
-  %m = arith.constant dense<true> : vector<8xi1>
-  // expected-error@+1 {{tile.broadcast: vector<8x1xf32> does not stretch to vector<8x4xf32> along [0]}}
-  %a = tile.broadcast %u {dims = [0]} : vector<8x1xf32> to vector<8x4xf32>
-  tile.return
-}
-
-// -----
-
-tile.kernel @reshape(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !tile.ptr<f32> {tile.access = "write"}, %i: index, %f: f32, %h: f16) attributes {grid = array<i64: 4>} {
-  %v = arith.constant dense<1.0> : vector<8xf32>
-  %u = arith.constant dense<1.0> : vector<8x1xf32>
-  %n = arith.constant dense<1> : vector<8xi64>
-  %m = arith.constant dense<true> : vector<8xi1>
-  // expected-error@+1 {{tile.reshape: vector<8xf32> and vector<4x2xf32> differ in more than sizes of 1}}
-  %a = tile.reshape %v : vector<8xf32> to vector<4x2xf32>
-  tile.return
-}
-
-// -----
-
 tile.kernel @transpose(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !tile.ptr<f32> {tile.access = "write"}, %i: index, %f: f32, %h: f16) attributes {grid = array<i64: 4>} {
   %v = arith.constant dense<1.0> : vector<8xf32>
   %u = arith.constant dense<1.0> : vector<8x1xf32>
@@ -379,30 +355,6 @@ tile.kernel @reduce_number(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !til
   %m = arith.constant dense<true> : vector<8xi1>
   // expected-error@+1 {{tile.reduce: the operand is a block, not f32}}
   %a = tile.reduce "add" %f {dims = []} : f32 -> f32
-  tile.return
-}
-
-// -----
-
-tile.kernel @index_kind(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !tile.ptr<f32> {tile.access = "write"}, %i: index, %f: f32, %h: f16) attributes {grid = array<i64: 4>} {
-  %v = arith.constant dense<1.0> : vector<8xf32>
-  %u = arith.constant dense<1.0> : vector<8x1xf32>
-  %n = arith.constant dense<1> : vector<8xi64>
-  %m = arith.constant dense<true> : vector<8xi1>
-  // expected-error@+1 {{tile.reduce_index: there is no "add", but "max", "min"}}
-  %a, %b = tile.reduce_index "add" %v, %n {dims = [0]} : vector<8xf32>, vector<8xi64> -> f32, i64
-  tile.return
-}
-
-// -----
-
-tile.kernel @index_type(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !tile.ptr<f32> {tile.access = "write"}, %i: index, %f: f32, %h: f16) attributes {grid = array<i64: 4>} {
-  %v = arith.constant dense<1.0> : vector<8xf32>
-  %u = arith.constant dense<1.0> : vector<8x1xf32>
-  %n = arith.constant dense<1> : vector<8xi64>
-  %m = arith.constant dense<true> : vector<8xi1>
-  // expected-error@+1 {{tile.reduce_index: vector<8xi1> is no block of indices beside vector<8xf32>}}
-  %a, %b = tile.reduce_index "max" %v, %m {dims = [0]} : vector<8xf32>, vector<8xi1> -> f32, i1
   tile.return
 }
 

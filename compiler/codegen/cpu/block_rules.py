@@ -10,10 +10,10 @@ from xdsl.ir import Operation
 from fxc.codegen.cpu.arith_rules import Rule
 from fxc.codegen.cpu.builder import Builder, constant, i64, vector_constant
 from fxc.codegen.cpu.conversions import extend, in_float, truncate
-from fxc.codegen.cpu.lanes import numbers, permute, stretch
+from fxc.codegen.cpu.lanes import numbers, permute
 from fxc.codegen.cpu.types import I32, Type, Value, llvm_type, shape_of
 from fxc.codegen.cpu.vector_math import call_math
-from fxc.dialects.tile import BroadcastOp, IotaOp, MaskOp, MathOp, ReshapeOp, SplatOp, TransposeOp
+from fxc.dialects.tile import IotaOp, MaskOp, MathOp, SplatOp, TransposeOp
 
 
 def places(shape: tuple[int, ...], dim: int, element: Type) -> Value:
@@ -40,18 +40,6 @@ def _mask(b: Builder, op: MaskOp, start: Value, stop: Value) -> Value:
 
 def _splat(b: Builder, op: SplatOp, value: Value) -> Value:
     return b.splat(value, llvm_type(op.result.type).lanes)
-
-
-def _broadcast(b: Builder, op: BroadcastOp, value: Value) -> Value:
-    return stretch(b, value, shape_of(op.value.type), shape_of(op.result.type))
-
-
-def _reshape(b: Builder, op: ReshapeOp, value: Value) -> Value:
-    """Blocks are flat: only between a number and a block of one something changes."""
-    target = llvm_type(op.result.type)
-    if value.type.lanes == target.lanes:
-        return value
-    return b.splat(value, target.lanes) if value.type.lanes is None else b.extract(value, 0)
 
 
 def _transpose(b: Builder, op: TransposeOp, value: Value) -> Value:
@@ -125,8 +113,6 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "tile.iota": _iota,
         "tile.mask": _mask,
         "tile.splat": _splat,
-        "tile.broadcast": _broadcast,
-        "tile.reshape": _reshape,
         "tile.transpose": _transpose,
         "tile.math": _tile_math,
         "math.fma": _fma,

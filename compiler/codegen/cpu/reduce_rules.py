@@ -9,11 +9,11 @@ import numpy as np
 
 from fxc.codegen.cpu.arith_rules import Rule
 from fxc.codegen.cpu.builder import Builder, constant, vector_constant
-from fxc.codegen.cpu.conversions import extend, in_float, truncate
+from fxc.codegen.cpu.conversions import extend, in_float
 from fxc.codegen.cpu.extremes import extreme, later_extreme
 from fxc.codegen.cpu.lanes import join, numbers, pick, pieces
 from fxc.codegen.cpu.types import I1, Type, Value, shape_of
-from fxc.dialects.tile import DotOp, RandomOp, ReduceIndexOp, ReduceOp, ScanOp
+from fxc.dialects.tile import DotOp, RandomOp, ReduceOp, ScanOp
 
 _SUM = "reassoc contract"  # the only place where the order of float operations is LLVM's to choose
 _FLOAT: Mapping[str, Callable[[Builder, Value, Value], Value]] = MappingProxyType(
@@ -55,7 +55,7 @@ def _reduced(b: Builder, op: ReduceOp, value: Value) -> Value:
     if len(dims) == len(shape):
         return _all_lanes(b, kind, value)
     for dim in dims:
-        (value,) = _halved(b, [value], shape, dim, lambda b, x, y: [_combine(b, kind, x[0], y[0])])
+        value = _halved(b, kind, value, shape, dim)
         shape = (*shape[:dim], 1, *shape[dim + 1 :])
     return value
 
@@ -75,24 +75,22 @@ def any_lane(b: Builder, mask: Value) -> Value:
     return mask if mask.type.lanes is None else _all_lanes(b, "or", mask)
 
 
-Combine = Callable[[Builder, Sequence[Value], Sequence[Value]], list[Value]]
-
-
-def _halved(b: Builder, values: list[Value], shape: Sequence[int], dim: int, combine: Combine) -> list[Value]:
-    """Blocks of ``shape`` combined along ``dim``, first half with second, until one is left."""
+def _halved(b: Builder, kind: str, value: Value, shape: Sequence[int], dim: int) -> Value:
+    """A block of ``shape`` combined along ``dim``, first half with second, until one is left."""
     shape = list(shape)
     while (size := shape[dim]) > 1:
         half = size // 2
-        parts = [np.split(numbers(shape), [half, 2 * half], axis=dim)[i] for i in range(3)]
-        first, second, last = ([pick(b, value, part) for value in values] if part.size else [] for part in parts)
-        values = combine(b, first, second)
+        parts = np.split(numbers(shape), [half, 2 * half], axis=dim)
+        first, second, last = (pick(b, value, part) if part.size else None for part in parts)
+        assert first is not None and second is not None
+        value = _combine(b, kind, first, second)
         shape[dim] = half
-        if last:
+        if last is not None:
             table = numbers(shape)
             both = np.concatenate([table, table.size + numbers([*shape[:dim], 1, *shape[dim + 1 :]])], axis=dim)
-            values = [_picked_of_two(b, value, rest, both) for value, rest in zip(values, last, strict=True)]
+            value = _picked_of_two(b, value, last, both)
             shape[dim] = half + 1
-    return values
+    return value
 
 
 def _picked_of_two(b: Builder, left: Value, right: Value, lanes: np.ndarray) -> Value:
@@ -100,34 +98,6 @@ def _picked_of_two(b: Builder, left: Value, right: Value, lanes: np.ndarray) -> 
     n, m = left.type.lanes or 1, right.type.lanes or 1
     wide = b.shuffle(right, [*range(m), *[-1] * (n - m)])
     return b.shuffle(left, [int(lane) for lane in lanes.ravel()], wide)
-
-
-def _reduce_index(b: Builder, op: ReduceIndexOp, value: Value, index: Value) -> list[Value]:
-    element = value.type.element
-    small = element in ("half", "bfloat")
-    values = [extend(b, value, "float") if small else value, index]
-    shape, dims = shape_of(op.value.type), [int(dim) for dim in op.dims.get_values()]
-    for dim in dims:
-        values = _halved(b, values, shape, dim, lambda b, x, y: _better(b, op.kind.data, x, y))
-        shape = (*shape[:dim], 1, *shape[dim + 1 :])
-    if len(dims) == len(shape):
-        values = [b.extract(each, 0) for each in values]
-    return [truncate(b, values[0], element) if small else values[0], values[1]]
-
-
-def _better(b: Builder, kind: str, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-    """Of two pairs (value, index) in each lane the larger or smaller value, of equal ones the lower index."""
-    (x, i), (y, j) = left, right
-    if x.type.is_float:
-        x_nan, y_nan = b.compare("uno", x, x), b.compare("uno", y, y)
-        wins = b.compare("ogt" if kind == "max" else "olt", y, x)
-        wins = b.binary("or", wins, b.binary("and", y_nan, b.compare("ord", x, x)))
-        equal = b.binary("or", b.compare("oeq", x, y), b.binary("and", x_nan, y_nan))
-    else:
-        wins = b.compare("sgt" if kind == "max" else "slt", y, x)
-        equal = b.compare("eq", x, y)
-    wins = b.binary("or", wins, b.binary("and", equal, b.compare("slt", j, i)))
-    return [b.select(wins, y, x), b.select(wins, j, i)]
 
 
 def _scan(b: Builder, op: ScanOp, value: Value) -> Value:
@@ -195,6 +165,6 @@ def _dot(b: Builder, op: DotOp, left: Value, right: Value, start: Value) -> Valu
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
-    {"tile.reduce": _reduce, "tile.reduce_index": _reduce_index, "tile.scan": _scan, "tile.dot": _dot, "tile.random": _random}
+    {"tile.reduce": _reduce, "tile.scan": _scan, "tile.dot": _dot, "tile.random": _random}
 )
 """Op name -> rule."""

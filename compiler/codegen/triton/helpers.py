@@ -11,15 +11,6 @@ def {name}(a, b):
     return {expression}
 """
 
-_BETTER = """
-@triton.jit
-def {name}(a, i, b, j):
-    a_nan, b_nan = a != a, b != b
-    tie = (a == b) | (a_nan & b_nan)
-    first = ((a {sign} b) & (b == b)) | (a_nan & (b == b)) | (tie & (i < j))
-    return tl.where(first, a, b), tl.where(first, i, j)
-"""
-
 _FLOOR_DIVIDE = """
 @triton.jit
 def floor_divide(a, b):
@@ -61,8 +52,6 @@ HELPERS: Mapping[str, str] = MappingProxyType(
         "minimum": _combine("minimum", "tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)"),
         "later_maximum": _combine("later_maximum", "tl.where((a > b) | (a != a), a, b)"),
         "later_minimum": _combine("later_minimum", "tl.where((a < b) | (a != a), a, b)"),
-        "larger": _BETTER.format(name="larger", sign=">"),
-        "smaller": _BETTER.format(name="smaller", sign="<"),
         "floor_divide": _FLOOR_DIVIDE,
         "ceil_divide": _CEIL_DIVIDE,
         "random_words": _RANDOM_WORDS,

@@ -7,8 +7,9 @@ no value can need more, else 64.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, StringAttr
@@ -22,19 +23,17 @@ from fxc.codegen.triton.helpers import HELPERS
 from fxc.codegen.triton.kernel_source import Argument, KernelSource
 from fxc.codegen.triton.memory import STORES, write_memory
 from fxc.codegen.triton.names import RESERVED, python_name
-from fxc.codegen.triton.reductions import combination
+from fxc.codegen.triton.reductions import RULES as COMBINATIONS
 from fxc.codegen.triton.spelling import block_shape, signature_type
 from fxc.codegen.triton.writer import Writer, refusal
 from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.tile import (
-    BroadcastOp,
     IterateOp,
     KernelOp,
     LastProgramOp,
     NextOp,
     ProgramIdOp,
     PtrType,
-    ReshapeOp,
     ReturnOp,
     SplatOp,
     TransposeOp,
@@ -51,7 +50,6 @@ _SILENT = frozenset([arith.ConstantOp, ReturnOp, NextOp, scf.YieldOp])
 """Ops without a line of their own."""
 _NEUTRAL: Mapping[type[Operation], int] = MappingProxyType({arith.AddiOp: 0, arith.MuliOp: 1})
 """Op -> the operand that leaves the other one as it is."""
-_SHAPING = frozenset([ProgramIdOp, SplatOp, BroadcastOp, ReshapeOp, TransposeOp])
 
 HEADER = """\
 import triton
@@ -164,10 +162,8 @@ class _KernelPrinter:
                     return self.last(op)
         if write_memory(self.writer, op):
             return None
-        combined = combination(self.writer, op)
-        if combined is not None:
-            return self.writer.line(f"{', '.join(self.writer.names[result] for result in op.results)} = {combined}")
-        text = shape_expression(self.writer, op) or cast(self.writer, op) or expression(self.writer, op)
+        rule = _RULES.get(type(op))
+        text = rule(self.writer, op) if rule is not None else cast(self.writer, op) or expression(self.writer, op)
         if text is None:
             kind = op.properties.get("kind")
             what = f'{op.name} "{kind.data}"' if isinstance(kind, StringAttr) else op.name
@@ -249,48 +245,23 @@ class _KernelPrinter:
                 self.writer.line(f"{target} = {value}")
 
 
-def shape_expression(writer: Writer, op: Operation) -> str | None:
-    """The expression of an op that makes no new numbers."""
-    if type(op) not in _SHAPING:
-        return None
-    match op:
-        case ProgramIdOp():
-            number = f"tl.program_id({op.axis.value.data})"
-            return number if writer.ranges.bits == 32 else f"{number}.to(tl.int64)"
-        case SplatOp():
-            return f"tl.full({block_shape(op.result.type)}, {writer.typed(op.value)}, {writer.dtype(op.result.type)})"
-        case BroadcastOp():
-            return f"tl.broadcast_to({writer.typed(op.value)}, {block_shape(op.result.type)})"
-        case ReshapeOp():
-            return _reshape(writer, op)
-        case TransposeOp():
-            return f"tl.permute({writer.typed(op.value)}, {tuple(map(int, op.permutation.get_values()))})"
-    return None
+def _program_id(writer: Writer, op: ProgramIdOp) -> str:
+    number = f"tl.program_id({op.axis.value.data})"
+    return number if writer.ranges.bits == 32 else f"{number}.to(tl.int64)"
 
 
-def _reshape(writer: Writer, op: ReshapeOp) -> str:
-    old, new = block_shape(op.value.type), block_shape(op.result.type)
-    if not old:
-        return f"tl.full({new}, {writer.typed(op.value)}, {writer.dtype(op.result.type)})"
-    if not new:  # the one number in the block
-        return f"tl.max(tl.reshape({writer.typed(op.value)}, (1,)), axis=0)"
-    added = _added_dimensions(old, new)
-    if added is not None:
-        return f"{writer.typed(op.value)}[{added}]"
-    return f"tl.reshape({writer.typed(op.value)}, {new})"
+def _splat(writer: Writer, op: SplatOp) -> str:
+    return f"tl.full({block_shape(op.result.type)}, {writer.typed(op.value)}, {writer.dtype(op.result.type)})"
 
 
-def _added_dimensions(old: tuple[int, ...], new: tuple[int, ...]) -> str | None:
-    """``:, None`` where ``new`` is ``old`` with dimensions of size 1 added; None where it is more than that."""
-    places, rest = list[str](), list(old)
-    for size in new:
-        keeps = bool(rest) and rest[0] == size
-        places.append(":" if keeps else "None")
-        if keeps:
-            rest.pop(0)
-        elif size != 1:
-            return None
-    return ", ".join(places) if not rest else None
+def _transpose(writer: Writer, op: TransposeOp) -> str:
+    return f"tl.permute({writer.typed(op.value)}, {tuple(map(int, op.permutation.get_values()))})"
+
+
+_RULES: Mapping[type[Operation], Callable[[Writer, Any], str]] = MappingProxyType(
+    {ProgramIdOp: _program_id, SplatOp: _splat, TransposeOp: _transpose, **COMBINATIONS}
+)
+"""Op -> the expression of its result."""
 
 
 def any_lane(mask: str, rank: int) -> str:

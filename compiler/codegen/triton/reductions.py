@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from xdsl.dialects.builtin import BFloat16Type
 from xdsl.ir import Attribute, Operation
 
 from fxc.codegen.triton.spelling import bits, block_shape, element_type, is_bool, is_float
 from fxc.codegen.triton.writer import Writer, refusal
-from fxc.dialects.tile import DotOp, RandomOp, ReduceIndexOp, ReduceOp, ScanOp
+from fxc.dialects.tile import DotOp, RandomOp, ReduceOp, ScanOp
 
 _COMBINE: Mapping[str, str] = MappingProxyType(
     {
@@ -28,28 +29,8 @@ _COMBINE: Mapping[str, str] = MappingProxyType(
 _SCAN: Mapping[str, str] = MappingProxyType({**_COMBINE, "max": "later_maximum", "min": "later_minimum"})
 """The helper that combines a lane with those before it."""
 
-_COMBINING = frozenset([ReduceOp, ScanOp, ReduceIndexOp, DotOp, RandomOp])
-
 SMALLEST_FACTOR = 16
 """Of each dimension of the factors of a product."""
-
-
-def combination(writer: Writer, op: Operation) -> str | None:
-    """The expression of the result of ``op``, or of both as a tuple; None where it combines no lanes."""
-    if type(op) not in _COMBINING:
-        return None
-    match op:
-        case ReduceOp():
-            return _reduce(writer, op)
-        case ScanOp():
-            return _scan(writer, op)
-        case ReduceIndexOp():
-            return _reduce_index(writer, op)
-        case DotOp():
-            return _dot(writer, op)
-        case RandomOp():
-            return f"{writer.helper('random_words')}({writer.typed(op.seed)}, {writer.typed(op.offsets)})"
-    return None
 
 
 def _reduce(writer: Writer, op: ReduceOp) -> str:
@@ -72,17 +53,6 @@ def _scan(writer: Writer, op: ScanOp) -> str:
     if kind == "add":
         return f"tl.cumsum({value}, axis={dim}){back}"
     return f"tl.associative_scan({value}, {dim}, {writer.helper(_SCAN[kind])}){back}"
-
-
-def _reduce_index(writer: Writer, op: ReduceIndexOp) -> str:
-    element, dims = element_type(op.value.type), [int(dim) for dim in op.dims.get_values()]
-    if is_bool(element):
-        raise refusal(op, "booleans have no order", "cast them to an integer first")
-    better = writer.helper("larger" if op.kind.data == "max" else "smaller")
-    pair = f"({writer.typed(op.value)}, {writer.typed(op.index)})"
-    for dim in reversed(dims):
-        pair = f"tl.reduce({pair}, {dim}, {better})"
-    return pair
 
 
 def _dot(writer: Writer, op: DotOp) -> str:
@@ -110,3 +80,13 @@ def _wide(writer: Writer, op: ReduceOp | ScanOp, value, element: Attribute) -> t
     if not is_float(element) and bits(element) < 32:
         return f"{text}.to(tl.int32)", f".to({type})"
     return text, ""
+
+
+def _random(writer: Writer, op: RandomOp) -> str:
+    return f"{writer.helper('random_words')}({writer.typed(op.seed)}, {writer.typed(op.offsets)})"
+
+
+RULES: Mapping[type[Operation], Callable[[Writer, Any], str]] = MappingProxyType(
+    {ReduceOp: _reduce, ScanOp: _scan, DotOp: _dot, RandomOp: _random}
+)
+"""Op -> the expression of its result."""

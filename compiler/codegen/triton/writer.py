@@ -15,11 +15,8 @@ from fxc.codegen.triton.names import value_names
 from fxc.codegen.triton.spelling import block_shape, constant_value, dtype, element_type, full, literal
 from fxc.dialects.text.diagnostics import place_of
 from fxc.dialects.text.syntax import op_text
-from fxc.dialects.tile import BroadcastOp, KernelOp, ReshapeOp, SplatOp
+from fxc.dialects.tile import KernelOp, SplatOp
 from fxc.errors import KernelError
-
-_SAME_NUMBER = frozenset([SplatOp, BroadcastOp, ReshapeOp])
-"""Ops that give the number of their operand in other lanes."""
 
 
 class Writer:
@@ -79,10 +76,7 @@ class Writer:
         op = value.owner
         if isinstance(op, arith.ConstantOp):
             return constant_value(op.value)
-        if type(op) not in _SAME_NUMBER:
-            return None
-        assert isinstance(op, Operation)
-        return self.constant(op.operands[0])
+        return self.constant(op.value) if isinstance(op, SplatOp) else None
 
     def text(self, value: SSAValue) -> str:
         """``value`` as an operand: a name, or a number that takes shape and type from the other operands."""

@@ -44,48 +44,6 @@ tile.kernel @softmax(%p: !tile.ptr<f32> {tile.access = "read", tile.elements = 2
 
 // -----
 
-/// Of equal numbers the first, and a NaN before all.
-// CHECK-LABEL: # argmax: grid (4,), 1 warp, 32-bit index
-// CHECK:       @triton.jit
-// CHECK-NEXT:  def larger(a, i, b, j):
-// CHECK-NEXT:      a_nan, b_nan = a != a, b != b
-// CHECK-NEXT:      tie = (a == b) | (a_nan & b_nan)
-// CHECK-NEXT:      first = ((a > b) & (b == b)) | (a_nan & (b == b)) | (tie & (i < j))
-// CHECK-NEXT:      return tl.where(first, a, b), tl.where(first, i, j)
-// CHECK:       @triton.jit
-// CHECK-NEXT:  def argmax(p, values, out):
-// CHECK-NEXT:      i = tl.program_id(0)
-// CHECK-NEXT:      row = i * 4
-// CHECK-NEXT:      base = row * 50
-// CHECK-NEXT:      mask = tl.broadcast_to(tl.arange(0, 64)[None, :] < 50, (4, 64))
-// CHECK-NEXT:      x = tl.load(p + base + tl.arange(0, 4)[:, None] * 50 + tl.arange(0, 64)[None, :], mask=mask, other=float("-inf"))
-// CHECK-NEXT:      lanes = tl.broadcast_to(tl.arange(0, 64)[None, :].to(tl.int64), (4, 64))
-// CHECK-NEXT:      places = tl.where(mask, lanes, 1000)
-// CHECK-NEXT:      max, place = tl.reduce((x, places), 1, larger)
-// CHECK-NEXT:      tl.store(values + row + tl.arange(0, 4), max)
-// CHECK-NEXT:      tl.store(out + row + tl.arange(0, 4), place)
-tile.kernel @argmax(%p: !tile.ptr<f32> {tile.access = "read", tile.elements = 800 : i64, tile.divisible = 16 : i64}, %values: !tile.ptr<f32> {tile.access = "write", tile.elements = 16 : i64, tile.divisible = 16 : i64}, %out: !tile.ptr<i64> {tile.access = "write", tile.elements = 16 : i64, tile.divisible = 16 : i64}) attributes {grid = array<i64: 4>} {
-  %zero = arith.constant 0 : index
-  %n = arith.constant 50 : index
-  %low = arith.constant 0xFF800000 : f32
-  %last = arith.constant dense<1000> : vector<4x64xi64>
-  %four = arith.constant 4 : index
-  %i = tile.program_id {axis = 0} : index
-  %row = arith.muli %i, %four : index
-  %base = arith.muli %row, %n : index
-  %mask = tile.mask %zero, %n {dim = 1} : vector<4x64xi1>
-  %x = tile.load %p[%base] strides [50, 1], %mask, %low : !tile.ptr<f32> -> vector<4x64xf32>
-  %lanes = tile.iota {dim = 1} : vector<4x64xi64>
-  %places = tile.select %mask, %lanes, %last : vector<4x64xi64>
-  %max, %place = tile.reduce_index "max" %x, %places {dims = [1]}
-      : vector<4x64xf32>, vector<4x64xi64> -> vector<4xf32>, vector<4xi64>
-  tile.store %max, %values[%row] strides [1] : vector<4xf32>, !tile.ptr<f32>
-  tile.store %place, %out[%row] strides [1] : vector<4xi64>, !tile.ptr<i64>
-  tile.return
-}
-
-// -----
-
 /// Sums and maxima so far; of equal maxima the last.
 // CHECK-LABEL: # scan: grid (6,), 1 warp, 32-bit index
 // CHECK:       @triton.jit

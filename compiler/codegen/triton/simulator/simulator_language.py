@@ -179,16 +179,12 @@ def _refuse_narrow(value: Block) -> None:
         raise KernelError(f"Triton adds {value.dtype.name} in another type")
 
 
-def _reduce(values: Block | tuple[Block, ...], axis: int, combine: Callable[..., Any]) -> Any:
+def _reduce(value: Block, axis: int, combine: Callable[..., Block]) -> Block:
     """Combine the two halves of the lanes until one is left."""
-    blocks = values if isinstance(values, tuple) else (values,)
     dim = axis + 1
-    while blocks[0].data.shape[dim] > 1:
-        halves = [block.data.chunk(2, dim) for block in blocks]
-        sides = [[block.with_data(half[side]) for block, half in zip(blocks, halves, strict=True)] for side in (0, 1)]
-        blocks = _tuple(combine(*sides[0], *sides[1]))
-    results = tuple(block.with_data(block.data.squeeze(dim)) for block in blocks)
-    return results if isinstance(values, tuple) else results[0]
+    while value.data.shape[dim] > 1:
+        value = combine(*(value.with_data(half) for half in value.data.chunk(2, dim)))
+    return value.with_data(value.data.squeeze(dim))
 
 
 def _associative_scan(value: Block, axis: int, combine: Callable[..., Any]) -> Block:
@@ -209,10 +205,6 @@ def _dot(a: Block, b: Block, acc: Block, input_precision: str) -> Block:
     if min(*a.shape, *b.shape) < 16 or acc.shape != (a.shape[0], b.shape[1]) or a.shape[1] != b.shape[0]:
         raise KernelError(f"tl.dot of {a.shape} and {b.shape} into {acc.shape}")
     return acc.with_data(acc.data + a.data.float() @ b.data.float())
-
-
-def _tuple(value: Any) -> tuple[Block, ...]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _philox(seed: Block, *counters: Block) -> tuple[Block, ...]:
@@ -248,7 +240,6 @@ _FUNCTIONS: dict[str, Any] = {
     "arange": _arange,
     "full": _full,
     "broadcast_to": _broadcast_to,
-    "reshape": lambda value, shape: value.with_data(value.data.reshape(-1, *shape)),
     "permute": lambda value, dims: value.with_data(value.data.permute(0, *(dim + 1 for dim in dims))),
     "where": _where,
     "cast": lambda value, dtype: value.to(dtype) if isinstance(value, Block) else scalar(value, dtype),
