@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 import fxc
 from fxc.dialects.base.effects import aliases, is_pure
 from fxc.dialects.fusion import GroupOp
+from fxc.dialects.target import preset, set_target
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.verify.verifier import verify
 from fxc.interpret.torch_level import Interpreter
@@ -121,6 +122,7 @@ def test_pieces_and_sizes(start: int) -> None:
         module = parse_module(CONTEXT, text := sized_program(seed))
         [function] = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
         expected = Interpreter({}).call(function, arguments)
+        set_target(module, preset("cpu"))
         load("fuse")().apply(CONTEXT, module)
         verify(module)
         once = print_module(module)

@@ -132,7 +132,7 @@ def theirs(module: ModuleOp) -> Grouping:
 
 
 def ours(module: ModuleOp) -> Grouping:
-    run_pipeline(CONTEXT, module, parse_pipeline("fuse,dce"))
+    run_pipeline(CONTEXT, module, parse_pipeline("set-target,fuse,dce"))
     groups = [op for op in module.walk() if isinstance(op, GroupOp)]
     inside = [[op for op in group.body.walk() if isinstance(op, TorchOp)] for group in groups]
     outside = [op for op in module.walk() if isinstance(op, TorchOp) and not any(op in ops for ops in inside)]

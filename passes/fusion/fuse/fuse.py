@@ -73,7 +73,7 @@ class FusePass(ModulePass):
     ``aten.cat`` of tensors of one type and shape joins its producers: it is the last operation of its group, reads
     nothing that is broadcast for it, and its readers are in other groups. Then a cut into equal pieces (``chunk``,
     ``split``, ``tensor_split``) joins the one group that reads all pieces; if only it and size queries read the result
-    of a pointwise operation, it moves above that first (``chunk_motion``).
+    of a pointwise operation, it moves above that first where kernels are made (``chunk_motion``).
 
     Queries of sizes are redirected to what the group reads; numbers are copied into it. No two operations of a group
     are equal, unless others read both. A group never shares memory with its operands, so it has no views that nothing
@@ -96,10 +96,11 @@ class FusePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels = Kernels.of(op) if self.reductions else None
+        move = self.reductions or target_of(_toplevel(op)) is not None
         for block in list(_blocks(op, derivatives(op) | called_once(op))):
             for run in reversed(list(_runs(block))):  # what changes in a run are queries after it
                 if run:
-                    _fuse(ctx, block, run, kernels)
+                    _fuse(ctx, block, run, kernels, move_chunks=move)
             if kernels is not None:
                 rejoin_addmm(block)
 
@@ -112,12 +113,17 @@ class Kernels:
     coverage: Coverage
 
     @classmethod
-    def of(cls, op: Operation) -> Kernels:
-        module = op.get_toplevel_object()
-        target = target_of(module) if isinstance(module, ModuleOp) else None
-        ordered = isinstance(module, ModuleOp) and is_deterministic(module)
-        least = facts_of(module, "min") if isinstance(module, ModuleOp) else {}
-        return cls(CostModel.of(target or preset("cpu"), ordered=ordered), Coverage(least))
+    def of(cls, op: ModuleOp) -> Kernels:
+        module = _toplevel(op)
+        model = CostModel.of(target_of(module) or preset("cpu"), ordered=is_deterministic(module))
+        return cls(model, Coverage(facts_of(module, "min")))
+
+
+def _toplevel(op: ModuleOp) -> ModuleOp:
+    """The module that says for what machine: ``op``, or the one around it."""
+    module = op.get_toplevel_object()
+    assert isinstance(module, ModuleOp)
+    return module
 
 
 def _blocks(op: Operation, apart: Container[str]) -> Iterator[Block]:
@@ -144,14 +150,14 @@ def _runs(block: Block) -> Iterator[list[Operation]]:
     yield run
 
 
-def _fuse(ctx: Context, block: Block, run: Sequence[Operation], kernels: Kernels | None) -> None:
+def _fuse(ctx: Context, block: Block, run: Sequence[Operation], kernels: Kernels | None, *, move_chunks: bool) -> None:
     before, anchor = run[0].prev_op, run[-1].next_op
     copies = Copies(run, kernels.coverage) if kernels is not None else None
     while True:
         run = [op for op in _between(block, before, anchor) if not is_constant(op)]
         groups = Groups(run) if kernels is None else KernelGroups(run, kernels.model, kernels.coverage)
         found = groups.groups()
-        if not _move_chunks(ctx, groups) and not _shrink(found):
+        if not (move_chunks and _move_chunks(ctx, groups)) and not _shrink(found):
             break
     if wanted("fuse"):
         explain(groups, found)
