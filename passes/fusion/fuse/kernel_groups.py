@@ -115,11 +115,6 @@ def _reduces(cls: type[Operation]) -> bool:
     return issubclass(cls, TorchOp) and isinstance(RULES.get(cls.name.removeprefix("torch.")), Reduction)
 
 
-def is_view(op: Operation) -> bool:
-    """Whether a result of ``op`` may share memory with an operand: it computes nothing, and must not leave a group."""
-    return any(aliases(op))
-
-
 Place: TypeAlias = tuple[int, int]
 """A stage, and a number for the way from its elements to those of a value: 0 where they are at the same place."""
 
@@ -138,7 +133,7 @@ class KernelGroups(Groups):
         self._ways = dict[Hashable, int]()
         self._structures = Structures()
         self.updates = _updates(ops)
-        self._views = dict[Operation, bool]()
+        self._aliasing = dict[Operation, bool]()
         super().__init__(ops)
 
     def is_member(self, op: Operation) -> bool:
@@ -152,19 +147,20 @@ class KernelGroups(Groups):
         return None if updates is None else self.model.objection_of_updates(updates)
 
     def is_root(self, op: Operation) -> bool:
-        return not self.is_view(op)
+        return not self.may_alias(op)
 
     def _is_lone_view(self, i: int) -> bool:
         """Whether the slice of the op ``i`` is a view and nothing else."""
-        return self.is_view(self.ops[i]) and len(self.graph.members(i)) == 1
+        return self.may_alias(self.ops[i]) and len(self.graph.members(i)) == 1
 
-    def is_view(self, op: Operation) -> bool:
-        if op not in self._views:
-            self._views[op] = is_view(op)
-        return self._views[op]
+    def may_alias(self, op: Operation) -> bool:
+        """Whether a result of ``op`` may share memory with an operand: it computes nothing, and must not leave a group."""
+        if op not in self._aliasing:
+            self._aliasing[op] = any(aliases(op))
+        return self._aliasing[op]
 
     def is_group(self, members: Sequence[Operation]) -> bool:
-        computed = [op for op in members if not self.is_view(op)]
+        computed = [op for op in members if not self.may_alias(op)]
         return len(computed) > 1 or any(self._is_worth_it(op) for op in computed)
 
     def _is_worth_it(self, op: Operation) -> bool:
@@ -253,7 +249,7 @@ class KernelGroups(Groups):
                 continue
             if asked := self._asked(i, inside.__contains__, found):
                 found[i] = self._computed_at(i, asked, border)
-                copies += 0 if self.is_view(self.ops[i]) else len(found[i]) - 1
+                copies += 0 if self.may_alias(self.ops[i]) else len(found[i]) - 1
             if copies > MOST_COPIES:
                 break
         return found
@@ -287,7 +283,7 @@ class KernelGroups(Groups):
         repeated, copies = 0, 0
         for i, several in places.items():
             op = self.ops[i]
-            if not self.is_view(op):
+            if not self.may_alias(op):
                 stages = {stage for stage, _ in several}
                 repeated += operations(op) * max(sum(_loops(self.ops[j]) for j in stages) - _loops(op), 0)
                 copies += len(several) - 1
@@ -317,7 +313,7 @@ class KernelGroups(Groups):
     def _objection_of_reads(self, producer: int, consumer: int, joined: Border) -> str | None:
         """The rule against reading results of one slice in the other as some op there does."""
         made = [*self.border(producer).outputs, *self.border(consumer).outputs]
-        if any(value in joined.gathered and not self.is_view(value.op) for value in made if isinstance(value, OpResult)):
+        if any(value in joined.gathered and not self.may_alias(value.op) for value in made if isinstance(value, OpResult)):
             return GATHER
         a, b = self.border(producer), self.border(consumer)
         for made, read in ((a, b), (b, a)):
@@ -426,13 +422,13 @@ class Copies:
         self.made = dict[Operation, list[Operation]]()
         """Op -> its copies, in the order of the block."""
         for op in reversed(ops):
-            if len(op.results) == 1 and (is_view(op) or _widens(op)) and op in coverage:
+            if len(op.results) == 1 and (any(aliases(op)) or _widens(op)) and op in coverage:
                 self._copy(op)
 
     def _copy(self, op: Operation) -> None:
         users = dict.fromkeys(use.operation for use in op.results[0].uses)
         near = [user for user in users if user.parent is op.parent and isinstance(user, TorchOp)]
-        near = [user for user in near if is_view(op) or not _returns(user, op.results[0])]
+        near = [user for user in near if any(aliases(op)) or not _returns(user, op.results[0])]
         others = near if len(near) < len(users) else near[1:]
         if not others or len(users) > MOST_READERS:
             return
