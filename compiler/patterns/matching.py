@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from fxc.dialects.attributes.values import Tree, leaves, scalar_attr, scalar_of
 from fxc.dialects.fx import CallFunctionOp
@@ -18,22 +17,11 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import TargetError
 
+if TYPE_CHECKING:
+    from fxc.patterns.trace import Snippet
+
 _SWITCHES = frozenset({"cudnn_enable", "cudnn_enabled"})
 """Arguments that choose a library and mean nothing; torch.export writes them otherwise than a call in Python does."""
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """A block of ops without terminator, and the values in it that are its outputs. Block arguments match any value."""
-
-    block: Block
-    outputs: Sequence[SSAValue]
-
-    def roots(self) -> list[Operation]:
-        """The ops of the outputs, each once, the last one first."""
-        ops = list(self.block.ops)
-        owners = {value.owner for value in self.outputs if isinstance(value.owner, Operation)}
-        return [op for op in reversed(ops) if op in owners]
 
 
 class Binding:
@@ -170,9 +158,16 @@ def _python(tree: Tree) -> Any:
     return scalar_of(tree)
 
 
-def bindings(pattern: Pattern, root: Operation, binding: Binding) -> Iterator[Binding]:
-    """All ways to match ``pattern`` so that its last output op is ``root``; further outputs are searched in the same block."""
-    first, *others = pattern.roots()
+def roots(pattern: Snippet) -> list[Operation]:
+    """The ops of the outputs, each once, the last one first."""
+    owners = {value.owner for value in pattern.outputs}
+    return [op for op in reversed(list(pattern.block.ops)) if op in owners]
+
+
+def bindings(pattern: Snippet, root: Operation, binding: Binding) -> Iterator[Binding]:
+    """All ways to match ``pattern`` so that its last output op is ``root``; further outputs are searched in the same block.
+    The arguments of its block match any value."""
+    first, *others = roots(pattern)
     if binding.op(first, root):
         yield from _rest(others, binding)
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, DictionaryAttr, FunctionType, ModuleOp, TensorType, TupleType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator
 
 from fxc.dialects.attributes.types import SYMBOLS, VALUE, ValueType
 from fxc.dialects.attributes.values import bool_attr
@@ -23,10 +22,11 @@ from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops import OperatorDeclOp, make_op_class
 from fxc.driver.runner import verify_module
 from fxc.errors import CaptureError, FxcError
-from fxc.passes.analysis.memory import Memory, is_isolated
+from fxc.passes.analysis.memory import scopes, writes_anything
 from fxc.passes.analysis.stride_changes import only_strides_differ
+from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
-from fxc.patterns.matching import Binding, Pattern, bindings
+from fxc.patterns.matching import Binding, bindings, roots
 from fxc.patterns.stride_changes import settle_strides
 from fxc.program.program import Program
 
@@ -84,10 +84,13 @@ def replace_pattern(
     copy = program.copy()
     result = Rewritten(copy.module, copy.state, copy.live, copy.context)
     if any(map(_is_untraced, result.main.walk())):
-        rule = _FxRule(pattern, replacement)
+        traced = _FxPattern(result, pattern, replacement)
     else:
-        rule = _TorchRule(result, pattern, replacement, example_inputs)
-    _Rewriting(result, rule).run()
+        traced = _TorchPattern(result, pattern, replacement, example_inputs)
+    dispatch = dict.fromkeys((roots(shape)[0].name for shape in traced.shapes), (traced,))
+    for scope in (result.main, *scopes(result.main)):
+        PatternRewriter(scope, dispatch).run()
+    _retype(result.main)
     verify_module(result.module)
     return result
 
@@ -102,52 +105,172 @@ def _is_untraced(op: Operation) -> bool:
     )
 
 
-# rules: what is looked for, and what takes its place
+class _TracedPattern(Pattern):
+    """A pattern of the engine that applies those of passes: its equation is between two traced functions."""
+
+    ROOTS: ClassVar = ()
+    IS_FOR_DEAD: ClassVar = True
+    shapes: Sequence[Snippet]
+    """The structures that the pattern can have."""
+
+    def __init__(self, program: Rewritten) -> None:
+        self.program, self.inserted = program, set[Operation]()
+        """``inserted``: ops of replacements, which match nothing."""
+
+    @abstractmethod
+    def matches(self, root: Operation, binding: Binding) -> Iterator[tuple[Snippet, Binding]]:
+        """All ways to match the pattern so that its last output op is ``root``, and the ops that it is there."""
+
+    @abstractmethod
+    def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet:
+        """What takes the place of ``outputs``, computed from ``values``."""
+
+    @abstractmethod
+    def writes(self, op: Operation, values: Sequence[SSAValue], rewriter: PatternRewriter) -> bool:
+        """Whether ``op`` may write the memory of one of ``values``."""
+
+    @abstractmethod
+    def may_alias(self, snippet: Snippet) -> bool:
+        """Whether a result may share memory with a parameter."""
+
+    def rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Replace the first match whose last output op is ``op``."""
+        for pattern, found in self.matches(op, Binding(lambda each: each not in self.inserted)):
+            outputs = [found.values[value] for value in pattern.outputs]
+            if set(found.ops) != _needed(pattern) or not _is_closed(found, outputs):
+                continue
+            values = [found.values[argument] for argument in pattern.block.args]
+            before = _insertion_point(found, outputs, values)
+            is_view = self.may_alias(pattern)
+            if before is None or self.crosses_write(found, values, outputs, rewriter, is_view=is_view):
+                continue
+            snippet = self.replacement(pattern, values, outputs)
+            if not is_view and self.may_alias(snippet) and self.crosses_write(found, values, outputs, rewriter, is_view=True):
+                continue
+            return self.replace(found, snippet, values, outputs, before, rewriter)
+
+    def crosses_write(
+        self,
+        found: Binding,
+        values: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        rewriter: PatternRewriter,
+        *,
+        is_view: bool,
+    ) -> bool:
+        """Whether a write lies between the ops of the match, or comes later to memory that goes through it."""
+        if not writes_anything(rewriter.scope):
+            return False
+        ops = set(found.ops.values())
+        touched = [value for op in ops for value in (*op.operands, *op.results)]
+        started, pending = False, set(ops)
+        for op in _block_of(found).ops:
+            if op in ops:
+                started = True
+                pending.discard(op)
+            elif started and pending and self.writes(op, touched, rewriter):
+                return True
+            elif started and not pending and (not is_view or self.writes(op, [*values, *outputs], rewriter)):
+                return is_view
+        return False
+
+    def replace(
+        self,
+        found: Binding,
+        snippet: Snippet,
+        values: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        before: Operation,
+        rewriter: PatternRewriter,
+    ) -> None:
+        ops = sorted(found.ops.values(), key=list(_block_of(found).ops).index)
+        names = [result._name or f"#{i}" for op in ops for i, result in enumerate(op.results)]
+        self.program.matches.append(Match(tuple(names), tuple(map(_name, values)), place_of(ops[-1])))
+        self.declare(snippet)
+        new, changed = self.inline(snippet, values, ops[-1], before), list[tuple[SSAValue, Attribute]]()
+        for i, (old, value) in enumerate(zip(outputs, new, strict=True)):
+            if value.type != old.type and value.type == VALUE and isinstance(value.owner, Operation):
+                new[i] = value = Rewriter.replace_value_with_new_type(value, old.type)
+            if value.type != old.type and value.type != VALUE and old.type != VALUE:
+                changed.append((value, old.type))
+            if isinstance(old.owner, Operation) and isinstance(value.owner, Operation) and value not in values:
+                value._name, value.owner.location = old._name, old.owner.location
+        rewriter.replace_match(ops, outputs, new)
+        for value, type in changed:
+            settle_strides(value, type, self.program.context)
+
+    def inline(self, snippet: Snippet, values: Sequence[SSAValue], root: Operation, before: Operation) -> list[SSAValue]:
+        """Puts a copy of the ops before ``before``; the values of the outputs."""
+        mapping: dict[SSAValue, SSAValue] = dict(zip(snippet.block.args, values, strict=True))
+        needed = _needed(snippet) | {op for op in snippet.block.ops if writes(op) != []}
+        for op in snippet.block.ops:
+            if op not in needed:
+                continue
+            copy = op.clone(mapping, clone_name_hints=False)
+            for old, new in zip(op.walk(), copy.walk(), strict=True):
+                copy_names(old.results, new.results)
+            copy.location = op.location if root.location == UNKNOWN_LOC else CallSiteLoc(op.location, root.location)
+            Rewriter.insert_op(copy, InsertPoint.before(before))
+            self.inserted.update(copy.walk())
+        return [mapping[value] for value in snippet.outputs]
+
+    def declare(self, snippet: Snippet) -> None:
+        """Adds what the replacement names and the program does not know yet."""
+        block = self.program.module.body.block
+        known = {op.properties.get("sym") or op.properties.get("path") for op in block.ops}
+        for declaration in [*snippet.operators.values(), *snippet.modules.values(), *snippet.tensors.values()]:
+            if (declaration.properties.get("sym") or declaration.properties.get("path")) not in known:
+                assert block.first_op is not None
+                block.insert_op_before(declaration.clone(), block.first_op)
+            if isinstance(declaration, OperatorDeclOp):
+                cls = make_op_class(declaration.sym.data, declaration.flags.data, declaration.signature.data)
+                self.program.context._loaded_ops[cls.name] = cls
+        self.program.state = {**snippet.state, **self.program.state}
+        for name, value in snippet.live.items():
+            self.program.live.setdefault(name, value)
 
 
-class _FxRule:
+class _FxPattern(_TracedPattern):
     """The pattern as calls without types."""
 
-    def __init__(self, pattern: PythonFunction, replacement: PythonFunction) -> None:
+    def __init__(self, program: Rewritten, pattern: PythonFunction, replacement: PythonFunction) -> None:
         from fxc.patterns.trace import trace_symbolically
 
-        self.pattern = _checked(trace_symbolically(pattern, "the pattern"))
+        super().__init__(program)
+        self.shapes = [_checked(trace_symbolically(pattern, "the pattern"))]
         self.snippet = trace_symbolically(replacement, "the replacement")
-        _same_count(self.pattern, self.snippet)
+        _same_count(self.shapes[0], self.snippet)
 
     def matches(self, root: Operation, binding: Binding) -> Iterator[tuple[Snippet, Binding]]:
-        for found in bindings(Pattern(self.pattern.block, self.pattern.outputs), root, binding):
-            yield self.pattern, found
+        return ((self.shapes[0], found) for found in bindings(self.shapes[0], root, binding))
 
     def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet:
         return self.snippet
 
-    def may_write(self, op: Operation) -> bool:
-        return _is_in_place(op)
-
-    def writes(self, memory: Memory, op: Operation, touched: set[Any]) -> bool:
+    def writes(self, op: Operation, values: Sequence[SSAValue], rewriter: PatternRewriter) -> bool:
         return _is_in_place(op)
 
     def may_alias(self, snippet: Snippet) -> bool:
         return False
 
 
-class _TorchRule:
+class _TorchPattern(_TracedPattern):
     """The pattern as operators: found by its structure first, then traced again at the types of what it matched."""
 
     def __init__(
-        self, program: Program, pattern: PythonFunction, replacement: PythonFunction, inputs: Sequence[Any] | None
+        self, program: Rewritten, pattern: PythonFunction, replacement: PythonFunction, inputs: Sequence[Any] | None
     ) -> None:
-        self.context, self.function, self.other, self.inputs = program.context, pattern, replacement, inputs
+        super().__init__(program)
+        self.function, self.other, self.inputs = pattern, replacement, inputs
         self.packed = any(isinstance(result.type, TupleType) for op in program.main.walk() for result in op.results)
         symbols = program.module.attributes.get(SYMBOLS)
         self.symbols = symbols if isinstance(symbols, DictionaryAttr) else None
         self.patterns = dict[tuple[Attribute, ...], "Snippet | None"]()
         self.replacements = dict[tuple[Attribute, ...], "Snippet"]()
+        self.shapes = self.structures()
 
-    @cached_property
-    def shapes(self) -> list[Snippet]:
-        """The structures that the pattern can have, traced at example inputs or a few ranks. Their constants do not count."""
+    def structures(self) -> list[Snippet]:
+        """The structures of the pattern at example inputs or a few ranks. Their constants do not count."""
         from fxc.patterns.trace import parameter_count, trace_at_inputs, trace_at_ranks
 
         if self.inputs is not None:
@@ -155,7 +278,7 @@ class _TorchRule:
         count = parameter_count(self.function)
         found, first = dict[Any, "Snippet"](), None
         equal = [(rank,) * count for rank in _RANKS]
-        for ranks in (*equal, *_first(product((1, 2, 3, 4), repeat=count), _MOST_TRACES)):
+        for ranks in (*equal, *islice(product((1, 2, 3, 4), repeat=count), _MOST_TRACES)):
             if found and ranks not in equal:
                 break
             try:
@@ -177,7 +300,7 @@ class _TorchRule:
             return snippet
         snippet.block.add_op(ReturnOp(*snippet.outputs))
         function = FuncOp("snippet", ([], []), Region(snippet.block))
-        LowerSimpleTuplesPass().apply(self.context, ModuleOp([function]))
+        LowerSimpleTuplesPass().apply(self.program.context, ModuleOp([function]))
         terminator = snippet.block.last_op
         assert terminator is not None
         outputs = list(terminator.operands)
@@ -189,12 +312,12 @@ class _TorchRule:
         for shape in self.shapes:
             loose = binding.copy()
             loose.loose = True
-            for guess in bindings(Pattern(shape.block, shape.outputs), root, loose):
+            for guess in bindings(shape, root, loose):
                 types = tuple(guess.values[argument].type for argument in shape.block.args)
                 pattern = self.at(types)
                 if pattern is None:
                     continue
-                for found in bindings(Pattern(pattern.block, pattern.outputs), root, binding.copy()):
+                for found in bindings(pattern, root, binding.copy()):
                     if tuple(found.values[argument].type for argument in pattern.block.args) == types:
                         yield pattern, found
 
@@ -229,21 +352,13 @@ class _TorchRule:
                 )
         return snippet
 
-    def may_write(self, op: Operation) -> bool:
-        return not op.has_trait(IsTerminator) and not op.regions and writes(op) != []
-
-    def writes(self, memory: Memory, op: Operation, touched: set[Any]) -> bool:
-        return bool(memory.writes_of(op) & touched)
+    def writes(self, op: Operation, values: Sequence[SSAValue], rewriter: PatternRewriter) -> bool:
+        written = rewriter.memory.writes_of(op)
+        return bool(written) and any(rewriter.memory.set_of(value) in written for value in values)
 
     def may_alias(self, snippet: Snippet) -> bool:
-        """Whether a result may share memory with a parameter."""
         returned = any(isinstance(value, BlockArgument) for value in snippet.outputs)
-        return returned or any(True for op in snippet.block.ops for _ in aliases(op))
-
-
-def _first(items: Iterator[Any], count: int) -> Iterator[Any]:
-    for _, item in zip(range(count), items, strict=False):
-        yield item
+        return returned or any(any(aliases(op)) for op in snippet.block.ops)
 
 
 def _at(snippet: Snippet, values: Sequence[SSAValue]) -> list[Attribute]:
@@ -270,7 +385,7 @@ def _checked(pattern: Snippet) -> Snippet:
 
 def _check_writes(snippet: Snippet) -> None:
     """A replacement may write to what it makes, and not to what it is given."""
-    made = {result for op in snippet.block.ops if not any(True for _ in aliases(op)) for result in op.results}
+    made = {result for op in snippet.block.ops if not any(aliases(op)) for result in op.results}
     for op in snippet.block.ops:
         written = writes(op)
         if written is None or not made.issuperset(written):
@@ -298,147 +413,38 @@ def _is_in_place(op: Operation) -> bool:
     return in_place or (not isinstance(op, CallModuleOp) and name.endswith("_") and not name.endswith("__"))
 
 
-# rewriting
+def _block_of(found: Binding) -> Block:
+    block = next(iter(found.ops.values())).parent
+    assert block is not None
+    return block
 
 
-class _Rewriting:
-    """Applies one rule to the entry function, from its first op to its last."""
+def _is_closed(found: Binding, outputs: Sequence[SSAValue]) -> bool:
+    """Whether nothing outside of the match uses what lies inside of it."""
+    ops = set(found.ops.values())
+    inside = [result for op in ops for result in op.results if result not in outputs]
+    return all(use.operation in ops for result in inside for use in result.uses)
 
-    def __init__(self, program: Rewritten, rule: _FxRule | _TorchRule) -> None:
-        self.program, self.rule = program, rule
-        self.usable = set[Operation]()
-        self.has_writes = dict[Operation, bool]()
 
-    def run(self) -> None:
-        function = self.program.main
-        blocks = [block for op in function.walk() for region in op.regions for block in region.blocks]
-        for block in blocks:
-            self.usable.update(block.ops)
-        for block in blocks:
-            for op in list(block.ops):
-                if op in self.usable:
-                    self.at(op)
-        _retype(function)
-
-    def at(self, root: Operation) -> None:
-        """Replaces the first match whose last output op is ``root``."""
-        for pattern, found in self.rule.matches(root, Binding(self.usable.__contains__)):
-            outputs = [found.values[value] for value in pattern.outputs]
-            if set(found.ops) != _needed(pattern) or not self.is_closed(found, outputs):
-                continue
-            values = [found.values[argument] for argument in pattern.block.args]
-            before = self.insertion_point(found, outputs, values)
-            if before is None or self.crosses_write(found, pattern, pattern, values, outputs):
-                continue
-            snippet = self.rule.replacement(pattern, values, outputs)
-            if self.crosses_write(found, pattern, snippet, values, outputs):
-                continue
-            self.replace(found, snippet, values, outputs, before)
-            return
-
-    def is_closed(self, found: Binding, outputs: Sequence[SSAValue]) -> bool:
-        """Whether nothing outside of the match uses what lies inside of it."""
-        ops = set(found.ops.values())
-        inside = [result for op in ops for result in op.results if result not in outputs]
-        return all(use.operation in ops for result in inside for use in result.uses)
-
-    def insertion_point(self, found: Binding, outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> Operation | None:
-        """The op before which the replacement can stand: after all operands, before all users. None where there is none."""
-        ops = set(found.ops.values())
-        block = next(iter(ops)).parent
-        assert block is not None
-        users = {
-            ancestor
-            for value in outputs
-            for use in value.uses
-            if use.operation not in ops and (ancestor := block.find_ancestor_op_in_block(use.operation)) is not None
-        }
-        owners = [value.owner for value in values]
-        pending, operands = set(ops), {o for o in owners if isinstance(o, Operation) and o.parent is block}
-        for op in block.ops:
-            if op in users:
-                return None if operands else op
-            pending.discard(op)
-            operands.discard(op)
-            if not pending:
-                return op.next_op if not operands else None
-        return None
-
-    def crosses_write(
-        self,
-        found: Binding,
-        pattern: Snippet,
-        snippet: Snippet,
-        values: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
-    ) -> bool:
-        """Whether a write lies between the ops of the match, or comes later to memory that goes through it."""
-        ops = set(found.ops.values())
-        block = next(iter(ops)).parent
-        assert block is not None
-        scope = _scope(block)
-        if scope not in self.has_writes:
-            self.has_writes[scope] = any(map(self.rule.may_write, scope.walk()))
-        if not self.has_writes[scope]:
-            return False
-        memory = Memory(scope)
-        touched = {memory.set_of(value) for op in ops for value in (*op.operands, *op.results)}
-        through = {memory.set_of(value) for value in (*values, *outputs)}
-        is_view = self.rule.may_alias(pattern) or self.rule.may_alias(snippet)
-        started, pending = False, set(ops)
-        for op in block.ops:
-            if op in ops:
-                started = True
-                pending.discard(op)
-            elif started and pending and self.rule.writes(memory, op, touched):
-                return True
-            elif started and not pending and (not is_view or self.rule.writes(memory, op, through)):
-                return is_view
-        return False
-
-    def replace(
-        self,
-        found: Binding,
-        snippet: Snippet,
-        values: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
-        before: Operation,
-    ) -> None:
-        ops = sorted(found.ops.values(), key=list(before.parent.ops).index)  # type: ignore[union-attr]
-        names = [result._name or f"#{i}" for op in ops for i, result in enumerate(op.results)]
-        place = place_of(ops[-1])
-        self.program.matches.append(Match(tuple(names), tuple(_name(v) for v in values), place))
-        self.declare(snippet)
-        if any(map(self.rule.may_write, snippet.block.ops)):
-            self.has_writes.clear()
-        new = _inline(snippet, values, ops[-1], before)
-        for old, value in zip(outputs, new, strict=True):
-            if value.type != old.type and value.type == VALUE and isinstance(value.owner, Operation):
-                value = Rewriter.replace_value_with_new_type(value, old.type)
-            type = old.type
-            old.replace_all_uses_with(value)
-            if value.type != type and value.type != VALUE and type != VALUE:
-                settle_strides(value, type, self.program.context)
-            if isinstance(old.owner, Operation) and isinstance(value.owner, Operation) and value not in values:
-                value._name, value.owner.location = old._name, old.owner.location
-        for op in reversed(ops):
-            self.usable.discard(op)
-            Rewriter.erase_op(op)
-
-    def declare(self, snippet: Snippet) -> None:
-        """Adds what the replacement names and the program does not know yet."""
-        block = self.program.module.body.block
-        known = {op.properties.get("sym") or op.properties.get("path") for op in block.ops}
-        for declaration in [*snippet.operators.values(), *snippet.modules.values(), *snippet.tensors.values()]:
-            if (declaration.properties.get("sym") or declaration.properties.get("path")) not in known:
-                assert block.first_op is not None
-                block.insert_op_before(declaration.clone(), block.first_op)
-            if isinstance(declaration, OperatorDeclOp):
-                cls = make_op_class(declaration.sym.data, declaration.flags.data, declaration.signature.data)
-                self.program.context._loaded_ops[cls.name] = cls
-        self.program.state = {**snippet.state, **self.program.state}
-        for name, value in snippet.live.items():
-            self.program.live.setdefault(name, value)
+def _insertion_point(found: Binding, outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> Operation | None:
+    """The op before which the replacement can stand: after all operands, before all users. None where there is none."""
+    ops, block = set(found.ops.values()), _block_of(found)
+    users = {
+        ancestor
+        for value in outputs
+        for use in value.uses
+        if use.operation not in ops and (ancestor := block.find_ancestor_op_in_block(use.operation)) is not None
+    }
+    owners = [value.owner for value in values]
+    pending, operands = set(ops), {o for o in owners if isinstance(o, Operation) and o.parent is block}
+    for op in block.ops:
+        if op in users:
+            return None if operands else op
+        pending.discard(op)
+        operands.discard(op)
+        if not pending:
+            return op.next_op if not operands else None
+    return None
 
 
 def _needed(pattern: Snippet) -> set[Operation]:
@@ -452,32 +458,8 @@ def _needed(pattern: Snippet) -> set[Operation]:
     return needed
 
 
-def _scope(block: Block) -> Operation:
-    """The function or isolated op around ``block``."""
-    op = block.parent_op()
-    while op is not None and not isinstance(op, FuncOp) and not is_isolated(op):
-        op = op.parent_op()
-    assert op is not None
-    return op
-
-
 def _name(value: SSAValue) -> str:
     return value._name or f"#{value.index}"  # type: ignore[attr-defined]
-
-
-def _inline(snippet: Snippet, values: Sequence[SSAValue], root: Operation, before: Operation) -> list[SSAValue]:
-    """Puts a copy of the ops before ``before``; the values of the outputs."""
-    mapping: dict[SSAValue, SSAValue] = dict(zip(snippet.block.args, values, strict=True))
-    needed = _needed(snippet) | {op for op in snippet.block.ops if writes(op) != []}
-    for op in snippet.block.ops:
-        if op not in needed:
-            continue
-        copy = op.clone(mapping, clone_name_hints=False)
-        for old, new in zip(op.walk(), copy.walk(), strict=True):
-            copy_names(old.results, new.results)
-        copy.location = op.location if root.location == UNKNOWN_LOC else CallSiteLoc(op.location, root.location)
-        Rewriter.insert_op(copy, InsertPoint.before(before))
-    return [mapping[value] for value in snippet.outputs]
 
 
 def _retype(function: FuncOp) -> None:

@@ -29,6 +29,8 @@ class Pattern(ABC):
     """One equation. ``ROOTS`` are the ops that it rewrites, by name after ``torch.``: ``aten.neg.default``."""
 
     ROOTS: ClassVar[tuple[str, ...]]
+    IS_FOR_DEAD: ClassVar[bool] = False
+    """Whether it looks at ops whose results nothing uses, too. Others leave them to dce."""
 
     @abstractmethod
     def rewrite(self, op: Any, rewriter: PatternRewriter) -> None:
@@ -77,8 +79,8 @@ class PatternRewriter:
             op = self._pending.popleft()
             self._queued.discard(op)
             for pattern in self.dispatch[op.name]:
-                if op.parent is None or not any(result.first_use for result in op.results):
-                    break  # erased, or dead: that is for dce
+                if op.parent is None or not (pattern.IS_FOR_DEAD or any(result.first_use for result in op.results)):
+                    break
                 before = self._rewrites
                 pattern.rewrite(op, self)
                 count(type(pattern).__name__, self._rewrites - before)
@@ -110,6 +112,16 @@ class PatternRewriter:
         self._push([new])
         self._substitute(op, value)
 
+    def replace_match(self, ops: Sequence[Operation], outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
+        """Let users of ``outputs``, results of ``ops``, use ``values``, and erase ``ops``, whatever effects they have. Whoever
+        calls this says that no write forbids it. Ops that were looked at before are not looked at again."""
+        for output, value in zip(outputs, values, strict=True):
+            _let_use(output, value)
+        for op in reversed(ops):
+            Rewriter.erase_op(op)
+        self.__dict__.pop("memory", None)
+        self._note()
+
     def fold_operand(self, op: CallOp, value: SSAValue, constant: Attribute) -> None:
         """Let ``op`` pass ``constant`` where it passes ``value``. The op itself stays, with its results."""
         args, kwargs = op.trees()
@@ -125,10 +137,8 @@ class PatternRewriter:
 
     def _substitute(self, op: Operation, value: SSAValue) -> None:
         [result] = op.results
-        name = value._name
         self._push(use.operation for use in result.uses)
-        result.replace_all_uses_with(value)
-        value._name = name
+        _let_use(result, value)
         self.memory.replaced(result, value)
         self._note()
         self.erase_unused(op)
@@ -161,6 +171,13 @@ class PatternRewriter:
             if op.name in self.dispatch and op not in self._queued:
                 self._queued.add(op)
                 self._pending.append(op)
+
+
+def _let_use(old: SSAValue, new: SSAValue) -> None:
+    """Let users of ``old`` use ``new``, which keeps its name."""
+    name = new._name
+    old.replace_all_uses_with(new)
+    new._name = name
 
 
 def _substituted(tree: Tree, value: SSAValue, constant: Attribute) -> Tree:
