@@ -15,7 +15,6 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from fxc.codegen.cpu.launch import compile_launch
 from fxc.codegen.triton.kernel_source import KernelSource
 from fxc.codegen.triton.printer import print_kernel
-from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import PRESETS, set_target
 from fxc.dialects.text.syntax import clone_module
@@ -26,6 +25,7 @@ from fxc.interpret.torch_level import Interpreter
 from fxc.passes.rewriting.functions import copy_op
 from fxc.pipelines import LOWER_KERNELS
 from tests.kernel_groups import run_passes
+from tests.simulator.simulator import simulate
 
 Engine = Callable[[LaunchOp, Sequence[Any]], Sequence[torch.Tensor]]
 """Runs a launch: its operands in, new results out."""

@@ -13,7 +13,6 @@ from torch.export import Dim
 
 import fxc
 from fxc.codegen.triton.printer import print_kernel
-from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.errors import InputError
 from fxc.interpret import torch_level as interpret
@@ -22,6 +21,7 @@ from fxc.interpret.tile_level import kernel_of, result_layouts, symbol_values
 from fxc.program.program import Program
 from fxc.runtime.native_kernel import TensorKernel
 from fxc.testing import parse
+from tests.simulator.simulator import simulate
 
 SIZES = (0, 1, 2, 3, 7, 130, 2049)
 LOWER = "lower-to-torch,canonicalize,optimize{reductions=true}"

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from fxc.codegen.triton.printer import print_kernel
-from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.tile import KernelOp
 from fxc.errors import KernelError
 from fxc.interpret.tile_level import run_kernel
+from tests.simulator.simulator import simulate
 from tests.tile_programs import kernel_text, parse_kernel
 
 ELEMENTS, LANES = 64, 16

@@ -16,7 +16,6 @@ from fxc.codegen.cpu.launch import compile_kernel
 from fxc.codegen.triton.counters import Counters, counters
 from fxc.codegen.triton.launch import gpu_kernel
 from fxc.codegen.triton.printer import print_kernel
-from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.plan import LaunchOp as PlannedLaunch
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, set_target
 from fxc.dialects.tile import KernelOp, LastProgramOp, LaunchOp
@@ -24,6 +23,7 @@ from fxc.errors import KernelError
 from fxc.interpret.tile_level import run_kernel
 from tests.kernel_engines import ENGINES, EngineInterpreter, functions_of, kernels_for
 from tests.kernel_groups import LINALG, group_of, run_passes
+from tests.simulator.simulator import simulate
 from tests.tile_programs import parse_kernel
 from tests.triton_kernels import CASES
 
@@ -161,7 +161,7 @@ def test_the_simulator_finds_what_is_wrong_with_counting(old: str, new: str, mes
 
 
 def test_batches_and_branches_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxc.codegen.triton.simulator.simulator.LANES_AT_ONCE", 48)
+    monkeypatch.setattr("tests.simulator.simulator.LANES_AT_ONCE", 48)
     outputs = CASES["last_program"].outputs()
     simulate(print_kernel(parse_kernel(TOTALS)), [*CASES["last_program"].inputs(), *outputs])
     for output, expected in zip(outputs, CASES["last_program"].expected(*CASES["last_program"].inputs()), strict=True):

@@ -16,12 +16,12 @@ from xdsl.ir import SSAValue
 from fxc.codegen.contract import HOST, launch_runner, target_named
 from fxc.codegen.triton import ahead_of_time
 from fxc.codegen.triton.printer import print_kernel, print_kernels
-from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.target import CpuAttr, TargetAttr, preset, set_target
 from fxc.dialects.tile import KernelOp, LaunchOp, ScheduleAttr
 from fxc.interpret.tile_level import result_layouts
 from fxc.passes.kernels.tiling import choices
 from tests.kernel_groups import LINALG, check_function, check_text, group_of, run_passes
+from tests.simulator.simulator import simulate
 
 Tensors = list[torch.Tensor]
 

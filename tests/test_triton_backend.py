@@ -7,10 +7,10 @@ import torch
 
 from fxc.codegen.triton.kernel_source import KernelSource
 from fxc.codegen.triton.printer import print_kernel, print_kernels
-from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.dialects.tile import KernelOp
 from fxc.interpret.tile_level import run_kernel
 from fxc.testing import parse
+from tests.simulator.simulator import simulate
 from tests.triton_kernels import CASES, kernel, pointer, random
 
 
@@ -41,7 +41,7 @@ def test_the_interpreter_of_tile_agrees(name: str) -> None:
 
 def test_batches_of_programs_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES["control_flow"]
-    monkeypatch.setattr("fxc.codegen.triton.simulator.simulator.LANES_AT_ONCE", 5)
+    monkeypatch.setattr("tests.simulator.simulator.LANES_AT_ONCE", 5)
     inputs, [output] = case.inputs(), case.outputs()
     simulate(printed(case.text), [*inputs, output])
     assert torch.equal(output, case.expected(*inputs)[0])

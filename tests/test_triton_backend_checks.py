@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from fxc.codegen.triton.ahead_of_time import compile_kernel
-from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.errors import KernelError
+from tests.simulator.simulator import simulate
 from tests.test_triton_backend import printed
 from tests.triton_kernels import CASES, kernel, pointer
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn.functional import gelu, silu
 
 from fxc.codegen.triton.printer import print_kernels
-from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.testing import parse, run_pass
+from tests.simulator.simulator import simulate
 from tests.triton_kernels import random
 
 PASSES = "convert-fusion-to-linalg,schedule,tile"

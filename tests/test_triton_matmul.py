@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 import fxc
 from fxc.codegen.contract import KernelLaunch
 from fxc.codegen.triton.printer import print_kernel, print_kernels
-from fxc.codegen.triton.simulator.simulator import simulate
 from fxc.codegen.triton.targets import PRESETS
 from fxc.dialects.target import AUTOTUNE, TargetAttr, preset, set_target
 from fxc.dialects.tile import KernelOp, LaunchOp
@@ -29,6 +28,7 @@ from fxc.passes.kernels.tiling.products import OPERANDS
 from fxc.program.context import new_context
 from fxc.program.program import Program
 from fxc.testing import parse, run_pass
+from tests.simulator.simulator import simulate
 
 GROUPS = "lower-to-torch,canonicalize,optimize{reductions=true},convert-fusion-to-linalg"
 KERNELS = "schedule,tile"

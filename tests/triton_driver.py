@@ -14,7 +14,7 @@ from triton.compiler.compiler import max_shared_mem
 from triton.runtime import driver
 
 from fxc.codegen.triton.kernel_source import KernelSource
-from fxc.codegen.triton.simulator.simulator import _TYPES, simulate
+from tests.simulator.simulator import _TYPES, simulate
 
 
 @dataclass

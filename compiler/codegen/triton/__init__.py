@@ -1,9 +1,8 @@
-"""``tile`` kernels as Triton: source that people can read, binaries made without a GPU, launches, and a simulator.
+"""``tile`` kernels as Triton: source that people can read, binaries made without a GPU, and launches.
 
 printer.py         tile.kernel -> KernelSource, one file of Python
 ahead_of_time.py   KernelSource -> CompiledKernel for a named target
-launch.py          tile.launch -> a function on tensors of a GPU; ``launch_runner`` is what fxc/backends/kernels.py asks for
-simulator.py       runs a KernelSource on torch tensors, with checks; needs neither Triton nor a GPU
+launch.py          tile.launch -> a function on tensors of a GPU; ``launch_runner`` is what fxc/codegen/contract.py asks for
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fxc.codegen.triton.simulator.simulator_memory import Memory
 from fxc.errors import KernelError
+from tests.simulator.memory import Memory
 
 Number = bool | int | float
 

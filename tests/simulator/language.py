@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from fxc.bridge.philox import philox
-from fxc.codegen.triton.simulator.simulator_blocks import (
+from fxc.errors import BoundsError, KernelError
+from fxc.interpret.tile_ops import maximum, maximum_number, minimum, minimum_number
+from tests.simulator.blocks import (
     DTYPES,
     OF_STORAGE,
     Block,
@@ -20,8 +22,6 @@ from fxc.codegen.triton.simulator.simulator_blocks import (
     same_type,
     scalar,
 )
-from fxc.errors import BoundsError, KernelError
-from fxc.interpret.tile_ops import maximum, maximum_number, minimum, minimum_number
 
 _WORD = 0xFFFFFFFF
 _ALL, _NONE = "propagate all", "propagate none"

@@ -14,10 +14,10 @@ import torch
 
 from fxc.codegen.triton.grids import programs_of
 from fxc.codegen.triton.kernel_source import Argument, KernelSource
-from fxc.codegen.triton.simulator.simulator_blocks import DTYPES, Block, Diverged, scalar
-from fxc.codegen.triton.simulator.simulator_language import namespace
-from fxc.codegen.triton.simulator.simulator_memory import Memory
 from fxc.errors import KernelError
+from tests.simulator.blocks import DTYPES, Block, Diverged, scalar
+from tests.simulator.language import namespace
+from tests.simulator.memory import Memory
 
 LANES_AT_ONCE = 1 << 22
 """How many lanes the blocks of a batch of programs have together, about."""
