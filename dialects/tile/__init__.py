@@ -33,12 +33,12 @@ from fxc.dialects.tile.blocks import (
     TransposeOp,
 )
 from fxc.dialects.tile.checks import AssertOp
-from fxc.dialects.tile.combine import ReduceOp, ScanOp
-from fxc.dialects.tile.dot import DotOp
+from fxc.dialects.tile.combine import DotOp, ReduceOp, ScanOp
 from fxc.dialects.tile.iteration import IterateOp, NextOp
 from fxc.dialects.tile.kernel import KernelOp, LaunchOp, ProgramIdOp, ReturnOp
 from fxc.dialects.tile.last_program import LastProgramOp
-from fxc.dialects.tile.memory import AtomicAddOp, AtomicMaxOp, AtomicMinOp, AtomicOp, GatherOp, LoadOp, ScatterOp, StoreOp
+from fxc.dialects.tile.memory import AtomicAddOp, AtomicMaxOp, AtomicMinOp, GatherOp, LoadOp, ScatterOp, StoreOp
+from fxc.dialects.tile.memory import AtomicOp as AtomicOp
 from fxc.dialects.tile.schedule import ScheduleAttr
 from fxc.dialects.tile.types import PtrType
 
@@ -76,38 +76,3 @@ Tile = Dialect(
     ],
     [PtrType, ScheduleAttr],
 )
-
-__all__ = [
-    "AccumulateOp",
-    "AssertOp",
-    "AtomicAddOp",
-    "AtomicMaxOp",
-    "AtomicMinOp",
-    "AtomicOp",
-    "CastOp",
-    "CompareOp",
-    "DotOp",
-    "GatherOp",
-    "IotaOp",
-    "IterateOp",
-    "KernelOp",
-    "LastProgramOp",
-    "LaunchOp",
-    "LoadOp",
-    "MaskOp",
-    "MathOp",
-    "NextOp",
-    "ProgramIdOp",
-    "PtrType",
-    "RandomOp",
-    "ReduceOp",
-    "ReturnOp",
-    "ScanOp",
-    "ScatterOp",
-    "ScheduleAttr",
-    "SelectOp",
-    "SplatOp",
-    "StoreOp",
-    "Tile",
-    "TransposeOp",
-]

@@ -11,7 +11,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.base.op_rules import local
-from fxc.dialects.tile.effects import TileEffects
+from fxc.dialects.tile.types import TileEffects
 
 
 @irdl_op_definition

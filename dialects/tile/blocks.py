@@ -10,14 +10,13 @@ from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPER
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, StringAttr, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def, var_operand_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.tile.types import (
     TileOp,
+    UnaryOp,
     block_type,
     check_block,
     check_dims,
@@ -26,8 +25,6 @@ from fxc.dialects.tile.types import (
     element_of,
     integers,
     is_float,
-    print_operands,
-    print_types,
     shape_of,
     with_element,
 )
@@ -71,17 +68,6 @@ class IotaOp(TileOp):
         check_type("tile.iota: the result", self.result.type, with_element(self.result.type, i64))
         check_dims([self.dim.value.data], len(shape_of(self.result.type)))
 
-    def print(self, printer: Printer) -> None:
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, [self.result.type])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> IotaOp:
-        properties, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        return cls.create(properties=properties, attributes=attributes, result_types=[parser.parse_type()])
-
 
 @irdl_op_definition
 class MaskOp(TileOp):
@@ -100,63 +86,26 @@ class MaskOp(TileOp):
         properties = {"dim": IntegerAttr(dim, i64)}
         return cls.create(operands=[start, stop], properties=properties, result_types=[block_type(i1, shape)])
 
+    @classmethod
+    def all_types(cls, count: int, *shown: Attribute) -> tuple[Sequence[Attribute], Sequence[Attribute]]:
+        return [IndexType()] * count, shown
+
     @local
     def verify_(self) -> None:
         check_block("tile.mask: the result", self.result.type)
         check_type("tile.mask: the result", self.result.type, with_element(self.result.type, i1))
         check_dims([self.dim.value.data], len(shape_of(self.result.type)))
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, [self.result.type])
 
-    @classmethod
-    def parse(cls, parser: Parser) -> MaskOp:
-        values = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        properties, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        operands = parser.resolve_operands(values, [IndexType()] * len(values), parser.pos)
-        return cls.create(operands=operands, properties=properties, attributes=attributes, result_types=[type])
-
-
-class _Shaped(TileOp):
-    """``name %v {...} : vector<8x1xf32> to vector<8x32xf32>``: the same numbers in another shape or type."""
-
-    value = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.value)
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, [self.value.type])
-        printer.print_string(" to ")
-        print_types(printer, [self.result.type])
-
-    @classmethod
-    def parse(cls, parser: Parser):
-        value = parser.parse_unresolved_operand()
-        properties, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        source = parser.parse_type()
-        parser.parse_keyword("to")
-        operands = [parser.resolve_operand(value, source)]
-        return cls.create(operands=operands, properties=properties, attributes=attributes, result_types=[parser.parse_type()])
-
-    def check_elements(self) -> None:
-        check_block(f"{self.name}: the operand", self.value.type)
-        check_block(f"{self.name}: the result", self.result.type)
-        check_type(f"{self.name}: the result", self.result.type, with_element(self.result.type, element_of(self.value.type)))
+def check_elements(op: UnaryOp) -> None:
+    """Refuse a result with other elements than the operand has."""
+    check_block(f"{op.name}: the operand", op.value.type)
+    check_block(f"{op.name}: the result", op.result.type)
+    check_type(f"{op.name}: the result", op.result.type, with_element(op.result.type, element_of(op.value.type)))
 
 
 @irdl_op_definition
-class SplatOp(_Shaped):
+class SplatOp(UnaryOp):
     """``%v = tile.splat %s : f32 to vector<8x32xf32>``: a number in every lane."""
 
     name = "tile.splat"
@@ -167,13 +116,13 @@ class SplatOp(_Shaped):
 
     @local
     def verify_(self) -> None:
-        self.check_elements()
+        check_elements(self)
         if shape_of(self.value.type) or not shape_of(self.result.type):
             raise VerifyException(f"tile.splat: from a number to a block, not from {self.value.type} to {self.result.type}")
 
 
 @irdl_op_definition
-class TransposeOp(_Shaped):
+class TransposeOp(UnaryOp):
     """``%t = tile.transpose %v {permutation = [1, 0]} : vector<8x32xf32> to vector<32x8xf32>``: result's dimension i is
     dimension ``permutation[i]`` of the operand."""
 
@@ -189,21 +138,18 @@ class TransposeOp(_Shaped):
 
     @local
     def verify_(self) -> None:
-        self.check_elements()
+        check_elements(self)
         old, order = shape_of(self.value.type), list(self.permutation.get_values())
         if sorted(order) != list(range(len(old))) or shape_of(self.result.type) != tuple(old[dim] for dim in order):
             raise VerifyException(f"tile.transpose: {self.value.type} permuted by {order} is not {self.result.type}")
 
 
 @irdl_op_definition
-class CastOp(TileOp):
+class CastOp(UnaryOp):
     """``%f = tile.cast "sitofp" %i : vector<16xi64> to vector<16xf32>``: the op of ``arith`` of that name, on blocks too."""
 
     name = "tile.cast"
     kind = prop_def(StringAttr)
-    value = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     @classmethod
     def of(cls, kind: str, value: SSAValue, element: Attribute) -> CastOp:
@@ -225,27 +171,6 @@ class CastOp(TileOp):
         if not fits or shape_of(old) != shape_of(new) or isinstance(a, IndexType) or isinstance(b, IndexType):
             raise VerifyException(f'tile.cast: "{kind}" is from {takes} to {gives}, not from {old} to {new}')
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f' "{self.kind.data}" ')
-        printer.print_ssa_value(self.value)
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, [self.value.type])
-        printer.print_string(" to ")
-        print_types(printer, [self.result.type])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CastOp:
-        kind = StringAttr(parser.parse_str_literal())
-        value = parser.parse_unresolved_operand()
-        _, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        operands = [parser.resolve_operand(value, parser.parse_type())]
-        parser.parse_keyword("to")
-        return cls.create(
-            operands=operands, properties={"kind": kind}, attributes=attributes, result_types=[parser.parse_type()]
-        )
-
 
 @irdl_op_definition
 class SelectOp(TileOp):
@@ -262,6 +187,10 @@ class SelectOp(TileOp):
     def of(cls, condition: SSAValue, true_value: SSAValue, false_value: SSAValue) -> SelectOp:
         return cls.create(operands=[condition, true_value, false_value], result_types=[true_value.type])
 
+    @classmethod
+    def all_types(cls, count: int, *shown: Attribute) -> tuple[Sequence[Attribute], Sequence[Attribute]]:
+        return [with_element(shown[0], i1), *shown, *shown], shown
+
     @local
     def verify_(self) -> None:
         type = self.result.type
@@ -269,22 +198,6 @@ class SelectOp(TileOp):
         check_type("tile.select: the condition", self.condition.type, with_element(type, i1))
         check_type("tile.select: the value where it is true", self.true_value.type, type)
         check_type("tile.select: the value where it is false", self.false_value.type, type)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, [self.result.type])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SelectOp:
-        values = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        _, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        operands = parser.resolve_operands(values, [with_element(type, i1), type, type], parser.pos)
-        return cls.create(operands=operands, attributes=attributes, result_types=[type])
 
 
 @irdl_op_definition
@@ -302,6 +215,13 @@ class CompareOp(TileOp):
     def of(cls, kind: str, lhs: SSAValue, rhs: SSAValue) -> CompareOp:
         return cls.create(operands=[lhs, rhs], properties={"kind": StringAttr(kind)}, result_types=[with_element(lhs.type, i1)])
 
+    def shown_types(self) -> Sequence[Attribute]:
+        return [self.lhs.type]
+
+    @classmethod
+    def all_types(cls, count: int, *shown: Attribute) -> tuple[Sequence[Attribute], Sequence[Attribute]]:
+        return [shown[0]] * count, [with_element(shown[0], i1)]
+
     @local
     def verify_(self) -> None:
         type, kind = self.lhs.type, self.kind.data
@@ -311,24 +231,6 @@ class CompareOp(TileOp):
         kinds = CMPF_COMPARISON_OPERATIONS if is_float(type) else CMPI_COMPARISON_OPERATIONS
         if kind not in kinds:
             raise VerifyException(f'tile.compare: there is no "{kind}" for {type}, but {choices(kinds)}')
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f' "{self.kind.data}" ')
-        print_operands(printer, self.operands)
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, [self.lhs.type])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CompareOp:
-        kind = StringAttr(parser.parse_str_literal())
-        values = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        _, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        operands = parser.resolve_operands(values, [type, type], parser.pos)
-        results = [with_element(type, i1)]
-        return cls.create(operands=operands, properties={"kind": kind}, attributes=attributes, result_types=results)
 
 
 @irdl_op_definition
@@ -358,23 +260,6 @@ class MathOp(TileOp):
         for value in self.values:
             check_type("tile.math: the argument", value.type, type)
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f' "{self.kind.data}" ')
-        print_operands(printer, self.operands)
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, [self.result.type])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> MathOp:
-        kind = StringAttr(parser.parse_str_literal())
-        values = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        _, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        operands = parser.resolve_operands(values, [type] * len(values), parser.pos)
-        return cls.create(operands=operands, properties={"kind": kind}, attributes=attributes, result_types=[type])
-
 
 @irdl_op_definition
 class RandomOp(TileOp):
@@ -389,33 +274,21 @@ class RandomOp(TileOp):
     offsets = operand_def()
     result = result_def()
     traits = traits_def(Pure())
+    BETWEEN: ClassVar = ("->",)
 
     @classmethod
     def of(cls, seed: SSAValue, offsets: SSAValue) -> RandomOp:
         return cls.create(operands=[seed, offsets], result_types=[with_element(offsets.type, i32)])
+
+    def shown_types(self) -> Sequence[Attribute]:
+        return [self.offsets.type, self.result.type]
+
+    @classmethod
+    def all_types(cls, count: int, *shown: Attribute) -> tuple[Sequence[Attribute], Sequence[Attribute]]:
+        return [i64, shown[0]], shown[1:]
 
     @local
     def verify_(self) -> None:
         check_block("tile.random: the offsets", self.offsets.type)
         check_type("tile.random: the offsets", self.offsets.type, with_element(self.offsets.type, i64))
         check_type("tile.random: the result", self.result.type, with_element(self.offsets.type, i32))
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, [self.offsets.type])
-        printer.print_string(" -> ")
-        print_types(printer, [self.result.type])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> RandomOp:
-        seed = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        offsets = parser.parse_unresolved_operand()
-        _, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        operands = [parser.resolve_operand(seed, i64), parser.resolve_operand(offsets, parser.parse_type())]
-        parser.parse_punctuation("->")
-        return cls.create(operands=operands, attributes=attributes, result_types=[parser.parse_type()])

@@ -1,21 +1,20 @@
-"""Ops that combine the lanes of a block: reductions and scans."""
+"""Ops that combine the lanes of blocks: reductions, scans and products."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, f32, f64, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.tile.types import (
     TileOp,
+    UnaryOp,
     block_type,
     check_block,
     check_dims,
@@ -24,7 +23,6 @@ from fxc.dialects.tile.types import (
     element_of,
     integers,
     is_float,
-    print_types,
     shape_of,
 )
 
@@ -32,13 +30,11 @@ REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "xor")
 """What ``tile.reduce`` and ``tile.scan`` combine lanes with. Integers are signed; NaN is the largest and the smallest."""
 
 
-class _Combining(TileOp):
+class _Combining(UnaryOp):
     """``name "add" %v {...} : vector<8x32xf32> -> vector<8xf32>``."""
 
     kind = prop_def(StringAttr)
-    value = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
+    BETWEEN: ClassVar = ("->",)
 
     def check_kind(self) -> None:
         kind, type = self.kind.data, self.value.type
@@ -49,26 +45,6 @@ class _Combining(TileOp):
             raise VerifyException(f"{self.name}: the operand is a block, not {type}")
         if kind in ("and", "or", "xor") and is_float(type):
             raise VerifyException(f'{self.name}: "{kind}" combines integers, not {type}')
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f' "{self.kind.data}" ')
-        printer.print_ssa_value(self.value)
-        self.print_fields(printer)
-        printer.print_string(" : ")
-        print_types(printer, [self.value.type])
-        printer.print_string(" -> ")
-        print_types(printer, [self.result.type])
-
-    @classmethod
-    def parse(cls, parser: Parser):
-        kind = StringAttr(parser.parse_str_literal())
-        value = parser.parse_unresolved_operand()
-        properties, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        operands = [parser.resolve_operand(value, parser.parse_type())]
-        parser.parse_punctuation("->")
-        properties["kind"] = kind
-        return cls.create(operands=operands, properties=properties, attributes=attributes, result_types=[parser.parse_type()])
 
 
 def _reduced(type: Attribute, dims: Sequence[int]) -> Attribute:
@@ -122,3 +98,47 @@ class ScanOp(_Combining):
         self.check_kind()
         check_dims([self.dim.value.data], len(shape_of(self.value.type)))
         check_type("tile.scan: the result", self.result.type, self.value.type)
+
+
+@irdl_op_definition
+class DotOp(TileOp):
+    """``%d = tile.dot %a, %b, %c : vector<16x32xf16>, vector<32x16xf16> -> vector<16x16xf32>``: the matrix product of a and b,
+    and c.
+
+    Factors have one type of floats, the result and ``c`` are f32 or f64. Each product is exact, or rounded as the result's type
+    says; they are added in any order.
+    """
+
+    name = "tile.dot"
+    left = operand_def()
+    right = operand_def()
+    start = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    BETWEEN: ClassVar = (",", "->")
+
+    @classmethod
+    def of(cls, left: SSAValue, right: SSAValue, start: SSAValue) -> DotOp:
+        return cls.create(operands=[left, right, start], result_types=[start.type])
+
+    def shown_types(self) -> Sequence[Attribute]:
+        return [self.left.type, self.right.type, self.result.type]
+
+    @classmethod
+    def all_types(cls, count: int, *shown: Attribute) -> tuple[Sequence[Attribute], Sequence[Attribute]]:
+        return shown, shown[2:]
+
+    @local
+    def verify_(self) -> None:
+        left, right, type = self.left.type, self.right.type, self.result.type
+        for what, block in (("the left operand", left), ("the right operand", right), ("the result", type)):
+            check_block(f"tile.dot: {what}", block)
+        rows, columns = shape_of(left), shape_of(right)
+        if len(rows) != 2 or len(columns) != 2 or rows[1] != columns[0]:
+            raise VerifyException(f"tile.dot: {left} and {right} have no product")
+        if not is_float(left) or element_of(left) != element_of(right):
+            raise VerifyException(f"tile.dot: factors have one type of floats, not {left} and {right}")
+        if element_of(type) not in (f32, f64):
+            raise VerifyException(f"tile.dot: the result is of f32 or f64, not {type}")
+        check_type("tile.dot: the result", type, block_type(element_of(type), [rows[0], columns[1]]))
+        check_type("tile.dot: what is added to", self.start.type, type)

@@ -20,8 +20,8 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, Pure, is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.tile.effects import TileEffects
 from fxc.dialects.tile.types import (
+    TileEffects,
     TileOp,
     check_block,
     check_type,

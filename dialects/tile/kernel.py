@@ -42,8 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.size_polynomials import names_in
 from fxc.dialects.attributes.types import FloatType, IntType, contiguous_strides, sizes, strides
 from fxc.dialects.text.syntax import isolated, parse_type
-from fxc.dialects.tile.effects import TileEffects
-from fxc.dialects.tile.types import PtrType, TileOp, integers, is_number, print_operands, print_types, shape_of
+from fxc.dialects.tile.types import PtrType, TileEffects, TileOp, integers, is_number, print_operands, print_types, shape_of
 
 ACCESS = "tile.access"
 ELEMENTS = "tile.elements"
@@ -237,16 +236,6 @@ class ProgramIdOp(TileOp):
             raise VerifyException("tile.program_id must stand in a tile.kernel")
         if not 0 <= self.axis.value.data < len(kernel.programs):
             raise VerifyException(f"tile.program_id: the grid has no axis {self.axis.value.data}")
-
-    def print(self, printer: Printer) -> None:
-        self.print_fields(printer)
-        printer.print_string(" : index")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ProgramIdOp:
-        properties, attributes = cls.parse_fields(parser)
-        parser.parse_punctuation(":")
-        return cls.create(properties=properties, attributes=attributes, result_types=[parser.parse_type()])
 
 
 @irdl_op_definition

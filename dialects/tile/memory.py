@@ -31,15 +31,121 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.text.syntax import type_text
-from fxc.dialects.tile.effects import PointerRead, PointerWrite
-from fxc.dialects.tile.types import PtrType, TileOp, check_block, check_type, integers, is_float, shape_of, with_element
+from fxc.dialects.tile.types import (
+    PointerRead,
+    PointerWrite,
+    PtrType,
+    TileOp,
+    check_block,
+    check_type,
+    integers,
+    is_float,
+    shape_of,
+    with_element,
+)
 
 
-class _Strided(TileOp):
-    """``%p[%base] strides [%s, 1]``: lane (i, j) is element ``base + i * s + j``."""
+class _Access(TileOp):
+    """A load, ``name %p[...], %mask, %other : !tile.ptr<f32> -> vector<16xf32>``, or a store, ``name %v, %p[...], %mask :
+    vector<16xf32>, !tile.ptr<f32>``."""
 
     if TYPE_CHECKING:
         pointer: SSAValue
+        mask: SSAValue | None
+
+    def check_address(self, block: Attribute) -> None:
+        """Refuse an address that is not one of ``block``."""
+
+    @local
+    def verify_(self) -> None:
+        assert isinstance(self.pointer.type, PtrType)
+        block, element, other = self.block.type, self.pointer.type.value_type, self.other_value
+        check_block(self.name, block)
+        check_type(self.name, block, with_element(block, element))
+        self.check_address(block)
+        if self.mask is not None:
+            check_type(f"{self.name}: the mask", self.mask.type, with_element(block, i1))
+        if other is not None:
+            check_type(f"{self.name}: the value of masked lanes", other.type, element)
+        if self.results and (self.mask is None) != (other is None):
+            raise VerifyException(f"{self.name}: a mask and the value of masked lanes come together")
+
+    @property
+    def other_value(self) -> SSAValue | None:
+        """What lanes hold that the mask leaves out."""
+        return getattr(self, "other", None)
+
+    @property
+    def block(self) -> SSAValue:
+        """What is loaded or stored."""
+        return self.results[0] if self.results else self.operands[0]
+
+    @property
+    def place(self) -> SSAValue:
+        """What stands in the brackets."""
+        return self.operands[1 if self.results else 2]
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        if not self.results:
+            printer.print_ssa_value(self.block)
+            printer.print_string(", ")
+        printer.print_ssa_value(self.pointer)
+        printer.print_string("[")
+        printer.print_ssa_value(self.place)
+        printer.print_string("]")
+        if isinstance(self, _Strided) and len(self.static_strides):
+            printer.print_string(" strides ")
+            print_dynamic_index_list(printer, DYNAMIC_INDEX, self.dynamic_strides, self.static_strides.get_values())
+        for value in (self.mask, self.other_value):
+            if value is not None:
+                printer.print_string(", ")
+                printer.print_ssa_value(value)
+        self.print_fields(printer)
+        block, pointer = type_text(self.block.type), type_text(self.pointer.type)
+        printer.print_string(f" : {pointer} -> {block}" if self.results else f" : {block}, {pointer}")
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        stores, value = issubclass(cls, PointerWrite), list[UnresolvedOperand]()
+        if stores:
+            value.append(parser.parse_unresolved_operand())
+            parser.parse_punctuation(",")
+        pointer = parser.parse_unresolved_operand()
+        with parser.in_square_brackets():
+            place = parser.parse_unresolved_operand()
+        dynamic, static = list[UnresolvedOperand](), list[int]()
+        if issubclass(cls, _Strided) and parser.parse_optional_keyword("strides") is not None:
+            dynamic, static = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
+        more = _parse_more(parser, 1 if stores else 2)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        block = parser.parse_type() if stores else None
+        parser.parse_punctuation(",") if stores else None
+        pointer_type = _pointer_type(parser)
+        if block is None:
+            parser.parse_punctuation("->")
+            block = parser.parse_type()
+        index, strided = IndexType(), issubclass(cls, _Strided)
+        optional = [[parser.resolve_operand(*pair)] for pair in zip(more, [with_element(block, i1), pointer_type.value_type])]
+        operands = [
+            *(parser.resolve_operand(each, block) for each in value),
+            parser.resolve_operand(pointer, pointer_type),
+            parser.resolve_operand(place, index if strided else with_element(block, i64)),
+            *([[parser.resolve_operand(each, index) for each in dynamic]] if strided else []),
+            *optional,
+            *[[]] * ((1 if stores else 2) - len(optional)),
+        ]
+        properties = {"static_strides": integers(static)} if strided else {}
+        return cls.build(
+            operands=operands, properties=properties, attributes=attributes, result_types=[] if stores else [block]
+        )
+
+
+class _Strided(_Access):
+    """``%p[%base] strides [%s, 1]``: lane (i, j) is element ``base + i * s + j``."""
+
+    if TYPE_CHECKING:
         base: SSAValue
         dynamic_strides: Sequence[SSAValue]
         static_strides: DenseArrayBase[IntegerType]
@@ -55,69 +161,15 @@ class _Strided(TileOp):
         if len(static) != len(shape_of(block)):
             raise VerifyException(f"{self.name}: {len(static)} strides for a block of rank {len(shape_of(block))}")
 
-    def print_address(self, printer: Printer) -> None:
-        printer.print_ssa_value(self.pointer)
-        printer.print_string("[")
-        printer.print_ssa_value(self.base)
-        printer.print_string("]")
-        if len(self.static_strides):
-            printer.print_string(" strides ")
-            static = self.static_strides.get_values()
-            print_dynamic_index_list(printer, DYNAMIC_INDEX, self.dynamic_strides, static)
 
-
-class _Indexed(TileOp):
+class _Indexed(_Access):
     """``%p[%offsets]``: each lane is the element of its number."""
 
     if TYPE_CHECKING:
-        pointer: SSAValue
         offsets: SSAValue
 
     def check_address(self, block: Attribute) -> None:
         check_type(f"{self.name}: offsets", self.offsets.type, with_element(block, i64))
-
-    def print_address(self, printer: Printer) -> None:
-        printer.print_ssa_value(self.pointer)
-        printer.print_string("[")
-        printer.print_ssa_value(self.offsets)
-        printer.print_string("]")
-
-
-def _check_access(
-    op: _Strided | _Indexed, block: Attribute, mask: SSAValue | None, other: SSAValue | None = None, *, reads: bool = False
-) -> None:
-    """Check the block, the address and the mask of a load or store."""
-    assert isinstance(op.pointer.type, PtrType)
-    check_block(op.name, block)
-    check_type(op.name, block, with_element(block, op.pointer.type.value_type))
-    op.check_address(block)
-    if mask is not None:
-        check_type(f"{op.name}: the mask", mask.type, with_element(block, i1))
-    if other is not None:
-        check_type(f"{op.name}: the value of masked lanes", other.type, op.pointer.type.value_type)
-    if reads and (mask is None) != (other is None):
-        raise VerifyException(f"{op.name}: a mask and the value of masked lanes come together")
-
-
-def _print_more(printer: Printer, *values: SSAValue | None) -> None:
-    for value in values:
-        if value is not None:
-            printer.print_string(", ")
-            printer.print_ssa_value(value)
-
-
-def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
-    """``%p[%i]``."""
-    pointer = parser.parse_unresolved_operand()
-    with parser.in_square_brackets():
-        index = parser.parse_unresolved_operand()
-    return pointer, index
-
-
-def _parse_strides(parser: Parser) -> tuple[Sequence[UnresolvedOperand], Sequence[int]]:
-    if parser.parse_optional_keyword("strides") is None:
-        return [], []
-    return parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
 
 
 def _parse_more(parser: Parser, limit: int) -> list[UnresolvedOperand]:
@@ -128,12 +180,6 @@ def _parse_more(parser: Parser, limit: int) -> list[UnresolvedOperand]:
             parser.raise_error(f"expected at most {limit} operands behind the address")
         found.append(parser.parse_unresolved_operand())
     return found
-
-
-def _resolve_all(parser: Parser, values: Sequence[UnresolvedOperand], types: Sequence[Attribute]) -> list[list[SSAValue]]:
-    """An optional operand each, as a list of none or one."""
-    found = [[parser.resolve_operand(value, type)] for value, type in zip(values, types, strict=False)]
-    return found + [[] for _ in range(len(types) - len(found))]
 
 
 def _pointer_type(parser: Parser) -> PtrType:
@@ -177,34 +223,6 @@ class LoadOp(_Strided, PointerRead):
         properties = {"static_strides": integers(static)}
         return cls.build(operands=[pointer, base, dynamic, *optional], properties=properties, result_types=[type])
 
-    @local
-    def verify_(self) -> None:
-        _check_access(self, self.result.type, self.mask, self.other, reads=True)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        self.print_address(printer)
-        _print_more(printer, self.mask, self.other)
-        self.print_fields(printer)
-        printer.print_string(f" : {type_text(self.pointer.type)} -> {type_text(self.result.type)}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> LoadOp:
-        pointer, base = _parse_place(parser)
-        dynamic, static = _parse_strides(parser)
-        more = _parse_more(parser, 2)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        pointer_type = _pointer_type(parser)
-        parser.parse_punctuation("->")
-        type = parser.parse_type()
-        index = IndexType()
-        optional = _resolve_all(parser, more, [with_element(type, i1), pointer_type.value_type])
-        strides = [parser.resolve_operand(value, index) for value in dynamic]
-        operands = [parser.resolve_operand(pointer, pointer_type), parser.resolve_operand(base, index), strides, *optional]
-        properties = {"static_strides": integers(static)}
-        return cls.build(operands=operands, properties=properties, attributes=attributes, result_types=[type])
-
 
 @irdl_op_definition
 class GatherOp(_Indexed, PointerRead):
@@ -230,30 +248,6 @@ class GatherOp(_Indexed, PointerRead):
     ) -> GatherOp:
         optional = [[] if value is None else [value] for value in (mask, other)]
         return cls.build(operands=[pointer, offsets, *optional], result_types=[type])
-
-    @local
-    def verify_(self) -> None:
-        _check_access(self, self.result.type, self.mask, self.other, reads=True)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        self.print_address(printer)
-        _print_more(printer, self.mask, self.other)
-        self.print_fields(printer)
-        printer.print_string(f" : {type_text(self.pointer.type)} -> {type_text(self.result.type)}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> GatherOp:
-        pointer, offsets = _parse_place(parser)
-        more = _parse_more(parser, 2)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        pointer_type = _pointer_type(parser)
-        parser.parse_punctuation("->")
-        type = parser.parse_type()
-        optional = _resolve_all(parser, more, [with_element(type, i1), pointer_type.value_type])
-        place = [parser.resolve_operand(pointer, pointer_type), parser.resolve_operand(offsets, with_element(type, i64))]
-        return cls.build(operands=[*place, *optional], attributes=attributes, result_types=[type])
 
 
 @irdl_op_definition
@@ -283,37 +277,6 @@ class StoreOp(_Strided, PointerWrite):
         operands = [value, pointer, base, dynamic, [] if mask is None else [mask]]
         return cls.build(operands=operands, properties={"static_strides": integers(static)})
 
-    @local
-    def verify_(self) -> None:
-        _check_access(self, self.value.type, self.mask)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(", ")
-        self.print_address(printer)
-        _print_more(printer, self.mask)
-        self.print_fields(printer)
-        printer.print_string(f" : {type_text(self.value.type)}, {type_text(self.pointer.type)}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> StoreOp:
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        pointer, base = _parse_place(parser)
-        dynamic, static = _parse_strides(parser)
-        more = _parse_more(parser, 1)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        parser.parse_punctuation(",")
-        pointer_type = _pointer_type(parser)
-        index = IndexType()
-        strides = [parser.resolve_operand(each, index) for each in dynamic]
-        place = [parser.resolve_operand(pointer, pointer_type), parser.resolve_operand(base, index), strides]
-        operands = [parser.resolve_operand(value, type), *place, *_resolve_all(parser, more, [with_element(type, i1)])]
-        return cls.build(operands=operands, properties={"static_strides": integers(static)}, attributes=attributes)
-
 
 class _IndexedStore(_Indexed, PointerWrite):
     """``name %v, %p[%offsets], %mask : vector<16xf32>, !tile.ptr<f32>``."""
@@ -326,34 +289,6 @@ class _IndexedStore(_Indexed, PointerWrite):
     @classmethod
     def of(cls, value: SSAValue, pointer: SSAValue, offsets: SSAValue, mask: SSAValue | None = None):
         return cls.build(operands=[value, pointer, offsets, [] if mask is None else [mask]])
-
-    @local
-    def verify_(self) -> None:
-        _check_access(self, self.value.type, self.mask)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(", ")
-        self.print_address(printer)
-        _print_more(printer, self.mask)
-        self.print_fields(printer)
-        printer.print_string(f" : {type_text(self.value.type)}, {type_text(self.pointer.type)}")
-
-    @classmethod
-    def parse(cls, parser: Parser):
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        pointer, offsets = _parse_place(parser)
-        more = _parse_more(parser, 1)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        parser.parse_punctuation(",")
-        pointer_type = _pointer_type(parser)
-        place = [parser.resolve_operand(pointer, pointer_type), parser.resolve_operand(offsets, with_element(type, i64))]
-        operands = [parser.resolve_operand(value, type), *place, *_resolve_all(parser, more, [with_element(type, i1)])]
-        return cls.build(operands=operands, attributes=attributes)
 
 
 @irdl_op_definition

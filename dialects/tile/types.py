@@ -5,7 +5,7 @@ A *block* is a static builtin vector, ``vector<8x32xf32>``; where a shape is emp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     Signedness,
+    StringAttr,
     UnitAttr,
     VectorType,
     bf16,
@@ -28,13 +29,14 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
-from xdsl.irdl import IRDLOperation, irdl_attr_definition
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, operand_def, result_def, traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.base.effects import EffectsInterface
 from fxc.dialects.text.syntax import type_text
-from fxc.dialects.tile.effects import TileEffects
 
 POINTEES = (f16, bf16, f32, f64, i1, i8, i16, i32, i64, IntegerType(8, Signedness.UNSIGNED))
 """What a pointer may point to. An ``i1`` lies in a byte of its own; blocks of ``ui8`` elements are of ``i8``, as in arith."""
@@ -109,11 +111,80 @@ def is_float(type: Attribute) -> bool:
     return element_of(type) in FLOATS
 
 
+class TileEffects(EffectsInterface):
+    """An op of a kernel, whose results are blocks and numbers, or a launch, which allocates: none shares memory or keeps it."""
+
+    def aliases(self) -> Iterator[tuple[int, SSAValue]]:
+        return iter(())
+
+    def may_keep(self) -> bool:
+        return False
+
+
+class PointerRead(TileEffects):
+    """An op that does nothing but read, through a pointer."""
+
+    def has_side_effect(self) -> bool:
+        return False
+
+    def reads_memory(self) -> bool:
+        return True
+
+
+class PointerWrite(TileEffects):
+    """An op that writes through the pointer that is its second operand."""
+
+    def writes(self) -> list[SSAValue]:
+        return [self.operands[1]]
+
+
 class TileOp(IRDLOperation, TileEffects):
-    """An op with the text ``name operands {field = 1, fields = [0, 1]} : types``."""
+    """An op with the text ``name "kind" operands {field = 1, fields = [0, 1]} : types``: a kind where it has one, and of the
+    types those of ``shown_types``, from which ``all_types`` makes the others."""
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
     """Properties that stand in braces: integers and lists of integers."""
+    BETWEEN: ClassVar[tuple[str, ...]] = ()
+    """What stands between the types: ``to``, ``->`` or ``,``."""
+
+    def shown_types(self) -> Sequence[Attribute]:
+        return self.result_types
+
+    @classmethod
+    def all_types(cls, count: int, *shown: Attribute) -> tuple[Sequence[Attribute], Sequence[Attribute]]:
+        """The types of ``count`` operands, and of the results."""
+        return [shown[0]] * count, [shown[0]]
+
+    def print(self, printer: Printer) -> None:
+        kind = self.properties.get("kind")
+        if isinstance(kind, StringAttr):
+            printer.print_string(f' "{kind.data}"')
+        if self.operands:
+            printer.print_string(" ")
+            printer.print_list(self.operands, printer.print_ssa_value)
+        self.print_fields(printer)
+        first, *others = map(type_text, self.shown_types())
+        printer.print_string(f" : {first}")
+        for between, text in zip(self.BETWEEN, others, strict=True):
+            printer.print_string(f", {text}" if between == "," else f" {between} {text}")
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        kind = parser.parse_optional_str_literal()
+        values = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        properties, attributes = cls.parse_fields(parser)
+        if kind is not None:
+            properties["kind"] = StringAttr(kind)
+        parser.parse_punctuation(":")
+        position, shown = parser.pos, [parser.parse_type()]
+        for between in cls.BETWEEN:
+            parser.parse_characters(between)
+            shown.append(parser.parse_type())
+        operand_types, result_types = cls.all_types(len(values or ()), *shown)
+        operands = parser.resolve_operands(values or (), operand_types, position)
+        return cls.create(operands=operands, properties=properties, attributes=attributes, result_types=result_types)
 
     def print_fields(self, printer: Printer) -> None:
         texts = {name: _field_text(self.properties[name]) for name in self.FIELDS}
@@ -170,6 +241,22 @@ def parse_bindings(parser: Parser) -> list[tuple[Parser.UnresolvedArgument, Unre
         return argument, parser.parse_unresolved_operand()
 
     return parser.parse_comma_separated_list(parser.Delimiter.PAREN, binding)
+
+
+class UnaryOp(TileOp):
+    """``name %v {...} : vector<8x1xf32> to vector<8x32xf32>``: a block or number made of one other."""
+
+    value = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    BETWEEN: ClassVar = ("to",)
+
+    def shown_types(self) -> Sequence[Attribute]:
+        return [self.value.type, self.result.type]
+
+    @classmethod
+    def all_types(cls, count: int, *shown: Attribute) -> tuple[Sequence[Attribute], Sequence[Attribute]]:
+        return shown[:1], shown[1:]
 
 
 def integers(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
