@@ -11,15 +11,11 @@ import gc
 import os
 import zlib
 from collections.abc import Iterator
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, settings
-
-from fxc.codegen.triton import ahead_of_time
-from fxc.codegen.triton.workers import Worker
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 
@@ -81,30 +77,6 @@ def _seeds_of_no_gpu() -> Iterator[None]:
             if not kind.is_available():
                 patch.setattr(kind, "manual_seed_all", lambda seed: None)
         yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _kept_compilers() -> Iterator[None]:
-    """Processes that compile for Triton serve the next test too: they import it for ten times as long as they compile."""
-    idle = SimpleQueue[Worker]()
-
-    class Kept:
-        def __enter__(self) -> Worker:
-            try:
-                self.worker = idle.get_nowait()
-            except Empty:
-                self.worker = Worker().__enter__()
-            return self.worker
-
-        def __exit__(self, *error: object) -> None:
-            if self.worker.process.poll() is None:
-                idle.put(self.worker)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ahead_of_time, "Worker", Kept)
-        yield
-    while not idle.empty():
-        idle.get().__exit__()
 
 
 def pytest_collection_finish() -> None:

@@ -341,7 +341,7 @@ def test_loads_are_of_128_bits(arch: str) -> None:
             (lambda x, y: x + y.t(), [tensor(64, 64), tensor(64, 64)]),
         )
     ]
-    for compiled in ahead_of_time.compile_kernels(kernels, f"cuda:{arch}", workers=1):
+    for compiled in ahead_of_time.compile_kernels(kernels, f"cuda:{arch}"):
         assert "ld.global.v4.b32" in compiled.assembly and compiled.resources.spilled == 0
 
 

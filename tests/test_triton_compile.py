@@ -50,9 +50,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """Each kernel is compiled for two of three GPUs, and for all of them with ``--all-cases``."""
     first, everything = list(PRESETS).index(request.param), request.config.getoption("all_cases")
     names = [name for place, name in enumerate(SOURCES, first) if everything or place % 3 != 2 or name in SHARED]
-    kernels = compile_kernels(
-        [SOURCES[name] for name in names], request.param, cache=tmp_path_factory.mktemp("kernels"), workers=2
-    )
+    kernels = compile_kernels([SOURCES[name] for name in names], request.param, cache=tmp_path_factory.mktemp("kernels"))
     return dict(zip(names, kernels, strict=True))
 
 
@@ -102,10 +100,10 @@ def test_the_cache_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     source = SOURCES["pointwise"]
     first = compile_kernel(source, "cuda:sm_80", cache=tmp_path)
     [folder] = tmp_path.iterdir()
-    monkeypatch.setattr(ahead_of_time, "Worker", None)
+    monkeypatch.setattr(ahead_of_time.Job, "compile", None)
     assert compile_kernel(source, "cuda:sm_80", cache=tmp_path) == first
     (folder / "kernel.cubin").write_bytes(b"damaged")
-    with pytest.raises(TypeError):  # it wants to compile again, and there is no worker
+    with pytest.raises(TypeError):  # it wants to compile again
         compile_kernel(source, "cuda:sm_80", cache=tmp_path)
     monkeypatch.undo()
     again = compile_kernel(source, "cuda:sm_80", cache=tmp_path)

@@ -83,6 +83,6 @@ def casts(source: str, result: str) -> list[str]:
 @pytest.mark.parametrize("target", PRESETS)
 def test_every_type_compiles(target: str, tmp_path: Path) -> None:
     sources = [everything(type) for type in WIDTHS]
-    for source, compiled in zip(sources, compile_kernels(sources, target, cache=tmp_path, workers=2), strict=True):
+    for source, compiled in zip(sources, compile_kernels(sources, target, cache=tmp_path), strict=True):
         assert compiled.symbol == source.name
         assert compiled.resources.spilled == 0, source.name

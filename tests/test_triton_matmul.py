@@ -254,7 +254,7 @@ def test_products_compile(target: str, tmp_path: Path) -> None:
         [source] = print_kernels(program_of(Case(case.function, case.inputs, (64, 64, 32))).module)
         assert 'input_precision="ieee"' in source.source
         sources.append(source)
-    single, half = compile_kernels(sources, target, cache=tmp_path, workers=1)
+    single, half = compile_kernels(sources, target, cache=tmp_path)
     assert single.resources.spilled == 0 and half.resources.spilled == 0
     if target.startswith("cuda"):
         assert "tf32" not in single.assembly and "mma" not in single.assembly

@@ -25,7 +25,7 @@ def test_a_few_kernels_compile_without_spills(target: str, tmp_path: Path) -> No
         found = kernels_of(name, target, [kind])
         assert found.sources and not found.left
         largest = sorted(found.sources, key=lambda source: -len(source.source))[:EACH]
-        compiled = compile_kernels(largest, target, cache=tmp_path, workers=1)
+        compiled = compile_kernels(largest, target, cache=tmp_path)
         assert not list(complaints(found, compiled))
         assert all(kernel.binary[:4] == b"\x7fELF" for kernel in compiled)
         if target.startswith("cuda"):
@@ -50,7 +50,7 @@ func.func @main(%x: tensor<4096x1024xTYPE>, %y: tensor<1024xTYPE>) {
 def test_aligned_tensors_are_read_and_written_in_128_bits(type: str, target: str, tmp_path: Path) -> None:
     [source] = print_kernels(parse(run_pass(SILU.replace("TYPE", type), "lower-kernels")))
     plain = source.unaligned()
-    wide, narrow = compile_kernels([source, plain], target, cache=tmp_path, workers=1)
+    wide, narrow = compile_kernels([source, plain], target, cache=tmp_path)
     accesses = [re.findall(r"(?:ld|st)\.global[.\w]*", kernel.assembly) for kernel in (wide, narrow)]
     assert accesses[0] and all(".v4.b32" in access or ".v2.b64" in access for access in accesses[0]), accesses[0]
     assert not any(".v" in access for access in accesses[1]), "nothing is known of addresses"

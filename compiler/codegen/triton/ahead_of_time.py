@@ -6,15 +6,18 @@ compiled by several processes at once.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import importlib.metadata
 import json
 import os
 import platform
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from fxc.codegen.triton.kernel_source import KernelSource
 from fxc.codegen.triton.resources import Resources
@@ -60,20 +63,20 @@ def compile_kernels(
     options: CompileOptions = DEFAULT,
     *,
     cache: Path | None = None,
-    workers: int | None = None,
 ) -> list[CompiledKernel]:
-    """Compile ``kernels`` for ``target`` ("cuda:sm_90"), in as many processes as there are CPUs, or ``workers``.
+    """Compile ``kernels`` for ``target`` ("cuda:sm_90"), in as many processes as there are CPUs.
 
     ``cache`` is a folder, by default the user's. Raises KernelError: without Triton, for a target that is none, and for a
     kernel that Triton refuses, with Triton's words.
     """
-    jobs = [Job.of(kernel, target, options, cache) for kernel in kernels]
-    missing = list({job.folder: job for job in jobs if job.result() is None}.values())
-    if missing:
-        count = min(len(missing), workers or os.cpu_count() or 1)
-        with ThreadPoolExecutor(count) as threads:
-            _compile_all(threads, count, missing)
-    return [job.finished() for job in jobs]
+    folders = [Job.of(kernel, target, options, cache).folder for kernel in kernels]
+    once = dict(zip(folders, kernels, strict=True))
+    waiting = {folder: compile_pool().submit(kernel, target, options, cache) for folder, kernel in once.items()}
+    try:
+        return [waiting[folder].result() for folder in folders]
+    finally:  # the first that fails ends it all
+        for future in waiting.values():
+            future.cancel()
 
 
 def compile_kernel(
@@ -146,13 +149,48 @@ class Job:
         return kernel
 
 
-def _compile_all(threads: ThreadPoolExecutor, count: int, missing: Sequence[Job]) -> None:
-    """Share the jobs among ``count`` processes, a thread waiting for each; the first that fails ends it all."""
+class CompilePool:
+    """Kernels compiled in the background, by as many processes at most as there are CPUs, which stay for the next kernel."""
 
-    def work(shift: int) -> None:
-        with Worker() as worker:
-            for job in missing[shift::count]:
-                job.compile(worker)
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="fxc-triton")
+        self._idle = SimpleQueue[Worker]()
 
-    for done in [threads.submit(work, shift) for shift in range(count)]:
-        done.result()
+    def submit(
+        self, kernel: KernelSource, target: str, options: CompileOptions, cache: Path | None = None
+    ) -> Future[CompiledKernel]:
+        """The compiled kernel, later, from disk if it is there; errors are those of ``compile_kernels``."""
+        return self._threads.submit(self._compile, kernel, target, options, cache)
+
+    def close(self) -> None:
+        """Drop what has not begun, and end the processes."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        while (worker := self._take()) is not None:
+            worker.__exit__()
+
+    def _compile(self, kernel: KernelSource, target: str, options: CompileOptions, cache: Path | None) -> CompiledKernel:
+        job = Job.of(kernel, target, options, cache)
+        found = job.result()
+        if found is not None:
+            return found
+        worker = self._take() or Worker().__enter__()
+        try:
+            job.compile(worker)
+        finally:
+            if worker.process.poll() is None:
+                self._idle.put(worker)
+        return job.finished()
+
+    def _take(self) -> Worker | None:
+        try:
+            return self._idle.get_nowait()
+        except Empty:
+            return None
+
+
+@functools.cache
+def compile_pool() -> CompilePool:
+    """The one of this process."""
+    pool = CompilePool()
+    atexit.register(pool.close)
+    return pool

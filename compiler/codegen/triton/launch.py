@@ -13,9 +13,8 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from fxc.codegen.triton.ahead_of_time import DEFAULT, CompiledKernel, CompileOptions
+from fxc.codegen.triton.ahead_of_time import DEFAULT, CompiledKernel, CompileOptions, compile_pool
 from fxc.codegen.triton.autotune import tuned
-from fxc.codegen.triton.compile_pool import compile_pool
 from fxc.codegen.triton.counters import counters, is_captured
 from fxc.codegen.triton.device import compile_target, runs_on, target_here
 from fxc.codegen.triton.kernel_source import KernelSource
