@@ -12,8 +12,9 @@ import torch
 import fxc
 from fxc.errors import CaptureError, InputError, PipelineError
 from fxc.runtime.cache import ArgumentSpec, PlanCache
+from fxc.runtime.inputs import OtherInput, TensorInput, same_constant
 from fxc.runtime.plan import Plan
-from fxc.runtime.signature import OtherInput, Signature, TensorInput, same_constant
+from fxc.runtime.signature import Signature
 
 RECOMPILE = {"recompile": True}
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fxc.errors import PlanFileError
-from fxc.runtime.signature import ANY, OtherInput, Signature, TensorInput
+from fxc.runtime.inputs import ANY, OtherInput, TensorInput
+from fxc.runtime.signature import Signature
 
 if TYPE_CHECKING:
     from torch.utils._pytree import TreeSpec

@@ -35,9 +35,10 @@ from fxc.program.program import Program, entry_function
 from fxc.runtime.autograd import DifferentiableSubgraph, Gradient, Order, memory_order
 from fxc.runtime.first_call import FirstCallOf
 from fxc.runtime.host_program import HostProgram, KernelCode
+from fxc.runtime.inputs import TensorInput
 from fxc.runtime.no_elements import NO_ELEMENTS
 from fxc.runtime.second_backward import DIFFERENTIABLE, is_batched, replace_operators
-from fxc.runtime.signature import Signature, TensorInput
+from fxc.runtime.signature import Signature
 from fxc.runtime.subgraph import HostSubgraph
 
 KernelCodes = Mapping[str, KernelCode]

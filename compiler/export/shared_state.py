@@ -14,7 +14,7 @@ from fxc.errors import CaptureError
 from fxc.export.plan_time_values import state_name
 from fxc.passes.analysis.written_arguments import placed_arguments, written_arguments
 from fxc.program.program import Program
-from fxc.runtime.host_program import PLAIN
+from fxc.runtime.guards import PLAIN
 from fxc.runtime.lazy import marks
 from fxc.runtime.shared_memory import WITHOUT_SHARING, back, memory_range, share_bytes, starts_later
 

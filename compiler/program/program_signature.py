@@ -16,7 +16,8 @@ from fxc.passes.analysis.written_arguments import placed_arguments, written_argu
 from fxc.passes.plan.bring_inputs import MOVES
 from fxc.program.program import Program
 from fxc.runtime import autocast
-from fxc.runtime.signature import ANY, OtherInput, Signature, TensorInput
+from fxc.runtime.inputs import ANY, OtherInput, TensorInput
+from fxc.runtime.signature import Signature
 
 
 def signature_of(program: Program) -> Signature:

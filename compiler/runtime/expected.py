@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from fxc.errors import BoundsError, InputError
-from fxc.runtime.lazy import is_lazy
-from fxc.runtime.native_kernel import TensorSpec
+from fxc.runtime.guards import Names, all_of
+from fxc.runtime.native_kernel import TensorSpec, spec_tests
 from fxc.runtime.origins import made_by
 
 
 def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:
     """A function that gives a tensor which is as ``spec`` says, or a copy of it with these strides. InputError for another."""
-    sizes, strides, dtype = torch.Size(spec.known_sizes()), spec.known_strides(), spec.dtype
-    tensor, strided = torch.Tensor, torch.strided
-
-    def check(value: Any) -> torch.Tensor:
-        if (
-            type(value) is tensor
-            and value.shape == sizes
-            and value.dtype is dtype
-            and value.is_cpu
-            and value.layout is strided
-            and value.stride() == strides
-            and not is_lazy(value)
-        ):
-            return value
-        return _accepted(spec, value)
-
-    return made_by("expected", check, spec)
+    names = Names()
+    lines = [
+        f"if {all_of(spec_tests('value', names, spec))}: return value",
+        f"return {names.of(partial(_accepted, spec))}(value)",
+    ]
+    return made_by("expected", names.function(["value"], lines), spec)
 
 
 def _accepted(spec: TensorSpec, value: Any) -> torch.Tensor:

@@ -14,15 +14,12 @@ from typing import Any
 from weakref import finalize
 
 import torch
-from torch.nn import Parameter
 
 from fxc.runtime.arena import Arenas
 from fxc.runtime.cpu_features import CpuFeatures
+from fxc.runtime.guards import PLAIN
 from fxc.runtime.lazy import is_lazy
 from fxc.runtime.native_kernel import TensorSpec
-
-PLAIN = (torch.Tensor, Parameter)
-"""Classes of tensors that are nothing but their numbers: of others, code that takes addresses knows nothing."""
 
 _NUMBERS = count()
 

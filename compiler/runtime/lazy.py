@@ -13,11 +13,6 @@ def is_lazy(value: torch.Tensor) -> bool:
     return value.is_neg() or value.is_conj() or value._is_zerotensor()
 
 
-def laziness_tests(name: str, dtype: torch.dtype) -> list[str]:
-    """Expressions that are true where the tensor called ``name``, of this dtype, is not lazy."""
-    return [f"not {name}.is_neg()", f"not {name}._is_zerotensor()"] + [f"not {name}.is_conj()"] * dtype.is_complex
-
-
 def marks(value: torch.Tensor) -> tuple[bool, bool]:
     """Whether the memory of ``value`` holds conjugates, and whether it holds negatives."""
     return value.is_conj(), value.is_neg()

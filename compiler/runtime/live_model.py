@@ -11,7 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import InputError
-from fxc.runtime.host_program import PLAIN
+from fxc.runtime.guards import PLAIN, Names, all_of
 from fxc.runtime.shared_memory import starts_later
 
 _AGAIN = "compile the model again"
@@ -150,30 +150,20 @@ def _comparison(
 ) -> Callable[[], bool]:
     """Whether the dictionaries hold what they did, under its key, ``stores`` nothing else, and tensors begin where their
     storage does."""
-    lengths = [(store, len(store)) for store in stores]
-    if len(places) + len(lengths) + len(at_start) > _LONGEST:
-        dictionaries, keys, values = zip(*places, strict=True) if places else ((), (), ())
-        counts = [length for _, length in lengths]
-
-        def is_same() -> bool:
-            try:
-                is_there = all(map(operator.is_, map(operator.getitem, dictionaries, keys), values))
-            except KeyError:
-                return False
-            return is_there and list(map(len, stores)) == counts and not any(tensor.storage_offset() for tensor in at_start)
-
-        return is_same
-    known = {id(store): store for store in (*(store for store, _, _ in places), *stores)}
-    short = {key: f"d{i}" for i, key in enumerate(known)}
-    names: dict[str, Any] = {short[key]: store for key, store in known.items()}
-    names |= {f"v{i}": value for i, (_, _, value) in enumerate(places)} | {f"t{i}": t for i, t in enumerate(at_start)}
-    names |= {f"k{i}": key for i, (_, key, _) in enumerate(places)}
-    tests = [f"{short[id(store)]}[k{i}] is v{i}" for i, (store, _, _) in enumerate(places)]
-    tests += [f"len({short[id(store)]}) == {length}" if length else f"not {short[id(store)]}" for store, length in lengths]
-    tests += [f"not t{i}.storage_offset()" for i in range(len(at_start))]
-    lines = ["def is_same():", "    try:", f"        return {' and '.join(tests) or True}", "    except KeyError:"]
-    exec("\n".join([*lines, "        return False"]), names)
-    return names["is_same"]
+    names = Names()
+    if len(places) + len(stores) + len(at_start) <= _LONGEST:
+        tests = [f"{names.of(store)}[{names.of(key)}] is {names.of(value)}" for store, key, value in places]
+        tests += [f"len({names.of(store)}) == {len(store)}" if store else f"not {names.of(store)}" for store in stores]
+        tests += [f"not {names.of(tensor)}.storage_offset()" for tensor in at_start]
+    else:
+        found, keys, values = map(names.of, zip(*places, strict=True) if places else ((), (), ()))
+        is_, item, offset = map(names.of, (operator.is_, operator.getitem, operator.methodcaller("storage_offset")))
+        tests = [
+            f"all(map({is_}, map({item}, {found}, {keys}), {values}))",
+            f"[*map(len, {names.of(stores)})] == {names.of([*map(len, stores)])}",
+            f"not any(map({offset}, {names.of(at_start)}))",
+        ]
+    return names.function([], [f"try: return {all_of(tests)}", "except KeyError: return False"])
 
 
 def _tensor(module: torch.nn.Module, name: str) -> Any:

@@ -12,14 +12,13 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.nn import Parameter
 
 from fxc.errors import BoundsError, InputError
+from fxc.runtime.guards import CPU, Names, all_of, plain_tests, tensor_tests
 from fxc.runtime.kept_memory import KEPT, kept_memory
-from fxc.runtime.lazy import laziness_tests, resolved
+from fxc.runtime.lazy import resolved
 
 Tensor = torch.Tensor
-CPU = torch.device("cpu")
 
 
 class Unknown(Protocol):
@@ -273,7 +272,7 @@ class NativeKernel(TensorKernel):
             lines.insert(0, "get_num_threads()")  # tells OpenMP in a new thread what torch.set_num_threads has said
         names = {"code": code, "get_num_threads": torch.get_num_threads, "fail": self.fail}
         self._call = specialized(self, lines, names)
-        self._start = function([*values, *scalar_names], lines, names)
+        self._start = Names(**names).function([*values, *scalar_names], lines)
         self._write = specialized_write(self, lines, names) if self.is_dynamic else super().write
 
     def write(self, *values: Any) -> None:
@@ -290,10 +289,10 @@ def specialized(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, 
     ...; ``globals``: what else they name.
     """
     tensors = [f"x{i}" for i in range(len(kernel.inputs))]
-    tests, names = _tests(kernel, tensors, kernel.inputs)
-    names |= {"kernel": kernel, **globals}
+    names = Names(kernel=kernel, **globals)
+    tests = _tests(kernel, tensors, kernel.inputs, names)
     results = [f"y{i}" for i in range(len(kernel.outputs))]
-    names |= {f"new{i}": _maker(spec) for i, spec in enumerate(kernel.outputs)}
+    makers = [names.of(_maker(spec)) for spec in kernel.outputs]
     scalars = [f"n{i}" for i in range(len(kernel.scalars))]
     listed = ", ".join([*tensors, f"sizes=kernel.sizes({', '.join(scalars)})"] if kernel.is_dynamic else tensors)
     numbers = [f"n{i} = kernel.number({i}, n{i})" for i in range(len(scalars))]
@@ -301,7 +300,7 @@ def specialized(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, 
     if tensors:
         lines = [
             *lines,
-            f"if not ({' and '.join(tests)}):",
+            f"if not ({tests}):",
             f"    if (fake := kernel.fake_results({listed})) is not None:",
             "        return fake",
             f"    {', '.join(tensors)}, = kernel.accepted({listed})",
@@ -310,8 +309,8 @@ def specialized(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, 
     makes = [
         f"{_text(kernel, spec.sizes)}, {_text(kernel, spec.strides)}" if spec.is_dynamic else "" for spec in kernel.outputs
     ]
-    lines = [*lines, *(f"{name} = new{i}({makes[i]})" for i, name in enumerate(results))]
-    return function([*tensors, *scalars], [*lines, *run, f"return [{', '.join(results)}]"], names)
+    lines = [*lines, *(f"{name} = {makers[i]}({makes[i]})" for i, name in enumerate(results))]
+    return names.function([*tensors, *scalars], [*lines, *run, f"return [{', '.join(results)}]"])
 
 
 def _text(kernel: TensorKernel, dims: Sequence[Steps]) -> str:
@@ -324,38 +323,31 @@ def specialized_write(kernel: TensorKernel, run: Sequence[str], globals: Mapping
     """The body of ``kernel.write``, written out, with ``run`` and ``globals`` as in ``specialized``."""
     tensors, results = [f"x{i}" for i in range(len(kernel.inputs))], [f"y{i}" for i in range(len(kernel.outputs))]
     scalars = [f"n{i}" for i in range(len(kernel.scalars))]
-    tests, names = _tests(kernel, [*tensors, *results], [*kernel.inputs, *kernel.outputs])
+    names = Names(kernel=kernel, inf=inf, nan=nan, **globals)
+    tests = _tests(kernel, [*tensors, *results], [*kernel.inputs, *kernel.outputs], names)
     arguments = ", ".join([*tensors, *scalars])
-    lines = [f"if not ({' and '.join(tests)}):", f"    return kernel.into([{arguments}], [{', '.join(results)}])"]
+    lines = [f"if not ({tests}):", f"    return kernel.into([{arguments}], [{', '.join(results)}])"]
     lines += [f"n{i} = kernel.number({i}, n{i})" for i in range(len(scalars))]
     filled = [(name, spec.fill) for name, spec in zip(results, kernel.outputs, strict=True) if spec.fill is not None]
     lines += [f"{name}.fill_({number!r})" for name, number in filled]
-    return function(
-        [*tensors, *scalars, *results], [*lines, *run], names | {"kernel": kernel, "inf": inf, "nan": nan, **globals}
-    )
+    return names.function([*tensors, *scalars, *results], [*lines, *run])
 
 
-def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSpec]) -> tuple[list[str], dict[str, Any]]:
-    """What says in Python that the tensors of these names are as ``specs`` say, and what that names."""
-    names: dict[str, Any] = {"plain": (Tensor, Parameter), "strided": torch.strided}
-    tests = list[str]()
-    for x, spec in zip(values, specs, strict=True):
-        names |= {f"dtype_{x}": spec.dtype}
-        names |= {} if spec.is_dynamic else {f"sizes_{x}": torch.Size(spec.known_sizes()), f"strides_{x}": spec.known_strides()}
-        expected = _text(kernel, spec.sizes) if spec.is_dynamic else f"sizes_{x}"
-        steps = _text(kernel, spec.strides) if spec.is_dynamic else f"strides_{x}"
-        lies_right = f"{x}.is_contiguous()" if spec.contiguous else f"{x}.layout is strided and {x}.stride() == {steps}"
-        here = f"{x}.is_cpu" if spec.device == CPU else f"{x}.get_device() == {spec.device.index}"
-        tests += [f"type({x}) in plain", f"{x}.dtype is dtype_{x}", f"{x}.shape == {expected}", here]
-        tests += [lies_right, *laziness_tests(x, spec.dtype)]
-    return tests, names
+def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSpec], names: Names) -> str:
+    """An expression that is true where the tensors of these names are as ``specs`` say."""
+    pairs = zip(values, specs, strict=True)
+    return all_of(test for x, spec in pairs for test in spec_tests(x, names, spec, partial(_text, kernel)))
 
 
-def function(parameters: Sequence[str], lines: Sequence[str], globals: Mapping[str, Any]) -> Callable[..., Any]:
-    """A function of these parameters and lines of Python."""
-    names = dict(globals)
-    exec("\n    ".join([f"def call({', '.join(parameters)}):", *lines]), names)
-    return names["call"]
+def spec_tests(
+    x: str, names: Names, spec: TensorSpec, text: Callable[[Sequence[Steps]], str] = lambda _: ""
+) -> tuple[str, ...]:
+    """Tests that the tensor called ``x`` is as ``spec`` says, and its memory holds its numbers. ``text``: sizes or strides that
+    a call's numbers say."""
+    sizes = text(spec.sizes) if spec.is_dynamic else names.of(torch.Size(spec.known_sizes()))
+    strides = text(spec.strides) if spec.is_dynamic else names.of(spec.known_strides())
+    tests = tensor_tests(x, names, spec.dtype, spec.device, sizes, None if spec.contiguous else strides, is_plain=True)
+    return (*plain_tests(x, spec.dtype), *tests)
 
 
 def _dispatch_of(kind: type) -> Any:

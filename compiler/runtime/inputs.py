@@ -1,0 +1,307 @@
+"""The inputs of what was compiled, and the guards that they are: a record for each thing that is asked, with its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Final
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from fxc.errors import InputError
+from fxc.runtime.guards import PLAIN, Guard, Names, tensor_tests
+from fxc.runtime.shared_memory import WITHOUT_SHARING, back, memory_range, share_bytes, starts_later
+from fxc.runtime.size_expressions import Dim, value_of
+
+
+class _Any:
+    def __repr__(self) -> str:
+        return "ANY"
+
+
+ANY: Final = _Any()
+"""The constant of an input that was not baked in."""
+
+
+@dataclass(frozen=True)
+class TensorInput:
+    """A tensor input. ``strides`` is None for a contiguous one. ``moves``: it may come on any device. ``written``: what runs
+    may write to it, so that no other input may share its memory. ``values``: its elements, where it may have no others.
+    ``at_start``: it must begin where its storage does."""
+
+    name: str
+    dtype: str
+    sizes: tuple[Dim, ...]
+    device: str
+    strides: tuple[Dim, ...] | None = None
+    layout: str = "strided"
+    moves: bool = False
+    written: bool = False
+    values: tuple[int, ...] | None = None
+    at_start: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(getattr(torch, self.dtype, None), torch.dtype):
+            raise InputError(f"input {self.name}: PyTorch has no dtype {self.dtype}")
+        torch.device(self.device)
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return getattr(torch, self.dtype)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether dtype, device, sizes and strides are all that is asked, and are known."""
+        dims = (*self.sizes, *(self.strides or ()))
+        return self.layout == "strided" and not self.moves and self.values is None and all(isinstance(n, int) for n in dims)
+
+
+@dataclass(frozen=True)
+class OtherInput:
+    """An input that is no tensor: one of ``types``, the ``constant`` that was baked in, or the value of ``symbol``."""
+
+    name: str
+    types: tuple[str, ...]
+    constant: Any = ANY
+    symbol: str | None = None
+
+
+Inputs = Sequence[TensorInput | OtherInput]
+Bounds = Mapping[str, tuple[int, int | None]]
+Values = Sequence[Any]
+
+_RECOMPILE = "compile again with an example of this kind"
+_FREE = "compile with dynamic_shapes to leave a size free, or with the option recompile"
+_STRIDES = "compile with an example of these strides, or"
+_MOST = 16
+"""Values that a message has."""
+
+
+def input_guards(inputs: Inputs, bounds: Bounds, conditions: Sequence[str], names: Names) -> Iterator[Guard]:
+    """What is asked of the inputs ``x0``, ``x1``, ... and of their sizes together.
+
+    What is wrong with one input is told before what is wrong with several: the order of guards is that of errors.
+    """
+    writer = _Writer(bounds, names)
+    tensors = [(i, spec) for i, spec in enumerate(inputs) if isinstance(spec, TensorInput)]
+    for i, spec in enumerate(inputs):
+        yield from writer.tensor(i, spec) if isinstance(spec, TensorInput) else writer.other(i, spec)
+    for i, spec in tensors:
+        yield from writer.elements(i, spec)
+    yield from map(writer.condition, conditions)
+
+
+def memory_guards(inputs: Inputs, names: Names) -> Iterator[Guard]:
+    """What is asked of the memory of inputs that fit else: that some begin where their storage does, and share none with
+    others that may be written."""
+    tensors = {i: spec for i, spec in enumerate(inputs) if isinstance(spec, TensorInput) and spec.layout == "strided"}
+    for i, spec in tensors.items():
+        if spec.at_start:
+
+            def later(values: Values, i: int = i, name: str = spec.name) -> InputError:
+                message, hint = starts_later(f"input {name}", back(name, "clone"), values[i].storage_offset())
+                return InputError(message, hint=hint)
+
+            yield Guard(f"not x{i}.storage_offset()", later)
+    written = {i for i, spec in tensors.items() if spec.written}
+    if not written or len(tensors) == 1:
+        return
+
+    def with_memory(values: Values) -> list[int]:
+        return [i for i in tensors if type(values[i]) in PLAIN and values[i].numel()]
+
+    def shared(values: Values) -> tuple[int, int] | None:
+        pairs = ((i, j) for i, j in combinations(with_memory(values), 2) if i in written or j in written)
+        return next(((i, j) for i, j in pairs if share_bytes(values[i], values[j])), None)
+
+    def are_apart(*values: Any) -> bool:
+        reach = 0
+        for start, end in sorted(memory_range(values[i]) for i in with_memory(values)):
+            if start < reach:
+                return shared(values) is None
+            reach = end
+        return True
+
+    def together(values: Values) -> InputError:
+        first, second = (inputs[i].name for i in shared(values) or ())
+        return InputError(f"input {second} shares memory with {first}, and the model writes there", hint=WITHOUT_SHARING)
+
+    yield Guard(f"{names.of(are_apart)}({', '.join(f'x{i}' for i in range(len(inputs)))})", together)
+
+
+@dataclass(frozen=True)
+class _Symbol:
+    """The name of a symbol in tests, where a call says its value, and that value."""
+
+    text: str
+    where: str
+    value: Callable[[Values], int]
+
+
+class _Writer:
+    def __init__(self, bounds: Bounds, names: Names) -> None:
+        self.bounds, self.names = bounds, names
+        self.symbols = dict[str, _Symbol]()
+
+    def tensor(self, i: int, spec: TensorInput) -> Iterator[Guard]:
+        """What is asked of a tensor alone, but for strides and elements."""
+        x, name, names = f"x{i}", f"input {spec.name}", self.names
+        is_static = all(isinstance(size, int) for size in spec.sizes)
+        sizes = names.of(torch.Size(spec.sizes)) if is_static else ""  # type: ignore[arg-type]
+        dtype, here, strided, shape, _ = tensor_tests(x, names, spec.torch_dtype, torch.device(spec.device), sizes, None)
+
+        def wrong(complaint: Callable[[Any], str], hint: str | None = None) -> Callable[[Values], InputError]:
+            return lambda values: InputError(f"{name} {complaint(values[i])}", hint=hint)
+
+        def wrong_size(axis: int) -> Callable[[Values], InputError]:
+            return wrong(lambda value: f"{_has_shape(spec, value)} (dimension {axis})", _FREE)
+
+        yield Guard(f"isinstance({x}, Tensor)", wrong(lambda v: f"is a {type(v).__name__}, but a tensor is expected"))
+        yield Guard(dtype, wrong(lambda v: f"has dtype {v.dtype}, but torch.{spec.dtype} is expected", _RECOMPILE))
+        if spec.moves:
+            yield Guard(f"not {x}.is_meta", wrong(lambda _: "is on meta, where tensors hold no numbers", "move it before"))
+        else:
+            yield Guard(here, wrong(lambda v: f"is on {v.device}, not on {spec.device}", "move it with .to(...)"))
+        layout = strided if spec.layout == "strided" else f"{x}.layout is {names.of(getattr(torch, spec.layout, None))}"
+        yield Guard(layout, wrong(lambda v: f"has layout {v.layout}, but torch.{spec.layout} is expected"))
+        rank = wrong(lambda v: _has_shape(spec, v), _RECOMPILE)
+        if is_static:
+
+            def wrong_shape(values: Values) -> InputError:
+                axes = (n for n, (a, b) in enumerate(zip(spec.sizes, values[i].shape, strict=True)) if a != b)
+                return (rank if values[i].dim() != len(spec.sizes) else wrong_size(next(axes)))(values)
+
+            yield Guard(shape, wrong_shape)
+            return
+        yield Guard(f"len(h{i} := {x}.shape) == {len(spec.sizes)}", rank)
+        for axis, size in enumerate(spec.sizes):
+            if isinstance(size, int):
+                yield Guard(f"h{i}[{axis}] == {size}", wrong_size(axis))
+            elif size.isidentifier():
+                where = f"dimension {axis} of {name}"
+                yield self.symbol(size, f"h{i}[{axis}]", where, lambda values, axis=axis: values[i].shape[axis])
+
+    def other(self, i: int, spec: OtherInput) -> Iterator[Guard]:
+        """What is asked of an input that is no tensor."""
+        x, name = f"x{i}", f"input {spec.name}"
+        expected = " or ".join(spec.types)
+        yield Guard(
+            f"not isinstance({x}, Tensor)",
+            lambda _: InputError(f"{name} is a tensor, but {expected} is expected", hint=_RECOMPILE),
+        )
+        if spec.constant is not ANY:
+            message, hint = f"but {spec.constant!r} was baked in", "compile again for this value, or with the option recompile"
+            yield Guard(
+                f"{self.names.of(same_constant)}({x}, {self.names.of(spec.constant)})",
+                lambda values: InputError(f"{name} is {values[i]!r}, {message}", hint=hint),
+            )
+        if spec.symbol is not None:
+            yield Guard(
+                f"(type({x}) is int or isinstance({x}, {self.names.of(torch.SymInt)}))",
+                lambda values: InputError(f"{name} is {values[i]!r}, but an int is expected", hint=_RECOMPILE),
+            )
+            yield self.symbol(spec.symbol, x, name, lambda values: values[i])
+
+    def symbol(self, symbol: str, test: str, where: str, value: Callable[[Values], int]) -> Guard:
+        """That ``test``, of which ``value`` is the value in a call, is what the symbol is elsewhere, or else in its bounds."""
+        first = self.symbols.get(symbol)
+        if first is not None:
+            return Guard(
+                f"{test} == {first.text}",
+                lambda values: InputError(f"{where} is {value(values)}, but {first.where} makes it {first.value(values)}"),
+            )
+        text = f"s{len(self.symbols)}"
+        self.symbols[symbol] = _Symbol(text, where, value)
+        low, high = self.bounds.get(symbol, (0, None))
+        bounds = f"{symbol} lies in [{low}, {'inf' if high is None else high}]"
+        upper = "" if high is None else f" <= {high}"
+        return Guard(
+            f"{low} <= ({text} := {test}){upper}", lambda values: InputError(f"{where} is {value(values)}, but {bounds}")
+        )
+
+    def elements(self, i: int, spec: TensorInput) -> Iterator[Guard]:
+        """What is asked of sizes that are more than one symbol, of strides, and of elements."""
+        x, name, sizes = f"x{i}", f"input {spec.name}", spec.sizes
+        if any(isinstance(size, str) and not size.isidentifier() for size in sizes):
+            test = f"{self.names.of(_are)}({self.names.of(sizes)}, h{i}, {self.known()})"
+            yield Guard(test, lambda values: InputError(f"{name} {_has_shape(spec, values[i])}"))
+        if spec.layout == "strided" and (strides := spec.strides) is None:
+            copy = back(spec.name, "contiguous") if spec.written else "pass it through .contiguous()"
+            hint = f"{_STRIDES} {copy}"
+
+            def scattered(values: Values) -> InputError:
+                return InputError(f"{name} has strides {values[i].stride()}, but a contiguous tensor is expected", hint=hint)
+
+            yield Guard(f"{x}.is_contiguous()", scattered)
+        elif spec.layout == "strided":
+
+            def otherwise(values: Values) -> InputError:
+                message = f"{name} has strides {values[i].stride()}, but {strides} is expected"
+                return InputError(message, hint=f"{_STRIDES} with the option recompile")
+
+            is_exact = all(isinstance(size, int) and size > 1 for size in sizes) and all(isinstance(n, int) for n in strides)
+            test = f"{x}.stride() == {self.names.of(strides)}"
+            known = f"{self.names.of(_are_strides)}({self.names.of(strides)}, {x}, {self.known()})"
+            yield Guard(test if is_exact else known, otherwise)
+        if (elements := spec.values) is not None:
+            hint = "compile again for these values, or with the option recompile"
+
+            def others(values: Values) -> InputError:
+                found = f"{name} has the values {_listed(_elements(values[i]))}, but {_listed(elements)} were baked in"
+                return InputError(found, hint=hint)
+
+            fake = InputError(f"{name} is fake, but its values matter", hint="pass a tensor that has some")
+            yield Guard(f"not isinstance({x}, {self.names.of(FakeTensor)})", lambda _: fake)
+            yield Guard(f"{self.names.of(_elements)}({x}) == {self.names.of(elements)}", others)
+
+    def condition(self, text: str) -> Guard:
+        """What else the sizes must satisfy."""
+
+        def error(values: Values) -> InputError:
+            made = ", ".join(f"{symbol.where} is {symbol.value(values)}" for symbol in self.symbols.values())
+            return InputError(f"it was compiled for sizes with {text}, but {made}", hint=_RECOMPILE)
+
+        return Guard(f"bool({self.names.of(value_of)}({self.names.of(text)}, {self.known()}))", error)
+
+    def known(self) -> str:
+        """A dictionary of what symbols are in a call."""
+        return f"{{{', '.join(f'{self.names.of(name)}: {symbol.text}' for name, symbol in self.symbols.items())}}}"
+
+
+def _has_shape(spec: TensorInput, value: torch.Tensor) -> str:
+    expected = ", ".join(map(str, spec.sizes)) + ("," if len(spec.sizes) == 1 else "")
+    return f"has shape {tuple(value.shape)}, but ({expected}) is expected"
+
+
+def _are(expected: Sequence[Dim], sizes: Sequence[int], known: Mapping[str, int]) -> bool:
+    """Whether sizes are as expected, as far as that is known."""
+    pairs = [(value_of(expression, known), size) for expression, size in zip(expected, sizes, strict=True)]
+    return all(value is None or value == size for value, size in pairs)
+
+
+def _are_strides(expected: Sequence[Dim], value: torch.Tensor, known: Mapping[str, int]) -> bool:
+    """The same of strides; that of one element says nothing."""
+    axes = [axis for axis, size in enumerate(value.shape) if size > 1 and value.numel()]
+    steps = value.stride()
+    return _are([expected[axis] for axis in axes], [steps[axis] for axis in axes], known)
+
+
+def _elements(value: torch.Tensor) -> tuple[Any, ...]:
+    return tuple(value.flatten().tolist())
+
+
+def _listed(values: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, values[:_MOST]))}{', ...' * (len(values) > _MOST)}]"
+
+
+def same_constant(a: Any, b: Any) -> bool:
+    """Whether two Python values are one constant: 1, 1.0 and True differ, so do 0.0 and -0.0, and nan is itself."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, float):
+        return a.hex() == b.hex()
+    if isinstance(a, complex):
+        return (a.real.hex(), a.imag.hex()) == (b.real.hex(), b.imag.hex())
+    return a is b or bool(a == b)
