@@ -134,7 +134,8 @@ class ExecutionPlan(Plan):
         """
         from fxc.export.host import kernel_code
 
-        kernels = None if self.host is None else kernel_code(self.ir)
+        code = None if self.host is None else kernel_code(self.ir)
+        kernels = {} if code is None else {"": code}
         plan_file.write(Path(path), plan_file.Contents(self.ir, self.signature, self.training, kernels))
 
     @classmethod
@@ -157,9 +158,8 @@ class ExecutionPlan(Plan):
 
                 options = Options.from_env()
                 found.program.group_limit, found.program.later = options.group_limit, LaterDerivatives(options)
-                kernels = {} if found.kernels is None else {"": found.kernels}
                 with timer.scope("export"):
-                    plan = cls.of(found.program, found.signature, found.training, kernels)
+                    plan = cls.of(found.program, found.signature, found.training, found.kernels)
             else:
                 plan = cls.ready(found.program, found.host, found.signature, found.training)
             plan.times = timer.stages()

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import fxc
-from fxc.artifact import plan_file
+from fxc.artifact import archive
 from fxc.errors import PlanFileError
 from fxc.runtime.cpu_features import features_named
 from fxc.runtime.host_program import KernelCode
@@ -60,7 +60,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 def test_machine_code_is_in_the_file(saved: Path) -> None:
     manifest = json.loads((saved / "manifest.json").read_text())
     assert set(manifest["files"]) == {"program.mlir", "weights.safetensors", "kernels.o", "program.py"}
-    assert platform.machine() in manifest["kernels"]["key"] and "kernel_0" in manifest["kernels"]["names"]
+    assert platform.machine() in manifest["kernels"][0]["key"] and "kernel_0" in manifest["kernels"][0]["names"]
     assert (saved / "kernels.o").read_bytes()[:4] == b"\x7fELF"
 
 
@@ -94,14 +94,14 @@ def test_by_default_machine_code_is_not_even_read(
 def edit(saved: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     manifest = json.loads((saved / "manifest.json").read_text())
     change(manifest)
-    manifest["sha256"] = plan_file._self_hash(manifest)
+    manifest["sha256"] = archive.self_hash(manifest)
     (saved / "manifest.json").write_text(json.dumps(manifest))
 
 
 def with_other(saved: Path, name: str, content: bytes) -> None:
     """As if the file had been made so: the checksums are right."""
     (saved / name).write_bytes(content)
-    facts = {"sha256": plan_file._sha256(saved / name), "bytes": len(content)}
+    facts = {"sha256": archive.sha256(saved / name), "bytes": len(content)}
     edit(saved, lambda m: m["files"].update({name: facts}))
 
 
@@ -115,18 +115,24 @@ def flip(saved: Path) -> None:
     (saved / "kernels.o").write_bytes(bytes(data))
 
 
+def with_key(manifest: dict[str, Any], key: str) -> None:
+    manifest["kernels"][0]["key"] = key
+
+
 MISFITS: dict[str, Callable[[Path], Any]] = {
     "cut": cut,
     "changed": flip,
     "empty": lambda saved: (saved / "kernels.o").write_bytes(b""),
     "missing": lambda saved: (saved / "kernels.o").unlink(),
     "not named": lambda saved: edit(saved, lambda m: m["files"].pop("kernels.o")),
-    "no key": lambda saved: edit(saved, lambda m: m["kernels"].pop("key")),
+    "no key": lambda saved: edit(saved, lambda m: m["kernels"][0].pop("key")),
     "no facts": lambda saved: edit(saved, lambda m: m.pop("kernels")),
     "wrong facts": lambda saved: edit(saved, lambda m: m.update(kernels=[1])),
-    "other names": lambda saved: edit(saved, lambda m: m["kernels"].update(names=["kernel_77"])),
-    "other version": lambda saved: edit(saved, lambda m: m["kernels"].update(key=m["kernels"]["key"].replace("llvmlite", "x"))),
-    "other CPU": lambda saved: edit(saved, lambda m: m["kernels"].update(key=KernelCode.key_of(features_named("+sse2")))),
+    "other names": lambda saved: edit(saved, lambda m: m["kernels"][0].update(names=["kernel_77"])),
+    "other version": lambda saved: edit(
+        saved, lambda m: m["kernels"][0].update(key=m["kernels"][0]["key"].replace("llvmlite", "x"))
+    ),
+    "other CPU": lambda saved: edit(saved, lambda m: m["kernels"][0].update(key=KernelCode.key_of(features_named("+sse2")))),
     "no object file": lambda saved: with_other(saved, "kernels.o", b"text"),
     "no code": lambda saved: with_other(saved, "kernels.o", b""),
 }

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import multiprocessing
 import os
 import subprocess
 import sys
-import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from torch.library import Library
 
 import fxc
 from fxc.api import pipeline_for
+from fxc.artifact import archive
 from fxc.artifact import cache as program_cache
+from fxc.artifact.archive import Artifact
 from fxc.compilation.cached import text_of
 from fxc.pipelines import INFERENCE
 from fxc.runtime.object_cache import ObjectCache
@@ -338,32 +341,28 @@ def test_a_frozen_graph_of_torch_compile_has_the_weights_of_its_model() -> None:
 # files
 
 
-def entry(facts: dict[str, Any], text: str, code: bytes = b"", host: str = "") -> bytes:
-    parts = zlib.compress(text.encode()), *[code] * len(facts["kernels"]), zlib.compress(host.encode())
-    return json.dumps({**facts, "sizes": list(map(len, parts))}).encode() + b"\n" + b"".join(parts)
-
-
-def rewritten(folder: Path, change: Callable[[dict[str, Any], str, bytes], bytes]) -> None:
-    """Gives the one entry another content, made of its facts, IR and the rest, under a checksum that is right."""
+def rewritten(folder: Path, change: Callable[[Artifact], Artifact | bytes]) -> None:
+    """Gives the one entry another content, under checksums that are right."""
     [path] = entries(folder)
     name = path.parent.name + path.stem
     data = ObjectCache(folder).get(name)
     assert data is not None
-    head, _, rest = data.partition(b"\n")
-    facts = json.loads(head)
-    size = facts["sizes"][0]
-    ObjectCache(folder).put(name, change(facts, zlib.decompress(rest[:size]).decode(), rest[size:]))
+    reader = archive.unpacked("entry", io.BytesIO(data))
+    host = None if reader.manifest["host"] is None else reader.host()
+    changed = change(Artifact(reader.text(archive.PROGRAM), reader.kernels(), host))
+    ObjectCache(folder).put(name, changed if isinstance(changed, bytes) else changed.packed())
 
 
-FOREIGN: dict[str, Callable[[dict[str, Any], str, bytes], bytes]] = {
-    "empty": lambda facts, text, code: b"",
-    "no head": lambda facts, text, code: text.encode(),
-    "a list": lambda facts, text, code: b"[]\n",
-    "another format": lambda facts, text, code: entry({**facts, "format": "x"}, text),
-    "no text": lambda facts, text, code: json.dumps(facts).encode() + b"\n" + b"junk" * 100,
-    "other sizes": lambda facts, text, code: entry(facts, text) + b"!",
-    "no IR": lambda facts, text, code: entry(facts, "import os"),
-    "other weights": lambda facts, text, code: entry(facts, text.replace("first.weight", "second.weight")),
+FOREIGN: dict[str, Callable[[Artifact], Artifact | bytes]] = {
+    "empty": lambda made: b"",
+    "no zip file": lambda made: made.ir.encode(),
+    "cut": lambda made: made.packed()[:-30],
+    "a list": lambda made: made.packed().replace(b'"fxc-plan"', b'["xc-plan"'),
+    "another format": lambda made: made.packed().replace(b'"fxc-plan"', b'"fxc-plot"'),
+    "another version": lambda made: replace(made, facts={"version": 6}),
+    "another PyTorch": lambda made: replace(made, facts={"versions": {"fxc": "0.1", "torch": "1.0", "xdsl": "0.1"}}),
+    "no IR": lambda made: replace(made, ir="import os"),
+    "other weights": lambda made: replace(made, ir=made.ir.replace("first.weight", "second.weight")),
 }
 
 
@@ -395,7 +394,11 @@ def test_a_damaged_entry_is_compiled_again(folder: Path) -> None:
 def test_machine_code_that_cannot_be_loaded_is_compiled_again(folder: Path) -> None:
     model = Net()
     fxc.compile(model, (x(),), options=HOST)
-    rewritten(folder, lambda facts, text, code: entry(facts, text, b"\0" * len(code)))
+
+    def zeros(made: Artifact) -> Artifact:
+        return replace(made, kernels={of: replace(code, code=b"\0" * len(code.code)) for of, code in made.kernels.items()})
+
+    rewritten(folder, zeros)
     made = fxc.compile(model, (x(),), options=HOST)
     assert is_cached(made) and isinstance(made.plan, fxc.ExecutionPlan)
     torch.testing.assert_close(made(x()), model(x()))
@@ -407,7 +410,7 @@ def test_machine_code_that_cannot_be_loaded_is_compiled_again(folder: Path) -> N
 def test_what_runs_is_made_again_where_it_cannot_be_read(folder: Path, host: str) -> None:
     model = Net()
     plan = fxc.compile(model, (x(),), options=HOST).plan
-    rewritten(folder, lambda facts, text, rest: entry(facts, text, rest[: facts["sizes"][1]], host))
+    rewritten(folder, lambda made: replace(made, host=replace(made.host, text=host)))  # type: ignore[type-var]
     made = fxc.compile(model, (x(),), options=HOST)
     assert is_cached(made) and str(made.ir) == str(plan.ir)
     torch.testing.assert_close(made(x()), model(x()))

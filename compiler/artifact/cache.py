@@ -13,16 +13,14 @@ An entry is as trustworthy as compiled kernels, which lie in the same folder. On
 from __future__ import annotations
 
 import hashlib
-import json
+import io
 import platform
 import sys
 import time
-import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from itertools import accumulate, pairwise
 from pathlib import Path
 
 import torch
@@ -30,6 +28,7 @@ from torch._decomp import decomposition_table
 from xdsl.dialects.builtin import ModuleOp
 
 from fxc import dialects, passes
+from fxc.artifact.archive import PROGRAM, Artifact, Reader, unpacked
 from fxc.bridge.location import places
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.torch_ops.declaration import OperatorDeclOp
@@ -41,9 +40,8 @@ from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
 from fxc.runtime.openmp import openmp_symbols
 from fxc.runtime.precision import float32_precisions
-from fxc.runtime.program_text import HostText, program_of
+from fxc.runtime.program_text import program_of
 
-_FORMAT = "fxc-program 3"
 _PACKAGES = ("torch", "xdsl", "llvmlite", "triton", "numpy", "networkx", "sympy")
 _START = time.time()
 """When this process began to import fxc, or soon after."""
@@ -94,8 +92,8 @@ def find(key: str, program: Program) -> Entry | None:
         stored = _stored(key)
         if stored is None:
             return None
-        module = parse_module(program.context, stored.text, "cached plan")
-        return Entry(module, stored.kernels) if set(state_names(module)) <= program.state.keys() else None
+        module = parse_module(program.context, stored.text(PROGRAM), "cached plan")
+        return Entry(module, stored.kernels()) if set(state_names(module)) <= program.state.keys() else None
     except Exception:  # whatever is wrong with a file that something else wrote
         return None
 
@@ -104,10 +102,10 @@ def find_ready(key: str, program: Program) -> Ready | None:
     """The entry of ``key`` as what runs over the tensors of ``program``; None where there is none that says it and is whole."""
     try:
         stored, context = _stored(key), program.context
-        if stored is None or stored.host is None or "" not in stored.kernels:
+        if stored is None or stored.manifest["host"] is None:
             return None
-        host = program_of(stored.host, program.state, stored.kernels[""])
-        return Ready(host, lambda: parse_module(context, stored.text, "cached plan"))
+        host, text = program_of(stored.host(), program.state, stored.kernels()[""]), stored.text(PROGRAM)
+        return Ready(host, lambda: parse_module(context, text, "cached plan"))
     except Exception:  # as above
         return None
 
@@ -118,44 +116,13 @@ def keep(key: str, program: Program, kernels: Mapping[str, KernelCode], host: Ho
     from fxc.artifact.host_text import host_text
 
     stored = None if host is None else host_text(program, host)
-    parts = [
-        zlib.compress(program.text(debuginfo=True).encode(), 1),
-        *(code.code for code in kernels.values()),
-        b"" if stored is None else zlib.compress(stored.text.encode(), 1),
-    ]
-    head = {
-        "format": _FORMAT,
-        "sizes": list(map(len, parts)),
-        "host": None if stored is None else {**asdict(stored), "text": ""},
-        "kernels": [{"of": name, "key": code.key, "names": code.names} for name, code in kernels.items()],
-    }
-    _folder().put(key, b"".join([json.dumps(head).encode(), b"\n", *parts]))
+    _folder().put(key, Artifact(program.text(debuginfo=True), kernels, stored).packed())
 
 
-@dataclass(frozen=True)
-class _Stored:
-    text: str
-    kernels: Mapping[str, KernelCode]
-    host: HostText | None
-
-
-def _stored(key: str) -> _Stored | None:
+def _stored(key: str) -> Reader | None:
     """What lies on disk; any error where that is nothing of ours."""
     data = _folder().get(key)
-    if data is None:
-        return None
-    head, _, rest = data.partition(b"\n")
-    facts = json.loads(head)
-    if facts["format"] != _FORMAT or len(rest) != sum(facts["sizes"]):
-        return None
-    ends = list(accumulate(facts["sizes"], initial=0))
-    text, *codes, host = (rest[start:end] for start, end in pairwise(ends))
-    made, said = zip(facts["kernels"], codes, strict=True), facts["host"]
-    return _Stored(
-        zlib.decompress(text).decode(),
-        {each["of"]: KernelCode(code, each["key"], tuple(each["names"])) for each, code in made},
-        None if said is None else HostText(**{**said, "text": zlib.decompress(host).decode()}),
-    )
+    return None if data is None else unpacked("cached plan", io.BytesIO(data))
 
 
 def _folder() -> ObjectCache:

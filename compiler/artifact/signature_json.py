@@ -36,18 +36,7 @@ def signature_from(facts: Mapping[str, Any], nesting: TreeSpec | None) -> Signat
 
 def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:
     if isinstance(spec, TensorInput):
-        return {
-            "tensor": spec.name,
-            "dtype": spec.dtype,
-            "sizes": list(spec.sizes),
-            "device": spec.device,
-            "strides": None if spec.strides is None else list(spec.strides),
-            "layout": spec.layout,
-            "moves": spec.moves,
-            "written": spec.written,
-            "values": None if spec.values is None else list(spec.values),
-            "at_start": spec.at_start,
-        }
+        return {"tensor" if key == "name" else key: value for key, value in vars(spec).items()}
     entry: dict[str, Any] = {"other": spec.name, "types": list(spec.types), "symbol": spec.symbol}
     if spec.constant is not ANY:
         entry["constant"] = _constant_json(spec.name, spec.constant)
@@ -56,27 +45,13 @@ def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:
 
 def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
     if "tensor" in entry:
-        strides = entry["strides"]
-        return TensorInput(
-            entry["tensor"],
-            entry["dtype"],
-            _dims(entry["sizes"]),
-            entry["device"],
-            None if strides is None else _dims(strides),
-            entry["layout"],
-            bool(entry["moves"]),
-            bool(entry["written"]),
-            None if entry["values"] is None else tuple(map(int, entry["values"])),
-            bool(entry["at_start"]),
-        )
+        dims = [*entry["sizes"], *(entry["strides"] or ()), *(entry["values"] or ())]
+        if not all(type(dim) in (int, str) for dim in dims):
+            raise ValueError(f"{dims} are no sizes")
+        facts = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items() if key != "tensor"}
+        return TensorInput(entry["tensor"], **facts)
     constant = _constant(entry["constant"]) if "constant" in entry else ANY
     return OtherInput(entry["other"], tuple(entry["types"]), constant, entry["symbol"])
-
-
-def _dims(entry: list[Any]) -> tuple[int | str, ...]:
-    if not all(type(dim) in (int, str) for dim in entry):
-        raise ValueError(f"{entry} are no sizes")
-    return tuple(entry)
 
 
 def _constant_json(name: str, value: Any) -> list[Any]:

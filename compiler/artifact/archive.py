@@ -1,0 +1,271 @@
+"""The one format of what pipelines made: IR text, machine code, weights, and a manifest that proves that they are whole.
+
+A folder, or a zip file with the same members:
+
+    program.mlir          the IR, with locations
+    weights.safetensors   parameters, buffers and constants, of a plan that has any
+    kernels.o             machine code of the kernels, where there is any; that of modules in the program is in kernels.1.o, ...
+    program.py            what runs with these kernels, as Python, where Python can say it all
+    manifest.json         versions, what the members are, their SHA-256, and that of the rest of itself
+
+Saved plans are both, entries of the cache are zip files. Reading imports nothing, unpickles nothing and calls nothing: JSON,
+IR text and safetensors are data. Machine code and Python are not; a reader who does not ask for them does not read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from fxc.errors import PlanFileError
+from fxc.runtime.host_program import KernelCode
+from fxc.runtime.program_text import HostText
+
+FORMAT, VERSION = "fxc-plan", 7
+MANIFEST, PROGRAM, WEIGHTS, HOST = "manifest.json", "program.mlir", "weights.safetensors", "program.py"
+_MEMBER = re.compile(r"program\.mlir|weights\.safetensors|program\.py|kernels(\.[1-9][0-9]*)?\.o")
+_PACKED = (PROGRAM, HOST)
+"""Members that a zip file may have compressed: they are a tenth then."""
+_MAX_MANIFEST = 64 << 20
+Content = TypeVar("Content", bytes, Path)
+AGAIN = "compile the model again and save the plan"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """``ir``: text; ``kernels``: machine code of the program under the empty name, and of modules in it under theirs; ``host``:
+    what runs with these; ``facts``: what else the manifest says."""
+
+    ir: str
+    kernels: Mapping[str, KernelCode] = field(default_factory=dict)
+    host: HostText | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, path: Path, weights: Callable[[Path], None] | None = None) -> None:
+        """Writes a folder, or a zip file where ``path`` ends so, with the file that ``weights`` writes in it.
+
+        Members are written beside ``path`` and moved there, the manifest last: half a plan is never taken for a whole.
+        """
+        single = path.suffix == ".zip"
+        (path.parent if single else path).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
+            if weights is not None:
+                weights(Path(scratch) / WEIGHTS)
+            members = self._members(None if weights is None else Path(scratch) / WEIGHTS)
+            if single:
+                _zip(members, Path(scratch) / path.name)
+                os.replace(Path(scratch) / path.name, path)
+                return
+            (path / MANIFEST).unlink(missing_ok=True)
+            for name, content in members.items():
+                if isinstance(content, bytes):
+                    (Path(scratch) / name).write_bytes(content)
+                os.replace(Path(scratch) / name, path / name)
+            for old in path.iterdir():
+                if _MEMBER.fullmatch(old.name) and old.name not in members:
+                    old.unlink()
+
+    def packed(self) -> bytes:
+        """The content of a zip file."""
+        buffer = io.BytesIO()
+        _zip(self._members(None), buffer)
+        return buffer.getvalue()
+
+    def _members(self, weights: Path | None) -> dict[str, bytes | Path]:
+        members: dict[str, bytes | Path] = {PROGRAM: self.ir.encode()}
+        if weights is not None:
+            members[WEIGHTS] = weights
+        members |= {_kernels(i): code.code for i, code in enumerate(self.kernels.values())}
+        if self.host is not None:
+            members[HOST] = self.host.text.encode()
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "versions": _versions(),
+            "files": {name: {"sha256": sha256(content), "bytes": _size(content)} for name, content in members.items()},
+            "kernels": [{"of": name, "key": code.key, "names": list(code.names)} for name, code in self.kernels.items()],
+            "host": None if self.host is None else {"features": self.host.features, "entry": self.host.entry},
+            **self.facts,
+        }
+        manifest["sha256"] = self_hash(manifest)
+        members[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
+        return members
+
+
+class Reader:
+    """An artifact that is being read, which messages call ``name``. Each member is checked where it is read; PlanFileError
+    where it is not whole."""
+
+    def __init__(self, name: str | Path, source: Path | zipfile.Path, scratch: str = "") -> None:
+        self.name, self._source, self._scratch = name, source, scratch
+        self.manifest = self._manifest()
+        saved = self.field("versions", dict)
+        for package, here in _versions().items():  # operators, their schemas and the text may differ in another release
+            there = str(saved.get(package))
+            if _release(there) != _release(here):
+                raise PlanFileError(f"{name} was saved under {package} {there}, but this is {package} {here}", hint=AGAIN)
+        self.files = self.field("files", dict)
+        if PROGRAM not in self.files or not all(map(_MEMBER.fullmatch, self.files)):
+            raise PlanFileError(f"{name} names other files than a plan has", hint=AGAIN)
+
+    def field(self, name: str, kind: type) -> Any:
+        """An entry of the manifest."""
+        value = self.manifest.get(name)
+        if not isinstance(value, kind):
+            raise PlanFileError(f"the manifest's entry {name!r} is missing or wrong", hint=AGAIN)
+        return value
+
+    def text(self, name: str) -> str:
+        try:
+            return self.data(name).decode()
+        except UnicodeDecodeError as error:
+            raise PlanFileError(f"{self.name} is damaged: {name} is not text", hint=AGAIN) from error
+
+    def data(self, name: str) -> bytes:
+        return self._checked(name, self._read(name, self._bytes(name)))
+
+    def file(self, name: str) -> Path:
+        """The member as a file, which is there while the artifact is read."""
+        self._bytes(name)
+        source = self._source
+        with _zip_errors(self.name):
+            path = source / name if isinstance(source, Path) else Path(source.root.extract(name, self._scratch))
+        return self._checked(name, path)
+
+    def kernels(self) -> dict[str, KernelCode]:
+        """The machine code of the artifact."""
+        listed = [(each["of"], each["key"], tuple(map(str, each["names"]))) for each in self.field("kernels", list)]
+        return {of: KernelCode(self.data(_kernels(i)), key, names) for i, (of, key, names) in enumerate(listed)}
+
+    def host(self) -> HostText:
+        """What runs with the machine code."""
+        facts = self.field("host", dict)
+        return HostText(self.text(HOST), facts["features"], facts["entry"])
+
+    def _manifest(self) -> dict[str, Any]:
+        if not (self._source / MANIFEST).is_file():
+            raise PlanFileError(f"{self.name} is no plan: it has no {MANIFEST}")
+        data = self._read(MANIFEST, _MAX_MANIFEST)
+        if len(data) > _MAX_MANIFEST:
+            raise PlanFileError(f"{self.name} is no plan: its {MANIFEST} is too large")
+        try:
+            manifest = json.loads(data.decode())
+        except (ValueError, RecursionError) as error:
+            raise PlanFileError(f"{self.name} has a damaged {MANIFEST}: {error}", hint=AGAIN) from error
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise PlanFileError(f"{self.name} is no plan: its {MANIFEST} belongs to something else")
+        if (there := manifest.get("version")) != VERSION:
+            message = f"{self.name} has format version {there}, but this fxc reads version {VERSION}"
+            raise PlanFileError(message, hint=AGAIN)
+        if manifest.get("sha256") != self_hash(manifest):
+            raise PlanFileError(f"{self.name} has a damaged {MANIFEST}: its checksum is wrong", hint=AGAIN)
+        return manifest
+
+    def _read(self, name: str, size: int) -> bytes:
+        """A member, and one byte more than ``size`` of one that is larger."""
+        with _zip_errors(self.name), (self._source / name).open("rb") as file:
+            return file.read(size + 1)
+
+    def _bytes(self, name: str) -> int:
+        """The size that a member, which is there, has to have."""
+        facts = self.files.get(name)
+        if not isinstance(facts, dict) or not isinstance(facts.get("bytes"), int):
+            raise PlanFileError(f"{self.name} has a manifest with wrong entries", hint=AGAIN)
+        if not (self._source / name).is_file():
+            raise PlanFileError(f"{self.name} is incomplete: {name} is missing", hint="keep the files of a plan together")
+        return facts["bytes"]
+
+    def _checked(self, name: str, content: Content) -> Content:
+        facts, size = self.files[name], _size(content)
+        if size != facts["bytes"]:
+            raise PlanFileError(f"{self.name} is damaged: {name} has {size} bytes instead of {facts['bytes']}", hint=AGAIN)
+        if sha256(content) != facts.get("sha256"):
+            raise PlanFileError(f"{self.name} is damaged: {name} is not the file that was saved", hint=AGAIN)
+        return content
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Reader]:
+    """The artifact in a folder or zip file. PlanFileError where it is none, or a member that is read is not whole."""
+    if path.is_dir():
+        yield Reader(path, path)
+        return
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch, path.open("rb") as file:
+        yield unpacked(path, file, scratch)
+
+
+def unpacked(name: str | Path, file: Any, scratch: str = "") -> Reader:
+    """The artifact in a zip file, or in the content of one."""
+    with _zip_errors(name):
+        archive = zipfile.ZipFile(file)
+        infos = archive.infolist()
+        packed = {info.filename for info in infos if info.compress_type != zipfile.ZIP_STORED}
+        if not packed <= set(_PACKED) or len(infos) != len(set(archive.namelist())):
+            raise PlanFileError(f"{name} is a zip file, but not one that fxc wrote", hint=AGAIN)
+        return Reader(name, zipfile.Path(archive), scratch)
+
+
+@contextmanager
+def _zip_errors(name: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+        raise PlanFileError(f"{name} is damaged, or no zip file: {error}", hint=AGAIN) from error
+
+
+def _zip(members: Mapping[str, bytes | Path], target: Path | io.BytesIO) -> None:
+    """Without times: equal artifacts are equal files."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members.items():
+            info = zipfile.ZipInfo(name)
+            if isinstance(content, bytes):
+                archive.writestr(info, content, zipfile.ZIP_DEFLATED if name in _PACKED else zipfile.ZIP_STORED, 1)
+                continue
+            with archive.open(info, "w", force_zip64=True) as out, content.open("rb") as source:
+                while chunk := source.read(1 << 20):
+                    out.write(chunk)
+
+
+def _kernels(index: int) -> str:
+    return f"kernels.{index}.o" if index else "kernels.o"
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    return {"fxc": version("fxc"), "torch": str(torch.__version__), "xdsl": version("xdsl")}
+
+
+def _release(text: str) -> list[str]:
+    return text.split("+")[0].split(".")[:2]
+
+
+def self_hash(manifest: Mapping[str, Any]) -> str:
+    """The checksum of all else in a manifest."""
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    return sha256(json.dumps(rest, sort_keys=True).encode())
+
+
+def sha256(content: bytes | Path) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with content.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _size(content: bytes | Path) -> int:
+    return len(content) if isinstance(content, bytes) else content.stat().st_size
