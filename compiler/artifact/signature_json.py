@@ -48,7 +48,9 @@ def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
         dims = [*entry["sizes"], *(entry["strides"] or ()), *(entry["values"] or ())]
         if not all(type(dim) in (int, str) for dim in dims):
             raise ValueError(f"{dims} are no sizes")
-        facts = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items() if key != "tensor"}
+        facts: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in entry.items() if key != "tensor"
+        }
         return TensorInput(entry["tensor"], **facts)
     constant = _constant(entry["constant"]) if "constant" in entry else ANY
     return OtherInput(entry["other"], tuple(entry["types"]), constant, entry["symbol"])
