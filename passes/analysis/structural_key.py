@@ -1,13 +1,68 @@
-"""What an op computes, as a key: equal for two ops that compute the same of the values that they read."""
+"""What ops compute, as a key: equal for ops that compute the same of the values that they read."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
 from fxc.passes.analysis.constants import is_scalar_constant
+
+
+class StructuralKey:
+    """Collects the key of the ops that ``op`` and ``block`` are given: names of ops, attributes, types, and who reads whom.
+
+    Of values that are read and made elsewhere the type counts, and of host constants what they are. Names of values and
+    locations do not count. Keys are compared among those that have the same ``numbers``.
+    """
+
+    def __init__(self, numbers: AttributeNumbers) -> None:
+        self.numbers = numbers
+        self._items, self._places = list[Hashable](), dict[Hashable, int]()
+        """``_places``: values by identity, as hashing one is a Python call."""
+
+    @property
+    def key(self) -> Hashable:
+        return tuple(self._items)
+
+    def op(self, op: Operation) -> None:
+        items, places = self._items, self._places
+        items.append(op.name)
+        for value in op._operands:
+            place = places.get(id(value))
+            items.append(self._outside(value) if place is None else place)
+        items.append(self._given(op))
+        if op.attributes:
+            items.append(self.numbers.of_all(op.attributes))
+        self._made(op.results)
+        for region in op.regions:
+            items.append(-len(region.blocks))
+            for block in region.blocks:
+                self.block(block)
+                items.append("end")
+
+    def block(self, block: Block) -> None:
+        self._made(block.args)
+        op = block._first_op
+        while op is not None:
+            self.op(op)
+            op = op._next_op
+
+    def _outside(self, value: SSAValue) -> Hashable:
+        """What counts of a value that is made elsewhere."""
+        if is_scalar_constant(value) and isinstance(value.owner, Operation):
+            return value.owner.name, self.numbers.of_all(value.owner.properties)
+        return "type", self.numbers.of(value.type)
+
+    def _given(self, op: Operation) -> Hashable:
+        """What counts of the properties of ``op``."""
+        return self.numbers.of_all(op.properties) if op.properties else ()
+
+    def _made(self, values: Sequence[SSAValue]) -> None:
+        for value in values:
+            self._places[id(value)] = len(self._places)
+            self._items.append(self.numbers.of(value._type))
 
 
 class Structures:
@@ -28,31 +83,9 @@ class Structures:
 
     def key(self, op: Operation) -> Hashable:
         """Of ``op`` in its block."""
-        return self._key(op, {})
-
-    def _key(self, op: Operation, local: dict[SSAValue, int]) -> Hashable:
-        """``local``: the values that regions around have made, numbered."""
-        operands = tuple([self._operand(value, local) for value in op.operands])
-        types = self._numbers.of_types(op.results)
-        given = self._numbers.of_all(op.properties), self._numbers.of_all(op.attributes)
-        blocks = list[Hashable]()
-        for region in op.regions:
-            for block in region.blocks:
-                for argument in block.args:
-                    local[argument] = len(local)
-                blocks.append(self._numbers.of_types(block.args))
-                for inner in block.ops:
-                    blocks.append(self._key(inner, local))
-                    for result in inner.results:
-                        local[result] = len(local)
-        return op.name, operands, types, given, tuple(blocks)
-
-    def _operand(self, value: SSAValue, local: dict[SSAValue, int]) -> Hashable:
-        if value in local:
-            return local[value]
-        if is_scalar_constant(value) and isinstance(value.owner, Operation):
-            return value.owner.name, self._numbers.of_all(value.owner.properties)
-        return "type", self._numbers.of(value.type)
+        found = StructuralKey(self._numbers)
+        found.op(op)
+        return found.key
 
 
 def _made_in(op: Operation) -> list[SSAValue]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, TensorType, UnknownLoc
@@ -12,60 +12,38 @@ from xdsl.ir.core import SSAValues
 
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
 from fxc.dialects.fusion import GroupOp
+from fxc.passes.analysis.structural_key import StructuralKey
 
 WRITTEN = frozenset(["mask", "program"])
 """Names that kernels give to values of their own."""
 
 
-class Outline:
+class Outline(StructuralKey):
     """``key`` is equal for groups of which one has the loops, schedules and kernels of the other, but for what is listed.
 
-    ``tensors`` are what the group reads; ``names`` those of its values and tensors; ``numbers`` are constants. Each is listed
+    ``tensors`` are what the group reads; ``names`` those of its values and tensors; ``constants`` are numbers. Each is listed
     once, in order: where two are equal in one group, they are in the other. ``locations`` are those of its ops, where known.
     """
 
-    def __init__(self, group: GroupOp, attributes: AttributeNumbers) -> None:
-        self.tensors, self.names, self.numbers = list[SSAValue](), list[str](), list[Attribute]()
+    def __init__(self, group: GroupOp, numbers: AttributeNumbers) -> None:
+        super().__init__(numbers)
+        self.tensors, self.names, self.constants = list[SSAValue](), list[str](), list[Attribute]()
         self.locations = list[int]()
-        self._attributes, self._places = attributes, dict[Hashable, int]()
-        """``_places``: values by identity, as hashing one is a Python call."""
         sizes = [size for op in group.body.block.ops for value in op._operands for size in _sizes(value)]
         self._steps, self._longest = math.prod(sizes), max(sizes, default=0)
-        self._items = list[Hashable]()
-        self._block(group.body.block)
+        self.block(group.body.block)
         self._items += [self._name(result._name) for result in group.results]
-        self.key: Hashable = tuple(self._items)
-
-    def _block(self, block: Block) -> None:
-        items, places = self._items, self._places
-        for argument in block.args:
-            places[id(argument)] = len(places)
-            items += (self._attributes.of(argument.type), self._name(argument._name))
-        op = block._first_op
-        while op is not None:
-            items.append(op.name)
-            if type(op.location) is not UnknownLoc:
-                self.locations.append(self._attributes.of(op.location))
-            for value in op._operands:
-                place = places.get(id(value))
-                items.append(self._outside(value) if place is None else place)
-            items.append(self._given(op) if op.properties else ())
-            if op.attributes:
-                items.append(self._attributes.of_all(op.attributes))
-            for result in op.results:
-                places[id(result)] = len(places)
-                items += (self._attributes.of(result._type), self._name(result._name))
-            for region in op.regions:
-                items.append(len(region.blocks))
-                for inner in region.blocks:
-                    self._block(inner)
-            op = op._next_op
 
     def _outside(self, value: SSAValue) -> int:
         """The place of a tensor that the group reads; its type and name go to the key."""
         self.tensors.append(value)
-        self._items += ("reads", self._attributes.of(value.type), self._name(value._name))
+        self._items += ("reads", self.numbers.of(value.type), self._name(value._name))
         return self._places.setdefault(id(value), len(self._places))
+
+    def _made(self, values: Sequence[SSAValue]) -> None:
+        for value in values:
+            self._places[id(value)] = len(self._places)
+            self._items += (self.numbers.of(value._type), self._name(value._name))
 
     def _name(self, name: str | None) -> Hashable:
         if name is None or name in WRITTEN:
@@ -76,18 +54,20 @@ class Outline:
         return self._places[name]
 
     def _given(self, op: Operation) -> Hashable:
+        if type(op.location) is not UnknownLoc:
+            self.locations.append(self.numbers.of(op.location))
         if not isinstance(op, arith.ConstantOp) or not isinstance(number := op.value, FloatAttr):
-            return self._attributes.of_all(op.properties)
+            return super()._given(op)
         if not self._is_free(number.value.data):
-            return repr(number.value.data), self._attributes.of(number.type)
+            return repr(number.value.data), self.numbers.of(number.type)
         return self._number(number)
 
     def _number(self, number: Attribute) -> Hashable:
-        place = "number", self._attributes.of(number)
+        place = "number", self.numbers.of(number)
         if place not in self._places:
             self._places[place] = len(self._places)
-            self.numbers.append(number)
-        return self._places[place], self._attributes.of(number.type)  # type: ignore[attr-defined]
+            self.constants.append(number)
+        return self._places[place], self.numbers.of(number.type)  # type: ignore[attr-defined]
 
     def _is_free(self, number: float) -> bool:
         """Whether ``number`` is none that kernels have of their own, as 0 and lanes, or compare with a count of steps."""
@@ -109,7 +89,7 @@ class Copier:
 
     def __init__(self, old: Outline, new: Outline) -> None:
         self.names = dict(zip(old.names, new.names, strict=True))
-        self.numbers = dict(zip(old.numbers, new.numbers, strict=True))
+        self.numbers = dict(zip(old.constants, new.constants, strict=True))
         self.values = {id(value): given for value, given in zip(old.tensors, new.tensors, strict=True)}
 
     def op(self, op: Operation) -> Operation:

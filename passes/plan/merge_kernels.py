@@ -4,7 +4,7 @@ Assumes  verified IR.
 Ensures  no two kernels of a module are equal but for name and source; launches of a removed one launch the first, with
          their ``tile.source``. Idempotent.
 Leaves   kernels that differ in an attribute: grid, access of a pointer, ``tile.in_place``. Names of the kernels left.
-Cost     one walk, and a comparison with each kernel of the same arguments, grid and size.
+Cost     one walk, and a key of each kernel.
 
 Before:
     tile.kernel @a(%x: !tile.ptr<f32> {tile.access = "write"}) attributes {grid = array<i64: 4>, tile.source = ["p"]} {
@@ -31,17 +31,18 @@ After:
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.passes import ModulePass
 
 from fxc.dialects import plan, tile
+from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
 from fxc.passes.analysis.call_graph import symbol_users_in
 from fxc.passes.analysis.statistics import count
+from fxc.passes.analysis.structural_key import StructuralKey
 
 SOURCE = "tile.source"
 
@@ -66,24 +67,18 @@ class MergeKernelsPass(ModulePass):
 
 def _merged(module: ModuleOp) -> dict[str, tuple[tile.KernelOp, tile.KernelOp]]:
     """Name of a kernel -> it and the first one that is equal to it."""
-    alike, merged = defaultdict[Any, list[tile.KernelOp]](list), dict[str, tuple[tile.KernelOp, tile.KernelOp]]()
+    numbers, known = AttributeNumbers(), dict[Hashable, tile.KernelOp]()
+    merged = dict[str, tuple[tile.KernelOp, tile.KernelOp]]()
     for kernel in module.ops:
-        if not isinstance(kernel, tile.KernelOp):
-            continue
-        others = alike[_facts(kernel)]
-        first = next((other for other in others if other.body.is_structurally_equivalent(kernel.body)), None)
-        if first is None:
-            others.append(kernel)
-        else:
+        if isinstance(kernel, tile.KernelOp) and (first := known.setdefault(_key(kernel, numbers), kernel)) is not kernel:
             merged[kernel.sym_name.data] = (kernel, first)
     return merged
 
 
-def _facts(kernel: tile.KernelOp) -> Any:
-    """What equal kernels have in common beside their bodies."""
-    attributes = frozenset((name, value) for name, value in kernel.attributes.items() if name != SOURCE)
-    size = sum(1 for _ in kernel.walk())
-    return kernel.function_type, kernel.grid, kernel.arg_attrs, attributes, size
+def _key(kernel: tile.KernelOp, numbers: AttributeNumbers) -> Hashable:
+    body, given = StructuralKey(numbers), {**kernel.attributes, **kernel.properties}
+    body.block(kernel.body.block)
+    return body.key, numbers.of_all({name: value for name, value in given.items() if name not in (SOURCE, "sym_name")})
 
 
 def _redirect(launch: tile.LaunchOp | plan.LaunchOp, kernel: tile.KernelOp, first: tile.KernelOp) -> None:
