@@ -28,8 +28,12 @@ from fxc.dialects.verify.verifier import verify
 from fxc.interpret.torch_level import Interpreter
 from fxc.passes import load
 from fxc.passes.analysis.statistics import recording
+from fxc.passes.operators.table import OPERATORS
 from fxc.program.context import new_context
 from tests.opinfo_samples import sample_inputs
+
+COVERED = {name: record.formula for name, record in OPERATORS.items() if record.formula is not None}
+"""Operator -> how kernels compute it."""
 
 CONTEXT = new_context()
 RULES = OwnRules()

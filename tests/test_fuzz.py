@@ -49,7 +49,7 @@ def wrong_flip(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(search, "SHRINK_PROGRAMS", 25)
     monkeypatch.setattr(operators_views.Builder, "dims", lambda self, value: [0] if value.ndim else self.of([]))
     monkeypatch.setattr(strategy, "FAMILIES", [[operators_views.flip, operators_views.transpose], [operators_compute.scalar]])
-    rule: Any = table.RULES["aten.flip.default"]
+    rule: Any = table.OPERATORS["aten.flip.default"].formula
     before = rule.place
     object.__setattr__(rule, "place", rotated)  # it is frozen
     yield

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 
 import fxc
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.torch_ops.traits import operations
 from fxc.passes.fusion.fuse.cost import MOST_OPERATIONS
 from fxc.passes.fusion.outline_repeated.pieces import MANY
+from fxc.passes.operators.table import operator_of
 
 Tensor = torch.Tensor
 FUSED = "lower-to-torch,canonicalize,outline-repeated{shortest=8 least=4},optimize{reductions=true}"
@@ -103,7 +103,7 @@ def test_nested_concatenations() -> None:
 
 def _lengths(steps: int) -> list[int]:
     program = _fused(_repeated(lambda x: F.gelu(x), steps, returned=False), torch.randn(64, 64))
-    return [sum(operations(op) for op in group.body.block.ops if op.operands) for group in _groups(program)]
+    return [sum(operator_of(op).cost for op in group.body.block.ops if op.operands) for group in _groups(program)]
 
 
 def test_long_chains_are_several_kernels() -> None:

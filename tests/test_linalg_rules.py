@@ -17,12 +17,10 @@ from fxc.dialects.torch_ops import op_class, table
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.operators import bessel, incomplete_gamma, polynomials, special
 from fxc.passes.operators.rules import Pointwise
-from fxc.passes.operators.table import CONCATENATIONS, RULES
-from tests.kernel_groups import calls_of, check, run_main, samples
+from tests.kernel_groups import COVERED, calls_of, check, run_main, samples
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
-COVERED = RULES.keys() | CONCATENATIONS
-LONG = special.TABLE.keys() | bessel.TABLE.keys() | incomplete_gamma.TABLE.keys()
+LONG = special.RECORDS.keys() | bessel.RECORDS.keys() | incomplete_gamma.RECORDS.keys()
 """Formulas of many terms: ``test_special_rules.py`` has more of them."""
 
 
@@ -84,9 +82,9 @@ def arguments_of(name: str, dtype: torch.dtype) -> tuple[torch.Tensor, ...] | No
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int8])
 def test_special_values(dtype: torch.dtype) -> None:
     compared, wrong = 0, list[str]()
-    for name in sorted(name for name, rule in RULES.items() if isinstance(rule, Pointwise) and name.startswith("aten.")):
+    for name in sorted(name for name, rule in COVERED.items() if isinstance(rule, Pointwise) and name.startswith("aten.")):
         arguments = arguments_of(name, dtype)
-        if arguments is None or name in polynomials.TABLE or (dtype == torch.float32 and name in UNSTEADY):
+        if arguments is None or name in polynomials.RECORDS or (dtype == torch.float32 and name in UNSTEADY):
             continue  # of NaN eager leaves polynomials open
         calls = [call for call in calls_of(partial(resolve_operator(name), *arguments)) if call.name == name]
         try:
@@ -134,10 +132,10 @@ def pointwise_operators() -> set[str]:
 def test_most_pointwise_operators_have_a_rule() -> None:
     """Without a rule: what gives an answer to the host, and what is made of others."""
     names = pointwise_operators()
-    missing = names - COVERED
-    print(f"{len(names & COVERED)} of {len(names)} have a rule; without: {sorted(missing)}")
+    missing = names - COVERED.keys()
+    print(f"{len(names & COVERED.keys())} of {len(names)} have a rule; without: {sorted(missing)}")
     assert len(missing) <= 2
-    assert len(names & COVERED) >= 238
+    assert len(names & COVERED.keys()) >= 238
 
 
 OF_INDUCTOR = frozenset(["prims.fma.default"])
@@ -145,4 +143,4 @@ OF_INDUCTOR = frozenset(["prims.fma.default"])
 
 
 def test_every_rule_is_of_an_operator() -> None:
-    assert [name for name in COVERED - OF_INDUCTOR if op_class(f"torch.{name}") is None] == []
+    assert [name for name in COVERED.keys() - OF_INDUCTOR if op_class(f"torch.{name}") is None] == []

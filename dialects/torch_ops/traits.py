@@ -113,25 +113,6 @@ GATHERS: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 """Operators that read a tensor at places that others say -> the argument that it is."""
 
-SORTED_UPDATES = frozenset(
-    ["aten.index_put.default", "aten._unsafe_index_put.default", "aten.embedding_dense_backward.default"]
-)
-"""Operators that add, and of which PyTorch sorts the updates on a GPU; others add in memory."""
-
-COSTLY: Mapping[str, int] = MappingProxyType(
-    {name: 4 for name in ("div", "true_divide", "sqrt", "rsqrt", "reciprocal", "remainder", "fmod", "floor_divide")}
-    | {
-        name: 16
-        for name in (
-            "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "sigmoid", "silu", "softplus",
-            "elu", "mish", "logaddexp", "sinh", "cosh", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "logit",
-            "log_sigmoid_forward", "xlogy", "celu",
-        )
-    }
-    | {name: 24 for name in ("pow", "gelu", "gelu_backward", "silu_backward", "erf", "erfc", "erfinv", "lgamma", "digamma")}
-)  # fmt: skip
-"""Pointwise operators -> how many additions an element of them takes about as long as."""
-
 LONE_KERNELS = frozenset(
     {
         *("aten.sum.default", "aten.sum.dim_IntList", "aten.mean.default", "aten.mean.dim"),
@@ -227,16 +208,6 @@ def draws_like(op: Operation) -> bool:
 def gathered_argument(op: Operation) -> str | None:
     """The argument that ``op`` reads at places that others say; None where there is none."""
     return GATHERS.get(_operator(op))
-
-
-def sorts_updates(op: Operation) -> bool:
-    """Whether PyTorch, on a GPU, sorts the updates that ``op`` adds."""
-    return _operator(op) in SORTED_UPDATES
-
-
-def operations(op: Operation) -> int:
-    """How many additions an element of the pointwise ``op`` takes about as long as."""
-    return COSTLY.get(_operator(op).split(".")[1], 1)
 
 
 def is_lone_kernel(op: Operation) -> bool:

@@ -63,8 +63,9 @@ from fxc.passes.fusion.decompose_ops.min_max import split_extreme
 from fxc.passes.kernels.kernel_keys import Copier, Outline
 from fxc.passes.kernels.lower_scans.lower_scans import KINDS
 from fxc.passes.kernels.source_lines import SOURCE, notes
-from fxc.passes.operators.generics import Generics, check_types, has_rule
+from fxc.passes.operators.generics import Generics, check_types
 from fxc.passes.operators.scalars import Uncovered
+from fxc.passes.operators.table import has_formula
 from fxc.passes.rewriting.decomposition import decompose
 from fxc.passes.rewriting.one_group import one_group
 
@@ -176,13 +177,13 @@ def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Bl
 
 def _decompose(ctx: FxcContext, block: Block) -> None:
     """Take operators without a rule apart. Uncovered where one has no parts."""
-    pending = [op for op in block.ops if isinstance(op, TorchOp) and not has_rule(op)]
+    pending = [op for op in block.ops if isinstance(op, TorchOp) and not has_formula(op)]
     while pending:
         op = pending.pop()
         check_types(op)
         if op.operator in KINDS or not (parts := split_extreme(op) or decompose(ctx, op)):  # a scan has n * n parts
             raise Uncovered(op.operator)
-        pending += [part for part in parts if not has_rule(part)]
+        pending += [part for part in parts if not has_formula(part)]
 
 
 def _replace(group: GroupOp, body: Block) -> None:

@@ -23,22 +23,33 @@ from fxc.passes.operators.indexing import (
     indexed_place,
     with_place,
 )
+from fxc.passes.operators.record import Operator, each
 from fxc.passes.operators.reductions import MAXIMUM, MINIMUM, SUM
 from fxc.passes.operators.rules import (
     ZERO,
     Accumulation,
     Elements,
     Index,
+    Placed,
     Read,
     Reduction,
+    Rule,
     broadcast_index,
     python_arguments,
     result_dtype,
     shape_of,
 )
 from fxc.passes.operators.scalars import FLOATS, Scalar, Uncovered, computation_dtype, where
-from fxc.passes.operators.updating import TABLE as FEW
-from fxc.passes.operators.updating import dimension, has_few, scattered_dimension
+from fxc.passes.operators.updating import (
+    accumulate,
+    dimension,
+    has_few,
+    index_put,
+    index_update,
+    replace,
+    scatter,
+    scattered_dimension,
+)
 
 KINDS: Mapping[str, str] = MappingProxyType({"sum": "add", "add": "add", "amax": "max", "amin": "min"})
 """How operators say what updates are combined by -> the kind of tile.accumulate."""
@@ -47,12 +58,12 @@ COMBINED: Mapping[str, Reduction] = MappingProxyType({"add": SUM, "max": MAXIMUM
 """Kind of tile.accumulate -> what two elements give, and what changes nothing."""
 
 
-def accumulation_of(op: TorchOp) -> Accumulation | None:
-    """The rule for ``op`` where it combines many updates; None for those of few, which are looked up, and other operators."""
-    rule = TABLE.get(op.operator)
-    if rule is None or (rule is _PUT and not python_arguments(op).get("accumulate", False)):
-        return None
-    return None if op.operator in FEW and has_few(op) else rule
+def chosen(op: TorchOp, rule: Rule) -> Rule:
+    """``rule``, or where updates replace elements, or are few, the rule of few updates, which are looked up."""
+    if not isinstance(rule, Accumulation) or rule.few is None:
+        return rule
+    replaces = "accumulate" in op.SCHEMA.by_name and not python_arguments(op).get("accumulate", False)
+    return rule.few if replaces or has_few(op) else rule
 
 
 def kind_of(op: TorchOp) -> str:
@@ -209,19 +220,28 @@ def _embedding_place(op: TorchOp, index: Index, places: Places) -> Elements:
     return place if padding < 0 else where(number.to("int64").eq(padding), -1, place)
 
 
-_SCATTER = Accumulation(_scatter_shape, _scatter_update, _scatter_place)
-_ROWS = Accumulation(_rows_shape, _rows_update, _rows_place)
-_PUT = Accumulation(_put_shape, _put_update, _put_place)
-
-TABLE: Mapping[str, Accumulation] = MappingProxyType(
+RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        "aten.scatter_add.default": _SCATTER,
-        "aten.scatter_reduce.two": _SCATTER,
-        "aten.scatter.reduce": _SCATTER,
-        "aten.index_add.default": _ROWS,
-        "aten.index_put.default": _PUT,
-        "aten._unsafe_index_put.default": _PUT,
-        "aten.embedding_dense_backward.default": Accumulation(_embedding_shape, _embedding_update, _embedding_place),
+        **each("scatter.src scatter.value", Placed(scatter(replace))),
+        **each("scatter.reduce scatter_reduce.two", Accumulation(_scatter_shape, _scatter_update, _scatter_place)),
+        **each(
+            "scatter_add.default",
+            Accumulation(_scatter_shape, _scatter_update, _scatter_place, few=Placed(scatter(accumulate))),
+        ),
+        **each("index_copy.default", Placed(index_update(replace, wraps=False))),
+        **each("index_fill.int_Scalar index_fill.int_Tensor", Placed(index_update(replace, wraps=True))),
+        **each(
+            "index_add.default",
+            Accumulation(_rows_shape, _rows_update, _rows_place, few=Placed(index_update(accumulate, wraps=False))),
+        ),
+        **each(
+            "index_put.default _unsafe_index_put.default",
+            Accumulation(_put_shape, _put_update, _put_place, few=Placed(index_put), sorted=True),
+        ),
+        **each(
+            "embedding_dense_backward.default",
+            Accumulation(_embedding_shape, _embedding_update, _embedding_place, sorted=True),
+        ),
     }
 )
-"""Operator -> rule, where there are many updates of an element."""
+"""Operator -> its record."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from fxc.passes.operators.arithmetic import arithmetic, at_least, clamp
 from fxc.passes.operators.functions import sigmoid
-from fxc.passes.operators.rules import Formula
+from fxc.passes.operators.record import Operator, each
 from fxc.passes.operators.scalars import Scalar, where
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -129,36 +129,34 @@ def dropout_backward(grad_output: Scalar, mask: Scalar, scale: float) -> Scalar:
     return grad_output * mask.to(grad_output.dtype) * scale
 
 
-_FORMULAS: Mapping[str, Formula] = MappingProxyType(
+RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        "relu": relu,
-        "relu6": lambda x: clamp(x, 0, 6),
-        "leaky_relu": leaky_relu,
-        "leaky_relu_backward": leaky_relu_backward,
-        "elu": elu,
-        "selu": selu,
-        "celu": celu,
-        "gelu": gelu,
-        "gelu_backward": gelu_backward,
-        "silu": silu,
-        "silu_backward": silu_backward,
-        "mish": mish,
-        "softplus": softplus,
-        "softplus_backward": softplus_backward,
-        "hardtanh": lambda x, min_val=-1, max_val=1: hardtanh(x, min_val, max_val),
-        "hardtanh_backward": hardtanh_backward,
-        "hardsigmoid": hardsigmoid,
-        "hardswish": hardswish,
-        "hardshrink": hardshrink,
-        "softshrink": softshrink,
-        "threshold": threshold,
-        "threshold_backward": threshold_backward,
-        "sigmoid_backward": sigmoid_backward,
-        "tanh_backward": tanh_backward,
-        "logit_backward": logit_backward,
-        "native_dropout_backward": dropout_backward,
+        **each("relu.default", arithmetic(relu)),
+        **each("relu6.default", arithmetic(lambda x: clamp(x, 0, 6))),
+        **each("leaky_relu.default", arithmetic(leaky_relu)),
+        **each("leaky_relu_backward.default", arithmetic(leaky_relu_backward)),
+        **each("elu.default", arithmetic(elu), cost=16),
+        **each("selu.default", arithmetic(selu)),
+        **each("celu.default", arithmetic(celu), cost=16),
+        **each("gelu.default", arithmetic(gelu), cost=24),
+        **each("gelu_backward.default", arithmetic(gelu_backward), cost=24),
+        **each("silu.default", arithmetic(silu), cost=16),
+        **each("silu_backward.default", arithmetic(silu_backward), cost=24),
+        **each("mish.default", arithmetic(mish), cost=16),
+        **each("softplus.default", arithmetic(softplus), cost=16),
+        **each("softplus_backward.default", arithmetic(softplus_backward)),
+        **each("hardtanh.default", arithmetic(lambda x, min_val=-1, max_val=1: hardtanh(x, min_val, max_val))),
+        **each("hardtanh_backward.default", arithmetic(hardtanh_backward)),
+        **each("hardsigmoid.default", arithmetic(hardsigmoid)),
+        **each("hardswish.default", arithmetic(hardswish)),
+        **each("hardshrink.default", arithmetic(hardshrink)),
+        **each("softshrink.default", arithmetic(softshrink)),
+        **each("threshold.default", arithmetic(threshold)),
+        **each("threshold_backward.default", arithmetic(threshold_backward)),
+        **each("sigmoid_backward.default", arithmetic(sigmoid_backward)),
+        **each("tanh_backward.default", arithmetic(tanh_backward)),
+        **each("logit_backward.default", arithmetic(logit_backward)),
+        **each("native_dropout_backward.default", arithmetic(dropout_backward)),
     }
 )
-
-TABLE = MappingProxyType({f"aten.{name}.default": arithmetic(formula) for name, formula in _FORMULAS.items()})
-"""Operator -> rule."""
+"""Operator -> its record."""

@@ -12,6 +12,7 @@ from fxc.dialects.attributes.size_polynomials import Steps
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.operators.index_expressions import Places, all_of
+from fxc.passes.operators.record import Operator, Role, each
 from fxc.passes.operators.rules import (
     Elements,
     Index,
@@ -207,29 +208,22 @@ def _zero(places: Places, dtype: str) -> Scalar:
     return constant(places.block, 0, computation_dtype(dtype))
 
 
-_STEPS: Mapping[str, Making] = MappingProxyType(
+RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        "cat.default": concatenation,
-        "concat.default": concatenation,
-        "concatenate.default": concatenation,
-        "stack.default": stack,
-        "constant_pad_nd.default": constant_pad,
-        **{f"reflection_pad{dims}d.default": reflection_pad for dims in (1, 2, 3)},
-        **{f"replication_pad{dims}d.default": replication_pad for dims in (1, 2, 3)},
-        "slice_scatter.default": slice_scatter,
-        "select_scatter.default": select_scatter,
-        "slice_backward.default": slice_backward,
-        "select_backward.default": select_backward,
-        "pad.default": pad,
-        "tril.default": triangle(lambda right: right <= 0),
-        "triu.default": triangle(lambda right: right >= 0),
-        "arange.default": arange,
-        "arange.start": arange,
-        "arange.start_step": arange,
+        **each("cat.default concat.default concatenate.default", Placed(concatenation), role=Role.CONCATENATION),
+        **each("stack.default", Placed(stack), role=Role.STACK),
+        **each("constant_pad_nd.default", Placed(constant_pad)),
+        **each("pad.default", Placed(pad)),
+        **each("reflection_pad1d.default reflection_pad2d.default reflection_pad3d.default", Placed(reflection_pad)),
+        **each("replication_pad1d.default replication_pad2d.default replication_pad3d.default", Placed(replication_pad)),
+        **each("slice_scatter.default", Placed(slice_scatter)),
+        **each("select_scatter.default", Placed(select_scatter)),
+        **each("slice_backward.default", Placed(slice_backward)),
+        **each("select_backward.default", Placed(select_backward)),
+        **each("tril.default", Placed(triangle(lambda right: right <= 0))),
+        **each("triu.default", Placed(triangle(lambda right: right >= 0))),
+        **each("arange.default arange.start arange.start_step", Placed(arange)),
+        **each("prims.iota.default", Placed(iota)),
     }
 )
-
-TABLE: Mapping[str, Placed] = MappingProxyType(
-    {f"aten.{name}": Placed(steps) for name, steps in _STEPS.items()} | {"prims.iota.default": Placed(iota)}
-)
-"""Operator -> rule."""
+"""Operator -> its record."""

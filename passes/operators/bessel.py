@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from fxc.passes.operators import special_tables as tables
 from fxc.passes.operators.arithmetic import arithmetic
+from fxc.passes.operators.record import Operator, each
 from fxc.passes.operators.rules import Formula
 from fxc.passes.operators.scalars import Scalar, where
 from fxc.passes.operators.special import chebyshev, polynomial
@@ -155,26 +156,22 @@ def _airy_series(x: Scalar) -> Scalar:
     return 0.355028053887817239260 * f - 0.258819403792806798405 * g
 
 
-_FORMULAS: Mapping[str, Formula] = MappingProxyType(
+RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        "i0": i0,
-        "special_i0e": i0e,
-        "special_i1": i1,
-        "special_i1e": i1e,
-        "special_modified_bessel_i0": i0,
-        "special_modified_bessel_i1": i1,
-        "special_modified_bessel_k0": _second_kind(_small_k0, tables.K0_LARGE, scaled=False),
-        "special_modified_bessel_k1": _second_kind(_small_k1, tables.K1_LARGE, scaled=False),
-        "special_scaled_modified_bessel_k0": _second_kind(_small_k0, tables.K0_LARGE, scaled=True),
-        "special_scaled_modified_bessel_k1": _second_kind(_small_k1, tables.K1_LARGE, scaled=True),
-        "special_bessel_j0": j0,
-        "special_bessel_j1": j1,
-        "special_bessel_y0": _y(_near_y0, 0),
-        "special_bessel_y1": _y(_near_y1, 1),
-        "special_spherical_bessel_j0": spherical_j0,
-        "special_airy_ai": airy,
+        **each("i0.default special_modified_bessel_i0.default special_i0.default", arithmetic(i0)),
+        **each("special_i0e.default", arithmetic(i0e)),
+        **each("special_i1.default special_modified_bessel_i1.default", arithmetic(i1)),
+        **each("special_i1e.default", arithmetic(i1e)),
+        **each("special_modified_bessel_k0.default", arithmetic(_second_kind(_small_k0, tables.K0_LARGE, scaled=False))),
+        **each("special_modified_bessel_k1.default", arithmetic(_second_kind(_small_k1, tables.K1_LARGE, scaled=False))),
+        **each("special_scaled_modified_bessel_k0.default", arithmetic(_second_kind(_small_k0, tables.K0_LARGE, scaled=True))),
+        **each("special_scaled_modified_bessel_k1.default", arithmetic(_second_kind(_small_k1, tables.K1_LARGE, scaled=True))),
+        **each("special_bessel_j0.default", arithmetic(j0)),
+        **each("special_bessel_j1.default", arithmetic(j1)),
+        **each("special_bessel_y0.default", arithmetic(_y(_near_y0, 0))),
+        **each("special_bessel_y1.default", arithmetic(_y(_near_y1, 1))),
+        **each("special_spherical_bessel_j0.default", arithmetic(spherical_j0)),
+        **each("special_airy_ai.default", arithmetic(airy)),
     }
 )
-
-TABLE = MappingProxyType({f"aten.{name}.default": arithmetic(formula) for name, formula in _FORMULAS.items()})
-"""Operator -> rule."""
+"""Operator -> its record."""

@@ -17,7 +17,7 @@ from fxc.dialects.attributes.types import tensor_type
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.analysis.index.maps import affine_of
-from fxc.passes.operators.accumulating import COMBINED, accumulation_of, decoded, kind_of
+from fxc.passes.operators.accumulating import COMBINED, chosen, decoded, kind_of
 from fxc.passes.operators.index_expressions import Places
 from fxc.passes.operators.reductions import dimensions, keeps_dimensions
 from fxc.passes.operators.rules import (
@@ -41,7 +41,7 @@ from fxc.passes.operators.rules import (
 )
 from fxc.passes.operators.scalars import Scalar, Uncovered, computation_dtype, constant, loaded
 from fxc.passes.operators.sizes import Sizes
-from fxc.passes.operators.table import RULES
+from fxc.passes.operators.table import operator_of
 
 UNPROVED = "an element that may lie outside of its tensor for some size"
 
@@ -326,9 +326,10 @@ def _unnamed(symbol: object) -> AffineExpr:
 
 
 def rule_of(op: TorchOp) -> Rule:
-    if op.operator not in RULES:
+    """How kernels compute ``op``. Uncovered where they do not."""
+    if (formula := operator_of(op).formula) is None:
         raise Uncovered(op.operator)
-    return accumulation_of(op) or RULES[op.operator]
+    return chosen(op, formula)
 
 
 def old_of(op: TorchOp, is_outside: Callable[[SSAValue], bool]) -> SSAValue | None:

@@ -8,14 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from fxc.passes.operators.arithmetic import arithmetic
+from fxc.passes.operators.record import Operator, each
 from fxc.passes.operators.rules import Formula, Pointwise
 from fxc.passes.operators.scalars import Scalar, where
-
-_MATH = (
-    "acos acosh asin asinh atan atanh cos cosh erf exp exp2 expm1 log log10 log1p log2 rsqrt sin sinh sqrt tan tanh "
-    "erfc erfinv lgamma"
-)
-"""Operators that are the function of the same name."""
 
 
 def function(name: str) -> Pointwise:
@@ -79,39 +74,60 @@ def entropy(x: Scalar) -> Scalar:
     return where(x.is_nan(), x, where(x > 0, -x * x.math("log"), where(x.eq(0), x.constant(0), -math.inf)))
 
 
-def _each(names: str, rule: Pointwise) -> dict[str, Pointwise]:
-    return {f"aten.{name}": rule for name in names.split()}
-
-
 def _log1p_over_log2(x: Any) -> Scalar:
     return x.math("log1p") * (1 / math.log(2))
 
 
-TABLE: Mapping[str, Pointwise] = MappingProxyType(
+RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        **{f"aten.{name}.default": function(name) for name in _MATH.split()},
-        **_each("special_erfc.default", function("erfc")),
-        **_each("ceil.default", rounding("ceil")),
-        **_each("floor.default", rounding("floor")),
-        **_each("trunc.default fix.default", rounding("trunc")),
-        **_each("round.default", rounding("roundeven")),
-        **_each("round.decimals", arithmetic(round_decimals)),
-        **_each("frac.default", arithmetic(frac)),
-        **_each("sigmoid.default", arithmetic(sigmoid)),
-        **_each("logit.default", arithmetic(logit)),
-        **_each("atan2.default", arithmetic(lambda x, y: x.math("atan2", y))),
-        **_each("xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self", arithmetic(product_with("log"))),
-        **_each("special_xlog1py.default", arithmetic(product_with("log1p"))),
-        **_each("special_xlog1py.other_scalar special_xlog1py.self_scalar", arithmetic(product_with("log1p"))),
-        **_each("logaddexp.default", arithmetic(logaddexp("exp", lambda x: x.math("log1p")))),
-        **_each("logaddexp2.default", arithmetic(logaddexp("exp2", _log1p_over_log2))),
-        **_each("sinc.default", arithmetic(sinc)),
-        **_each("special_ndtr.default", arithmetic(lambda x: ((x * math.sqrt(0.5)).math("erf") + 1) * 0.5)),
-        **_each("ldexp.Tensor", arithmetic(lambda x, y: x * x.constant(2).math("powf", y))),
-        **_each("angle.default", arithmetic(angle)),
-        **_each("special_entr.default", arithmetic(entropy)),
-        **_each("deg2rad.default", arithmetic(lambda x: x * (math.pi / 180))),
-        **_each("rad2deg.default", arithmetic(lambda x: x * (180 / math.pi))),
+        **each("rsqrt.default prims.rsqrt.default", function("rsqrt"), cost=4),
+        **each("sqrt.default prims.sqrt.default", function("sqrt"), cost=4),
+        **each("exp.default prims.exp.default", function("exp"), cost=16),
+        **each("exp2.default special_exp2.default", function("exp2"), cost=16),
+        **each("expm1.default special_expm1.default", function("expm1"), cost=16),
+        **each("log.default prims.log.default", function("log"), cost=16),
+        **each("log2.default", function("log2"), cost=16),
+        **each("log10.default", function("log10"), cost=16),
+        **each("log1p.default special_log1p.default", function("log1p"), cost=16),
+        **each("sin.default", function("sin"), cost=16),
+        **each("cos.default", function("cos"), cost=16),
+        **each("tan.default", function("tan"), cost=16),
+        **each("sinh.default", function("sinh"), cost=16),
+        **each("cosh.default", function("cosh"), cost=16),
+        **each("tanh.default", function("tanh"), cost=16),
+        **each("asin.default arcsin.default", function("asin"), cost=16),
+        **each("acos.default arccos.default", function("acos"), cost=16),
+        **each("atan.default arctan.default", function("atan"), cost=16),
+        **each("asinh.default arcsinh.default", function("asinh"), cost=16),
+        **each("acosh.default arccosh.default", function("acosh"), cost=16),
+        **each("atanh.default arctanh.default", function("atanh"), cost=16),
+        **each("atan2.default arctan2.default", arithmetic(lambda x, y: x.math("atan2", y)), cost=16),
+        **each("erf.default special_erf.default", function("erf"), cost=24),
+        **each("erfc.default special_erfc.default", function("erfc"), cost=24),
+        **each("erfinv.default special_erfinv.default", function("erfinv"), cost=24),
+        **each("lgamma.default special_gammaln.default", function("lgamma"), cost=24),
+        **each("ceil.default", rounding("ceil")),
+        **each("floor.default", rounding("floor")),
+        **each("trunc.default fix.default", rounding("trunc")),
+        **each("round.default", rounding("roundeven")),
+        **each("round.decimals special_round.default", arithmetic(round_decimals)),
+        **each("frac.default", arithmetic(frac)),
+        **each("sigmoid.default special_expit.default", arithmetic(sigmoid), cost=16),
+        **each("logit.default special_logit.default", arithmetic(logit), cost=16),
+        **each("xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self", arithmetic(product_with("log")), cost=16),
+        **each("special_xlogy.default special_xlogy.other_scalar", arithmetic(product_with("log")), cost=16),
+        **each("special_xlogy.self_scalar", arithmetic(product_with("log")), cost=16),
+        **each("special_xlog1py.default special_xlog1py.other_scalar", arithmetic(product_with("log1p"))),
+        **each("special_xlog1py.self_scalar", arithmetic(product_with("log1p"))),
+        **each("logaddexp.default", arithmetic(logaddexp("exp", lambda x: x.math("log1p"))), cost=16),
+        **each("logaddexp2.default", arithmetic(logaddexp("exp2", _log1p_over_log2))),
+        **each("sinc.default special_sinc.default", arithmetic(sinc)),
+        **each("special_ndtr.default", arithmetic(lambda x: ((x * math.sqrt(0.5)).math("erf") + 1) * 0.5)),
+        **each("ldexp.Tensor", arithmetic(lambda x, y: x * x.constant(2).math("powf", y))),
+        **each("angle.default", arithmetic(angle)),
+        **each("special_entr.default", arithmetic(entropy)),
+        **each("deg2rad.default", arithmetic(lambda x: x * (math.pi / 180))),
+        **each("rad2deg.default", arithmetic(lambda x: x * (180 / math.pi))),
     }
 )
-"""Operator -> rule."""
+"""Operator -> its record."""

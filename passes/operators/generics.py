@@ -25,6 +25,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.passes.analysis.index.ranges import Ranges
 from fxc.passes.operators.accumulating import combined_dtype, encoded, kind_of, start_of
 from fxc.passes.operators.bodies import Body, Group, old_of, rule_of
+from fxc.passes.operators.record import Role
 from fxc.passes.operators.reductions import SUM, dimensions
 from fxc.passes.operators.rules import (
     Accumulation,
@@ -46,7 +47,7 @@ from fxc.passes.operators.scalars import (
     where,
 )
 from fxc.passes.operators.sizes import Sizes
-from fxc.passes.operators.table import CONCATENATIONS, RULES, STACKS
+from fxc.passes.operators.table import operator_of
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -82,8 +83,8 @@ class Generics:
 
     def _op(self, op: TorchOp, wanted: set[SSAValue]) -> None:
         check_types(op)
-        if op.operator in CONCATENATIONS | STACKS and op.results[0] in wanted:
-            self._concatenate(op)
+        if (role := operator_of(op).role) in (Role.CONCATENATION, Role.STACK) and op.results[0] in wanted:
+            self._concatenate(op, adds=role is Role.STACK)
         elif isinstance(rule := rule_of(op), Reduction):
             self._reduce(op, rule)
         elif isinstance(rule, Accumulation):
@@ -105,12 +106,11 @@ class Generics:
         body.block.insert_arg(type.element_type, len(body.block.args))
         return body.generic(element, empty, range(len(body.shape)))
 
-    def _concatenate(self, op: TorchOp) -> None:
+    def _concatenate(self, op: TorchOp, *, adds: bool) -> None:
         """Make the result of its pieces, for what reads the group: in it, elements are chosen among those of the parts."""
         arguments, [result] = python_arguments(op), op.results
         shape, parts = shape_of(result), arguments["tensors"]
         dim = arguments.get("dim", 0) % max(len(shape), 1)
-        adds = op.operator in STACKS
         if any(dtype_of(part) != dtype_of(result) or len(shape_of(part)) + adds != len(shape) for part in parts):
             return
         pieces = list[SSAValue]()
@@ -194,10 +194,6 @@ class Generics:
         """A tensor of ``type`` in which every element is ``number``."""
         start = constant(self.group.target, number, dtype).value
         return self.group.add(linalg.FillOp([start], [self.group.empty(type)], [type]))
-
-
-def has_rule(op: Operation) -> bool:
-    return isinstance(op, TorchOp) and op.operator in RULES
 
 
 def check_types(op: TorchOp) -> None:

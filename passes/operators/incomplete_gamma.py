@@ -12,7 +12,7 @@ from types import MappingProxyType
 from fxc.passes.operators import special_tables as tables
 from fxc.passes.operators.arithmetic import arithmetic
 from fxc.passes.operators.iteration import iterate
-from fxc.passes.operators.rules import Pointwise
+from fxc.passes.operators.record import Operator, each
 from fxc.passes.operators.scalars import Scalar, where
 from fxc.passes.operators.special import polynomial
 
@@ -189,7 +189,7 @@ def _inversion(n: int) -> Fraction:
     return (2 * _inversion(n - 1) / (n + 1) - known) / 2
 
 
-TABLE: Mapping[str, Pointwise] = MappingProxyType(
-    {"aten.igamma.default": arithmetic(igamma), "aten.igammac.default": arithmetic(igammac)}
+RECORDS: Mapping[str, Operator] = MappingProxyType(
+    {**each("igamma.default", arithmetic(igamma)), **each("igammac.default", arithmetic(igammac))}
 )
-"""Operator -> rule."""
+"""Operator -> its record."""

@@ -16,11 +16,11 @@ from fxc.dialects.attributes.size_polynomials import Steps
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.operators.index_expressions import Places
+from fxc.passes.operators.record import Operator, each
 from fxc.passes.operators.rules import (
     ZERO,
     Elements,
     Index,
-    Making,
     Placed,
     Read,
     broadcast_index,
@@ -188,18 +188,16 @@ def one_hot(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     return checked.eq(places.number(index[-1])).to("int64")
 
 
-_STEPS: Mapping[str, Making] = MappingProxyType(
+RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        "gather.default": gather,
-        "take.default": take,
-        "take_along_dim.default": take_along_dim,
-        "index_select.default": index_select,
-        "embedding.default": embedding,
-        "index.Tensor": index_tensor,
-        "_unsafe_index.Tensor": index_tensor,
-        "one_hot.default": one_hot,
+        **each("gather.default", Placed(gather)),
+        **each("take.default", Placed(take)),
+        **each("take_along_dim.default", Placed(take_along_dim)),
+        **each("index_select.default", Placed(index_select)),
+        **each("index.Tensor", Placed(index_tensor)),
+        **each("_unsafe_index.Tensor", Placed(index_tensor)),
+        **each("embedding.default", Placed(embedding)),
+        **each("one_hot.default", Placed(one_hot)),
     }
 )
-
-TABLE: Mapping[str, Placed] = MappingProxyType({f"aten.{name}": Placed(steps) for name, steps in _STEPS.items()})
-"""Operator -> rule."""
+"""Operator -> its record."""

@@ -9,7 +9,8 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.operators.arithmetic import arithmetic
 from fxc.passes.operators.index_expressions import Places
 from fxc.passes.operators.iteration import iterate
-from fxc.passes.operators.rules import Elements, Index, Placed, Rule, tensors
+from fxc.passes.operators.record import Operator, each
+from fxc.passes.operators.rules import Elements, Index, Placed, tensors
 from fxc.passes.operators.scalars import Scalar, where
 
 
@@ -58,11 +59,11 @@ def frexp(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     return where(stays, x, mantissa)
 
 
-TABLE: Mapping[str, Rule] = MappingProxyType(
+RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        "aten.gcd.default": arithmetic(gcd),
-        "aten.lcm.default": arithmetic(lcm),
-        "aten.frexp.Tensor": Placed(frexp),
+        **each("gcd.default", arithmetic(gcd)),
+        **each("lcm.default", arithmetic(lcm)),
+        **each("frexp.Tensor", Placed(frexp)),
     }
 )
-"""Operator -> rule."""
+"""Operator -> its record."""

@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from fxc.passes.operators.arithmetic import arithmetic
 from fxc.passes.operators.iteration import iterate
-from fxc.passes.operators.rules import Formula, Pointwise
+from fxc.passes.operators.record import Operator, each
+from fxc.passes.operators.rules import Formula
 from fxc.passes.operators.scalars import Scalar, constant, where
 
 MOST_STEPS = 32
@@ -179,15 +180,17 @@ def _chebyshev(kind: str) -> dict[str, Callable[[Scalar, Degree], Scalar]]:
     }
 
 
-def _overloads(name: str, formula: Callable[[Scalar, Degree], Scalar]) -> dict[str, Pointwise]:
-    rule = arithmetic(lambda x, n: formula(x, Degree.of(x, n)))
-    return {f"aten.special_{name}.{overload}": rule for overload in ("default", "n_scalar", "x_scalar")}
+def _overloads(name: str, formula: Callable[[Scalar, Degree], Scalar]) -> dict[str, Operator]:
+    names = " ".join(f"special_{name}.{overload}" for overload in ("default", "n_scalar", "x_scalar"))
+    return each(names, arithmetic(lambda x, n: formula(x, Degree.of(x, n))))
 
 
-TABLE: Mapping[str, Pointwise] = MappingProxyType(
+RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        **{each: rule for kind in KINDS for name, f in _chebyshev(kind).items() for each, rule in _overloads(name, f).items()},
-        **{each: rule for name, formula in _FORMULAS.items() for each, rule in _overloads(name, formula).items()},
+        overload: record
+        for family in (*map(_chebyshev, KINDS), _FORMULAS)
+        for name, formula in family.items()
+        for overload, record in _overloads(name, formula).items()
     }
 )
-"""Operator -> rule."""
+"""Operator -> its record."""

@@ -9,6 +9,7 @@ from fxc.dialects.attributes.size_polynomials import contiguous_steps
 from fxc.dialects.tile import RandomOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.operators.index_expressions import Places
+from fxc.passes.operators.record import Operator, each
 from fxc.passes.operators.rules import ZERO, Elements, Index, Placed, python_arguments, result_dtype, shape_of
 from fxc.passes.operators.scalars import Scalar, Uncovered
 
@@ -44,5 +45,5 @@ def _bits(seed: Scalar, offset: Scalar, digits: int) -> Scalar:
     return (Scalar(seed.body, drawn.result, "int32") >> 32 - digits) & ((1 << digits) - 1)
 
 
-TABLE: Mapping[str, Placed] = MappingProxyType({"fxc.uniform.default": Placed(uniform)})
-"""Operator -> rule."""
+RECORDS: Mapping[str, Operator] = MappingProxyType(each("fxc.uniform.default", Placed(uniform)))
+"""Operator -> its record."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.operators.record import Operator, each
 from fxc.passes.operators.rules import Constant, Conversion, Reduction, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import INTEGERS, Scalar, computation_dtype, machine_type
 
@@ -82,43 +83,26 @@ ANY = Reduction(lambda a, b: a | b, _number(False), accumulation=lambda dtype: "
 ALL = Reduction(lambda a, b: a & b, _number(True), accumulation=lambda dtype: "bool")
 
 
-def _each(names: str, rule: Reduction) -> dict[str, Reduction]:
-    return {f"aten.{name}": rule for name in names.split()}
-
-
-TABLE: Mapping[str, Reduction] = MappingProxyType(
+RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        **_each("sum.dim_IntList sum.default", SUM),
-        **_each("mean.dim mean.default", MEAN),
-        **_each("prod.dim_int prod.default", PRODUCT),
-        **_each("amax.default", MAXIMUM),
-        **_each("amin.default", MINIMUM),
-        **_each("max.default", replace(MAXIMUM, of_some=True)),
-        **_each("min.default", replace(MINIMUM, of_some=True)),
-        **_each("var.correction", VARIANCE),
-        **_each("std.correction", DEVIATION),
-        "prims.var.default": VARIANCE,
-        "prims.sum.default": SUM,
-        "prims.amax.default": MAXIMUM,
-        "prims.amin.default": MINIMUM,
-        **_each("argmax.default", ARGMAX),
-        **_each("argmin.default", ARGMIN),
-        **_each("any.default any.dim any.dims", ANY),
-        **_each("all.default all.dim all.dims", ALL),
+        **each("sum.default sum.dim_IntList", SUM),
+        **each("prims.sum.default", SUM),
+        **each("mean.default mean.dim", MEAN),
+        **each("prod.default prod.dim_int", PRODUCT),
+        **each("amax.default prims.amax.default", MAXIMUM),
+        **each("amin.default prims.amin.default", MINIMUM),
+        **each("max.default", replace(MAXIMUM, of_some=True)),
+        **each("min.default", replace(MINIMUM, of_some=True)),
+        **each("var.correction prims.var.default", VARIANCE),
+        **each("std.correction", DEVIATION),
+        **each("argmax.default", ARGMAX),
+        **each("argmin.default", ARGMIN),
+        **each("any.default any.dim any.dims", ANY),
+        **each("all.default all.dim all.dims", ALL),
+        **each("_to_copy.default to.dtype type_as.default prims.convert_element_type.default", Conversion()),
+        **each("zeros.default zeros_like.default new_zeros.default", Constant(0)),
+        **each("ones.default ones_like.default new_ones.default", Constant(1)),
+        **each("full.default full_like.default new_full.default scalar_tensor.default", Constant()),
     }
 )
-"""Operator -> rule."""
-
-_CONVERSIONS = "aten._to_copy.default aten.to.dtype aten.type_as.default prims.convert_element_type.default"
-_ZEROS = "zeros.default zeros_like.default new_zeros.default"
-_ONES = "ones.default ones_like.default new_ones.default"
-_FULL = "full.default full_like.default new_full.default scalar_tensor.default"
-
-SOURCES: Mapping[str, Conversion | Constant] = MappingProxyType(
-    {
-        **{name: Conversion() for name in _CONVERSIONS.split()},
-        **{f"aten.{name}": Constant(0) for name in f"{_ZEROS} {_FULL}".split()},
-        **{f"aten.{name}": Constant(1) for name in _ONES.split()},
-    }
-)
-"""Operator -> rule."""
+"""Operator -> its record."""

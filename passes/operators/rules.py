@@ -175,12 +175,15 @@ class Accumulation:
     """Updates meet the elements that indices say, where they are combined in any order, and with what ``self`` has there.
 
     ``shape``: of the updates. ``update``: what an update is read from, and where. ``place``: the number of the element that it
-    meets, row by row; below 0 where that is none.
+    meets, row by row; below 0 where that is none. ``few``: the rule where an element has few updates, or they replace it.
+    ``sorted``: PyTorch, on a GPU, sorts the updates; else it adds in memory.
     """
 
     shape: Callable[[TorchOp], tuple[Steps, ...]]
     update: Callable[[TorchOp, Index], Read]
     place: Callable[[TorchOp, Index, Places], Elements]
+    few: Placed | None = None
+    sorted: bool = False
 
 
 Elementwise: TypeAlias = Pointwise | Conversion | Constant | View

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from fxc.passes.operators import special_tables as tables
 from fxc.passes.operators.arithmetic import arithmetic
 from fxc.passes.operators.iteration import iterate
-from fxc.passes.operators.rules import Pointwise
+from fxc.passes.operators.record import Operator, each
 from fxc.passes.operators.scalars import Scalar, where
 
 _MACHEP = 2.0**-53
@@ -151,15 +151,15 @@ def ndtri(x: Scalar) -> Scalar:
     return where(x.eq(0), -math.inf, where(x.eq(1), math.inf, result))
 
 
-TABLE: Mapping[str, Pointwise] = MappingProxyType(
+RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        "aten.digamma.default": arithmetic(digamma),
-        "aten.polygamma.default": arithmetic(polygamma),
-        "aten.mvlgamma.default": arithmetic(multivariate_lgamma),
-        "aten.special_erfcx.default": arithmetic(erfcx),
-        "aten.special_log_ndtr.default": arithmetic(log_ndtr),
-        "aten.special_ndtri.default": arithmetic(ndtri),
-        **{f"aten.special_zeta.{overload}": arithmetic(zeta) for overload in ("default", "self_scalar", "other_scalar")},
+        **each("digamma.default special_digamma.default special_psi.default", arithmetic(digamma), cost=24),
+        **each("polygamma.default special_polygamma.default", arithmetic(polygamma)),
+        **each("mvlgamma.default special_multigammaln.default", arithmetic(multivariate_lgamma)),
+        **each("special_erfcx.default", arithmetic(erfcx)),
+        **each("special_log_ndtr.default", arithmetic(log_ndtr)),
+        **each("special_ndtri.default", arithmetic(ndtri)),
+        **each("special_zeta.default special_zeta.self_scalar special_zeta.other_scalar", arithmetic(zeta)),
     }
 )
-"""Operator -> rule."""
+"""Operator -> its record."""

@@ -1,9 +1,11 @@
-"""All rules: the operators that kernels can compute."""
+"""All records: what is known of operators."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+
+from xdsl.ir import Operation
 
 from fxc.passes.operators import (
     accumulating,
@@ -18,46 +20,41 @@ from fxc.passes.operators import (
     polynomials,
     reductions,
     special,
-    updating,
     views,
 )
 from fxc.passes.operators import random as randoms
-from fxc.passes.operators.aliases import ALIASES
-from fxc.passes.operators.rules import Rule
+from fxc.passes.operators.record import Operator
 
-_PRIMS = {
-    "add": "add.Tensor", "sub": "sub.Tensor", "mul": "mul.Tensor", "div": "div.Tensor",
-    "rsqrt": "rsqrt.default", "sqrt": "sqrt.default", "neg": "neg.default", "exp": "exp.default", "log": "log.default",
-}  # fmt: skip
-"""Operators of ``prims`` that decompositions end in -> those of ``aten`` that do the same."""
-
-_OWN: Mapping[str, Rule] = MappingProxyType(
-    {
-        **{f"prims.{prim}.default": {**arithmetic.TABLE, **functions.TABLE}[f"aten.{name}"] for prim, name in _PRIMS.items()},
-        **arithmetic.TABLE,
-        **functions.TABLE,
-        **activations.TABLE,
-        **special.TABLE,
-        **bessel.TABLE,
-        **polynomials.TABLE,
-        **incomplete_gamma.TABLE,
-        **integers.TABLE,
-        **randoms.TABLE,
-        **views.TABLE,
-        **assembling.TABLE,
-        **indexing.TABLE,
-        **accumulating.TABLE,
-        **updating.TABLE,
-        **reductions.SOURCES,
-        **reductions.TABLE,
-    }
+FAMILIES = (
+    arithmetic,
+    functions,
+    activations,
+    special,
+    bessel,
+    polynomials,
+    incomplete_gamma,
+    integers,
+    randoms,
+    views,
+    assembling,
+    indexing,
+    accumulating,
+    reductions,
 )
 
-RULES: Mapping[str, Rule] = MappingProxyType({**_OWN, **{alias: _OWN[name] for alias, name in ALIASES.items()}})
-"""Operator overload (``aten.add.Tensor``) -> its rule; of two for scatters, that for few updates."""
+OPERATORS: Mapping[str, Operator] = MappingProxyType(
+    {name: record for family in FAMILIES for name, record in family.RECORDS.items()}
+)
+"""Operator overload (``aten.add.Tensor``) -> its record."""
 
-CONCATENATIONS = frozenset(["aten.cat.default", "aten.concat.default", "aten.concatenate.default"])
-"""Operators that put tensors behind each other."""
+_NOTHING = Operator()
 
-STACKS = frozenset(["aten.stack.default"])
-"""Operators that put tensors behind each other along a new dimension."""
+
+def operator_of(op: Operation) -> Operator:
+    """The record of the operator that ``op`` calls; one without facts where there is none."""
+    return OPERATORS.get(op.name.removeprefix("torch."), _NOTHING)
+
+
+def has_formula(op: Operation) -> bool:
+    """Whether kernels compute the operator that ``op`` calls."""
+    return operator_of(op).formula is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
@@ -31,7 +30,6 @@ from fxc.passes.operators.rules import (
     Index,
     Making,
     Outside,
-    Placed,
     Read,
     broadcast_index,
     python_arguments,
@@ -184,21 +182,3 @@ def _number(op: TorchOp, places: Places, arguments: Mapping[str, object]) -> Sca
     if not isinstance(number, (bool, int, float, Polynomial)):
         raise Uncovered("a value that the program does not state")
     return places.constant(number, computation_dtype(dtype)).rounded(dtype)
-
-
-_STEPS: Mapping[str, Making] = MappingProxyType(
-    {
-        "scatter.src": scatter(replace),
-        "scatter.value": scatter(replace),
-        "scatter_add.default": scatter(accumulate),
-        "index_add.default": index_update(accumulate, wraps=False),
-        "index_copy.default": index_update(replace, wraps=False),
-        "index_fill.int_Scalar": index_update(replace, wraps=True),
-        "index_fill.int_Tensor": index_update(replace, wraps=True),
-        "index_put.default": index_put,
-        "_unsafe_index_put.default": index_put,
-    }
-)
-
-TABLE: Mapping[str, Placed] = MappingProxyType({f"aten.{name}": Placed(steps) for name, steps in _STEPS.items()})
-"""Operator -> rule, where an element has few updates."""

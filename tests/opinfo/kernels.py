@@ -23,14 +23,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from fxc.dialects.text.syntax import clone_module
 from fxc.passes.operators.rules import Conversion, View
-from fxc.passes.operators.table import CONCATENATIONS, RULES
 from tests.kernel_accuracy import Expected, difference
 from tests.kernel_engines import ENGINES, kernels_for
-from tests.kernel_groups import LINALG, Call, GroupBuilder, calls_of, run_passes
+from tests.kernel_groups import COVERED, LINALG, Call, GroupBuilder, calls_of, run_passes
 from tests.opinfo.suite import Outcome, Sample, argument_parser, operators, outcome_of, outcomes_of, run_all, samples_of
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
-COVERED = RULES.keys() | CONCATENATIONS
 TARGETS = ("cpu:avx512", "cuda:sm_90")
 LARGEST = 1 << 16
 """Elements of a tensor: larger samples say no more, and take long."""
@@ -112,7 +110,7 @@ def _is_defined(call: Call) -> bool:
     """Whether eager's result is the same on each machine: an integer of NaN, or of infinity, is not."""
     tensors = [leaf for leaf in tree_leaves((call.args, call.kwargs)) if isinstance(leaf, torch.Tensor)]
     results = [leaf for leaf in tree_leaves(call.result) if isinstance(leaf, torch.Tensor)]
-    to_integer = isinstance(RULES.get(call.name), Conversion) and not any(each.is_floating_point() for each in results)
+    to_integer = isinstance(COVERED.get(call.name), Conversion) and not any(each.is_floating_point() for each in results)
     return not to_integer or all(bool(each.isfinite().all()) for each in tensors)
 
 
@@ -159,7 +157,7 @@ def _why_not(module: ModuleOp) -> str:
 
 def _computed(result: torch.Tensor, call: Call, builder: GroupBuilder) -> torch.Tensor:
     """``result``, or of a view what a further operator of the group makes of it."""
-    if not isinstance(RULES.get(call.name), View):
+    if not isinstance(COVERED.get(call.name), View):
         return result
     invert = torch.ops.aten.logical_not.default if result.dtype == torch.bool else torch.ops.aten.neg.default
     computed = invert(result)
@@ -193,7 +191,7 @@ def shares(outcomes: Sequence[Outcome]) -> str:
         f"calls that became kernels: {became.total()}",
         *(f"{stage}: {found.total()}" for stage, found in left.items()),
         *(f"  {count:5} {reason}" for found in left.values() for reason, count in found.most_common()),
-        "never called: " + ", ".join(sorted(COVERED - called)),
+        "never called: " + ", ".join(sorted(COVERED.keys() - called)),
     ]
     return "\n".join(lines)
 

@@ -17,7 +17,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.traits import draws_like, is_split
 from fxc.passes.analysis.matching import integer, is_floating, number, torch_op
 from fxc.passes.fusion.decompose_ops.min_max import EXTREMES, split_extreme
-from fxc.passes.operators.generics import has_rule
+from fxc.passes.operators.table import has_formula
 from fxc.passes.rewriting.decomposition import put_in_place
 from fxc.passes.rewriting.functions import copy_op
 
@@ -75,7 +75,7 @@ def _views(op: Operation) -> Iterator[SSAValue]:
 
 
 def is_computed_by_kernels(op: Operation) -> bool:
-    return isinstance(op, TorchOp) and has_rule(op) and not any(aliases(op))
+    return isinstance(op, TorchOp) and has_formula(op) and not any(aliases(op))
 
 
 def _dropout(op: TorchOp) -> bool:

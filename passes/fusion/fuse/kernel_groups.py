@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, TensorType
@@ -26,8 +25,6 @@ from fxc.dialects.torch_ops.traits import (
     is_concatenation,
     is_lone_kernel,
     is_split,
-    operations,
-    sorts_updates,
 )
 from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.requires_grad import needs_gradient
@@ -38,11 +35,11 @@ from fxc.passes.fusion.fuse.cost import CODE, LENGTH, MOST_COPIES, MOST_OPERATIO
 from fxc.passes.fusion.fuse.scatters import updates_of, updates_shape
 from fxc.passes.library.layouts import is_turned
 from fxc.passes.operators.assembling import MOST_PARTS
-from fxc.passes.operators.generics import NOTHING, Generics, has_rule
+from fxc.passes.operators.generics import NOTHING, Generics
 from fxc.passes.operators.reductions import dimensions
 from fxc.passes.operators.rules import Conversion, Pointwise, Reduction
 from fxc.passes.operators.scalars import Uncovered
-from fxc.passes.operators.table import RULES
+from fxc.passes.operators.table import has_formula, operator_of
 from fxc.passes.rewriting.broadcasting import broadcasts
 from fxc.passes.rewriting.functions import copy_op
 
@@ -67,7 +64,7 @@ class Coverage:
         self._known, self._attributes, self._least = dict[Hashable, bool](), AttributeNumbers(), least
 
     def __contains__(self, op: Operation) -> bool:
-        if not isinstance(op, TorchOp) or not has_rule(op):
+        if not isinstance(op, TorchOp) or not has_formula(op):
             return False
         given = tuple([self._operand(value) for value in op._operands])
         results = tuple([self._attributes.of(result.type) for result in op.results])
@@ -107,12 +104,7 @@ def _is_covered(op: TorchOp, least: Mapping[str, int]) -> bool:
 
 
 def is_reduction(op: Operation) -> bool:
-    return _reduces(type(op))
-
-
-@cache
-def _reduces(cls: type[Operation]) -> bool:
-    return issubclass(cls, TorchOp) and isinstance(RULES.get(cls.name.removeprefix("torch.")), Reduction)
+    return isinstance(operator_of(op).formula, Reduction)
 
 
 Place: TypeAlias = tuple[int, int]
@@ -165,8 +157,8 @@ class KernelGroups(Groups):
 
     def _is_worth_it(self, op: Operation) -> bool:
         """Whether ``op`` alone is worth a kernel."""
-        sorts = sorts_updates(op) and updates_shape(op) is not None
-        return sorts or operations(op) > 1 or (self.model.lone and self._is_lone(op))
+        updates, cost = updates_of(op), operator_of(op).cost
+        return cost > 1 or (updates is not None and updates.sorted) or (self.model.lone and self._is_lone(op))
 
     def _is_lone(self, op: Operation) -> bool:
         """Whether ``op`` is a kernel alone; it is where it gives the new value of an argument, which is computed there."""
@@ -209,7 +201,7 @@ class KernelGroups(Groups):
 
     def new_border(self, i: int) -> Border:
         border, op = super().new_border(i), self.ops[i]
-        border.extent = replace(_extent_of(op), operations=operations(op))
+        border.extent = replace(_extent_of(op), operations=operator_of(op).cost)
         border.concatenations, border.gathered = 0, frozenset(_gathered(op))
         return border
 
@@ -267,7 +259,7 @@ class KernelGroups(Groups):
     def _read_at(self, reader: int, operand: int, places: frozenset[Place]) -> Iterable[Place]:
         """Where an operand is read for the elements of ``reader`` at ``places``."""
         op = self.ops[reader]
-        if isinstance(RULES.get(op.name.removeprefix("torch.")), (Pointwise, Conversion, Reduction)):
+        if isinstance(operator_of(op).formula, (Pointwise, Conversion, Reduction)):
             return places
         key, ways, results = self._structures.key(op), self._ways, range(len(op.results))
         return [
@@ -285,7 +277,7 @@ class KernelGroups(Groups):
             op = self.ops[i]
             if not self.may_alias(op):
                 stages = {stage for stage, _ in several}
-                repeated += operations(op) * max(sum(_loops(self.ops[j]) for j in stages) - _loops(op), 0)
+                repeated += operator_of(op).cost * max(sum(_loops(self.ops[j]) for j in stages) - _loops(op), 0)
                 copies += len(several) - 1
         return {"repeated": repeated, "copies": copies}
 
@@ -399,7 +391,7 @@ def _bytes(value: SSAValue) -> int:
 
 def _widens(op: Operation) -> bool:
     """Whether ``op`` gives the elements of a tensor in a dtype that takes more memory, at the same places."""
-    rule = RULES.get(op.name.removeprefix("torch."))
+    rule = operator_of(op).formula
     if not isinstance(rule, Conversion) or needs_gradient(op):
         return False
     return sum(_bytes(value) for value in op.operands) < _bytes(op.results[0])
