@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fxc.dialects.torch_ops import torch_op
+from fxc.passes.operators.record import Factors
 from fxc.passes.operators.table import FAMILIES, OPERATORS
 from tests.opinfo import coverage
 
@@ -18,6 +20,13 @@ def test_each_operator_is_covered_or_has_a_reason() -> None:
 
 def test_an_operator_has_one_record() -> None:
     assert sum(len(family.RECORDS) for family in FAMILIES) == len(OPERATORS)
+
+
+def test_records_name_arguments() -> None:
+    for name, record in OPERATORS.items():
+        factors = record.factors or Factors("", "")
+        named = {record.gathered, factors.left, factors.right, factors.added} - {""}
+        assert not named or named <= torch_op(name).SCHEMA.by_name.keys(), name
 
 
 def test_the_report_has_no_gap() -> None:

@@ -13,13 +13,11 @@ from torch.testing._internal.common_methods_invocations import op_db
 from xdsl.dialects.builtin import ModuleOp
 
 import fxc
-from fxc.bridge.callables import resolve_operator
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.tile import KernelOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import GATHERS
 from fxc.errors import BoundsError
 from fxc.passes.operators import accumulating, assembling, indexing, views
 from tests.kernel_engines import ENGINES, kernels_for
@@ -366,19 +364,6 @@ def test_concatenations_join_what_reads_them() -> None:
     assert group == ["exp", "cat", "relu", "mul"]
     many = fused(lambda x: torch.cat([x * k for k in range(2, 11)]).relu() * 2, tensor(5, 9))
     assert not any("cat" in group and "relu" in group for group in many)
-
-
-# tables
-
-
-def test_every_rule_is_of_an_operator() -> None:
-    assert set(GATHERS) <= set(indexing.RECORDS)
-
-
-def test_what_gathers_read_is_an_argument() -> None:
-    for name, argument in GATHERS.items():
-        names = [argument.name for argument in resolve_operator(name)._schema.arguments]
-        assert argument in names, name
 
 
 FAMILIES = {

@@ -24,7 +24,7 @@ from fxc.errors import PipelineError
 from fxc.interpret.tile_level import kernel_of, launch, result_layouts
 from fxc.measure.program_times import program_times
 from fxc.passes.kernels.tile_matmul.tile_matmul import TileMatmulPass
-from fxc.passes.kernels.tiling.products import OPERANDS
+from fxc.passes.operators.table import operator_of
 from fxc.program.context import new_context
 from fxc.program.program import Program
 from fxc.testing import parse, run_pass
@@ -114,7 +114,7 @@ def program_of(case: Case, pipeline: str = KERNELS) -> Program:
     program = fxc.run_passes(fxc.capture(Model(case.function), tuple(case.inputs)), GROUPS)
     set_target(program.module, preset("cuda:sm_90"))
     for op in program.module.walk():
-        if isinstance(op, TorchOp) and op.operator in OPERANDS:
+        if operator_of(op).factors is not None:
             op.attributes["tile.blocks"] = DenseArrayBase.from_list(i64, case.blocks)
     return fxc.run_passes(program, f"tile-matmul,{pipeline}")
 
@@ -148,7 +148,7 @@ ENGINES = {"interpreter": interpreted, "simulator": simulated, "cpu": compiled}
 def test_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     program = program_of(case)
-    products = [op for op in program.module.walk() if isinstance(op, TorchOp) and op.operator in OPERANDS]
+    products = [op for op in program.module.walk() if operator_of(op).factors is not None]
     launches = [op for op in program.module.walk() if isinstance(op, LaunchOp)]
     assert launches and not products
     assert (len(launches) == 1) == case.fused, f"{len(launches)} kernels"
@@ -230,7 +230,7 @@ def test_without_a_gpu_the_library_multiplies() -> None:
     x, y = random(20, 30), random(30, 10)
     assert program_times([module_on("cuda:0")]) is None
     made = fxc.compile(Model(lambda x, y: (x @ y).relu()), (x, y), options={"target": "cuda:sm_90", "autotune": True})
-    assert any(isinstance(op, TorchOp) and op.operator in OPERANDS for op in made.ir.module.walk())
+    assert any(operator_of(op).factors is not None for op in made.ir.module.walk())
     assert AUTOTUNE in made.ir.module.attributes
     torch.testing.assert_close(made(x, y), (x @ y).relu())
 

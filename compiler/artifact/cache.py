@@ -32,7 +32,7 @@ from fxc.artifact.archive import PROGRAM, Artifact, Reader, unpacked
 from fxc.bridge.location import places
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.torch_ops.declaration import OperatorDeclOp
-from fxc.dialects.torch_ops.traits import is_process_call
+from fxc.dialects.torch_ops.namespaces import is_process_call
 from fxc.program.program import Program, state_names
 from fxc.runtime import autocast
 from fxc.runtime.cpu_features import host_features

@@ -20,7 +20,7 @@ from fxc.codegen.triton.measure import EventClock, by_turns
 from fxc.dialects.attributes.types import SYMBOLS, device
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.text.syntax import print_module
-from fxc.dialects.torch_ops.traits import is_onednn
+from fxc.dialects.torch_ops.namespaces import is_onednn
 from fxc.errors import KernelError
 from fxc.interpret.example_values import Seeded
 from fxc.program.program import Program

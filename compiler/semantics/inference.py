@@ -20,7 +20,7 @@ from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer
-from fxc.dialects.torch_ops.traits import is_mkl_or_onednn
+from fxc.dialects.torch_ops.namespaces import is_mkl_or_onednn
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import Interpreter, ResultCountError
 from fxc.semantics.any_sizes import other_answers

@@ -21,7 +21,7 @@ from fxc.dialects.plan.lifetimes import reads
 from fxc.dialects.plan.ops import AllocOp, ArenaOp, FreeOp
 from fxc.dialects.plan.streams import RecordOp, WaitOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.torch_ops.traits import is_size_query
+from fxc.dialects.torch_ops.effects import is_size_query
 
 
 @dataclass(frozen=True)

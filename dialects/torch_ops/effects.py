@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from xdsl.ir import Operation
+
 HIDDEN_WRITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "aten.batch_norm.default": ("training", ("running_mean", "running_var")),
     "aten.native_batch_norm.default": ("training", ("running_mean", "running_var")),
@@ -54,6 +56,26 @@ VIEWS_OF_FIRST = frozenset({"aten.type_as.default"})
 DETACHES = frozenset({"aten.detach.default"})
 """Operators whose result is a view that autograd takes for another tensor, without a gradient."""
 
+LAZY = frozenset({"aten._conj.default", "aten._neg_view.default"})
+"""Operators that leave memory as it is, and mark that it holds the conjugates or negatives of what they return."""
+
+RESOLVING = frozenset({"aten.resolve_conj.default", "aten.resolve_neg.default"})
+"""Operators that return a tensor whose memory holds its numbers."""
+
+WITHOUT_DERIVATIVE = frozenset({"aten.copy.default", "aten.zero.default"})
+"""Functional forms that PyTorch cannot differentiate, or not for complex tensors, unlike the operators that write in place."""
+
+EQUAL_SHAPES = frozenset({"aten.gelu_backward.default"})
+"""Pointwise operators of which some kernel takes equal shapes only, though the table has the flag ``p`` for them."""
+
+SIZE_QUERIES = frozenset(
+    {
+        "aten.size.int", "aten.sym_size.int", "aten.size.default", "aten.sym_size.default", "aten.numel.default",
+        "aten.sym_numel.default", "aten.dim.default",
+    }
+)  # fmt: skip
+"""Operators whose results depend on the sizes of their tensor only, and on nothing else of it."""
+
 DROPOUTS = frozenset(
     {
         "aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default",
@@ -96,6 +118,10 @@ FRESH_COMPOSITES = frozenset(
     }
 )  # fmt: skip
 """Composite operators of ``aten`` that always allocate what they return; of others that cannot be told (``dropout``)."""
+
+
+def is_size_query(op: Operation) -> bool:
+    return op.name.removeprefix("torch.") in SIZE_QUERIES
 
 
 def is_fresh_composite(operator: str) -> bool:

@@ -7,7 +7,7 @@ from xdsl.ir import Block, SSAValue
 
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import LAZY, RESOLVING
+from fxc.dialects.torch_ops.effects import LAZY, RESOLVING
 from fxc.passes.analysis.matching import is_complex
 
 

@@ -23,9 +23,9 @@ from fxc.dialects.fx import PositionalCall
 from fxc.dialects.semantics import Vjp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
 from fxc.passes.analysis.requires_grad import requires_grad
 from fxc.passes.analysis.statistics import count
+from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.functions import copy_body, declare
 
 TWICE = "autodiff.twice"
@@ -87,7 +87,7 @@ class Activity:
             given = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
         if not given:
             return None
-        twice = self.twice or is_other_when_differentiated_again(op)
+        twice = self.twice or operator_of(op).other_derivative
         try:
             return self.semantics.vjp(op, self.needs(op), given, twice=twice)
         except VerifyException:

@@ -14,8 +14,8 @@ from fxc.dialects.fusion import GroupOp
 from fxc.dialects.semantics import Semantics, Vjp
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
-from fxc.dialects.torch_ops.traits import is_other_when_differentiated_again
 from fxc.passes.autodiff.activity import TWICE
+from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.unpacking import unpack_tuples
 
 
@@ -154,7 +154,7 @@ def _has_one_backward(semantics: Semantics, op: Operation, reached: set[SSAValue
     if not any(needs) or not cotangents:
         return True
     try:
-        once = semantics.vjp(op, needs, cotangents, twice=is_other_when_differentiated_again(op))
+        once = semantics.vjp(op, needs, cotangents, twice=operator_of(op).other_derivative)
     except VerifyException:  # no gradient was asked of it, or there would be no derivative
         return True
     try:

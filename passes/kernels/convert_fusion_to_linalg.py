@@ -59,14 +59,11 @@ from fxc.dialects.target import GpuAttr, TargetAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.analysis.statistics import count
-from fxc.passes.fusion.decompose_ops.min_max import split_extreme
 from fxc.passes.kernels.kernel_keys import Copier, Outline
-from fxc.passes.kernels.lower_scans.lower_scans import KINDS
 from fxc.passes.kernels.source_lines import SOURCE, notes
 from fxc.passes.operators.generics import Generics, check_types
 from fxc.passes.operators.scalars import Uncovered
-from fxc.passes.operators.table import has_formula
-from fxc.passes.rewriting.decomposition import decompose
+from fxc.passes.operators.table import has_formula, operator_of, take_apart
 from fxc.passes.rewriting.one_group import one_group
 
 
@@ -181,7 +178,7 @@ def _decompose(ctx: FxcContext, block: Block) -> None:
     while pending:
         op = pending.pop()
         check_types(op)
-        if op.operator in KINDS or not (parts := split_extreme(op) or decompose(ctx, op)):  # a scan has n * n parts
+        if operator_of(op).scan or not (parts := take_apart(ctx, op)):  # a scan has n * n parts
             raise Uncovered(op.operator)
         pending += [part for part in parts if not has_formula(part)]
 

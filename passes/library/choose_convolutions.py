@@ -40,11 +40,12 @@ from xdsl.passes import ModulePass
 from fxc.dialects.context import FxcContext
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_convolution, is_group_norm
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count
 from fxc.passes.library.autotuning import Choices
 from fxc.passes.library.packings import PLAIN_CONVOLUTIONS, computed_behind
+from fxc.passes.operators.record import Role
+from fxc.passes.operators.table import role_of
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class ChooseConvolutionsPass(ModulePass):
         choices = Choices(ctx, self.gain)
         for function in [inner for inner in op.walk() if isinstance(inner, FuncOp)]:
             calls = [call for call in function.walk() if isinstance(call, TorchOp)]
-            if any(map(is_group_norm, calls)):
+            if any(role_of(call) is Role.GROUP_NORM for call in calls):
                 continue
-            convolutions = [call for call in calls if is_convolution(call) and not needs_gradient(call)]
+            convolutions = [call for call in calls if role_of(call) is Role.CONVOLUTION and not needs_gradient(call)]
             alone = [[call, *computed_behind(call)] for call in convolutions]
             count("convolutions in channels_last", choices.take_all(alone, PLAIN_CONVOLUTIONS))

@@ -47,9 +47,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from fxc.dialects.attributes.values import Tree, bool_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_convolution, uses_given_statistics
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.weight_values import own_entry, own_ops
+from fxc.passes.operators.record import Role
+from fxc.passes.operators.table import role_of
 from fxc.passes.rewriting.insertion import insert_call
 from fxc.passes.rewriting.matrix_products import only_user
 
@@ -76,12 +77,12 @@ class FoldBatchNormPass(ModulePass):
 
 def _convolution_before(norm: TorchOp, own: set[SSAValue]) -> TorchOp | None:
     """The convolution that ``norm`` can be a part of."""
-    if not uses_given_statistics(norm) or any(result.uses for result in norm.results[1:]) or norm.is_packed:
+    if role_of(norm) is not Role.BATCH_NORM or any(result.uses for result in norm.results[1:]) or norm.is_packed:
         return None
     given = norm.bound()
     source, training = given["input"], given.get("training", bool_attr(False))
     convolution = source.owner if isinstance(source, SSAValue) else None
-    if not isinstance(convolution, TorchOp) or not is_convolution(convolution) or training != bool_attr(False):
+    if not isinstance(convolution, TorchOp) or role_of(convolution) is not Role.CONVOLUTION or training != bool_attr(False):
         return None
     passed = convolution.bound()
     if passed.get("transposed", bool_attr(False)) != bool_attr(False) or only_user(convolution.results[0]) is not norm:

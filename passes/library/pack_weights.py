@@ -39,11 +39,12 @@ from xdsl.passes import ModulePass
 
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_convolution
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.weight_values import own_entry, own_ops
 from fxc.passes.library.autotuning import Choices
 from fxc.passes.library.packings import PACKED_CONVOLUTIONS, PACKED_PRODUCTS, computed_behind, is_product, weight_of
+from fxc.passes.operators.record import Role
+from fxc.passes.operators.table import role_of
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class PackWeightsPass(ModulePass):
         own = own_ops(entry)[1]
         choices = Choices(ctx, self.gain, own)
         calls = [op for op in entry.body.block.ops if isinstance(op, TorchOp) and weight_of(op) in own]
-        convolutions = [[call, *computed_behind(call)] for call in calls if is_convolution(call)]
+        convolutions = [[call, *computed_behind(call)] for call in calls if role_of(call) is Role.CONVOLUTION]
         count("weights packed", choices.take_all(convolutions, PACKED_CONVOLUTIONS))
         for call in [call for call in calls if is_product(call)]:
             if choices.take([call, *computed_behind(call)], PACKED_PRODUCTS):

@@ -21,9 +21,10 @@ from fxc.dialects.attributes.types import VALUE, Dim
 from fxc.dialects.attributes.values import NONE, Tree, enum_attr, float_attr, int_attr, str_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_convolution
 from fxc.passes.analysis.matching import torch_op
 from fxc.passes.library.layouts import is_channels_last
+from fxc.passes.operators.record import Role
+from fxc.passes.operators.table import operator_of, role_of
 from fxc.passes.rewriting.insertion import insert_call, result_types
 from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, only_user
 
@@ -165,26 +166,19 @@ def _insert_packed(ctx: FxcContext, operator: str, args: list[Tree], packed: SSA
 PACKED_PRODUCTS: tuple[Way, ...] = (plain_linear, mkl_linear, onednn_linear)
 """Products of own weights by oneDNN and MKL; the first packs none."""
 
-_PRODUCTS: Mapping[str, tuple[str, str, str | None]] = MappingProxyType(
-    {
-        "aten.linear.default": ("input", "weight", "bias"),
-        "aten.mm.default": ("self", "mat2", None),
-        "aten.addmm.default": ("mat1", "mat2", "self"),
-    }
-)
-"""Products -> their arguments for rows, weight and bias. That of ``linear`` has a row an output, others a column."""
-
 
 def is_product(op: TorchOp) -> bool:
     """Whether ``op`` is a product of matrices that oneDNN's and MKL's operators compute as well."""
-    return op.operator in _PRODUCTS
+    factors = operator_of(op).factors
+    return factors is not None and not factors.is_stacked
 
 
 def weight_of(op: TorchOp) -> Tree | None:
     """The argument that would be packed."""
-    if is_convolution(op):
+    record = operator_of(op)
+    if record.role is Role.CONVOLUTION:
         return op.argument("weight")
-    return op.argument(_PRODUCTS[op.operator][1]) if is_product(op) else None
+    return op.argument(record.factors.right) if record.factors is not None and is_product(op) else None
 
 
 def channels_last(ctx: FxcContext, image: SSAValue, before: Operation) -> SSAValue:
@@ -196,7 +190,7 @@ def channels_last(ctx: FxcContext, image: SSAValue, before: Operation) -> SSAVal
 
 def computed_behind(op: TorchOp) -> list[TorchOp]:
     """What reads ``op`` alone, and then one another, and may be computed with it: a sum with a convolution, an activation."""
-    addition = addition_after(op) if is_convolution(op) else None
+    addition = addition_after(op) if role_of(op) is Role.CONVOLUTION else None
     activation = activation_after(addition or op)
     return [behind for behind in (addition, activation) if behind is not None]
 
@@ -275,10 +269,11 @@ def _linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | N
 
 def as_linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
     """The same of a product, with a row of the weight an output: put in front where it has a column."""
-    if (given := product_of(op)) is None:
+    factors = operator_of(op).factors
+    if factors is None or (given := product_of(op)) is None:
         return None
     rows, weight, bias = given
-    if op.operator != "aten.linear.default":
+    if not factors.is_turned:
         owner = weight.owner
         if isinstance(owner, Operation) and is_transpose(owner):
             weight = owner.operands[0]
@@ -289,9 +284,9 @@ def as_linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] |
 
 def product_of(op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
     """Rows, weight and bias (a number an output) of a product in float32 or bfloat16 of known sizes."""
-    rows_name, weight_name, bias_name = _PRODUCTS[op.operator]
-    given = op.bound()
-    rows, weight, bias = given[rows_name], given[weight_name], given.get(bias_name, NONE) if bias_name else NONE
+    factors, given = operator_of(op).factors, op.bound()
+    assert factors is not None
+    rows, weight, bias = given[factors.left], given[factors.right], given.get(factors.added, NONE)
     if not isinstance(rows, SSAValue) or not isinstance(weight, SSAValue) or "alpha" in given or "beta" in given:
         return None
     if not _is_static(rows) or not _is_static(weight, 2) or not (_is(rows, Float32Type) or _is(rows, BFloat16Type)):

@@ -42,17 +42,18 @@ from fxc.dialects.attributes.values import Tree, enum_attr, float_attr, int_attr
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
-from fxc.dialects.torch_ops.effects import UNDECLARED_VIEWS
-from fxc.dialects.torch_ops.traits import REINTERPRETING, SPLITS
 from fxc.passes.analysis.constants import constant_of
 from fxc.passes.analysis.lazy_values import may_be_lazy
 from fxc.passes.analysis.matching import dtype, integer, integers, is_complex, rank, torch_op
 from fxc.passes.analysis.statistics import count
 from fxc.passes.rewriting.patterns import Pattern, PatternRewriter, apply_patterns, dispatch_table
 
-_RESPELLED = ("chunks", "split_size")
-"""The arguments of those that become ``split_with_sizes``."""
+_CHUNK, _SPLIT_BY_LIST = "aten.chunk.default", "aten.split.sizes"
+_CUTS = (_CHUNK, "aten.split.Tensor", _SPLIT_BY_LIST)
+"""What ``split_with_sizes`` says as well."""
 
+_REINTERPRETING = ("aten.view_as_real.default", "aten.view.dtype")
+"""Views of the bytes of a tensor as other numbers."""
 
 _INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -121,8 +122,6 @@ def _number(value: SSAValue) -> Attribute | None:
 
 def _with_sizes(op: TorchOp) -> None:
     """Put ``split_with_sizes`` in the place of an op that gives one result a piece."""
-    if op.operator in UNDECLARED_VIEWS:
-        return
     tensor, dim = op.operands[0], integer(op.argument("dim")) if op.argument("dim") is not None else 0
     if op.is_packed or dim is None or not isinstance(tensor.type, TensorType) or not (count_ := rank(tensor)):
         return
@@ -156,9 +155,9 @@ def _resolve(op: TorchOp) -> None:
 
 def _piece_sizes(op: TorchOp, whole: int | str) -> Sequence[int] | None:
     """How large the pieces are; None where that is not constant."""
-    if op.operator == "aten.split.sizes":
+    if op.operator == _SPLIT_BY_LIST:
         return integers(op.argument("split_size"))
-    if op.operator == "aten.chunk.default":
+    if op.operator == _CHUNK:
         pieces = integer(op.argument("chunks"))
         size = -(-whole // pieces) if isinstance(whole, int) and pieces is not None and pieces > 0 else None
     else:
@@ -175,11 +174,7 @@ class CanonicalizeOpsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         apply_patterns(op, dispatch_table([NumberOperand(), Copy()]))
         for inner in list(op.walk()):
-            if isinstance(inner, TorchOp) and inner.operator in REINTERPRETING:
+            if isinstance(inner, TorchOp) and inner.operator in _REINTERPRETING:
                 _resolve(inner)
-            elif (
-                isinstance(inner, TorchOp)
-                and SPLITS.get(inner.operator) in _RESPELLED
-                and inner.operator not in UNDECLARED_VIEWS
-            ):
+            elif isinstance(inner, TorchOp) and inner.operator in _CUTS:
                 _with_sizes(inner)

@@ -190,13 +190,13 @@ def one_hot(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
 
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        **each("gather.default", Placed(gather)),
-        **each("take.default", Placed(take)),
-        **each("take_along_dim.default", Placed(take_along_dim)),
-        **each("index_select.default", Placed(index_select)),
-        **each("index.Tensor", Placed(index_tensor)),
-        **each("_unsafe_index.Tensor", Placed(index_tensor)),
-        **each("embedding.default", Placed(embedding)),
+        **each("gather.default", Placed(gather), gathered="self", is_lone=True),
+        **each("take.default", Placed(take), gathered="self"),
+        **each("take_along_dim.default", Placed(take_along_dim), gathered="self"),
+        **each("index_select.default", Placed(index_select), gathered="self", is_lone=True),
+        **each("index.Tensor", Placed(index_tensor), gathered="self", is_lone=True),
+        **each("_unsafe_index.Tensor", Placed(index_tensor), gathered="self"),
+        **each("embedding.default", Placed(embedding), gathered="weight"),
         **each("one_hot.default", Placed(one_hot)),
     }
 )

@@ -1,17 +1,25 @@
-"""Random numbers of a seed: Philox of the element's place, as ``fxc::uniform`` says them."""
+"""Random numbers of a seed: Philox of the element's place, as ``fxc::uniform`` says them. Dropouts of PyTorch's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from xdsl.ir import SSAValue
+
 from fxc.dialects.attributes.size_polynomials import contiguous_steps
+from fxc.dialects.attributes.types import device, strides
+from fxc.dialects.attributes.values import float_attr, int_attr
+from fxc.dialects.base.effects import is_random
+from fxc.dialects.context import FxcContext
 from fxc.dialects.tile import RandomOp
 from fxc.dialects.torch_ops.base import TorchOp
+from fxc.passes.analysis.matching import is_floating, number, torch_op
 from fxc.passes.operators.index_expressions import Places
-from fxc.passes.operators.record import Operator, each
+from fxc.passes.operators.record import Operator, Parts, When, each
 from fxc.passes.operators.rules import ZERO, Elements, Index, Placed, python_arguments, result_dtype, shape_of
 from fxc.passes.operators.scalars import Scalar, Uncovered
+from fxc.passes.rewriting.decomposition import put_in_place
 
 _STREAM_BITS = 40
 """Numbers of a stream begin at ``stream << 40``."""
@@ -45,5 +53,53 @@ def _bits(seed: Scalar, offset: Scalar, digits: int) -> Scalar:
     return (Scalar(seed.body, drawn.result, "int32") >> 32 - digits) & ((1 << digits) - 1)
 
 
-RECORDS: Mapping[str, Operator] = MappingProxyType(each("fxc.uniform.default", Placed(uniform)))
+def _dropout(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """dropout(x, p, True) -> x * (bernoulli(x, 1 - p) / (1 - p)), as PyTorch computes it on a CPU"""
+    if (found := _draw(op)) is None:
+        return []
+    x, draw, kept = found
+    [result] = op.results
+    noise = torch_op("aten.div.Tensor").build_call([draw.results[0], float_attr(kept)], {}, [result.type], location=op.location)
+    product = torch_op("aten.mul.Tensor").build_call([x, noise.results[0]], {}, [result.type], location=op.location)
+    put_in_place(op, [draw, noise, product], [(result, product.results[0])])
+    return [draw]
+
+
+def _native_dropout(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """native_dropout(x, p, True) -> x * draw * (1 / (1 - p)), and where the draw is not 0, as PyTorch computes it on a CPU"""
+    if (found := _draw(op)) is None:
+        return []
+    x, draw, kept = found
+    result, mask = op.results
+    product = torch_op("aten.mul.Tensor").build_call([x, draw.results[0]], {}, [result.type], location=op.location)
+    scaled = torch_op("aten.mul.Tensor").build_call(
+        [product.results[0], float_attr(1 / kept)], {}, [result.type], location=op.location
+    )
+    stays = torch_op("aten.ne.Scalar").build_call([draw.results[0], int_attr(0)], {}, [mask.type], location=op.location)
+    put_in_place(op, [draw, product, scaled, stays], [(result, scaled.results[0]), (mask, stays.results[0])])
+    return [draw]
+
+
+def _draw(op: TorchOp) -> tuple[SSAValue, TorchOp, float] | None:
+    """What a dropout on a CPU drops from, a draw of zeros and ones like it, and the share of ones. None where none is drawn."""
+    bound, result = op.bound(), op.results[0]
+    x, share = bound["input"], number(bound["p"])
+    if not isinstance(x, SSAValue) or not is_random(op) or share is None or not 0 < share < 1:
+        return None
+    if x.type != result.type or not is_floating(result.type):
+        return None
+    if device(result.type) != "cpu" or strides(result.type) is not None:  # type: ignore[arg-type]
+        return None
+    draw = torch_op("aten.bernoulli.p").build_call([x, float_attr(1 - share)], {}, [x.type], location=op.location)
+    return x, draw, 1 - share
+
+
+RECORDS: Mapping[str, Operator] = MappingProxyType(
+    {
+        **each("fxc.uniform.default", Placed(uniform)),
+        **each("dropout.default", parts=Parts(When.BESIDE, _dropout)),
+        **each("native_dropout.default", parts=Parts(When.BESIDE, _native_dropout)),
+        **each("bernoulli.p rand_like.default randn_like.default", reads_type=True),
+    }
+)
 """Operator -> its record."""

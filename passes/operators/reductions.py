@@ -85,9 +85,9 @@ ALL = Reduction(lambda a, b: a & b, _number(True), accumulation=lambda dtype: "b
 
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        **each("sum.default sum.dim_IntList", SUM),
+        **each("sum.default sum.dim_IntList", SUM, is_lone=True),
         **each("prims.sum.default", SUM),
-        **each("mean.default mean.dim", MEAN),
+        **each("mean.default mean.dim", MEAN, is_lone=True),
         **each("prod.default prod.dim_int", PRODUCT),
         **each("amax.default prims.amax.default", MAXIMUM),
         **each("amin.default prims.amin.default", MINIMUM),
@@ -95,8 +95,8 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("min.default", replace(MINIMUM, of_some=True)),
         **each("var.correction prims.var.default", VARIANCE),
         **each("std.correction", DEVIATION),
-        **each("argmax.default", ARGMAX),
-        **each("argmin.default", ARGMIN),
+        **each("argmax.default", ARGMAX, is_lone=True),
+        **each("argmin.default", ARGMIN, is_lone=True),
         **each("any.default any.dim any.dims", ANY),
         **each("all.default all.dim all.dims", ALL),
         **each("_to_copy.default to.dtype type_as.default prims.convert_element_type.default", Conversion()),

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xdsl.ir import Operation
 
+from fxc.dialects.context import FxcContext
+from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.operators import (
     accumulating,
     activations,
     arithmetic,
     assembling,
     bessel,
+    extremes,
     functions,
     incomplete_gamma,
     indexing,
     integers,
+    norms,
     polynomials,
+    pooling,
+    products,
     reductions,
+    scans,
     special,
     views,
 )
 from fxc.passes.operators import random as randoms
-from fxc.passes.operators.record import Operator
+from fxc.passes.operators.record import Operator, Role
+from fxc.passes.rewriting.decomposition import decompose
 
 FAMILIES = (
     arithmetic,
@@ -40,6 +48,11 @@ FAMILIES = (
     indexing,
     accumulating,
     reductions,
+    scans,
+    products,
+    norms,
+    extremes,
+    pooling,
 )
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
@@ -53,6 +66,21 @@ _NOTHING = Operator()
 def operator_of(op: Operation) -> Operator:
     """The record of the operator that ``op`` calls; one without facts where there is none."""
     return OPERATORS.get(op.name.removeprefix("torch."), _NOTHING)
+
+
+def role_of(op: Operation) -> Role | None:
+    return operator_of(op).role
+
+
+def is_contraction(op: Operation) -> bool:
+    """Whether ``op`` is a contraction or a convolution."""
+    return operator_of(op).role in (Role.CONTRACTION, Role.CONVOLUTION)
+
+
+def take_apart(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """Put the parts of ``op`` in its place; returns them, none where it has none here."""
+    parts = operator_of(op).parts
+    return decompose(ctx, op) if parts is None or parts.split is None else parts.split(ctx, op)
 
 
 def has_formula(op: Operation) -> bool:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
 from fxc.dialects.attributes.size_polynomials import Steps
+from fxc.dialects.attributes.types import sizes
+from fxc.dialects.attributes.values import int_attr
+from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.index.forms import Form
-from fxc.passes.operators.record import Operator, each
+from fxc.passes.analysis.matching import integer, torch_op
+from fxc.passes.operators.record import Operator, Parts, Role, When, each
 from fxc.passes.operators.rules import ZERO, Index, View, broadcast_index, python_arguments, shape_of, tensors
 from fxc.passes.operators.scalars import Uncovered
+from fxc.passes.rewriting.decomposition import put_in_place
 
 
 def _rank(op: TorchOp) -> int:
@@ -272,6 +281,29 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else [value]
 
 
+def _slices(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """split(x, sizes) -> x[:a], x[a:b], ..., where sizes are known"""
+    source, dim = op.bound()["self"], op.argument("dim")
+    given = 0 if dim is None else integer(dim)
+    if op.is_packed or not isinstance(source, SSAValue) or given is None:
+        return []
+    types = [result.type for result in op.results]
+    if not all(isinstance(type, TensorType) and isinstance(sizes(type)[given], int) for type in types):
+        return []
+    lengths = [sizes(type)[given] for type in types if isinstance(type, TensorType)]
+    ends = list(accumulate(length for length in lengths if isinstance(length, int)))
+    parts = [
+        torch_op("aten.slice.Tensor").build_call(
+            [source, int_attr(given), int_attr(start), int_attr(end)], {}, [type], location=op.location
+        )
+        for type, start, end in zip(types, [0, *ends], ends, strict=False)
+    ]
+    put_in_place(op, parts, [(old, part.results[0]) for old, part in zip(op.results, parts, strict=True)])
+    return parts
+
+
+_PIECES = Parts(When.READ, _slices)
+
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
         **each("expand.default expand_as.default expand_copy.default", View(expand)),
@@ -294,9 +326,9 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("repeat_interleave.self_int", View(repeat_interleave)),
         **each("unfold.default unfold_copy.default", View(unfold)),
         **each("diagonal.default diagonal_copy.default", View(diagonal)),
-        **each("chunk.default unsafe_chunk.default tensor_split.sections", View(piece)),
-        **each("split.Tensor split.sizes unsafe_split.Tensor", View(piece)),
-        **each("split_with_sizes.default unsafe_split_with_sizes.default", View(piece)),
+        **each("chunk.default unsafe_chunk.default tensor_split.sections", View(piece), role=Role.SPLIT, parts=_PIECES),
+        **each("split.Tensor split.sizes unsafe_split.Tensor", View(piece), role=Role.SPLIT, parts=_PIECES),
+        **each("split_with_sizes.default unsafe_split_with_sizes.default", View(piece), role=Role.SPLIT, parts=_PIECES),
         **each("tensor_split.indices split_copy.Tensor split_with_sizes_copy.default", View(piece)),
         **each("unbind.int unbind_copy.int", View(unbind)),
         **each("view.default view_as.default view_copy.default _unsafe_view.default", View(reshape)),

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from fxc.dialects.attributes.types import Dim, sizes
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import takes_equal_shapes
+from fxc.dialects.torch_ops.effects import EQUAL_SHAPES
 from fxc.passes.analysis.matching import dtype, rank
 
 
@@ -19,7 +19,7 @@ def broadcasts(op: TorchOp) -> bool:
 
     The flag ``p`` of the operator table says so for ATen; the operators of ``prims`` that have it take equal shapes.
     """
-    if "p" not in op.FLAGS or "r" in op.FLAGS or takes_equal_shapes(op) or not op.operator.startswith("aten."):
+    if "p" not in op.FLAGS or "r" in op.FLAGS or op.operator in EQUAL_SHAPES or not op.operator.startswith("aten."):
         return False
     return not any(aliases(op))
 

@@ -13,8 +13,9 @@ import torch
 from fxc.bridge.callables import resolve_operator
 from fxc.dialects.torch_ops import op_class, table
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.kernels.lower_scans.lower_scans import KINDS
 from fxc.passes.normalize.lower_random.formulas import FORMULAS
+from fxc.passes.operators.record import Operator
+from fxc.passes.operators.table import OPERATORS
 from tests.kernel_groups import COVERED, LINALG, Call, GroupBuilder, calls_of, run_passes
 
 REDUCTIONS = (
@@ -94,7 +95,7 @@ def how(name: str) -> str:
     """``rule``, ``parts``, ``scan``, or ``left`` where PyTorch's own runs."""
     if name in COVERED:
         return "rule"
-    if name in KINDS:
+    if OPERATORS.get(name, Operator()).scan:
         return "scan"
     return "parts" if is_made_of_rules(name) else "left"
 

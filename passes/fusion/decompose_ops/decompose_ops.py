@@ -24,6 +24,7 @@ After:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -34,21 +35,15 @@ from xdsl.passes import ModulePass
 from fxc.dialects.attributes.types import device
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_foreach, is_norm, is_resampling, is_statistics
+from fxc.dialects.torch_ops.namespaces import is_foreach
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.fusion.decompose_ops.embedding_gradients import add_rows
-from fxc.passes.fusion.decompose_ops.kernel_parts import is_read_by_kernels, release_draw, split_for_kernels
-from fxc.passes.fusion.decompose_ops.pooling import split_pool
+from fxc.passes.fusion.decompose_ops.neighbours import is_beside_kernels, is_read_by_kernels, release_draw
 from fxc.passes.fusion.decompose_ops.reductions import simplify_reduction
-from fxc.passes.fusion.decompose_ops.row_products import split_row_product
-from fxc.passes.fusion.decompose_ops.stacked_products import split_stacked_product
-from fxc.passes.fusion.fuse.bias import ADDMM, split_addmm, split_below_view
-from fxc.passes.rewriting.decomposition import decompose
+from fxc.passes.operators.bias import ADDMM, split_below_view
+from fxc.passes.operators.record import When
+from fxc.passes.operators.table import operator_of, take_apart
 from fxc.passes.rewriting.functions import derivatives, differentiated_functions
-
-_PRODUCTS = frozenset(["aten.linear.default"])
-_RULES = (split_for_kernels, simplify_reduction, split_row_product, add_rows)
-"""What puts a form for kernels in an op's place, and says whether it has one."""
 
 
 @dataclass(frozen=True)
@@ -94,22 +89,30 @@ class DecomposeOpsPass(ModulePass):
         while pending:
             inner = pending.pop()
             kernels = self._is_for_kernels(inner, seen_by_autograd)
-            if inner.operator == ADDMM:
-                below = split_below_view(inner) if kernels and is_read_by_kernels(inner.results[0]) else None
-                product = below or split_addmm(inner)
-                pending += [] if product is None else [product]
-            elif inner.operator in _PRODUCTS or self._has_parts(inner, kernels):
-                pending += decompose(ctx, inner)
-            elif kernels:
-                _ = split_pool(ctx, inner) or split_stacked_product(ctx, inner) or any(rule(inner) for rule in _RULES)
+            parts: Sequence[TorchOp] = ()
+            if kernels and inner.operator == ADDMM and is_read_by_kernels(inner.results[0]):
+                parts = split_below_view(inner)
+            if not parts and self._has_parts(inner, kernels):
+                parts = take_apart(ctx, inner)
+            if not parts and kernels:
+                _ = simplify_reduction(inner) or add_rows(inner)
+            pending += parts
 
     def _has_parts(self, op: TorchOp, kernels: bool) -> bool:
-        """Whether ``op`` is made of reductions, reads and pointwise work that are better in its place."""
-        if is_foreach(op):
-            return kernels
-        if is_norm(op):
-            return kernels or self.cpu or _off_cpu(op)
-        return kernels and (is_statistics(op) or is_resampling(op))
+        """Whether what ``op`` is made of is better in its place."""
+        if (parts := operator_of(op).parts) is None:
+            return kernels and is_foreach(op)
+        match parts.when:
+            case When.ALWAYS:
+                return True
+            case When.NO_FAST_CALL:
+                return kernels or self.cpu or _off_cpu(op)
+            case When.KERNELS:
+                return kernels
+            case When.READ:
+                return kernels and any(map(is_read_by_kernels, op.results))
+            case When.BESIDE:
+                return kernels and is_beside_kernels(op)
 
 
 def _off_cpu(op: TorchOp) -> bool:

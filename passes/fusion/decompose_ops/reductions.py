@@ -12,7 +12,7 @@ from fxc.dialects.attributes.types import device, dtype_name, sizes, strides, te
 from fxc.dialects.attributes.values import bool_attr, int_attr
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integers, is_floating, producer, torch_op
-from fxc.passes.fusion.decompose_ops.kernel_parts import is_computed_by_kernels
+from fxc.passes.fusion.decompose_ops.neighbours import is_computed_by_kernels
 from fxc.passes.rewriting.decomposition import put_in_place
 
 _SUM, _VIEW = "aten.sum.dim_IntList", "aten.view.default"

@@ -12,11 +12,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from fxc.dialects.attributes.types import FloatType, device, layout, sizes
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_concatenation, is_split
 from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.slices import Slices
 from fxc.passes.fusion.fuse.cost import MOST_VALUES, Extent
+from fxc.passes.operators.record import Role
+from fxc.passes.operators.table import role_of
 from fxc.passes.rewriting.broadcasting import broadcasts
 
 DEVICES = "devices: a group runs on one"
@@ -47,7 +48,7 @@ class Border:
         uses: dict[SSAValue, int] = {result: count for result in op.results if (count := sum(1 for _ in result.uses))}
         inputs = Counter(value for value in op.operands if not is_scalar_constant(value))
         devices = frozenset(device(result.type) for result in op.results if isinstance(result.type, TensorType))
-        return cls(inputs, uses, devices, is_concatenation(op))
+        return cls(inputs, uses, devices, role_of(op) is Role.CONCATENATION)
 
     def joined(self, other: Border) -> Border:
         """That of both, which are one slice."""
@@ -147,7 +148,9 @@ class Groups(Slices):
         reader, chunk = self.reader(self.ops[i]), self.ops[i]
         if reader is None or len(members := self.graph.members(reader)) < 2:
             return
-        others = [self.ops[j] for j in members if is_split(self.ops[j]) and self.ops[j].operands[0] is chunk.operands[0]]
+        others = [
+            self.ops[j] for j in members if role_of(self.ops[j]) is Role.SPLIT and self.ops[j].operands[0] is chunk.operands[0]
+        ]
         if all(is_equal_call(chunk, other) for other in others):
             self._merge(i, reader)
 
@@ -186,7 +189,7 @@ def is_pointwise(op: Operation) -> bool:
 
 def joins_tensors(op: Operation) -> bool:
     """Whether ``op`` puts tensors of one type, of known sizes, behind each other, and something reads the result."""
-    if not is_concatenation(op) or needs_gradient(op):
+    if role_of(op) is not Role.CONCATENATION or needs_gradient(op):
         return False
     if not op.operands or op.results[0].first_use is None or any(aliases(op)):
         return False
@@ -196,7 +199,7 @@ def joins_tensors(op: Operation) -> bool:
 
 def is_chunk(op: Operation) -> bool:
     """Whether ``op`` cuts a tensor into two or more pieces of one known shape, one result each."""
-    if not is_split(op) or len(op.operands) != 1 or len(op.results) < 2 or needs_gradient(op):
+    if role_of(op) is not Role.SPLIT or len(op.operands) != 1 or len(op.results) < 2 or needs_gradient(op):
         return False
     return all(_is_strided(type) for type in op.result_types) and _is_one_shape(op.result_types)
 

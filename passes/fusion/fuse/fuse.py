@@ -50,7 +50,6 @@ from fxc.dialects.target import is_deterministic, preset, target_of
 from fxc.passes.analysis.constants import is_constant, is_scalar_constant
 from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.analysis.statistics import count
-from fxc.passes.fusion.fuse.bias import rejoin_addmm
 from fxc.passes.fusion.fuse.candidates import Groups, is_chunk, is_equal_call, is_pointwise
 from fxc.passes.fusion.fuse.chunk_motion import ChunkMotion
 from fxc.passes.fusion.fuse.cost import CostModel
@@ -58,6 +57,7 @@ from fxc.passes.fusion.fuse.kernel_groups import Copies, Coverage, KernelGroups
 from fxc.passes.fusion.fuse.plan_time_calls import called_once
 from fxc.passes.fusion.fuse.remarks import explain
 from fxc.passes.fusion.fuse.size_queries import answer_queries, size_queries
+from fxc.passes.operators.bias import rejoin_addmm
 from fxc.passes.rewriting.functions import copy_op, derivatives
 from fxc.passes.rewriting.outlining import outputs
 from fxc.passes.rewriting.remarks import wanted

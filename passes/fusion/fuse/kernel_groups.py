@@ -20,12 +20,6 @@ from fxc.dialects.attributes.types import IntType, overlaps
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import (
-    gathered_argument,
-    is_concatenation,
-    is_lone_kernel,
-    is_split,
-)
 from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.structural_key import Structures
@@ -36,10 +30,11 @@ from fxc.passes.fusion.fuse.scatters import updates_of, updates_shape
 from fxc.passes.library.layouts import is_turned
 from fxc.passes.operators.assembling import MOST_PARTS
 from fxc.passes.operators.generics import NOTHING, Generics
+from fxc.passes.operators.record import Role
 from fxc.passes.operators.reductions import dimensions
 from fxc.passes.operators.rules import Conversion, Pointwise, Reduction
 from fxc.passes.operators.scalars import Uncovered
-from fxc.passes.operators.table import has_formula, operator_of
+from fxc.passes.operators.table import has_formula, operator_of, role_of
 from fxc.passes.rewriting.broadcasting import broadcasts
 from fxc.passes.rewriting.functions import copy_op
 
@@ -129,7 +124,7 @@ class KernelGroups(Groups):
         super().__init__(ops)
 
     def is_member(self, op: Operation) -> bool:
-        if is_split(op) or needs_gradient(op) or all(result.first_use is None for result in op.results):
+        if role_of(op) is Role.SPLIT or needs_gradient(op) or all(result.first_use is None for result in op.results):
             return False
         is_elementwise = isinstance(op, TorchOp) and broadcasts(op)
         return (len(op.results) == 1 or is_elementwise) and op in self.coverage and self.exclusion(op) is None
@@ -312,7 +307,9 @@ class KernelGroups(Groups):
             if any(value in read.inputs and updates_shape(value.owner) is not None for value in made.outputs):
                 return UPDATES
         op = self.ops[producer]
-        is_chosen = is_concatenation(op) and len(op.operands) > MOST_PARTS and self._places_of_readers(producer, consumer)
+        is_chosen = (
+            role_of(op) is Role.CONCATENATION and len(op.operands) > MOST_PARTS and self._places_of_readers(producer, consumer)
+        )
         return PARTS if is_chosen else None
 
     def _merge(self, producer: int, consumer: int) -> bool:
@@ -336,7 +333,7 @@ def _is_better_alone(op: Operation) -> bool:
     """Whether a kernel for ``op`` alone is better than PyTorch's: some operators, and where tensors lie across each other."""
     types = [type for type in (*op.result_types, *op.operand_types) if isinstance(type, TensorType)]
     turned = {is_turned(type) for type in types if type.get_shape() == types[0].get_shape()}
-    return is_lone_kernel(op) or len(turned) > 1
+    return operator_of(op).is_lone or len(turned) > 1
 
 
 def _updates(ops: Sequence[Operation]) -> set[SSAValue]:
@@ -358,8 +355,7 @@ def _extent_of(op: Operation) -> Extent:
 
 def _gathered(op: Operation) -> list[SSAValue]:
     """What ``op`` reads at places that others say."""
-    name = gathered_argument(op)
-    value = op.bound().get(name) if name is not None and isinstance(op, TorchOp) else None
+    value = op.bound().get(operator_of(op).gathered) if isinstance(op, TorchOp) else None
     return [value] if isinstance(value, SSAValue) else []
 
 

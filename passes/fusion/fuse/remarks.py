@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from xdsl.ir import Operation
 
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_concatenation
 from fxc.passes.analysis.constants import is_constant
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.fusion.fuse.candidates import Groups
+from fxc.passes.operators.record import Role
+from fxc.passes.operators.table import role_of
 from fxc.passes.rewriting.remarks import remark
 
 GRADIENT = "gradient: autograd sees no op in a group"
@@ -49,7 +50,7 @@ def _left_out(groups: Groups, op: Operation, members: set[Operation]) -> Iterato
             yield producer, GRADIENT
         elif producer not in groups.index and producer.parent is op.parent and groups.is_member(producer):
             yield producer, EFFECTS
-        elif is_concatenation(producer):
+        elif role_of(producer) is Role.CONCATENATION:
             yield producer, LAST
         elif producer not in groups.mergeable:
             yield producer, OPERATOR

@@ -13,7 +13,7 @@ from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.torch_ops import torch_op
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.torch_ops.traits import is_size_query
+from fxc.dialects.torch_ops.effects import is_size_query
 from fxc.passes.analysis.matching import integer
 from fxc.passes.analysis.shape_queries import answer
 

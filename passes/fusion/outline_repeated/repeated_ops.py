@@ -13,10 +13,12 @@ from xdsl.traits import IsTerminator
 from fxc.dialects.base.effects import is_pure, is_view
 from fxc.dialects.entry import updated_arguments
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_concatenation, is_norm, is_prim, is_split, is_statistics
+from fxc.dialects.torch_ops.namespaces import is_prim
 from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.fusion.outline_repeated.suffix_array import Repeat, repeats
+from fxc.passes.operators.record import FOR_KERNELS, NO_FAST_CALL, Role
+from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.broadcasting import broadcasts
 
 UNEVEN = 0.85
@@ -144,5 +146,7 @@ def _may_move(op: Operation) -> bool:
 
 def _stands_alone(op: Operation) -> bool:
     """Whether fusion leaves ``op`` a call of the library: a product or a convolution, say."""
-    fused = is_norm(op) or is_statistics(op) or is_concatenation(op) or is_split(op) or is_view(op) or is_prim(op)
+    record = operator_of(op)
+    is_fused = record.role in (Role.CONCATENATION, Role.SPLIT) or record.parts in (FOR_KERNELS, NO_FAST_CALL)
+    fused = is_fused or is_view(op) or is_prim(op)
     return isinstance(op, TorchOp) and not fused and not broadcasts(op)

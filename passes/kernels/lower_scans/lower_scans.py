@@ -81,17 +81,10 @@ from fxc.passes.analysis.statistics import count as counted
 from fxc.passes.kernels.lower_scans.scan_kernels import ADD, MAXIMUM, MINIMUM, MULTIPLY, Kind, Layout, ScanKernel
 from fxc.passes.kernels.source_lines import notes
 from fxc.passes.operators.scalars import DTYPES, FLOATS, HALVES, INTEGERS
+from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.functions import outside_derivatives
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "aten.cumsum.default": ADD,
-        "aten.cumprod.default": MULTIPLY,
-        "aten.cummax.default": MAXIMUM,
-        "aten.cummin.default": MINIMUM,
-    }
-)
-"""Operator -> how it combines."""
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in (ADD, MULTIPLY, MAXIMUM, MINIMUM)})
 
 SMALLEST, LONGEST, COLUMNS = 1024, 1024, 64
 """Elements: what a program is worth starting for on a CPU, of a row that a GPU scans at once, of as many rows."""
@@ -119,7 +112,7 @@ class LowerScansPass(ModulePass):
 
 
 def _is_covered(op: TorchOp, target: TargetAttr) -> bool:
-    if op.operator not in KINDS or op.is_packed or not is_pure(op) or needs_gradient(op) or len(op.operands) != 1:
+    if not operator_of(op).scan or op.is_packed or not is_pure(op) or needs_gradient(op) or len(op.operands) != 1:
         return False
     if isinstance(op.parent_op(), GroupOp) or integer(op.bound()["dim"]) is None:
         return False
@@ -140,7 +133,7 @@ def _is_dense(type: Attribute) -> bool:
 
 
 def _kernel(op: TorchOp, target: TargetAttr, name: str) -> KernelOp:
-    kind, source, values = KINDS[op.operator], op.operands[0], op.results[0]
+    kind, source, values = KINDS[operator_of(op).scan], op.operands[0], op.results[0]
     shape, dim = _shape(source), integer(op.bound()["dim"])
     assert dim is not None
     steps = list(zip(_steps(source), _steps(values), strict=True))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from types import MappingProxyType
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import TensorType
@@ -24,18 +23,9 @@ from fxc.passes.analysis.index.forms import Form
 from fxc.passes.analysis.matching import number
 from fxc.passes.kernels.tiling.dynamic import fixed
 from fxc.passes.kernels.tiling.stages import Stage, stages_of
+from fxc.passes.operators.table import operator_of
 
 BATCH, ROW, COLUMN, INNER = range(4)
-OPERANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
-    {
-        "aten.mm.default": ("self", "mat2", ""),
-        "aten.bmm.default": ("self", "mat2", ""),
-        "aten.matmul.default": ("self", "other", ""),
-        "aten.addmm.default": ("mat1", "mat2", "self"),
-        "aten.linear.default": ("input", "weight", "bias"),
-    }
-)
-"""Operator -> the names of its factors, and of what is added."""
 DTYPES = ("float16", "bfloat16", "float32")
 
 
@@ -104,16 +94,17 @@ class Surroundings:
 
 def product_of(op: Operation) -> Product | None:
     """The product that ``op`` computes; None where it is none of static, dense matrices of floats on one device."""
-    if not isinstance(op, TorchOp) or op.operator not in OPERANDS:
+    names = operator_of(op).factors
+    if names is None or not isinstance(op, TorchOp):
         return None
     bound = op.bound()
-    left, right, bias = (bound.get(name) for name in OPERANDS[op.operator])
+    left, right, bias = (bound.get(name) for name in (names.left, names.right, names.added))
     alpha, beta = (number(bound[name]) if name in bound else 1.0 for name in ("alpha", "beta"))
     added = bias if isinstance(bias, SSAValue) and beta else None
     tensors = [left, right, op.results[0], *([added] if added is not None else [])]
     if alpha is None or beta is None or len(op.results) != 1 or not _are_alike(tensors):
         return None
-    loops = _loops(op.operator, _rank(left), _rank(right))
+    loops = _loops(_rank(left), _rank(right), is_turned=names.is_turned)
     if loops is None:
         return None
     factors = [Factor(value, each) for value, each in zip(tensors, loops, strict=False)]  # type: ignore[arg-type]
@@ -137,14 +128,14 @@ def _rank(value: object) -> int:
     return len(value.type.get_shape())
 
 
-def _loops(operator: str, left: int, right: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
+def _loops(left: int, right: int, *, is_turned: bool) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
     """The loops along the dimensions of factors of these ranks, and of their product."""
-    if left == right == 3 and operator != "aten.linear.default":
+    if left == right == 3 and not is_turned:
         return (BATCH, ROW, INNER), (BATCH, INNER, COLUMN), (BATCH, ROW, COLUMN)
     if left < 2 or right != 2:
         return None
     rows = (ROW,) * (left - 1)
-    turned = (COLUMN, INNER) if operator == "aten.linear.default" else (INNER, COLUMN)
+    turned = (COLUMN, INNER) if is_turned else (INNER, COLUMN)
     return (*rows, INNER), turned, (*rows, COLUMN)
 
 

@@ -44,7 +44,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.dialects.torch_ops.traits import is_contraction
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.analysis.weight_values import own_entry, own_ops
@@ -53,6 +52,7 @@ from fxc.passes.library.freeze_parameters import FreezeParametersPass
 from fxc.passes.library.join_products.slices import SliceTypes, join, types_of_slices
 from fxc.passes.library.pack_weights import PackWeightsPass
 from fxc.passes.library.packings import computed_behind, is_product, product_of
+from fxc.passes.operators.table import is_contraction
 
 
 @dataclass(frozen=True)

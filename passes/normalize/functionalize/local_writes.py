@@ -12,7 +12,7 @@ from fxc.dialects.base.effects import aliases, is_random, may_keep, reshapes, wr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops import TorchOp, torch_op
 from fxc.dialects.torch_ops.base import leaves_memory_alone
-from fxc.dialects.torch_ops.traits import WITHOUT_DERIVATIVE
+from fxc.dialects.torch_ops.effects import WITHOUT_DERIVATIVE
 
 
 def replace_own_writes(ctx: FxcContext, function: FuncOp) -> None:

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from fxc.dialects.plan import LaunchOp
-from fxc.dialects.torch_ops.traits import is_contraction
 from fxc.passes.fusion.fuse.cost import CostModel, assumed
+from fxc.passes.operators.table import is_contraction
 from fxc.passes.plan.dependences import Step
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.attributes.types import sizes, strides
+from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, number, producer, rank, torch_op
 from fxc.passes.rewriting.decomposition import put_in_place
@@ -14,34 +17,33 @@ ADDMM = "aten.addmm.default"
 _MM, _ADD, _VIEW = "aten.mm.default", "aten.add.Tensor", "aten.view.default"
 
 
-def split_addmm(op: TorchOp) -> TorchOp | None:
-    """addmm(b, x, y) -> b + mm(x, y); the product, where it was so"""
+def split_addmm(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """addmm(b, x, y) -> b + mm(x, y)"""
     if not _is_sum(op):
-        return None
+        return []
     bound, result = op.bound(), op.results[0]
     product = torch_op(_MM).build_call([bound["mat1"], bound["mat2"]], {}, [result.type], location=op.location)
     total = torch_op(_ADD).build_call([bound["self"], product.results[0]], {}, [result.type], location=op.location)
     put_in_place(op, [product, total], [(result, total.results[0])])
-    return product
+    return [product]
 
 
-def split_below_view(op: TorchOp) -> TorchOp | None:
-    """view(addmm(b, x, y)) -> b + view(mm(x, y)), where nothing else reads the addmm and b is a row; the product, where it was
-    so"""
+def split_below_view(op: TorchOp) -> Sequence[TorchOp]:
+    """view(addmm(b, x, y)) -> b + view(mm(x, y)), where nothing else reads the addmm and b is a row"""
     result, bound = op.results[0], op.bound()
     views = list(dict.fromkeys(use.operation for use in result.uses))
     if len(views) != 1 or not _is_sum(op) or rank(op.operands[0]) != 1:
-        return None
+        return []
     [view] = views
     if not isinstance(view, TorchOp) or view.operator != _VIEW or sizes(view.result_types[0])[-1:] != sizes(result.type)[-1:]:  # type: ignore[arg-type]
-        return None
+        return []
     product = torch_op(_MM).build_call([bound["mat1"], bound["mat2"]], {}, [result.type], location=op.location)
     shaped = view.rebuilt({**view.bound(), "self": product.results[0]})
     total = torch_op(_ADD).build_call([bound["self"], shaped.results[0]], {}, view.result_types, location=op.location)
     put_in_place(view, [product, shaped, total], [(view.results[0], total.results[0])])
     op.detach()
     op.erase()
-    return product
+    return [product]
 
 
 def rejoin_addmm(block: Block) -> None:

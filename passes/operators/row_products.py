@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.types import contiguous_strides, device, strides
 from fxc.dialects.attributes.values import Tree, bool_attr, int_attr
+from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, torch_op
 from fxc.passes.rewriting.decomposition import put_in_place
 from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, matrix_shape, transposed
 
-_PRODUCTS = frozenset(["aten.mm.default", "aten.matmul.default"])
 _MOST_ROW_MAJOR, _MOST_COLUMN_MAJOR = 1 << 14, 1 << 20
 """Multiplications, by how the matrix lies, up to which a kernel on a CPU is done before a call of the library is. From the
 second on ``choose-products`` measures how to compute a product."""
@@ -20,20 +22,18 @@ _MOST_SHORT, _SHORT = 128, 16
 """Sums of fewer numbers than ``_SHORT`` that lie together: a kernel takes as long for each, however short it is."""
 
 
-def split_row_product(op: TorchOp) -> bool:
+def split_row_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     """mm(x, t(w)) -> sum(x * [w], 2), mm(x, y) -> sum(t(x) * y, 0), where x is one row on the CPU, and the sums are short and
-    few; whether it was so"""
-    if op.operator not in _PRODUCTS or not _is_one_row(op):
-        return False
+    few"""
+    if not _is_one_row(op):
+        return []
     row, matrix = op.operands
     steps, (length, columns) = _steps(matrix), matrix_shape(matrix.type)
     if steps[1] == 1 and length * columns <= _MOST_ROW_MAJOR:
-        _put_sums(op, [transposed(row, op), matrix], (length, columns), dim=0)
-    elif steps[0] == 1 and length * columns < _MOST_COLUMN_MAJOR and (length >= _SHORT or columns <= _MOST_SHORT):
-        _put_sums(op, [row, _unsqueezed(_transposed(matrix, op), op)], (1, columns, length), dim=2)
-    else:
-        return False
-    return True
+        return [_put_sums(op, [transposed(row, op), matrix], (length, columns), dim=0)]
+    if steps[0] == 1 and length * columns < _MOST_COLUMN_MAJOR and (length >= _SHORT or columns <= _MOST_SHORT):
+        return [_put_sums(op, [row, _unsqueezed(_transposed(matrix, op), op)], (1, columns, length), dim=2)]
+    return []
 
 
 def _is_one_row(op: TorchOp) -> bool:
@@ -63,7 +63,7 @@ def _unsqueezed(matrix: SSAValue, before: TorchOp) -> SSAValue:
     return insert("aten.unsqueeze.default", [matrix, int_attr(0)], type, before)
 
 
-def _put_sums(op: TorchOp, factors: list[Tree], shape: tuple[int, ...], *, dim: int) -> None:
+def _put_sums(op: TorchOp, factors: list[Tree], shape: tuple[int, ...], *, dim: int) -> TorchOp:
     """Replace ``op`` by the sums along ``dim`` of the products of ``factors``, a tensor of ``shape``."""
     result = op.results[0]
     products = insert("aten.mul.Tensor", factors, dense_like(result.type, shape), op)
@@ -71,3 +71,4 @@ def _put_sums(op: TorchOp, factors: list[Tree], shape: tuple[int, ...], *, dim: 
         [products, [int_attr(dim)], bool_attr(dim == 0)], {}, [result.type], location=op.location
     )
     put_in_place(op, [sums], [(result, sums.results[0])])
+    return sums

@@ -3,6 +3,7 @@ before that."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
@@ -19,18 +20,18 @@ from fxc.passes.rewriting.insertion import insert_call
 from fxc.passes.rewriting.matrix_products import static_sizes
 
 
-def split_stacked_product(ctx: FxcContext, op: TorchOp) -> bool:
+def split_stacked_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     """matmul(x, y) -> view(bmm(view(x), view(y))), where both are stacks of as many matrices, with copies where these do not
-    lie at even steps; whether it was so"""
-    if op.operator != "aten.matmul.default" or not _are_stacks(op):
-        return False
+    lie at even steps"""
+    if not _are_stacks(op):
+        return []
     left, right = (_as_one_stack(ctx, value, op) for value in op.operands)
     [result] = op.results
     product = insert_call(ctx, "aten.bmm.default", [left, right], op)
     shape = [int_attr(size) for size in static_sizes(result.type)]
     view = torch_op("aten.view.default").build_call([product, shape], {}, [result.type], location=op.location)
     put_in_place(op, [view], [(result, view.results[0])])
-    return True
+    return [view]
 
 
 def _are_stacks(op: TorchOp) -> bool:

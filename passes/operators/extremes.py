@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from xdsl.dialects.builtin import TensorType
@@ -10,23 +11,18 @@ from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.types import device, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import bool_attr, dtype_attr
+from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, torch_op
+from fxc.passes.operators.record import Operator, Parts, When, each
 from fxc.passes.rewriting.decomposition import put_in_place
 
-EXTREMES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "aten.max.dim": ("aten.amax.default", "aten.argmax.default"),
-        "aten.min.dim": ("aten.amin.default", "aten.argmin.default"),
-    }
-)
-"""Operator -> those that give its values and its indices. Of equal elements the first is found, and a NaN before all others."""
 
-
-def split_extreme(op: TorchOp) -> list[TorchOp]:
-    """Put two reductions in the place of ``op``; returns its parts. Nothing where it is another operator, or where a dimension
-    has no elements, of which PyTorch gives no index. Bools have an order as integers only."""
-    if op.operator not in EXTREMES or op.is_packed:
+def split_extreme(first: str, second: str, ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+    """max(x, dim) -> amax(x, dim), argmax(x, dim): operators that give the values and the indices. Of equal elements the first
+    is found, and a NaN before all others. Not where a dimension has no elements, of which PyTorch gives no index. Bools have an
+    order as integers only."""
+    if op.is_packed:
         return []
     bound, [values, indices] = op.bound(), op.results
     source, dim, keep = bound["self"], bound["dim"], bound.get("keepdim", bool_attr(False))
@@ -36,7 +32,6 @@ def split_extreme(op: TorchOp) -> list[TorchOp]:
         return []
     if any(isinstance(result.type, TensorType) and strides(result.type) is not None for result in op.results):
         return []
-    first, second = EXTREMES[op.operator]
     ordered = _as_integers(op, source) if dtype(source.type) == "bool" else []
     compared = ordered[0].results[0] if ordered else source
     found = torch_op(first).build_call([source, [dim], keep], {}, [values.type], location=op.location)
@@ -52,3 +47,13 @@ def _as_integers(op: TorchOp, source: SSAValue) -> list[TorchOp]:
     return [
         torch_op("aten._to_copy.default").build_call([source], {"dtype": dtype_attr("uint8")}, [type], location=op.location)
     ]
+
+
+def _extreme(first: str, second: str) -> Parts:
+    return Parts(When.BESIDE, partial(split_extreme, f"aten.{first}.default", f"aten.{second}.default"))
+
+
+RECORDS: Mapping[str, Operator] = MappingProxyType(
+    {**each("max.dim", parts=_extreme("amax", "argmax")), **each("min.dim", parts=_extreme("amin", "argmin"))}
+)
+"""Operator -> its record."""

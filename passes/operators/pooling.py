@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from types import MappingProxyType
 
 from xdsl.dialects.builtin import TensorType
@@ -17,6 +17,7 @@ from fxc.dialects.attributes.values import Tree, bool_attr, dtype_attr, float_at
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integer, integers, is_floating, is_left_out
+from fxc.passes.operators.record import Operator, Parts, When, each
 from fxc.passes.rewriting.insertion import built_before, insert_call
 
 _MOST = 25
@@ -48,17 +49,19 @@ class _Windows:
 _Parts = Callable[[FxcContext, TorchOp, SSAValue, Sequence[_Windows]], Sequence[SSAValue] | None]
 """What computes the results of a pool, all that are read; None where it is not for it."""
 
+_WindowsOf = Callable[[TorchOp, int], list[_Windows] | None]
+"""Where the windows of an op are, in as many dimensions."""
 
-def split_pool(ctx: FxcContext, op: TorchOp) -> bool:
+
+def split_pool(windows_of: _WindowsOf, parts: _Parts, ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     """max_pool2d(x, 2) -> maximum(maximum(x[::2, ::2], x[1::2, ::2]), ...), and so for means, for one and three dimensions, and
-    for the places of maxima, where windows are small and all sizes are known; whether it was so"""
-    if (found := _POOLS.get(op.operator)) is None or op.is_packed:
-        return False
-    dims, windows_of, parts = found
-    source = op.operands[0]
-    windows = windows_of(op, dims) if len(op.operands) == 1 and is_floating(source.type) else None
+    for the places of maxima, where windows are small and all sizes are known"""
+    if op.is_packed or len(op.operands) != 1 or not is_floating(op.operands[0].type):
+        return []
+    source, before = op.operands[0], op.prev_op
+    windows = windows_of(op, _dimensions(op))
     if windows is None or any(window.count < 1 or window.length < 1 for window in windows):
-        return False
+        return []
 
     def build() -> Sequence[SSAValue] | None:
         values = parts(ctx, op, source, windows)
@@ -66,13 +69,24 @@ def split_pool(ctx: FxcContext, op: TorchOp) -> bool:
             return None
         return values
 
-    values = built_before(op, build)
-    for value, result in zip(values or (), op.results, strict=False):
+    if (values := built_before(op, build)) is None:
+        return []
+    for value, result in zip(values, op.results, strict=False):
         value._name = result._name
         result.replace_all_uses_with(value)
-    if values is not None:
-        Rewriter.erase_op(op)
-    return values is not None
+    made, last = list[TorchOp](), op.prev_op
+    while isinstance(last, TorchOp) and last is not before:
+        made.append(last)
+        last = last.prev_op
+    Rewriter.erase_op(op)
+    return made
+
+
+def _dimensions(op: TorchOp) -> int:
+    """How many dimensions windows have."""
+    arguments = op.SCHEMA.by_name
+    length = arguments.get("kernel_size") or arguments["output_size"]
+    return int(length.type.partition("[")[2].rstrip("]"))
 
 
 def _given(op: TorchOp, dims: int) -> list[_Windows] | None:
@@ -225,18 +239,18 @@ def _pieces(ctx: FxcContext, op: TorchOp, value: SSAValue, dim: int, window: _Wi
     return [insert_call(ctx, "aten.slice.Tensor", [value, *cut], op) for cut in cuts]
 
 
-def _pools() -> Mapping[str, tuple[int, Callable[[TorchOp, int], list[_Windows] | None], _Parts]]:
-    kinds = (
-        ("max_pool{}d", _given, _largest),
-        ("max_pool{}d_with_indices", _given, _largest),
-        ("avg_pool{}d", _given, _mean),
-        ("adaptive_avg_pool{}d", _even, _mean),
-        ("_adaptive_avg_pool{}d", _even, _mean),
-    )
-    return MappingProxyType(
-        {f"aten.{name.format(dims)}.default": (dims, *how) for name, *how in kinds for dims in (1, 2, 3)}  # type: ignore[misc]
-    )
+_LARGEST = Parts(When.KERNELS, partial(split_pool, _given, _largest))
+_MEAN = Parts(When.KERNELS, partial(split_pool, _given, _mean))
+_EVEN_MEAN = Parts(When.KERNELS, partial(split_pool, _even, _mean))
 
-
-_POOLS = _pools()
-"""Operator -> dimensions that windows have, where they are, and what is computed of them."""
+RECORDS: Mapping[str, Operator] = MappingProxyType(
+    {
+        **each("max_pool1d.default max_pool2d.default max_pool3d.default", parts=_LARGEST),
+        **each("max_pool1d_with_indices.default max_pool2d_with_indices.default", parts=_LARGEST),
+        **each("max_pool3d_with_indices.default", parts=_LARGEST),
+        **each("avg_pool1d.default avg_pool2d.default avg_pool3d.default", parts=_MEAN),
+        **each("adaptive_avg_pool1d.default adaptive_avg_pool2d.default adaptive_avg_pool3d.default", parts=_EVEN_MEAN),
+        **each("_adaptive_avg_pool2d.default _adaptive_avg_pool3d.default", parts=_EVEN_MEAN),
+    }
+)
+"""Operator -> its record."""
