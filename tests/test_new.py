@@ -80,7 +80,7 @@ def test_what_is_written_works(checkout: Path) -> None:
         (["pattern", "is"], "is is no name in kebab case"),
         (["dialect", "fx"], "there is already a dialect fx"),
         (["dialect", "arith"], "there is already a dialect arith"),
-        (["operator", "aten.add.Tensor", "--formula=x"], "kernels compute aten.add.Tensor already"),
+        (["operator", "aten.add.Tensor", "--formula=x"], "aten.add.Tensor has a record"),
         (["operator", "mylib.twice", "--formula=x"], "mylib.twice is no operator overload"),
         (["operator", "mylib.twice.default", "--formula=x +"], "mylib.twice.default: invalid syntax"),
         (["operator", "mylib.twice.default", "--formula=x", "--schema=x"], "not an operator signature"),

@@ -1,4 +1,4 @@
-"""Write the files of a new pass, pattern, operator rule or dialect: ``python -m fxc.tools.new pass NAME --folder simplify``.
+"""Write the files of a new pass, pattern, operator record or dialect: ``python -m fxc.tools.new pass NAME --folder simplify``.
 
 Run it in the root of a checkout. What it writes works, and the lit file passes: replace the example by what is wanted.
 """
@@ -16,20 +16,20 @@ import click
 from xdsl.dialects import get_all_dialects
 
 from fxc.dialects.torch_ops import parse_schema, table
-from fxc.passes.operators.table import RULES
+from fxc.passes.operators.table import OPERATORS
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SPELLINGS = {"self": "x", "input": "x", "other": "y"}
 """Arguments of schemas that formulas spell another way."""
 _DIALECTS = re.compile(r"^DIALECTS = \{\n(?: {4}.*\n)*", re.MULTILINE)
-_FORMULAS = re.compile(r"^TABLE: Mapping\[str, Pointwise\] = MappingProxyType\(\n {4}\{\n(?: {8}.*\n)*", re.MULTILINE)
+_RECORDS = re.compile(r"^RECORDS: Mapping\[str, Operator\] = MappingProxyType\(\n {4}\{\n(?: {8}.*\n)*", re.MULTILINE)
 
 
 @click.group("new", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--root", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The checkout.")
 @click.pass_context
 def command(context: click.Context, root: Path) -> None:
-    """Write a new pass, pattern, operator rule or dialect and its lit file. Both work at once; change them from there."""
+    """Write a new pass, pattern, operator record or dialect and its lit file. Both work at once; change them from there."""
     if not (root / "passes" / "__init__.py").is_file():
         raise click.ClickException(f"{root.resolve()} is not a checkout of fxc: run this in its root, or name it by --root")
     context.obj = root
@@ -82,16 +82,18 @@ def new_dialect(root: Path, name: str) -> None:
 @click.argument("name")
 @click.option("--formula", required=True, help="An element of the result, as a Python expression of the schema's arguments.")
 @click.option("--schema", default="(Tensor x) -> Tensor", show_default=True, help="Of an operator that PyTorch does not have.")
-@click.option("--folder", default="functions", show_default=True, help="Family in passes/operators/ that gets the rule.")
+@click.option("--folder", default="functions", show_default=True, help="Family in passes/operators/ that gets the record.")
 @click.pass_obj
 def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) -> None:
-    """A rule by which kernels compute the pointwise operator NAME, such as mylib.double.default."""
+    """The record of the pointwise operator NAME, such as mylib.double.default: the formula by which kernels compute it."""
     if not re.fullmatch(r"[a-z_]\w*\.\w+\.\w+", name):
         raise click.ClickException(f"{name} is no operator overload, such as mylib.double.default")
     texts = {path.stem: path.read_text("utf-8") for path in root.glob("passes/operators/*.py")}
-    if name in RULES or any(f'"{name}"' in text for text in texts.values()):
-        raise click.ClickException(f"kernels compute {name} already, by a rule in passes/operators")
-    _one_of("family of formulas", folder, [stem for stem, text in texts.items() if _FORMULAS.search(text)])
+    if name in OPERATORS or any(f'"{name}"' in text for text in texts.values()):
+        raise click.ClickException(f"{name} has a record in passes/operators already: change that one")
+    _one_of(
+        "family of formulas", folder, [stem for stem, text in texts.items() if _RECORDS.search(text) and "arithmetic(" in text]
+    )
     try:
         formula = ast.unparse(ast.parse(formula, mode="eval"))
         schema = table()[name][1] if name in table() else schema
@@ -100,7 +102,7 @@ def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) 
         raise click.ClickException(f"{name}: {error}") from error
     tensors = [argument.name for argument in arguments if argument.type == "Tensor" and argument.default is None]
     if not tensors or len(tensors) < len([argument for argument in arguments if argument.default is None]):
-        raise click.ClickException(f"{name}{schema} takes something else than tensors: write its rule by hand")
+        raise click.ClickException(f"{name}{schema} takes something else than tensors: write its record by hand")
     function = "_".join(name.split(".")).removesuffix("_default")
     parameters = [f"{_SPELLINGS.get(a.name, a.name)}: {'Scalar' if a.name in tensors else 'Any'}" for a in arguments]
     family = root / "passes" / "operators" / f"{folder}.py"
@@ -114,10 +116,10 @@ def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) 
         values[f"{key}_arguments"] = ", ".join(f"%{tensor}: {type}" for tensor in tensors)
     _write(root, {f"lit_tests/operators/{function}.mlir": "operator.mlir"}, **values)
     text = texts[folder]
-    found = _FORMULAS.search(text)
+    found = _RECORDS.search(text)
     assert found is not None
     rule = f"def {function}({', '.join(parameters)}) -> Scalar:\n    return {formula}\n\n\n"
-    entry = f'        "{name}": arithmetic({function}),\n'
+    entry = f'        **each("{name}", arithmetic({function})),\n'
     _edit(root, family, text[: found.start()] + rule + found[0] + entry + text[found.end() :])
 
 
