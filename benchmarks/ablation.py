@@ -32,7 +32,7 @@ from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.driver.named_pipeline import Flow
 from fxc.driver.pass_options import spec_of
-from fxc.driver.pipeline import Anchored, Stage, Step, pipeline_text
+from fxc.driver.pipeline import Anchored, NamedSteps, Step, pipeline_text
 from fxc.errors import FxcError
 from fxc.pipelines import INFERENCE, TRAINING, parse_pipeline
 
@@ -86,7 +86,7 @@ def is_call(op: Operation) -> bool:
 def leaves(steps: Sequence[Step]) -> Iterator[str]:
     """The passes of ``steps`` in order."""
     for step in steps:
-        if isinstance(step, (Anchored, Stage)):
+        if isinstance(step, (Anchored, NamedSteps)):
             yield from leaves(step.steps)
         else:
             yield str(spec_of(step))
@@ -97,7 +97,7 @@ def without(steps: Sequence[Step], place: int) -> tuple[Step, ...]:
     found = list[Step]()
     for step in steps:
         count = len(list(leaves((step,))))
-        if isinstance(step, (Anchored, Stage)):
+        if isinstance(step, (Anchored, NamedSteps)):
             found.append(replace(step, steps=without(step.steps, place)))
         elif place != 0:
             found.append(step)

@@ -18,7 +18,7 @@ from fxc.dialects.autodiff import GradientAttr, SubgraphOp
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes import load
 from fxc.program.context import new_context
 
@@ -82,7 +82,7 @@ def gradient_of(module: ModuleOp) -> tuple[str, GradientAttr]:
 
 def forward(module: ModuleOp, inputs: Sequence[Any], name: str = "f") -> list[Any]:
     with torch.no_grad():
-        return Interpreter(functions(module)).call(functions(module)[name], [_detached(x) for x in inputs])
+        return ReferenceInterpreter(functions(module)).call(functions(module)[name], [_detached(x) for x in inputs])
 
 
 def backward(
@@ -94,7 +94,7 @@ def backward(
     given += [outputs[i] for i in gradient.indices("captured_outputs")]
     df = functions(module)[gradient.df.root_reference.data]
     with torch.no_grad():
-        found = Interpreter(functions(module)).call(df, given)
+        found = ReferenceInterpreter(functions(module)).call(df, given)
     return dict(zip(gradient.indices("output_vjps"), found, strict=True))
 
 

@@ -9,7 +9,7 @@ from xdsl.dialects import func
 
 from fxc.dialects.tile import KernelOp
 from fxc.interpret.tile_level import run_kernel
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.testing import parse
 
 NAMES = {
@@ -47,7 +47,7 @@ def made(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torc
     return torch.randn(*shape, generator=generator).mul(3).to(dtype)
 
 
-def interpret(text: str, *args: torch.Tensor, cls: type[Interpreter] = Interpreter) -> list[torch.Tensor]:
+def interpret(text: str, *args: torch.Tensor, cls: type[ReferenceInterpreter] = ReferenceInterpreter) -> list[torch.Tensor]:
     functions = {op.sym_name.data: op for op in parse(text).ops if isinstance(op, func.FuncOp)}
     return cls(functions).call(functions["main"], args)
 

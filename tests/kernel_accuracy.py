@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from xdsl.dialects.builtin import ModuleOp
 
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.numerics.float64 import Float64Interpreter, widened
 from tests.kernel_engines import functions_of
 
@@ -25,7 +25,7 @@ class Expected:
     def of(cls, module: ModuleOp, arguments: Sequence[Any]) -> Expected:
         functions = functions_of(module)
         with torch.no_grad():
-            values = Interpreter(functions).call(functions["main"], list(arguments))
+            values = ReferenceInterpreter(functions).call(functions["main"], list(arguments))
             wide = [widened(value) for value in arguments]
             exact = Float64Interpreter(functions).call(functions["main"], wide)
         return cls(list(values), list(exact))

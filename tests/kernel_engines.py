@@ -21,7 +21,7 @@ from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.dialects.verify.verifier import verify
 from fxc.interpret.tile_level import kernel_of, launch, operand_layouts, result_layouts, symbol_values
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes.rewriting.functions import copy_op
 from fxc.pipelines import LOWER_KERNELS
 from tests.kernel_groups import run_passes
@@ -68,7 +68,7 @@ def _poison(tensor: torch.Tensor) -> None:
         tensor.fill_(85)
 
 
-class EngineInterpreter(Interpreter):
+class EngineInterpreter(ReferenceInterpreter):
     """Runs each launch with ``engine``."""
 
     def __init__(self, functions: Mapping[str, FuncOp], engine: Engine) -> None:

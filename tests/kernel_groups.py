@@ -25,7 +25,7 @@ from fxc.dialects.tile import ScheduleAttr
 from fxc.dialects.torch_ops import op_class
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes import load
 from fxc.passes.analysis.statistics import recording
 from fxc.passes.operators.table import OPERATORS
@@ -142,7 +142,7 @@ def run_passes(module: ModuleOp, pipeline: str) -> Counter[str]:
 def run_main(module: ModuleOp, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """What the function ``main`` of ``module`` returns, by the reference interpreter."""
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
-    return list(Interpreter(functions).call(functions["main"], list(arguments)))
+    return list(ReferenceInterpreter(functions).call(functions["main"], list(arguments)))
 
 
 LINALG, KERNELS = "convert-fusion-to-linalg", "schedule,tile"

@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 import fxc
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.program.program import Program
 
 OPERATORS = "lower-to-torch,simplify"
@@ -30,7 +30,7 @@ def run(program: Program, inputs: Sequence[Any]) -> list[Any]:
     """What the plan returns, flat. Inputs that it mutates are written."""
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     with torch.no_grad():
-        return tree_leaves(Interpreter(functions).call(program.main, list(inputs)))
+        return tree_leaves(ReferenceInterpreter(functions).call(program.main, list(inputs)))
 
 
 def memory(function: FuncOp) -> dict[str, int]:

@@ -19,7 +19,7 @@ from fxc.dialects.autodiff import GradientAttr, SubgraphOp
 from fxc.dialects.base.effects import aliases, is_pure
 from fxc.dialects.text.syntax import clone_module, parse_module
 from fxc.errors import InputError
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.program.program import Program
 from tests.gradients import (
     CASES,
@@ -43,7 +43,7 @@ def test_gradients_are_eagers(case: str) -> None:
     check(*[CASES[case][0]], *CASES[case][1])
 
 
-class Runtime(Interpreter):
+class Runtime(ReferenceInterpreter):
     """Runs each subgraph as one node of eager's autograd: the contract of ``#autodiff.gradient`` in thirty lines."""
 
     def op(self, op: Any, env: Any) -> Sequence[Any]:
@@ -255,7 +255,7 @@ def test_tangents_are_torch_funcs(case: str) -> None:
     primals = tuple(x.detach() for x in inputs)
     tangents = tuple(torch.randn(x.shape, dtype=F64, generator=torch.Generator().manual_seed(3)) for x in primals)
     wanted = torch.func.jvp(lambda *xs: tuple(tree_leaves(run_(*xs))), primals, tangents)
-    found = Interpreter(functions(module)).call(functions(module)[name], [*primals, *tangents])
+    found = ReferenceInterpreter(functions(module)).call(functions(module)[name], [*primals, *tangents])
     results = tree_leaves(wanted[0])
     differentiable = [i for i, r in enumerate(results) if r.is_floating_point()]
     torch.testing.assert_close(found[: len(results)], results)
@@ -336,7 +336,7 @@ def test_ops_of_gradients_at_undefined_ones(present: Sequence[int]) -> None:
 }"""
     module = parse_module(CONTEXT, text)
     g, h = (t(2, 3, grad=False, seed=i) if i in present else None for i in range(2))
-    there, s, r, k, m = Interpreter({}).call(functions(module)["main"], [g, h])
+    there, s, r, k, m = ReferenceInterpreter({}).call(functions(module)["main"], [g, h])
     assert there is bool(present)
     total = g + h if g is not None and h is not None else g if g is not None else h
     zero = torch.zeros(2, 3, dtype=F64)
@@ -403,7 +403,7 @@ def test_random_programs_in_slices(seed: int) -> None:
     run(after, "differentiate", *draw.choice([(), ("inline-autodiff-subgraphs",), DERIVED]))
     inputs = (t(2, 2), t(2, 2, seed=1))
     found = list[tuple[Any, Any]]()
-    for runtime in (Interpreter(functions(before)), Runtime(functions(after))):
+    for runtime in (ReferenceInterpreter(functions(before)), Runtime(functions(after))):
         torch.manual_seed(seed)
         values = runtime.call(runtime.functions["main"], inputs)
         weighted = [(value * (i + 1)).sum() for i, value in enumerate(values) if value.requires_grad]

@@ -14,7 +14,7 @@ from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import preset, set_target
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes import load
 from fxc.program.context import new_context
 
@@ -63,7 +63,7 @@ def outcome(function: FuncOp) -> tuple[list[bytes], list[int]]:
     """The bytes of inputs and results after a run, and for each the first of them that shares its memory."""
     torch.manual_seed(0)
     given = inputs()
-    tensors = [*given, *Interpreter({}).call(function, given)]
+    tensors = [*given, *ReferenceInterpreter({}).call(function, given)]
     places = [tensor.untyped_storage().data_ptr() for tensor in tensors]
     return [tensor.numpy().tobytes() for tensor in tensors], [places.index(place) for place in places]
 
@@ -121,12 +121,12 @@ def test_pieces_and_sizes(start: int) -> None:
     for seed in range(start, start + 30):
         module = parse_module(CONTEXT, text := sized_program(seed))
         [function] = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
-        expected = Interpreter({}).call(function, arguments)
+        expected = ReferenceInterpreter({}).call(function, arguments)
         set_target(module, preset("cpu"))
         load("fuse")().apply(CONTEXT, module)
         verify(module)
         once = print_module(module)
-        for a, b in zip(Interpreter({}).call(function, arguments), expected, strict=True):
+        for a, b in zip(ReferenceInterpreter({}).call(function, arguments), expected, strict=True):
             same = a.numpy().tobytes() == b.numpy().tobytes() and a.stride() == b.stride() if torch.is_tensor(a) else a == b
             assert same, f"program {seed}:\n{text}\nbecame\n{once}"
         load("fuse")().apply(CONTEXT, module)

@@ -15,7 +15,7 @@ from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.text.syntax import clone_module, print_module
 from fxc.dialects.verify.verifier import verify
-from fxc.numerics.reference_run import Outcome, ReferenceRun, public_functions
+from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, public_functions
 from fxc.passes import load
 from fxc.passes.fusion.fuse.fuse import FusePass
 from tests.random_modules import Sample
@@ -24,7 +24,7 @@ from tests.random_programs import CONTEXT, graphs
 PLACE = "test.place"
 
 
-def outcome(module: ModuleOp, seed: int) -> Outcome:
+def outcome(module: ModuleOp, seed: int) -> ReferenceResult:
     [function] = public_functions(module)
     return ReferenceRun(seed=seed)(module, function)
 

@@ -19,7 +19,7 @@ from fxc.dialects.text.syntax import print_module
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes.fusion.fuse.cost import MOST_VALUES
 from fxc.passes.rewriting.remarks import remarking, wanted
 
@@ -33,7 +33,7 @@ def run(program: fxc.Program, arguments: Sequence[torch.Tensor]) -> list[torch.T
     """The tensors that ``program`` returns, by the reference interpreter."""
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     torch.manual_seed(0)
-    results = Interpreter(functions).call(functions["main"], list(arguments))
+    results = ReferenceInterpreter(functions).call(functions["main"], list(arguments))
     return [result for result in results if isinstance(result, torch.Tensor)]
 
 

@@ -18,7 +18,7 @@ from fxc.dialects.attributes.types import dtype_name, sizes, strides
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes import load
 from tests.test_simplify import CONTEXT, assert_equivalent, assert_same_bits, functions, outcome, programs, run
 
@@ -74,7 +74,7 @@ def check_types(op: Operation, values: Sequence[Any]) -> None:
 
 
 def run_checked(module: ModuleOp, name: str, args: Sequence[Any], check: Callable[[Operation, Sequence[Any]], None]) -> None:
-    Interpreter(functions(module), watch=lambda op, values, _: check(op, values)).call(functions(module)[name], args)
+    ReferenceInterpreter(functions(module), watch=lambda op, values, _: check(op, values)).call(functions(module)[name], args)
 
 
 def test_types_are_true() -> None:
@@ -214,7 +214,7 @@ READS = {
 def results(module: ModuleOp, counter: str, start: int, bound: int) -> list[Any]:
     scalars = [torch.tensor(v) if counter != "!torch.int" else v for v in (start, bound)]
     torch.manual_seed(0)
-    return list(Interpreter(functions(module)).call(functions(module)["main"], [*scalars, torch.linspace(-1, 1, 4)]))
+    return list(ReferenceInterpreter(functions(module)).call(functions(module)["main"], [*scalars, torch.linspace(-1, 1, 4)]))
 
 
 def loops_in(module: ModuleOp) -> int:
@@ -314,7 +314,8 @@ def test_products_keep_their_numbers(dtype: torch.dtype) -> None:
             inputs = functions(before)[function].function_type.inputs.data
             args = [small(t, dtype) for t in inputs]
             values = [
-                Interpreter(functions(m)).call(functions(m)[function], [a.clone() for a in args]) for m in (before, after)
+                ReferenceInterpreter(functions(m)).call(functions(m)[function], [a.clone() for a in args])
+                for m in (before, after)
             ]
             for a, b in zip(*map(torch.utils._pytree.tree_leaves, values), strict=True):
                 close(a, b)
@@ -347,7 +348,9 @@ def test_random_products() -> None:
         changed += print_module(before) != print_module(after)
         generator = torch.Generator().manual_seed(seed)
         args = [torch.randn(3, 3, dtype=torch.float64, generator=generator) / 3 for _ in range(3)]
-        values = [Interpreter(functions(m)).call(functions(m)["main"], [a.clone() for a in args]) for m in (before, after)]
+        values = [
+            ReferenceInterpreter(functions(m)).call(functions(m)["main"], [a.clone() for a in args]) for m in (before, after)
+        ]
         for a, b in zip(*values, strict=True):
             close(a, b)
     assert changed > 30

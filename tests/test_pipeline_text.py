@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from fxc.driver.named_pipeline import NamedPipeline, Slot
-from fxc.driver.pipeline import Anchored, Stage, pipeline_text, resolve
+from fxc.driver.pipeline import Anchored, NamedSteps, pipeline_text, resolve
 from fxc.driver.pipeline_text import AnchorSpec, PassSpec, parse, to_text
 from fxc.driver.registry import PassRegistry
 from fxc.errors import PipelineError
@@ -133,8 +133,8 @@ def test_named_pipelines_nest_and_print_written_out() -> None:
         "outer": NamedPipeline((PassSpec("inner"), PassSpec("try"))),
     }
     pipeline = resolve(parse("outer,func.func(inner)"), REGISTRY, named)
-    inner = Stage("inner", (TryPass(), NeedsPass("a b")))
-    assert pipeline == (Stage("outer", (inner, TryPass())), Anchored("func.func", (inner,)))
+    inner = NamedSteps("inner", (TryPass(), NeedsPass("a b")))
+    assert pipeline == (NamedSteps("outer", (inner, TryPass())), Anchored("func.func", (inner,)))
     assert pipeline_text(pipeline) == (
         'builtin.module(try,needs{path="a b"},try,func.func(try,needs{path="a b"}))'
     )  # fmt: skip

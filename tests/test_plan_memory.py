@@ -22,7 +22,7 @@ from fxc.dialects.plan import AllocOp
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.verify.verifier import verify
 from fxc.errors import KernelError
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes.plan import offsets as _offsets
 from fxc.passes.plan.buffers import Buffers
 from fxc.passes.plan.offsets import Layout, Span, best_layout, lower_bound
@@ -172,7 +172,7 @@ def test_a_chain_takes_turns() -> None:
     [function] = module.ops
     # with the sum at the end, which an operator allocates
     assert memory(function) == {"arena": 128, "peak": 192, "lower_bound": 128, "sum": 64 * 21}  # type: ignore[arg-type]
-    [result] = [Interpreter({}).call(function, [torch.ones(16)])]  # type: ignore[arg-type]
+    [result] = [ReferenceInterpreter({}).call(function, [torch.ones(16)])]  # type: ignore[arg-type]
     assert result.item() == 16 * 21
 
 
@@ -235,10 +235,10 @@ def test_the_interpreter_refuses_a_kernel_that_is_not_right_in_place() -> None:
     right = parse_module(new_context(), KERNEL.replace("%FROM", "%here"))
     verify(right)
     main = list(right.ops)[1]
-    torch.testing.assert_close(Interpreter({}).call(main, [x]), x + 1)  # type: ignore[arg-type]
+    torch.testing.assert_close(ReferenceInterpreter({}).call(main, [x]), x + 1)  # type: ignore[arg-type]
     wrong = parse_module(new_context(), KERNEL.replace("%FROM", "%there"))
     with pytest.raises(KernelError, match="another writes it"):
-        Interpreter({}).call(list(wrong.ops)[1], [x])  # type: ignore[arg-type]
+        ReferenceInterpreter({}).call(list(wrong.ops)[1], [x])  # type: ignore[arg-type]
 
 
 def blocks(x: torch.Tensor, w: torch.Tensor, u: torch.Tensor) -> torch.Tensor:

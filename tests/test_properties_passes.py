@@ -21,7 +21,7 @@ from fxc.dialects.base.effects import is_random
 from fxc.dialects.text.syntax import clone_module, parse_module, print_module
 from fxc.dialects.verify.verifier import verify
 from fxc.errors import CaptureError
-from fxc.numerics.reference_run import Outcome, ReferenceRun, public_functions, why_not
+from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, public_functions, why_not
 from fxc.passes import available, load
 from fxc.program.context import new_context
 from fxc.program.program import Program
@@ -32,12 +32,12 @@ from tests.random_programs import CONTEXT, graphs
 pytestmark = pytest.mark.timeout(3600)  # the long profile takes its time
 
 
-def outcome(module: ModuleOp, seed: int) -> Outcome:
+def outcome(module: ModuleOp, seed: int) -> ReferenceResult:
     (function,) = public_functions(module)
     return ReferenceRun(seed=seed)(module, function)
 
 
-def assert_same(before: Outcome, after: Outcome) -> None:
+def assert_same(before: ReferenceResult, after: ReferenceResult) -> None:
     assert list(before.arguments) == list(after.arguments)
     pairs = zip([*before.results, *before.arguments.values()], [*after.results, *after.arguments.values()], strict=True)
     for expected, actual in pairs:
@@ -71,7 +71,7 @@ def test_passes_keep_numbers(sample: Sample, seed: int) -> None:
             raise
 
 
-def check_pass(name: str, before: ModuleOp, given: str, expected: Outcome, seed: int) -> None:
+def check_pass(name: str, before: ModuleOp, given: str, expected: ReferenceResult, seed: int) -> None:
     """``given`` is the text of ``before``; where it stays, there is nothing more to look at."""
     after = clone_module(before)
     try:

@@ -15,7 +15,7 @@ import fxc
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 
 TAKE_APART = "lower-to-torch,decompose-ops{reductions=true},dce"
 KERNELS = "fuse{reductions=true},lower-kernels"
@@ -27,7 +27,7 @@ def operators(program: fxc.Program) -> list[str]:
 
 def run(program: fxc.Program, *arguments: torch.Tensor) -> list[torch.Tensor]:
     [function] = [op for op in program.module.ops if isinstance(op, FuncOp)]
-    return [result for result in Interpreter({}).call(function, list(arguments)) if isinstance(result, torch.Tensor)]
+    return [result for result in ReferenceInterpreter({}).call(function, list(arguments)) if isinstance(result, torch.Tensor)]
 
 
 def factors(choose: random.Random) -> tuple[list[int], list[int]]:

@@ -14,7 +14,7 @@ from xdsl.parser import Parser
 import fxc
 from fxc.dialects.tile import KernelOp
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes.plan.in_place import writes_over
 from fxc.program.context import new_context
 
@@ -90,7 +90,7 @@ def test_a_program_may_write_over_its_own_row() -> None:
     [main] = [op for op in module.ops if isinstance(op, FuncOp)]
     x = torch.randn(111)
     rows = 2 * x.view(3, 37)
-    torch.testing.assert_close(Interpreter({}).call(main, [x]), (rows - rows[:, :32].sum(1, keepdim=True)).flatten())
+    torch.testing.assert_close(ReferenceInterpreter({}).call(main, [x]), (rows - rows[:, :32].sum(1, keepdim=True)).flatten())
 
 
 WRONG = {

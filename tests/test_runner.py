@@ -23,7 +23,7 @@ from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.driver import reproducer
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.instrumentation import PassRun
-from fxc.driver.pipeline import Anchored, Stage
+from fxc.driver.pipeline import Anchored, NamedSteps
 from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.driver.statistics import Statistics
 from fxc.driver.timing import Timer
@@ -216,7 +216,7 @@ def test_anchored_passes_see_one_function_and_declarations() -> None:
     ir = module()
     ir.attributes["target"] = StringAttr("cpu")
     before = print_module(ir)
-    run_pipeline(new_context(), ir, (Anchored("func.func", (Do(look), Stage("twice", (Do(look),)))),))
+    run_pipeline(new_context(), ir, (Anchored("func.func", (Do(look), NamedSteps("twice", (Do(look),)))),))
     assert seen == [["helper"], ["helper"], ["helper declared", "main"], ["helper declared", "main"]]
     assert print_module(ir) == before
 
@@ -306,7 +306,7 @@ def test_statistics_and_counters() -> None:
 
 def test_timing_is_a_tree() -> None:
     timer = Timer()
-    pipeline = (Stage("tidy", (Do(str), Do(str))), Anchored("func.func", (Do(str),)))
+    pipeline = (NamedSteps("tidy", (Do(str), Do(str))), Anchored("func.func", (Do(str),)))
     run_pipeline(new_context(), module(), pipeline, RunOptions(timer=timer))
     names = [(row[0], row[4]) for row in timer.rows() if row[0].strip() not in ("rest", "verify")]
     assert names == [

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute
 from fxc.dialects.attributes.types import IntType, dtype_name, sizes, strides
 from fxc.dialects.text.syntax import clone_module, parse_module, print_module
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes import load
 from fxc.program.context import new_context
 
@@ -78,7 +78,7 @@ def outcome(module: ModuleOp, name: str, seed: int, *, overlap: bool = False) ->
     if overlap:
         args[1] = args[0].view(args[1].shape)
     torch.manual_seed(seed)
-    returned = Interpreter(functions(module)).call(function, args)
+    returned = ReferenceInterpreter(functions(module)).call(function, args)
     return args, list(torch.utils._pytree.tree_leaves(returned))
 
 

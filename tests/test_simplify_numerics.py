@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 
 from fxc.dialects.text.syntax import clone_module, parse_module, print_module
 from fxc.dialects.verify.verifier import verify
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes import load
 from fxc.program.context import new_context
 
@@ -111,7 +111,7 @@ def outcome(module: ModuleOp) -> tuple[list[bytes], list[int]]:
     """The bytes of inputs and outputs after a run, and for each the first of them that shares its memory."""
     functions = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
     inputs = [torch.arange(4.0) - 1.5, torch.full((4,), 0.25)]
-    tensors = [*inputs, *Interpreter(functions).call(functions["main"], inputs)]
+    tensors = [*inputs, *ReferenceInterpreter(functions).call(functions["main"], inputs)]
     places = [tensor.data_ptr() for tensor in tensors]
     return [tensor.numpy().tobytes() for tensor in tensors], [places.index(place) for place in places]
 

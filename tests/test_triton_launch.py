@@ -18,7 +18,7 @@ from fxc.codegen.triton.autotune import candidates, tuned
 from fxc.codegen.triton.device import runs_on
 from fxc.codegen.triton.launch import GpuKernel, gpu_kernel
 from fxc.codegen.triton.measure import by_turns
-from fxc.codegen.triton.targets import Target
+from fxc.codegen.triton.targets import TritonTarget
 from fxc.dialects import plan
 from fxc.dialects.target import GpuAttr, preset
 from fxc.dialects.tile import LaunchOp
@@ -235,7 +235,7 @@ func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
 
 def test_kernels_run_on_later_devices_of_their_generation() -> None:
     def runs(built: str, here: str) -> bool:
-        return runs_on(Target.of(built), Target.of(here))
+        return runs_on(TritonTarget.of(built), TritonTarget.of(here))
 
     assert runs("cuda:sm_80", "cuda:sm_89") and runs("cuda:sm_90", "cuda:sm_90") and runs("rocm:gfx942", "rocm:gfx942")
     assert not runs("cuda:sm_89", "cuda:sm_80") and not runs("cuda:sm_80", "cuda:sm_90")

@@ -14,7 +14,7 @@ from fxc.errors import InputError
 from fxc.tools.sources import Source, running
 
 if TYPE_CHECKING:
-    from fxc.interpret.execute import Outcome
+    from fxc.interpret.execute import RunResult
     from fxc.program.program import Program
 
 
@@ -88,7 +88,7 @@ def _nesting(program: Program) -> Any:
     return None if attribute is None else spec_of(attribute)
 
 
-def compare_with_source(program: Program, source: Source, values: Sequence[Any], outcome: Outcome, seed: int) -> Verdict:
+def compare_with_source(program: Program, source: Source, values: Sequence[Any], outcome: RunResult, seed: int) -> Verdict:
     """Runs the model on copies of the same inputs and compares leaf by leaf, within the tolerances of torch.testing."""
     import torch
     from torch.utils._pytree import tree_flatten_with_path

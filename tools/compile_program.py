@@ -49,32 +49,32 @@ EXPLAINED = ("fuse", "convert-to-plan")
 
 
 @dataclass(frozen=True)
-class Stage:
+class CompileStage:
     """``pipeline``: the passes that lead from the stage before to this one; none to the first."""
 
     name: str
     pipeline: tuple[Spec, ...] = ()
 
 
-def stages_of(pipeline: str) -> list[Stage]:
+def stages_of(pipeline: str) -> list[CompileStage]:
     """The stages that a program goes through, from its capture on. A named pipeline is one, or is made of several."""
-    return [Stage(CAPTURED), *(stage for spec in parse(pipeline) for stage in _stages(spec))]
+    return [CompileStage(CAPTURED), *(stage for spec in parse(pipeline) for stage in _stages(spec))]
 
 
-def _stages(spec: Spec) -> Iterator[Stage]:
+def _stages(spec: Spec) -> Iterator[CompileStage]:
     """What no name of a stage belongs to, within a named pipeline that has some, is a part of the next stage."""
     inner = NAMED[spec.name].specs(spec.name, spec.options) if isinstance(spec, PassSpec) and spec.name in NAMED else ()
     if _name(spec) in STAGES.values() or not any(_name(each) in STAGES.values() for each in inner):
-        yield Stage(_name(spec), (spec,))
+        yield CompileStage(_name(spec), (spec,))
         return
     passes = list[Spec]()
     for each in inner:
         passes.append(each)
         if _name(each) in STAGES.values():
-            yield Stage(_name(each), tuple(passes))
+            yield CompileStage(_name(each), tuple(passes))
             passes = []
     if passes:
-        yield Stage(_name(passes[-1]), tuple(passes))
+        yield CompileStage(_name(passes[-1]), tuple(passes))
 
 
 def _name(spec: Spec) -> str:

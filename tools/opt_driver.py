@@ -48,7 +48,7 @@ class DriverOptions:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DriverResult:
     """``output`` is None where something failed; ``problems`` are complete messages."""
 
     output: str | None
@@ -56,7 +56,7 @@ class Outcome:
     errors: tuple[FxcError, ...] = ()
 
 
-def drive(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instrumentation, ...] = ()) -> Outcome:
+def drive(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instrumentation, ...] = ()) -> DriverResult:
     """Run the whole of ``text``, chunk by chunk where it is to be split. Each failing chunk gives one error."""
     if options.check_numerics:
         require_numerics()
@@ -83,7 +83,7 @@ def drive(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instr
     if options.verify_diagnostics:
         errors = []
     failed = bool(errors or problems)
-    return Outcome(None if failed else "// -----\n".join(outputs), tuple(problems), tuple(errors))
+    return DriverResult(None if failed else "// -----\n".join(outputs), tuple(problems), tuple(errors))
 
 
 def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instrumentation, ...]) -> str:

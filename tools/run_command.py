@@ -18,7 +18,7 @@ from fxc.tools.programs import allow_options, load_program
 from fxc.tools.sources import load_source
 
 if TYPE_CHECKING:
-    from fxc.interpret.execute import Outcome
+    from fxc.interpret.execute import RunResult
     from fxc.program.program import Program
 
 
@@ -121,7 +121,7 @@ def read_inputs(program: Program, path: Path) -> list[Any]:
     return [state[a.name] if isinstance(a.type, TensorType) or state[a.name].dim() else state[a.name].item() for a in wanted]
 
 
-def results_by_name(outcome: Outcome) -> dict[str, Any]:
+def results_by_name(outcome: RunResult) -> dict[str, Any]:
     """``result``, ``result[0]``, ``result['logits']``: each leaf of what was returned."""
     from torch.utils._pytree import keystr, tree_flatten_with_path
 
@@ -129,7 +129,7 @@ def results_by_name(outcome: Outcome) -> dict[str, Any]:
     return {f"result{keystr(path)}": value for path, value in leaves}
 
 
-def summary(outcome: Outcome) -> list[str]:
+def summary(outcome: RunResult) -> list[str]:
     """A line for the type of each result, and one for its numbers."""
     lines = list[str]()
     for name, value in results_by_name(outcome).items():
@@ -165,7 +165,7 @@ def _number(value: Any, kind: type) -> str:
     return format(kind(value.item()), "d" if kind is int else ".6g")
 
 
-def write_results(outcome: Outcome, path: Path) -> None:
+def write_results(outcome: RunResult, path: Path) -> None:
     """Results under their names, new values of arguments under theirs."""
     import torch
 

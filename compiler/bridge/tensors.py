@@ -216,12 +216,12 @@ class FakeWorld:
         )
 
     def later(self, type: Attribute) -> Any:
-        """``fake``, but for a static tensor ``Later``, as most fake tensors are never asked for."""
+        """``fake``, but for a static tensor ``DeferredFake``, as most fake tensors are never asked for."""
         if not isinstance(type, TensorType) or types.layout(type) != "strided":
             return self.fake(type)
         _ = torch_dtype(type.element_type), torch.device(types.device(type))  # they refuse what PyTorch does not have
         is_static = all(isinstance(dim, int) for dim in (*types.sizes(type), *(types.strides(type) or ())))
-        return Later(self, type) if is_static else self.fake(type)
+        return DeferredFake(self, type) if is_static else self.fake(type)
 
     def type_of(self, value: Any) -> Attribute:
         """The type of a value that was computed from this world's fake values, in the module's symbols."""
@@ -379,7 +379,7 @@ class FakeWorld:
 
 
 @dataclass(frozen=True)
-class Later:
+class DeferredFake:
     """A fake tensor that is not made yet."""
 
     world: FakeWorld

@@ -23,14 +23,14 @@ class Anchored:
 
 
 @dataclass(frozen=True)
-class Stage:
+class NamedSteps:
     """A named pipeline: ``steps`` run as if they were written in its place."""
 
     name: str
     steps: tuple[Step, ...]
 
 
-Step = ModulePass | Anchored | Stage
+Step = ModulePass | Anchored | NamedSteps
 Pipeline = tuple[Step, ...]
 
 
@@ -45,7 +45,7 @@ def _resolve_one(spec: Spec, registry: PassRegistry, named: Mapping[str, NamedPi
             raise PipelineError(f"{spec.op_name}(...) does not name an op", hint="nest as in func.func(cse,dce)")
         return Anchored(spec.op_name, resolve(spec.items, registry, named))
     if spec.name in named:
-        return Stage(spec.name, resolve(named[spec.name].specs(spec.name, spec.options), registry, named))
+        return NamedSteps(spec.name, resolve(named[spec.name].specs(spec.name, spec.options), registry, named))
     if spec.name not in registry:
         names = [*registry.names(), *named]
         raise PipelineError(
@@ -62,7 +62,7 @@ def pipeline_text(pipeline: Sequence[Step]) -> str:
 
 def _specs(pipeline: Sequence[Step]) -> Iterator[PassSpec | AnchorSpec]:
     for step in pipeline:
-        if isinstance(step, Stage):
+        if isinstance(step, NamedSteps):
             yield from _specs(step.steps)
         elif isinstance(step, Anchored):
             yield AnchorSpec(step.op_name, tuple(_specs(step.steps)))
@@ -79,7 +79,7 @@ def steps_from(name: str, pipeline: Sequence[Step]) -> Pipeline:
 
 def _written_out(pipeline: Sequence[Step]) -> Iterator[Step]:
     for step in pipeline:
-        if isinstance(step, Stage):
+        if isinstance(step, NamedSteps):
             yield from _written_out(step.steps)
         else:
             yield step
@@ -99,5 +99,5 @@ def anchors(pipeline: Sequence[Step]) -> Iterator[str]:
     for step in pipeline:
         if isinstance(step, Anchored):
             yield step.op_name
-        if isinstance(step, (Anchored, Stage)):
+        if isinstance(step, (Anchored, NamedSteps)):
             yield from anchors(step.steps)

@@ -30,7 +30,7 @@ from fxc.driver.declared_types import check_types
 from fxc.driver.gc_pause import collections_paused
 from fxc.driver.instrumentation import Instrumentation, PassRun
 from fxc.driver.isolation import Isolated, isolated
-from fxc.driver.pipeline import Anchored, Stage, Step, anchors, pipeline_text
+from fxc.driver.pipeline import Anchored, NamedSteps, Step, anchors, pipeline_text
 from fxc.driver.source_places import parse_with_places
 from fxc.driver.timing import Timer
 from fxc.errors import FxcError, ParseError, PassError, PipelineError, VerifyError, nearest
@@ -125,7 +125,7 @@ class _Run:
 
     def steps(self, steps: Sequence[Step], module: ModuleOp, inside: Isolated | None) -> None:
         for step in steps:
-            if isinstance(step, Stage):
+            if isinstance(step, NamedSteps):
                 with self.options.timer.scope(step.name):
                     self.steps(step.steps, module, inside)
             elif isinstance(step, Anchored):

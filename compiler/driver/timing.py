@@ -9,28 +9,28 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Span:
+class TimedScope:
     """Times of everything that ran under one name in one parent."""
 
     name: str
     wall: float = 0.0
     cpu: float = 0.0
     calls: int = 0
-    children: dict[str, Span] = field(default_factory=dict)
+    children: dict[str, TimedScope] = field(default_factory=dict)
 
 
 class Timer:
     """Collects the times; measuring costs about a microsecond a scope, so it is always on."""
 
     def __init__(self) -> None:
-        self.root = Span("total")
+        self.root = TimedScope("total")
         self._stack = [self.root]
         self._start = time.perf_counter(), time.process_time()
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
         """Time what runs inside, under ``name`` in the scope that is open; the same name again adds up."""
-        span = self._stack[-1].children.setdefault(name, Span(name))
+        span = self._stack[-1].children.setdefault(name, TimedScope(name))
         wall, cpu = time.perf_counter(), time.process_time()
         self._stack.append(span)
         try:
@@ -58,7 +58,7 @@ class Timer:
         self._add(self.root, 0, rows)
         return rows
 
-    def _add(self, span: Span, depth: int, rows: list[tuple[str, float, float, float, int]]) -> None:
+    def _add(self, span: TimedScope, depth: int, rows: list[tuple[str, float, float, float, int]]) -> None:
         share = span.wall / self.root.wall if self.root.wall else 0.0
         rows.append(("  " * depth + span.name, span.wall * 1e3, share, span.cpu * 1e3, span.calls))
         for child in span.children.values():

@@ -13,7 +13,7 @@ from fxc.dialects.attributes.discardable import ONCE
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.text.syntax import op_text
 from fxc.errors import InputError, WeightsError
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes.analysis.call_graph import functions_of
 from fxc.passes.analysis.written_arguments import is_view_of
 from fxc.program.program import Program
@@ -38,7 +38,7 @@ def frozen_results(program: Program, call: CallOp) -> Sequence[Any]:
     functions = functions_of(program.module)
     callee = _callee(functions, call)
     with torch.no_grad():
-        return Interpreter(functions).call(callee, [_state(program, call, value) for value in call.operands])
+        return ReferenceInterpreter(functions).call(callee, [_state(program, call, value) for value in call.operands])
 
 
 def own_weights(program: Program, written: Container[str]) -> None:

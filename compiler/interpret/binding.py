@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 from fxc.bridge.modules import build_module
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.fx import ModuleDeclOp, OutputOp, TensorDeclOp
-from fxc.interpret.torch_level import Interpreter, Watch
+from fxc.interpret.torch_level import ReferenceInterpreter, Watch
 
 
 class Binding:
@@ -41,7 +41,9 @@ class Binding:
         self.storages = dict[int, Any]()
         self.built = dict[str, torch.nn.Module]()
 
-    def interpreter(self, cls: Callable[..., Interpreter] = Interpreter, watch: Watch | None = None) -> Interpreter:
+    def interpreter(
+        self, cls: Callable[..., ReferenceInterpreter] = ReferenceInterpreter, watch: Watch | None = None
+    ) -> ReferenceInterpreter:
         return cls(self.functions, tensor=self.tensor, submodule=self.submodule, live=self.live, watch=watch)
 
     def tensor(self, name: str, type: Attribute | None = None) -> Any:

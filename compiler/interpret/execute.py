@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Argument:
+class EntryArgument:
     """An argument of the entry function. ``kind`` is ``input``, ``parameter``, ``buffer`` or ``constant``."""
 
     name: str
@@ -37,19 +37,21 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """``value``: what was returned, nested as the captured model had it. ``written``: new values of arguments, by name."""
 
     value: Any
     written: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
-def arguments(program: Program) -> list[Argument]:
+def arguments(program: Program) -> list[EntryArgument]:
     """The arguments of the entry function, in order."""
-    found = list[Argument]()
+    found = list[EntryArgument]()
     for value, attributes in zip(program.main.args, argument_attributes(program.main), strict=True):
         kind, name = ArgumentFacts.of(attributes)
-        found.append(Argument(name or value._name or f"arg{value.index}", kind, value.type, attributes.data.get("fx.default")))
+        found.append(
+            EntryArgument(name or value._name or f"arg{value.index}", kind, value.type, attributes.data.get("fx.default"))
+        )
     return found
 
 
@@ -67,7 +69,7 @@ def seeded_state(program: Program, seed: int = 0) -> dict[str, torch.Tensor]:
     return declared | _seeded(program, seed, [argument for argument in arguments(program) if argument.is_state])
 
 
-def _seeded(program: Program, seed: int, wanted: Sequence[Argument]) -> dict[str, Any]:
+def _seeded(program: Program, seed: int, wanted: Sequence[EntryArgument]) -> dict[str, Any]:
     from fxc.bridge.values import value_of
     from fxc.interpret.example_values import Seeded
 
@@ -85,7 +87,7 @@ def _seeded(program: Program, seed: int, wanted: Sequence[Argument]) -> dict[str
     return made
 
 
-def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, seed: int | None = None) -> Outcome:
+def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, seed: int | None = None) -> RunResult:
     """Runs the entry function on ``inputs``, one a runtime input in order.
 
     ``lifted``: results come flat, new values of arguments among them, as the function returns them. ``seed`` sets PyTorch's
@@ -110,7 +112,7 @@ def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, se
     names = [argument.name for argument in arguments(program)]
     written = run.written(names, values, inputs)
     if lifted:
-        return Outcome(returned, written)
+        return RunResult(returned, written)
     return outcome_of(program.main, returned, names, written)
 
 
@@ -154,7 +156,7 @@ def _no_value(name: str, type: Attribute | None) -> Any:
     raise WeightsError(f"the program has no value for the tensor {name!r}", hint="load the weights file that belongs to it")
 
 
-def outcome_of(function: FuncOp, returned: Any, names: Sequence[str], written: Mapping[str, Any]) -> Outcome:
+def outcome_of(function: FuncOp, returned: Any, names: Sequence[str], written: Mapping[str, Any]) -> RunResult:
     """Takes the new values of arguments out of what was returned, and nests the rest as the model did."""
     from torch.utils._pytree import tree_unflatten
 
@@ -167,7 +169,7 @@ def outcome_of(function: FuncOp, returned: Any, names: Sequence[str], written: M
         value = tree_unflatten(list(value), spec_of(nesting))
     elif not new and not isinstance(function.body.block.last_op, OutputOp):
         value = value[0] if len(value) == 1 else tuple(value)
-    return Outcome(value, dict(written) | {names[index]: tensor for index, tensor in new.items()})
+    return RunResult(value, dict(written) | {names[index]: tensor for index, tensor in new.items()})
 
 
 def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:

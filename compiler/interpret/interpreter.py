@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fxc.interpret.execute import BoundProgram, arguments, outcome_of
-from fxc.interpret.torch_level import Interpreter as ReferenceInterpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.program.program import Program
 from fxc.program.program_signature import signature_of
 

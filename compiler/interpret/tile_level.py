@@ -80,7 +80,7 @@ def kernel_of(op: LaunchOp | plan.LaunchOp) -> KernelOp:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TensorLayout:
     """A tensor as its type says it is; ``init`` is what each element of a new one is.
 
     Sizes may be made of the names of numbers that a launch is given; ``at`` has the layout for these ``numbers``.
@@ -92,7 +92,7 @@ class Layout:
     device: torch.device
     init: float | None = None
 
-    def at(self, numbers: Mapping[str, int]) -> Layout:
+    def at(self, numbers: Mapping[str, int]) -> TensorLayout:
         sizes, strides = (tuple(value_at(step, numbers) for step in each) for each in (self.sizes, self.strides))
         return self if (sizes, strides) == (self.sizes, self.strides) else replace(self, sizes=sizes, strides=strides)
 
@@ -116,12 +116,12 @@ class Layout:
         return made.copy_(tensor)
 
 
-def operand_layouts(op: LaunchOp | plan.LaunchOp) -> list[Layout]:
+def operand_layouts(op: LaunchOp | plan.LaunchOp) -> list[TensorLayout]:
     """The layout of each tensor that ``op`` takes."""
     return [_layout(value.type, op) for value in op.operands[: len(kernel_of(op).inputs())]]
 
 
-def result_layouts(op: LaunchOp | plan.LaunchOp) -> list[Layout]:
+def result_layouts(op: LaunchOp | plan.LaunchOp) -> list[TensorLayout]:
     """The layout of each tensor that ``op`` gives, or writes."""
     kernel = kernel_of(op)
     initial = [kernel.argument_attributes(argument).get(INIT) for argument in kernel.outputs()]
@@ -130,11 +130,11 @@ def result_layouts(op: LaunchOp | plan.LaunchOp) -> list[Layout]:
     return [_layout(type, op, number) for type, number in zip(written, numbers, strict=True)]
 
 
-def _layout(type: Attribute, op: Operation, init: float | None = None) -> Layout:
+def _layout(type: Attribute, op: Operation, init: float | None = None) -> TensorLayout:
     assert isinstance(type, TensorType)
     if not plan.has_known_steps(type):
         raise kernel_error("a kernel runs on tensors of known strides", op)
-    return Layout(
+    return TensorLayout(
         tuple(sizes_of(type)), tuple(strides_of(type)), torch_dtype(type.element_type), torch.device(types.device(type)), init
     )
 

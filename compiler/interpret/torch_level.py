@@ -63,7 +63,7 @@ class ResultCountError(InputError):
     """A list of another length than the op has results."""
 
 
-class Interpreter:
+class ReferenceInterpreter:
     """Runs functions of a module.
 
     ``tensor`` gives the value of a declared tensor by name, ``submodule`` the module at a path, ``live`` functions beside the

@@ -30,7 +30,7 @@ from fxc.dialects.text.syntax import clone_module
 from fxc.errors import NoRuleError, NumericsError
 from fxc.interpret.torch_level import error_of
 from fxc.numerics.differences import Difference, difference
-from fxc.numerics.reference_run import Outcome, ReferenceRun, Subject, interface, left_in, snapshot, subjects, why_not
+from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, Subject, interface, left_in, snapshot, subjects, why_not
 from fxc.semantics.moved_constants import with_moved_constants
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class _Ran:
     """What a function did, and how it was run."""
 
     run: ReferenceRun
-    outcome: Outcome
+    outcome: ReferenceResult
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class CheckNumerics:
                 self._write(f"check-numerics: {text}\n")
 
 
-def _differences(before: Outcome, after: Outcome, *, strict: bool = False) -> Iterator[tuple[str, Difference]]:
+def _differences(before: ReferenceResult, after: ReferenceResult, *, strict: bool = False) -> Iterator[tuple[str, Difference]]:
     """(result or argument, difference) for each that differs."""
     if len(before.results) != len(after.results):
         yield "the results", Difference(f"{len(before.results)} results became {len(after.results)}")

@@ -14,7 +14,7 @@ from fxc.dialects.fx import CallMethodOp
 from fxc.dialects.tile import LaunchOp
 from fxc.interpret import plan_level as plan_interpreter
 from fxc.interpret.tile_level import launch
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 
 _WIDE = {
     **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
@@ -34,7 +34,7 @@ def widened(value: Any) -> Any:
     return tree_map(one, value)
 
 
-class Float64Interpreter(Interpreter):
+class Float64Interpreter(ReferenceInterpreter):
     """Runs a function whose inputs are float64: constants, dtype arguments and new tensors are, too."""
 
     def python(self, trees: Sequence[Tree], env: Mapping[SSAValue, Any]) -> list[Any]:

@@ -23,7 +23,7 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import InputError
 from fxc.interpret.binding import Binding, without_new_values
 from fxc.interpret.example_values import Seeded
-from fxc.interpret.torch_level import Interpreter, Watch
+from fxc.interpret.torch_level import ReferenceInterpreter, Watch
 from fxc.numerics.float64 import Float64Interpreter, widened
 
 Subject: TypeAlias = func.FuncOp | SubgraphOp
@@ -33,7 +33,7 @@ _Make: TypeAlias = Callable[[Attribute, str], Any]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReferenceResult:
     """``results``: flat, without the new values of arguments. ``arguments``: name -> value after the run, copy-backs done."""
 
     results: list[Any]
@@ -64,9 +64,11 @@ class ReferenceRun:
     positive: bool = False
     inputs: Sequence[Any] | None = None
     generator: torch.Tensor | None = None
-    interpreter: Callable[..., Interpreter] | None = None
+    interpreter: Callable[..., ReferenceInterpreter] | None = None
 
-    def __call__(self, module: ModuleOp, subject: Subject, *, float64: bool = False, watch: Watch | None = None) -> Outcome:
+    def __call__(
+        self, module: ModuleOp, subject: Subject, *, float64: bool = False, watch: Watch | None = None
+    ) -> ReferenceResult:
         """Runs ``subject``: a function, or the function of a subgraph and then its derivative.
 
         Nothing of the user's is written; the global generators are as before.
@@ -74,7 +76,7 @@ class ReferenceRun:
         convert = widened if float64 else lambda value: value
         made_up = _MadeUp(module, self.seed, self.positive)
         binding = Binding(module, self.state, self.live, made_up.state, convert)
-        interpreter = binding.interpreter(self.interpreter or (Float64Interpreter if float64 else Interpreter), watch)
+        interpreter = binding.interpreter(self.interpreter or (Float64Interpreter if float64 else ReferenceInterpreter), watch)
         given = {f"input {i}": value for i, value in enumerate(self.inputs or ())}
 
         def make(type: Attribute, name: str) -> Any:
@@ -90,7 +92,7 @@ class ReferenceRun:
                 return self._gradients(subject, interpreter, make)
             return self._call(subject, binding, interpreter, make)
 
-    def _call(self, function: func.FuncOp, binding: Binding, interpreter: Interpreter, make: _Make) -> Outcome:
+    def _call(self, function: func.FuncOp, binding: Binding, interpreter: ReferenceInterpreter, make: _Make) -> ReferenceResult:
         for name in [*self.state, *binding.tensors]:
             binding.tensor(name)
         names = list(_argument_names(function))
@@ -103,9 +105,9 @@ class ReferenceRun:
         results, new = without_new_values(function, interpreter.call(function, values))
         left = binding.named | {name.removeprefix(_STATE): value for name, value in zip(names, values, strict=True)}
         left |= {names[index].removeprefix(_STATE): value for index, value in new.items()}
-        return Outcome(tree_leaves(results), left)
+        return ReferenceResult(tree_leaves(results), left)
 
-    def _gradients(self, subgraph: SubgraphOp, interpreter: Interpreter, make: _Make) -> Outcome:
+    def _gradients(self, subgraph: SubgraphOp, interpreter: ReferenceInterpreter, make: _Make) -> ReferenceResult:
         """What f returns, and the gradients that its derivative makes of those of the outputs: zeros where it gives none."""
         f, gradient = subgraph.function(), subgraph.gradient
         assert f is not None and gradient is not None
@@ -119,7 +121,7 @@ class ReferenceRun:
         df = interpreter.functions[gradient.df.root_reference.data]
         found = zip(gradient.indices("output_vjps"), interpreter.call(df, [*given, *captured]), strict=True)
         made = {f"{GRADIENT}{i}": torch.zeros_like(inputs[i]) if each is None else each for i, each in found}
-        return Outcome(outputs[:real], made)
+        return ReferenceResult(outputs[:real], made)
 
 
 @contextmanager

@@ -25,10 +25,10 @@ from fxc.dialects.tile import LaunchOp
 from fxc.errors import NoRuleError, NumericsError
 from fxc.interpret.binding import Binding
 from fxc.interpret.tile_level import launch, launch_into
-from fxc.interpret.torch_level import Interpreter, error_of, is_concrete
+from fxc.interpret.torch_level import ReferenceInterpreter, error_of, is_concrete
 from fxc.numerics.differences import Difference, difference, excess_over
 from fxc.numerics.float64 import widened
-from fxc.numerics.reference_run import Outcome, ReferenceRun
+from fxc.numerics.reference_run import ReferenceResult, ReferenceRun
 
 TIMES_THE_ROUNDING = 4.0
 """How many times as far from the float64 result as the interpreter's, or as the tolerance of the dtype, a result may be."""
@@ -66,7 +66,7 @@ class SecondLook:
             return run(), True
         returned = run()
         left = {} if self.boxed else {f"input {i}": value for i, value in enumerate(inputs)} | dict(self.state)
-        self._compare(before, expected, Outcome(tree_leaves(returned), left))
+        self._compare(before, expected, ReferenceResult(tree_leaves(returned), left))
         return returned, True
 
     def _copied(self, inputs: Sequence[Any]) -> ReferenceRun:
@@ -76,10 +76,10 @@ class SecondLook:
         state = {name: binding.copy(tensor) for name, tensor in {**self.own_state, **self.state}.items()}
         return ReferenceRun(state, self.live, inputs=copies, generator=torch.get_rng_state())
 
-    def _compare(self, run: ReferenceRun, expected: Outcome, actual: Outcome) -> None:
-        exact: list[Outcome | None] = []
+    def _compare(self, run: ReferenceRun, expected: ReferenceResult, actual: ReferenceResult) -> None:
+        exact: list[ReferenceResult | None] = []
 
-        def in_float64() -> Outcome | None:
+        def in_float64() -> ReferenceResult | None:
             if not exact:
                 exact.append(_outcome(self.captured, run, self.state, float64=True)[0])
             return exact[0]
@@ -130,8 +130,8 @@ def _outcome(
     state: Mapping[str, torch.Tensor],
     *,
     float64: bool = False,
-    interpreter: type[Interpreter] | Callable[..., Interpreter] | None = None,
-) -> tuple[Outcome | None, str]:
+    interpreter: type[ReferenceInterpreter] | Callable[..., ReferenceInterpreter] | None = None,
+) -> tuple[ReferenceResult | None, str]:
     """What the entry of ``module`` does; None, with the reason, where it cannot be interpreted."""
     function = find_entry(module)
     assert isinstance(function, FuncOp)
@@ -146,7 +146,9 @@ def _outcome(
         return None, str(error_of(error))
 
 
-def _wrong(expected: Outcome, actual: Outcome, in_float64: Callable[[], Outcome | None]) -> Iterator[tuple[str, Difference]]:
+def _wrong(
+    expected: ReferenceResult, actual: ReferenceResult, in_float64: Callable[[], ReferenceResult | None]
+) -> Iterator[tuple[str, Difference]]:
     """(result or argument, difference) for each that differs by more than rounding."""
     if len(expected.results) != len(actual.results):
         yield "the results", Difference(f"{len(expected.results)} results became {len(actual.results)}")
@@ -187,7 +189,7 @@ class _Steps:
     def __init__(self, machine: Machine) -> None:
         self.machine, self.wrong = machine, list[_WrongKernel]()
 
-    def interpreter(self, *args: Any, **kwargs: Any) -> Interpreter:
+    def interpreter(self, *args: Any, **kwargs: Any) -> ReferenceInterpreter:
         return _SteppedInterpreter(self, *args, **kwargs)
 
     def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
@@ -223,7 +225,7 @@ class _Steps:
                 self.wrong.append(_WrongKernel(name, op, values[i]._name or str(i), found))
 
 
-class _SteppedInterpreter(Interpreter):
+class _SteppedInterpreter(ReferenceInterpreter):
     def __init__(self, steps: _Steps, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.steps = steps

@@ -24,7 +24,7 @@ _SWITCHES = frozenset({"cudnn_enable", "cudnn_enabled"})
 """Arguments that choose a library and mean nothing; torch.export writes them otherwise than a call in Python does."""
 
 
-class Binding:
+class PatternMatch:
     """Pattern values and ops -> those of the program. ``loose`` leaves constants aside: they may depend on sizes."""
 
     def __init__(self, usable: Callable[[Operation], bool], loose: bool = False) -> None:
@@ -32,8 +32,8 @@ class Binding:
         self.ops = dict[Operation, Operation]()
         self.usable, self.loose = usable, loose
 
-    def copy(self) -> Binding:
-        other = Binding(self.usable, self.loose)
+    def copy(self) -> PatternMatch:
+        other = PatternMatch(self.usable, self.loose)
         other.values, other.ops = dict(self.values), dict(self.ops)
         return other
 
@@ -164,7 +164,7 @@ def roots(pattern: Snippet) -> list[Operation]:
     return [op for op in reversed(list(pattern.block.ops)) if op in owners]
 
 
-def bindings(pattern: Snippet, root: Operation, binding: Binding) -> Iterator[Binding]:
+def bindings(pattern: Snippet, root: Operation, binding: PatternMatch) -> Iterator[PatternMatch]:
     """All ways to match ``pattern`` so that its last output op is ``root``; further outputs are searched in the same block.
     The arguments of its block match any value."""
     first, *others = roots(pattern)
@@ -172,7 +172,7 @@ def bindings(pattern: Snippet, root: Operation, binding: Binding) -> Iterator[Bi
         yield from _rest(others, binding)
 
 
-def _rest(others: Sequence[Operation], binding: Binding) -> Iterator[Binding]:
+def _rest(others: Sequence[Operation], binding: PatternMatch) -> Iterator[PatternMatch]:
     if not others:
         yield binding
         return

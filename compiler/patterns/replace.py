@@ -26,7 +26,7 @@ from fxc.passes.analysis.memory import scopes, writes_anything
 from fxc.passes.analysis.stride_changes import only_strides_differ
 from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 from fxc.passes.simplify.lower_simple_tuples import LowerSimpleTuplesPass
-from fxc.patterns.matching import Binding, bindings, roots
+from fxc.patterns.matching import PatternMatch, bindings, roots
 from fxc.patterns.stride_changes import settle_strides
 from fxc.program.program import Program
 
@@ -118,7 +118,7 @@ class _TracedPattern(Pattern):
         """``inserted``: ops of replacements, which match nothing."""
 
     @abstractmethod
-    def matches(self, root: Operation, binding: Binding) -> Iterator[tuple[Snippet, Binding]]:
+    def matches(self, root: Operation, binding: PatternMatch) -> Iterator[tuple[Snippet, PatternMatch]]:
         """All ways to match the pattern so that its last output op is ``root``, and the ops that it is there."""
 
     @abstractmethod
@@ -135,7 +135,7 @@ class _TracedPattern(Pattern):
 
     def rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Replace the first match whose last output op is ``op``."""
-        for pattern, found in self.matches(op, Binding(lambda each: each not in self.inserted)):
+        for pattern, found in self.matches(op, PatternMatch(lambda each: each not in self.inserted)):
             outputs = [found.values[value] for value in pattern.outputs]
             if set(found.ops) != _needed(pattern) or not _is_closed(found, outputs):
                 continue
@@ -151,7 +151,7 @@ class _TracedPattern(Pattern):
 
     def crosses_write(
         self,
-        found: Binding,
+        found: PatternMatch,
         values: Sequence[SSAValue],
         outputs: Sequence[SSAValue],
         rewriter: PatternRewriter,
@@ -176,7 +176,7 @@ class _TracedPattern(Pattern):
 
     def replace(
         self,
-        found: Binding,
+        found: PatternMatch,
         snippet: Snippet,
         values: Sequence[SSAValue],
         outputs: Sequence[SSAValue],
@@ -241,7 +241,7 @@ class _FxPattern(_TracedPattern):
         self.snippet = trace_symbolically(replacement, "the replacement")
         _same_count(self.shapes[0], self.snippet)
 
-    def matches(self, root: Operation, binding: Binding) -> Iterator[tuple[Snippet, Binding]]:
+    def matches(self, root: Operation, binding: PatternMatch) -> Iterator[tuple[Snippet, PatternMatch]]:
         return ((self.shapes[0], found) for found in bindings(self.shapes[0], root, binding))
 
     def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet:
@@ -308,7 +308,7 @@ class _TorchPattern(_TracedPattern):
         function.body.detach_block(snippet.block)
         return replace(snippet, outputs=outputs)
 
-    def matches(self, root: Operation, binding: Binding) -> Iterator[tuple[Snippet, Binding]]:
+    def matches(self, root: Operation, binding: PatternMatch) -> Iterator[tuple[Snippet, PatternMatch]]:
         for shape in self.shapes:
             loose = binding.copy()
             loose.loose = True
@@ -413,20 +413,20 @@ def _is_in_place(op: Operation) -> bool:
     return in_place or (not isinstance(op, CallModuleOp) and name.endswith("_") and not name.endswith("__"))
 
 
-def _block_of(found: Binding) -> Block:
+def _block_of(found: PatternMatch) -> Block:
     block = next(iter(found.ops.values())).parent
     assert block is not None
     return block
 
 
-def _is_closed(found: Binding, outputs: Sequence[SSAValue]) -> bool:
+def _is_closed(found: PatternMatch, outputs: Sequence[SSAValue]) -> bool:
     """Whether nothing outside of the match uses what lies inside of it."""
     ops = set(found.ops.values())
     inside = [result for op in ops for result in op.results if result not in outputs]
     return all(use.operation in ops for result in inside for use in result.uses)
 
 
-def _insertion_point(found: Binding, outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> Operation | None:
+def _insertion_point(found: PatternMatch, outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> Operation | None:
     """The op before which the replacement can stand: after all operands, before all users. None where there is none."""
     ops, block = set(found.ops.values()), _block_of(found)
     users = {

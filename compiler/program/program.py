@@ -34,7 +34,7 @@ class Watch(Protocol):
     def __call__(self, captured: Program, program: Program, *, boxed: bool = False) -> Look: ...
 
 
-class Later(Protocol):
+class DerivativeLowering(Protocol):
     """Runs the passes over parts of a program that are compiled when they are first needed."""
 
     def __call__(self, program: Program, *, kernels: bool) -> HostProgram | None:
@@ -64,7 +64,7 @@ class Program:
     assigned: frozenset[str] = frozenset()
     group_limit: int | None = None
     watch: Watch | None = None
-    later: Later | None = None
+    later: DerivativeLowering | None = None
 
     def __str__(self) -> str:
         return print_module(self.module)

@@ -15,18 +15,18 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.bridge.static_world import IS_PLAIN, asked
 from fxc.bridge.tensors import FakeWorld
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.inference import quiet
 
 State = Mapping[str, str | None]
 
 
-def casts(op: Operation, state: State, symbols: DictionaryAttr | None, interpreter: Interpreter) -> dict[int, str]:
+def casts(op: Operation, state: State, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> dict[int, str]:
     """Operand -> dtype. VerifyException where the call is refused, or where casts do not give what autocast gives."""
     return asked(lambda world: _watched(op, state, world, interpreter), symbols)
 
 
-def _watched(op: Operation, state: State, world: FakeWorld, interpreter: Interpreter) -> dict[int, str]:
+def _watched(op: Operation, state: State, world: FakeWorld, interpreter: ReferenceInterpreter) -> dict[int, str]:
     with quiet(), torch.no_grad(), world.active():
         fakes = {value: world.fake(value.type) for value in dict.fromkeys(op.operands)}
         operands = [fakes[value] for value in op.operands]
@@ -45,7 +45,7 @@ def _watched(op: Operation, state: State, world: FakeWorld, interpreter: Interpr
     return {i: str(dtype).removeprefix("torch.") for i, dtype in sorted(found.items())}
 
 
-def _own(op: Operation, operands: list[Any], interpreter: Interpreter) -> dict[int, torch.dtype]:
+def _own(op: Operation, operands: list[Any], interpreter: ReferenceInterpreter) -> dict[int, torch.dtype]:
     """The casts that come first where autocast is off; none where ``op`` refuses operands of several types then."""
     try:
         return _run(op, operands, {}, interpreter)[1]
@@ -53,7 +53,9 @@ def _own(op: Operation, operands: list[Any], interpreter: Interpreter) -> dict[i
         return {}
 
 
-def _run(op: Operation, operands: list[Any], state: State, interpreter: Interpreter) -> tuple[Any, dict[int, torch.dtype]]:
+def _run(
+    op: Operation, operands: list[Any], state: State, interpreter: ReferenceInterpreter
+) -> tuple[Any, dict[int, torch.dtype]]:
     """The results of ``op`` where autocast is on for ``state`` alone, and the casts of operands that came before all else."""
     watch = _FirstCasts(operands)
     with ExitStack() as stack:

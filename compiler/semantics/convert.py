@@ -35,10 +35,10 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, OperatorDeclOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import CaptureError, FxcError, InputError
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.assumptions import add_conditions, assumptions, written
 from fxc.semantics.model_state import ModelState
-from fxc.semantics.nests import Leaf, Size, Slot, leaves_of, map_leaves, sized, with_slots
+from fxc.semantics.nests import Leaf, LeafSlot, Size, leaves_of, map_leaves, sized, with_slots
 from fxc.semantics.trace import trace
 
 
@@ -59,7 +59,7 @@ class _Converter:
         self.dead = list[Operation]()
         self.last_element = dict[Operation | Block, Operation]()
         self.traced = dict[Any, _Traced]()
-        self.interpreter = Interpreter(self.functions, submodule=self.state.submodule, live=live)
+        self.interpreter = ReferenceInterpreter(self.functions, submodule=self.state.submodule, live=live)
 
     def run(self) -> None:
         ops = list(self.block.ops)
@@ -197,7 +197,7 @@ class _Converter:
             fakes = [self.later(next(types)) if isinstance(output, SSAValue) else constant for output, constant in pairs]
         values = self.emit(op, traced, inputs, fakes)
         for result, nest in zip(op.results, traced.results, strict=True):
-            self.env[result] = map_leaves(sized(nest), lambda slot: values(slot) if isinstance(slot, Slot) else slot)
+            self.env[result] = map_leaves(sized(nest), lambda slot: values(slot) if isinstance(slot, LeafSlot) else slot)
             if isinstance(nest, (Size, torch.Size)):
                 self.env[result] = Size(self.env[result])
         self.dead.append(op)
@@ -259,7 +259,7 @@ class _Converter:
             def slot(value: Any) -> Any:
                 if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
                     outputs.append(value)
-                    return Slot(len(outputs) - 1)
+                    return LeafSlot(len(outputs) - 1)
                 return value
 
             structure[:] = [with_slots(result, slot) for result in results]
@@ -292,7 +292,7 @@ class _Converter:
         sources = [block.args.index(v) if isinstance(v, BlockArgument) else None for v in values]
         return _Traced(name, types, structure, fakes, sources, outputs)
 
-    def emit(self, op: Operation, traced: _Traced, inputs: list[Leaf], fakes: list[Any]) -> Callable[[Slot], Any]:
+    def emit(self, op: Operation, traced: _Traced, inputs: list[Leaf], fakes: list[Any]) -> Callable[[LeafSlot], Any]:
         """Puts the call before ``op``; the function gives the abstract value of each result slot."""
         results: list[SSAValue | None] = []
         if traced.function is not None:
@@ -304,7 +304,7 @@ class _Converter:
             if len(call.results) == 1 and op.results:
                 call.results[0]._name = op.results[0]._name
 
-        def value(slot: Slot) -> Any:
+        def value(slot: LeafSlot) -> Any:
             source = traced.sources[slot.index]
             if source is not None:
                 return inputs[source]
@@ -321,7 +321,7 @@ class _Converter:
         if not isinstance(op, PositionalCall) or isinstance(op, HigherOrderOp):
             return None
         order = {id(leaf): i for i, leaf in enumerate(inputs)}
-        shape = [repr(map_leaves(sized(n), lambda x: Slot(order[id(x)]) if isinstance(x, Leaf) else x)) for n in nests]
+        shape = [repr(map_leaves(sized(n), lambda x: LeafSlot(order[id(x)]) if isinstance(x, Leaf) else x)) for n in nests]
         types = tuple(leaf.type(self.world) for leaf in inputs)
         callee = op.call_target()
         if isinstance(op, CallModuleOp):

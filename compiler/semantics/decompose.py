@@ -26,12 +26,12 @@ from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.dialects.torch_ops.namespaces import FOREACH
 from fxc.errors import FxcError
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
 from fxc.semantics.record import record
 
 
-def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: Interpreter) -> FuncOp | None:
+def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> FuncOp | None:
     """A detached function that computes what ``op`` does: an argument for each different operand, a value for each result.
 
     By PyTorch's decomposition table, or by what a composite operator calls. None where it is made of nothing else, where it
@@ -45,7 +45,7 @@ def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: Interpre
         return None  # sizes that the rule cannot do without, among them zero; or a layout that cannot be faked
 
 
-def _traced(op: TorchOp, world: FakeWorld, interpreter: Interpreter) -> FuncOp | None:
+def _traced(op: TorchOp, world: FakeWorld, interpreter: ReferenceInterpreter) -> FuncOp | None:
     inputs, target = list(dict.fromkeys(op.operands)), resolve_operator(op.operator)
 
     def run(*values: Any) -> list[Any]:

@@ -32,7 +32,7 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.base import counts_in_storage
 from fxc.errors import FxcError
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
 from fxc.semantics.record import graph_so_far, record
 from fxc.semantics.same_at_sizes import same_programs
@@ -53,7 +53,7 @@ between formulas, of which a trace would see one: the fast one of ``cumprod`` ha
 class Differentiator:
     """Answers for ops, each question once: what it depends on is the key."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: ReferenceInterpreter) -> None:
         self.interpreter = interpreter
         self._vjps = dict[Any, Vjp]()
         self._jvps = dict[Any, Jvp]()

@@ -30,7 +30,7 @@ from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.dialects.torch_ops.effects import DROPOUTS, UNDECLARED_VIEWS
 from fxc.errors import CaptureError
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_under_conditions
 from fxc.semantics.trace import trace
 from fxc.semantics.windows import BY_VIEWS
@@ -65,7 +65,7 @@ STRIDED_COPIES: Final = {
 """Operators that copy what ``as_strided`` gives, or all but that -> their arguments after the tensor."""
 
 
-class _Interpreter(Interpreter):
+class _Interpreter(ReferenceInterpreter):
     """Constants are tensors of the graph, which it may write to, not of the process; made before anything is traced.
 
     Dropouts that drop nothing are what they are given: PyTorch's functionalization keeps ``dropout``, and loses writes to it.

@@ -22,7 +22,7 @@ from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer
 from fxc.dialects.torch_ops.namespaces import is_mkl_or_onednn
 from fxc.errors import FxcError
-from fxc.interpret.torch_level import Interpreter, ResultCountError
+from fxc.interpret.torch_level import ReferenceInterpreter, ResultCountError
 from fxc.semantics.any_sizes import other_answers
 from fxc.semantics.refusals import is_untold
 from fxc.semantics.same_types import same_types
@@ -36,7 +36,7 @@ class TypeInference:
 
     def __init__(self) -> None:
         self._answers = dict[Hashable, Sequence[Attribute]]()
-        self._interpreter = Interpreter({})
+        self._interpreter = ReferenceInterpreter({})
         self._symbols: DictionaryAttr | None = None
         self._world, self._static = FakeWorld(), StaticWorld()
 

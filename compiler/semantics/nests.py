@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from xdsl.ir import Attribute, SSAValue
 
-from fxc.bridge.tensors import FakeWorld, Later
+from fxc.bridge.tensors import DeferredFake, FakeWorld
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +23,11 @@ class Leaf:
 
     @cached_property
     def fake(self) -> Any:
-        return self.given.make() if isinstance(self.given, Later) else self.given
+        return self.given.make() if isinstance(self.given, DeferredFake) else self.given
 
     def type(self, world: FakeWorld) -> Attribute:
         """The type of the fake value; that of the SSA value where there is none yet."""
-        is_made = "fake" in self.__dict__ or not isinstance(self.given, Later)
+        is_made = "fake" in self.__dict__ or not isinstance(self.given, DeferredFake)
         return world.type_of(self.fake) if is_made else self.value.type
 
 
@@ -72,7 +72,7 @@ def sized(nest: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Slot:
+class LeafSlot:
     """The place of a traced output in a nested result, or of an input in a nested argument."""
 
     index: int

@@ -17,11 +17,11 @@ from fxc.dialects.plan import storage_bytes
 from fxc.dialects.semantics import OutVariant
 from fxc.dialects.torch_ops import TorchOp, op_class
 from fxc.dialects.torch_ops.schema import Schema
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.inference import quiet
 
 
-def out_variant(op: Operation, symbols: DictionaryAttr | None, interpreter: Interpreter) -> OutVariant | None:
+def out_variant(op: Operation, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> OutVariant | None:
     """See ``Semantics.out_variant``."""
     if not isinstance(op, TorchOp) or not is_pure(op) or not all(_is_writable(result.type) for result in op.results):
         return None
@@ -83,7 +83,7 @@ def structured_overloads() -> frozenset[str]:
     return frozenset(part.partition("(")[0] for part in parts if "\n  structured: True" in part)
 
 
-def _accepts(op: TorchOp, variant: OutVariant, symbols: DictionaryAttr | None, interpreter: Interpreter) -> bool:
+def _accepts(op: TorchOp, variant: OutVariant, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> bool:
     """Whether the overload leaves fake tensors of the result types as they are."""
     cls = op_class(f"torch.{variant.operator}")
     assert cls is not None and issubclass(cls, TorchOp)

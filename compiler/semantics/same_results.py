@@ -19,7 +19,7 @@ from fxc.dialects.attributes import types
 from fxc.dialects.attributes.values import int_attr
 from fxc.errors import InputError
 from fxc.interpret.example_values import Seeded
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.refusals import is_of_torch
 from fxc.semantics.same_types import same_types, sizes_at
 
@@ -45,7 +45,9 @@ def same_results(first: func.FuncOp, second: func.FuncOp, numbers: Mapping[str, 
             raise _OtherType
 
     try:
-        return _agree(_run(first, numbers, Interpreter({}, watch=watch)), _run(second, numbers, Interpreter({})))
+        return _agree(
+            _run(first, numbers, ReferenceInterpreter({}, watch=watch)), _run(second, numbers, ReferenceInterpreter({}))
+        )
     except (_OtherType, InputError):
         return False
     except Exception as error:
@@ -65,7 +67,7 @@ def _is_small(inputs: list[Attribute], numbers: Mapping[str, int]) -> bool:
     return total <= _MOST
 
 
-def _run(function: func.FuncOp, numbers: Mapping[str, int], interpreter: Interpreter) -> list[Any]:
+def _run(function: func.FuncOp, numbers: Mapping[str, int], interpreter: ReferenceInterpreter) -> list[Any]:
     symbols = DictionaryAttr({name: DictionaryAttr({"hint": int_attr(number)}) for name, number in numbers.items()})
     seeded = Seeded(symbols)
     inputs = [seeded.value(type) for type in function.body.block.arg_types]

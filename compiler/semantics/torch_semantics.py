@@ -20,7 +20,7 @@ from fxc.dialects.semantics import Jvp, OutVariant, Vjp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
 from fxc.errors import CaptureError, FxcError
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.runtime import second_backward
 from fxc.semantics.autocast import casts
 from fxc.semantics.convert import convert
@@ -39,7 +39,7 @@ class TorchSemantics:
     def __init__(self, live: dict[str, Any] | None = None, times: Times | None = None) -> None:
         self.live = live if live is not None else {}
         self._times = times
-        self._interpreter = Interpreter({})
+        self._interpreter = ReferenceInterpreter({})
         self._differentiator = Differentiator(self._interpreter)
         self._inference = TypeInference()
         self._decompositions = dict[Hashable, FuncOp | None]()

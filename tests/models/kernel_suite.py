@@ -29,7 +29,7 @@ from xdsl.ir import Operation, SSAValue
 import fxc
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.text.syntax import print_module
-from fxc.interpret.torch_level import Interpreter
+from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.pipelines import AOT
 from tests.kernel_accuracy import Difference, Expected, difference
 from tests.kernel_engines import ENGINES, functions_of, kernels_for, module_of
@@ -63,7 +63,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class KernelResult:
     """How the kernels of a group for a target did on an engine. ``kernels``: how many there are; 0 where none computes it."""
 
     where: str
@@ -103,7 +103,7 @@ def graphs_of(name: str, train: bool) -> list[tuple[str, GraphModule, list[Any]]
     return found
 
 
-class _Recorder(Interpreter):
+class _Recorder(ReferenceInterpreter):
     """Records each group with its operands."""
 
     def __init__(self, module: ModuleOp, where: str) -> None:
@@ -138,11 +138,11 @@ def _groups_of_graph(name: str, train: bool, place: int) -> list[Recorded]:
     return recorder.found
 
 
-def check(group: Recorded, targets: Sequence[str] = TARGETS, engines: Iterable[str] = ENGINES) -> Iterator[Outcome]:
+def check(group: Recorded, targets: Sequence[str] = TARGETS, engines: Iterable[str] = ENGINES) -> Iterator[KernelResult]:
     """Runs the kernels of ``group``. An engine that raises is an outcome too."""
     expected = Expected.of(group.module, group.arguments)
     for target in targets:
-        outcome = Outcome(group.where, target, "", 0, Difference())
+        outcome = KernelResult(group.where, target, "", 0, Difference())
         try:
             kernels = kernels_for(group.module, target)
         except Exception as error:
@@ -167,9 +167,9 @@ KEPT = 1000.0
 """Units that eager may be off by in a result that says something of accuracy: where more is lost, terms cancel."""
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
+def table(outcomes: Sequence[KernelResult]) -> str:
     """A line for each model, target and engine: kernels, mismatches, and the largest error with eager's at the same place."""
-    rows = defaultdict[tuple[str, str, str], list[Outcome]](list)
+    rows = defaultdict[tuple[str, str, str], list[KernelResult]](list)
     for outcome in outcomes:
         rows[outcome.where.split("/")[0], outcome.target, outcome.engine].append(outcome)
         rows["all", outcome.target, outcome.engine].append(outcome)
@@ -184,7 +184,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join([*lines, "", note])
 
 
-def failures(outcomes: Sequence[Outcome]) -> list[str]:
+def failures(outcomes: Sequence[KernelResult]) -> list[str]:
     wrong = [each for each in outcomes if each.difference.wrong]
     return [f"{each.where} {each.target} {each.engine}: {each.difference.wrong}" for each in wrong]
 
@@ -196,7 +196,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for table.txt and a file of IR for each group that is wrong")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    outcomes, seen = list[Outcome](), Counter[int]()
+    outcomes, seen = list[KernelResult](), Counter[int]()
     for name in (name for name in sorted(ZOO) if options.only in name):
         for train in (True, False) if options.eval else (True,):
             for group in recorded_groups(name, train):

@@ -24,8 +24,8 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr
 import fxc
 from tests.differentiation import ONCE, SUBGRAPH, TWICE, autograd_nodes
 from tests.opinfo.suite import (
-    Outcome,
     Sample,
+    SampleResult,
     argument_parser,
     compare,
     copies,
@@ -42,7 +42,7 @@ SECOND = 4
 
 
 @dataclass
-class Differentiated(Outcome):
+class Differentiated(SampleResult):
     """``by``: what computed the gradients: ``df``, ``df and eager``, ``eager``, or nothing. ``twice``: second ones too."""
 
     by: str = ""
@@ -66,7 +66,7 @@ def dtypes_of(info: Any) -> list[torch.dtype]:
     return [found for pair in pairs if (found := next((dtype for dtype in pair if dtype in supported), None)) is not None]
 
 
-def check(sample: Sample, twice: bool = False) -> Outcome:
+def check(sample: Sample, twice: bool = False) -> SampleResult:
     """Takes one sample through the compiler and back."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -181,19 +181,19 @@ def _by(results: Results) -> str:
     return "df" if results.left == {SUBGRAPH} else "df and eager" if SUBGRAPH in results.left else "eager"
 
 
-def check_operator(name: str, part: int, whole: int) -> list[Outcome]:
+def check_operator(name: str, part: int, whole: int) -> list[SampleResult]:
     """The outcomes of an operator's samples; none where it has no gradients."""
     info = operators()[name]
     if not info.supports_autograd:
         return []
 
-    def check_one(sample: Sample) -> Outcome:
+    def check_one(sample: Sample) -> SampleResult:
         return check(sample, info.supports_gradgrad and zlib.crc32(f"{sample.name} twice".encode()) % SECOND == 0)
 
     return outcomes_of(name, samples_of(info, part, whole, dtypes_of(info), requires_grad=True), check_one)
 
 
-def shares(outcomes: Sequence[Outcome]) -> str:
+def shares(outcomes: Sequence[SampleResult]) -> str:
     """What computed the gradients of the samples that passed, and what eager's autograd did of it."""
     passed = [outcome for outcome in outcomes if isinstance(outcome, Differentiated)]
     by = Counter(outcome.by for outcome in passed)

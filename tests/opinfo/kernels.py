@@ -26,7 +26,7 @@ from fxc.passes.operators.rules import Conversion, View
 from tests.kernel_accuracy import Expected, difference
 from tests.kernel_engines import ENGINES, kernels_for
 from tests.kernel_groups import COVERED, LINALG, Call, GroupBuilder, calls_of, run_passes
-from tests.opinfo.suite import Outcome, Sample, argument_parser, operators, outcome_of, outcomes_of, run_all, samples_of
+from tests.opinfo.suite import Sample, SampleResult, argument_parser, operators, outcome_of, outcomes_of, run_all, samples_of
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
 TARGETS = ("cpu:avx512", "cuda:sm_90")
@@ -73,7 +73,7 @@ only when it runs, or the operator is faster."""
 
 
 @dataclass
-class Compiled(Outcome):
+class Compiled(SampleResult):
     """A call that became kernels, or did not. ``overload`` is what was called."""
 
     overload: str = ""
@@ -114,7 +114,7 @@ def _is_defined(call: Call) -> bool:
     return not to_integer or all(bool(each.isfinite().all()) for each in tensors)
 
 
-def check(call: Call, name: str) -> Iterator[Outcome]:
+def check(call: Call, name: str) -> Iterator[SampleResult]:
     """Runs one call: an outcome for it, or one for each target and engine that is wrong."""
     sample = Sample(name, lambda: None, (), True)
     builder = GroupBuilder()
@@ -165,21 +165,21 @@ def _computed(result: torch.Tensor, call: Call, builder: GroupBuilder) -> torch.
     return computed
 
 
-def check_operator(name: str, part: int, whole: int) -> list[Outcome]:
+def check_operator(name: str, part: int, whole: int) -> list[SampleResult]:
     """The outcomes of the calls that a part of an operator's samples make."""
     info = operators()[name]
-    found, seen = list[Outcome](), set[str]()
+    found, seen = list[SampleResult](), set[str]()
 
-    def check_sample(sample: Sample) -> Outcome:
+    def check_sample(sample: Sample) -> SampleResult:
         for place, (where, call) in enumerate(calls(sample, seen)):
             found.extend(check(call, f"{where}/{place}"))
-        return Outcome(sample.name, "ok")
+        return SampleResult(sample.name, "ok")
 
     rest = outcomes_of(name, samples_of(info, part, whole, dtypes_of(info)), check_sample)
     return found + [outcome for outcome in rest if outcome.stage != "ok"]
 
 
-def shares(outcomes: Sequence[Outcome]) -> str:
+def shares(outcomes: Sequence[SampleResult]) -> str:
     """How many overloads with a rule were called, became kernels, and fell back."""
     compiled = [each for each in outcomes if isinstance(each, Compiled)]
     became = Counter(each.overload for each in compiled if each.stage == "ok")

@@ -53,7 +53,7 @@ class Sample:
 
 
 @dataclass
-class Outcome:
+class SampleResult:
     """How a sample went. ``stage``: ``ok``, one of LEFT_OUT, or the step that failed. ``reason``: one line."""
 
     sample: str
@@ -69,7 +69,7 @@ LEFT_OUT = {
 }
 """Stages of samples that say nothing of the compiler."""
 
-Summary = Callable[[Sequence[Outcome]], str]
+Summary = Callable[[Sequence[SampleResult]], str]
 
 
 @cache
@@ -118,7 +118,7 @@ def _sample(info: Any, name: str, given: Any, differentiated: bool) -> Sample:
     return Sample(name, function, tuple(leaves[place] for place in places), info.name not in UNINITIALIZED)
 
 
-def check(sample: Sample, pipeline: str = PIPELINE, mode: str = "fake") -> Outcome:
+def check(sample: Sample, pipeline: str = PIPELINE, mode: str = "fake") -> SampleResult:
     """Takes one sample through the compiler."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -136,10 +136,10 @@ def check(sample: Sample, pipeline: str = PIPELINE, mode: str = "fake") -> Outco
             if stage[0] != "compare":
                 return outcome_of(sample, stage[0], error)
             return compare_with_graph(graph, actual, sample)
-    return Outcome(sample.name, "ok")
+    return SampleResult(sample.name, "ok")
 
 
-def compare_with_graph(graph: GraphModule, actual: Any, sample: Sample) -> Outcome:
+def compare_with_graph(graph: GraphModule, actual: Any, sample: Sample) -> SampleResult:
     """The outcome of a sample whose result is not eager's: ``ok`` where the traced graph gives the same."""
     expected = run(graph, sample)
     try:
@@ -150,7 +150,7 @@ def compare_with_graph(graph: GraphModule, actual: Any, sample: Sample) -> Outco
         compare(actual, expected, sample)
     except AssertionError as error:
         return outcome_of(sample, "compare", error)
-    return Outcome(sample.name, "ok", "as the traced graph")
+    return SampleResult(sample.name, "ok", "as the traced graph")
 
 
 MODES: dict[str, dict[str, Any]] = {
@@ -220,32 +220,32 @@ def compare(actual: Any, expected: Any, sample: Sample) -> None:
             torch.testing.assert_close(a, b, equal_nan=True, check_stride=False)
 
 
-def outcome_of(sample: Sample, stage: str, error: Exception) -> Outcome:
+def outcome_of(sample: Sample, stage: str, error: Exception) -> SampleResult:
     """A sample that ``error`` kept from passing."""
     text = (str(error).strip().splitlines() or [""])[0]
     reason = f"{type(error).__name__}: {text}"[:200]
-    return Outcome(sample.name, stage, reason, "".join(traceback.format_exception(error))[-6000:])
+    return SampleResult(sample.name, stage, reason, "".join(traceback.format_exception(error))[-6000:])
 
 
-def check_operator(name: str, part: int, whole: int, pipeline: str = PIPELINE, mode: str = "fake") -> list[Outcome]:
+def check_operator(name: str, part: int, whole: int, pipeline: str = PIPELINE, mode: str = "fake") -> list[SampleResult]:
     """The outcomes of an operator's samples."""
     return outcomes_of(name, samples_of(operators()[name], part, whole), lambda sample: check(sample, pipeline, mode))
 
 
-def outcomes_of(name: str, samples: Iterable[Sample], check: Callable[[Sample], Outcome]) -> list[Outcome]:
+def outcomes_of(name: str, samples: Iterable[Sample], check: Callable[[Sample], SampleResult]) -> list[SampleResult]:
     """What ``check`` says of the samples of the operator ``name``."""
     torch.set_num_threads(1)
-    found = list[Outcome]()
+    found = list[SampleResult]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             found.extend(map(check, samples))
         except Exception as error:  # PyTorch could not make the sample: a package that is not installed
-            found.append(Outcome(f"{name}/samples", "untraced", f"{type(error).__name__}: {error}"[:200]))
+            found.append(SampleResult(f"{name}/samples", "untraced", f"{type(error).__name__}: {error}"[:200]))
     return found
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
+def summary(outcomes: Sequence[SampleResult]) -> str:
     """Shares, and failures by stage and reason with an example each."""
     stages = Counter(outcome.stage for outcome in outcomes)
     counted = sum(count for stage, count in stages.items() if stage not in LEFT_OUT)
@@ -266,7 +266,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def by_operator(outcomes: Sequence[Outcome]) -> str:
+def by_operator(outcomes: Sequence[SampleResult]) -> str:
     """One line an operator with a failure: passed and counted samples."""
     ok, counted = Counter[str](), Counter[str]()
     for outcome in outcomes:
@@ -297,15 +297,15 @@ def argument_parser(description: str) -> argparse.ArgumentParser:
 
 
 def run_all(
-    check: Callable[..., Sequence[Outcome]], calls: Sequence[tuple[Any, ...]], options: Any, more: Summary = lambda _: ""
+    check: Callable[..., Sequence[SampleResult]], calls: Sequence[tuple[Any, ...]], options: Any, more: Summary = lambda _: ""
 ) -> None:
     """Calls ``check`` in processes, each call for one operator, whose name comes first; prints and writes what was found."""
-    start, outcomes = time.monotonic(), list[Outcome]()
+    start, outcomes = time.monotonic(), list[SampleResult]()
     with ProcessPoolExecutor(options.processes) as pool:
         tasks = {pool.submit(check, *call): call[0] for call in calls}
         for done, task in enumerate(as_completed(tasks), 1):
             with contextlib.suppress(Exception):
-                task.exception() and outcomes.append(Outcome(f"{tasks[task]}/process/0", "crash", repr(task.exception())))
+                task.exception() and outcomes.append(SampleResult(f"{tasks[task]}/process/0", "crash", repr(task.exception())))
                 outcomes.extend(task.result())
             if done % 50 == 0:
                 seconds = time.monotonic() - start

@@ -13,7 +13,7 @@ from types import CodeType
 import torch
 
 from fxc.codegen.triton.grids import programs_of
-from fxc.codegen.triton.kernel_source import Argument, KernelSource
+from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource
 from fxc.errors import KernelError
 from tests.simulator.blocks import DTYPES, Block, Diverged, scalar
 from tests.simulator.language import namespace
@@ -88,7 +88,7 @@ class _Simulation:
         return f"{self.kernel.name}, line {number}", self.kernel.source.splitlines()[number - 1].strip()
 
 
-def _value(argument: Argument, given: torch.Tensor | int | float, undoable: bool) -> Block:
+def _value(argument: KernelArgument, given: torch.Tensor | int | float, undoable: bool) -> Block:
     storage = _TYPES[argument.type.removeprefix("*")]
     if not argument.is_pointer:
         dtype = next(dtype for dtype in DTYPES.values() if dtype.storage is storage)

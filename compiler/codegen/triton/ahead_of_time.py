@@ -21,7 +21,7 @@ from queue import Empty, SimpleQueue
 
 from fxc.codegen.triton.kernel_source import KernelSource
 from fxc.codegen.triton.resources import Resources
-from fxc.codegen.triton.targets import Target
+from fxc.codegen.triton.targets import TritonTarget
 from fxc.codegen.triton.workers import Worker
 from fxc.errors import KernelError
 from fxc.runtime.object_cache import default_cache_folder
@@ -110,14 +110,14 @@ class Job:
     """A kernel to compile; ``folder`` is where the result lies, or will."""
 
     kernel: KernelSource
-    target: Target
+    target: TritonTarget
     options: CompileOptions
     folder: Path
 
     @classmethod
     def of(cls, kernel: KernelSource, target: str, options: CompileOptions = DEFAULT, cache: Path | None = None) -> Job:
         """Errors as ``compile_kernels``."""
-        found, folder = Target.of(target), cache_folder() if cache is None else cache
+        found, folder = TritonTarget.of(target), cache_folder() if cache is None else cache
         return cls(kernel, found, options, folder / key_of(kernel, target, options, triton_version()))
 
     def compile(self, worker: Worker) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from fxc.codegen.triton.ahead_of_time import triton_version
-from fxc.codegen.triton.targets import Target
+from fxc.codegen.triton.targets import TritonTarget
 from fxc.dialects.target import PRESETS, GpuAttr
 from fxc.errors import KernelError, PipelineError
 
@@ -49,7 +49,7 @@ def compile_target(target: GpuAttr) -> str:
     return f"{'rocm' if arch.startswith('gfx') else 'cuda'}:{arch}"
 
 
-def target_here() -> Target:
+def target_here() -> TritonTarget:
     """The current device, as Triton's driver sees it. KernelError where it sees none, or is not installed."""
     triton_version()
     from triton.runtime import driver
@@ -60,10 +60,10 @@ def target_here() -> Target:
     except Exception as error:  # no driver, no device, or a broken one: whatever Triton raises is the reason
         raise KernelError(f"there is no GPU for Triton here: {error}", hint="compile for the CPU: target host") from error
     arch = found.arch if found.backend == "hip" else f"sm_{found.arch}"
-    return Target.of(f"{'rocm' if found.backend == 'hip' else 'cuda'}:{arch}")
+    return TritonTarget.of(f"{'rocm' if found.backend == 'hip' else 'cuda'}:{arch}")
 
 
-def runs_on(built: Target, here: Target) -> bool:
+def runs_on(built: TritonTarget, here: TritonTarget) -> bool:
     """Whether the device ``here`` runs kernels that were compiled for ``built``."""
     if not isinstance(built.arch, int) or not isinstance(here.arch, int):
         return built == here

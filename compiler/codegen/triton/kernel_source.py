@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Argument:
+class KernelArgument:
     """An argument of a kernel.
 
     ``type`` is Triton's spelling (``*fp32``, ``i64``). ``access`` ("read", "write", "readwrite") and ``elements``, how many may
@@ -37,16 +37,16 @@ class KernelSource:
 
     name: str
     source: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[KernelArgument, ...]
     grid: tuple[int | str, ...]
     lanes: int
     warps: int
     counter: str = ""
 
     @property
-    def parameters(self) -> tuple[Argument, ...]:
+    def parameters(self) -> tuple[KernelArgument, ...]:
         """All of the function's: the arguments, and the counter."""
-        counters = (Argument(self.counter, "*i32", "readwrite", 1),) if self.counter else ()
+        counters = (KernelArgument(self.counter, "*i32", "readwrite", 1),) if self.counter else ()
         return (*self.arguments, *counters)
 
     def unaligned(self) -> KernelSource:
@@ -63,5 +63,5 @@ class KernelSource:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> KernelSource:
-        arguments = tuple(Argument(**argument) for argument in data["arguments"])
+        arguments = tuple(KernelArgument(**argument) for argument in data["arguments"])
         return cls(**{**data, "arguments": arguments, "grid": tuple(data["grid"])})

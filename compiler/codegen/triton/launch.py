@@ -21,13 +21,13 @@ from fxc.codegen.triton.kernel_source import KernelSource
 from fxc.codegen.triton.loading import LoadedKernel, current_stream, load
 from fxc.codegen.triton.measure import EventClock, by_turns
 from fxc.codegen.triton.printer import print_kernel
-from fxc.codegen.triton.targets import Target
+from fxc.codegen.triton.targets import TritonTarget
 from fxc.dialects import plan
 from fxc.dialects.attributes.types import IntType
 from fxc.dialects.target import GpuAttr, is_autotuned
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import KernelError
-from fxc.interpret.tile_level import Layout, kernel_of, operand_layouts, result_layouts
+from fxc.interpret.tile_level import TensorLayout, kernel_of, operand_layouts, result_layouts
 from fxc.runtime.guards import Names
 from fxc.runtime.native_kernel import ScalarSpec, TensorKernel, TensorSpec, specialized, specialized_write
 
@@ -66,7 +66,7 @@ def _module_of(op: Operation) -> ModuleOp:
     return module
 
 
-def _spec(name: str, layout: Layout) -> TensorSpec:
+def _spec(name: str, layout: TensorLayout) -> TensorSpec:
     place = torch.device("cuda", 0) if layout.device == torch.device("cuda") else layout.device
     return TensorSpec(name, layout.dtype, layout.sizes, layout.strides, layout.init, place)
 
@@ -121,7 +121,7 @@ class GpuKernel(TensorKernel):
     def _bind(self, tensors: Sequence[torch.Tensor], numbers: Sequence[Any]) -> None:
         """Load the kernel, and write out what a call does. ``tensors`` and ``numbers``: arguments to tune with."""
         with self._lock, self._on_device():
-            here, built = target_here(), Target.of(self.target)
+            here, built = target_here(), TritonTarget.of(self.target)
             if not runs_on(built, here):
                 message = f"kernel {self.name} is made for {self.target}, but {self.device} is {here.name}"
                 raise KernelError(message, hint="the target cuda is the GPU that is here")

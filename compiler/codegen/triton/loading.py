@@ -10,12 +10,12 @@ from typing import Any
 from fxc.codegen.triton.ahead_of_time import CompiledKernel
 from fxc.codegen.triton.grids import Grid, programs_of
 from fxc.codegen.triton.kernel_source import KernelSource
-from fxc.codegen.triton.targets import Target
+from fxc.codegen.triton.targets import TritonTarget
 from fxc.errors import KernelError
 
 
 @dataclass(frozen=True)
-class Signature:
+class LauncherSource:
     """What Triton's launcher asks of a source: the types of arguments by name, and constants, of which there are none."""
 
     signature: dict[str, str]
@@ -48,9 +48,9 @@ def load(compiled: CompiledKernel, source: KernelSource) -> LoadedKernel:
     from triton.compiler import CompiledKernel as TritonKernel
     from triton.runtime.errors import OutOfResources
 
-    extension = Target.of(compiled.target).binary
+    extension = TritonTarget.of(compiled.target).binary
     files = {"kernel.json": compiled.folder / "launch.json", f"kernel.{extension}": compiled.folder / f"kernel.{extension}"}
-    signature = Signature({argument.name: argument.type for argument in source.parameters})
+    signature = LauncherSource({argument.name: argument.type for argument in source.parameters})
     try:
         kernel = TritonKernel(signature, {name: str(path) for name, path in files.items()}, compiled.folder.name)
         run = kernel.run

@@ -20,7 +20,7 @@ from fxc.codegen.triton.casts import cast
 from fxc.codegen.triton.elementwise import expression
 from fxc.codegen.triton.grids import grid_of
 from fxc.codegen.triton.helpers import HELPERS
-from fxc.codegen.triton.kernel_source import Argument, KernelSource
+from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource
 from fxc.codegen.triton.memory import STORES, write_memory
 from fxc.codegen.triton.names import RESERVED, python_name
 from fxc.codegen.triton.reductions import RULES as COMBINATIONS
@@ -108,15 +108,15 @@ class _KernelPrinter:
         said = self.kernel.attributes.get(WARPS)
         return said.value.data if isinstance(said, IntegerAttr) else min(max(self.lanes // 256, 1), 8)
 
-    def argument(self, value: BlockArgument) -> Argument:
+    def argument(self, value: BlockArgument) -> KernelArgument:
         """What a launch must know of an argument. Bytes have no sign here: ``ui8`` and ``i8`` are the same memory."""
         name, attributes = self.writer.names[value], self.kernel.argument_attributes(value)
         hint = attributes.get(DIVISIBLE)
         divisible = hint.value.data if isinstance(hint, IntegerAttr) else 1
         if not isinstance(value.type, PtrType):
-            return Argument(name, signature_type(value.type, self.writer.ranges.bits), divisible=divisible)
+            return KernelArgument(name, signature_type(value.type, self.writer.ranges.bits), divisible=divisible)
         type = "*" + signature_type(value.type.value_type, 64)
-        return Argument(name, type, self.kernel.access(value), self.kernel.elements(value), divisible)
+        return KernelArgument(name, type, self.kernel.access(value), self.kernel.elements(value), divisible)
 
     def block(self, block: Block) -> None:
         for op in block.ops:

@@ -11,7 +11,7 @@ PRESETS = ("cuda:sm_80", "cuda:sm_90", "rocm:gfx942")
 
 
 @dataclass(frozen=True)
-class Target:
+class TritonTarget:
     """``backend`` and ``arch`` as Triton has them: ("cuda", 90) or ("hip", "gfx942"); ``warp`` is its lanes of hardware,
     ``binary`` what a compiled kernel is."""
 
@@ -22,7 +22,7 @@ class Target:
     binary: str
 
     @classmethod
-    def of(cls, name: str) -> Target:
+    def of(cls, name: str) -> TritonTarget:
         """The target of a name. Raises KernelError for one that is of neither form."""
         cuda, rocm = re.fullmatch(r"cuda:sm_(\d+)", name), re.fullmatch(r"rocm:(gfx\w+)", name)
         if cuda is not None:

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fxc.codegen.triton.kernel_source import Argument, KernelSource
+from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource
 from fxc.codegen.triton.resources import Resources, cuda_resources, rocm_resources
 
 
@@ -127,7 +127,7 @@ def _ast_source(kernel: KernelSource, is_cuda: bool, path: str) -> Any:
     return ASTSource(namespace[kernel.name], signature, {}, {place: hint for place, hint in hints.items() if hint})
 
 
-def _hints(argument: Argument, is_cuda: bool) -> list[list[Any]]:
+def _hints(argument: KernelArgument, is_cuda: bool) -> list[list[Any]]:
     """Loads of 128 bits need an address that is a multiple of 16 bytes; AMD's buffer instructions, less than 2 GiB."""
     hints: list[list[Any]] = [["tt.divisibility", 16]] if argument.divisible % 16 == 0 else []
     if argument.is_pointer and not is_cuda and argument.elements is not None and 8 * argument.elements < 1 << 31:

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 
 from fxc.bridge.callables import operator_function
-from fxc.export.host.names import Names
+from fxc.export.host.names import UniqueNames
 
 
 class Globals:
     """Objects by name. One object has one name."""
 
     def __init__(self) -> None:
-        self.names = Names()
+        self.names = UniqueNames()
         self.values: dict[str, Any] = {"torch": torch}
         self.comments = dict[str, str]()
         self._known = dict[Any, str]()

@@ -11,7 +11,7 @@ RESERVED = frozenset({*keyword.kwlist, *dir(builtins), "torch"})
 """What a program does not call its own values."""
 
 
-class Names:
+class UniqueNames:
     """Gives out names, each once."""
 
     def __init__(self, taken: frozenset[str] = RESERVED) -> None:
