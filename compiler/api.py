@@ -73,7 +73,7 @@ def run_passes(
 ) -> Program:
     """A new program: ``program`` after ``pipeline`` (``"canonicalize,cse,dce"``); the given one is not changed.
 
-    ``passes``: passes of your own that the pipeline may name: classes, or Python files with one pass each. Raises
+    ``passes``: custom passes that the pipeline may name: classes, or Python files with one pass each. Raises
     PipelineError for an unknown pass or option, PassError where a pass fails, NumericsError where ``options.check_numerics``
     finds a pass that changes the numbers.
     """
@@ -92,14 +92,14 @@ def compile(
     dynamic_shapes: Any = None,
     options: Options | Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """Captures ``model`` at example inputs, runs the pipeline, and gives a callable with ``.ir`` and ``.plan``.
+    """Compile ``model`` for inputs like the example: a callable with ``.ir`` and ``.plan``.
 
     The callable takes what ``model`` takes, of the dtypes, devices and sizes of the example (``dynamic_shapes``, as
-    torch.export has it, frees sizes), and returns what it returns. Parameters stay the model's own: training the model
-    trains the callable, and what is put in their place later (``load_state_dict(assign=True)``, another ``nn.Linear``) is used
+    torch.export has it, makes sizes dynamic), and returns what it returns. Parameters stay those of the model: training the
+    model trains the callable, and what replaces them later (``load_state_dict(assign=True)``, another ``nn.Linear``) is used
     from then on; a call raises InputError where that does not fit what was compiled, and where numbers, texts, tuples or
     hooks that modules hold are others now.
-    ``training``: whether results carry gradients. The model's train or eval mode is baked in as it is now, and so are the casts
+    ``training``: whether results carry gradients. The model's present train or eval mode is compiled in, and so are the casts
     of the torch.autocast that this is called in; calls are to be made in the same one. Raises CaptureError where the model
     cannot be captured, InputError where ``args`` is no tuple or list; calling raises InputError for inputs that do not fit, or
     captures again for them where ``options`` have ``recompile``.
@@ -153,7 +153,7 @@ class _PlanMaker:
         if training:
             refuse_written_leaves(program)
         if options.move_inputs and plan.host is None:
-            raise PipelineError("move_inputs is on, but this plan is no host program", hint="name a target")
+            raise PipelineError("move_inputs needs a host program, and this plan is a graph of operators", hint="name a target")
         if not options.freeze and (modules := modules_of(self.model)):
             plan.follow(LiveModel(modules, program.state, compile_lock, at_start, program.assigned, training))
         return plan
@@ -265,11 +265,11 @@ def pipeline_for(flow: Flow, options: Options) -> str:
 def _refuse_idle_streams(flow: Flow, options: Options) -> None:
     """PipelineError where no host program for a GPU is made, which alone has streams."""
     if options.pipeline:
-        why, hint = "a pipeline of your own says itself how many", f"write lower-to-plan{{streams={options.streams}}} in it"
+        why, hint = "the option pipeline decides it", f"write lower-to-plan{{streams={options.streams}}} in it"
     elif flow.plan is None:
-        why, hint = "training plans have none", "leave it out, or train by torch.compile(backend='fxc')"
+        why, hint = "training plans have no streams", "leave it out, or train by torch.compile(backend='fxc')"
     elif options.target is None or (options.target != AUTO and not isinstance(target_named(options.target), GpuAttr)):
-        why, hint = f"the target is {options.target}, which is no GPU", "name one: target='cuda'"
+        why, hint = f"the target is {options.target}, which is not a GPU", "name one: target='cuda'"
     else:
         return
     raise PipelineError(f"streams is {options.streams}, but {why}", hint=hint)

@@ -1,6 +1,6 @@
 """Every error that fxc raises on purpose.
 
-    FxcError                 base: one message, the op, the place, the way out
+    FxcError                 base: message, op, location, hint
     ├── ParseError           malformed text
     ├── VerifyError          IR that breaks a rule of its level
     ├── PipelineError        unknown pass, wrong option, malformed pipeline text
@@ -8,17 +8,17 @@
     ├── CaptureError         a model or graph that cannot be captured or imported
     ├── TargetError          a function that a file may not call, or that does not exist
     ├── WeightsError         missing, damaged or mismatching weights
-    ├── PlanFileError        a saved plan that is damaged, no plan, or of another version
+    ├── PlanFileError        a file that is not a saved plan, is damaged, or of another version
     ├── InputError           run-time inputs that do not fit the compiled signature
-    │   └── NoRuleError      an op that the reference interpreter has no rule for
+    │   └── NoRuleError      an op without a rule in the reference interpreter
     ├── NumericsError        a pass, or the machine code of a kernel, changed the numbers
-    ├── DerivativeError      a derivative that is not the one that is asked for
+    ├── DerivativeError      a derivative other than the requested one
     ├── KernelError          a kernel that a backend cannot print, compile or run
-    └── BoundsError          an index that lies outside of the tensor that a kernel reads with it
+    └── BoundsError          an index out of range of the tensor that a kernel reads
 
     FallbackWarning          operators that could not be compiled to a kernel run as calls of ATen
 
-An error prints as one message: what happened, where (op text, FX node, the user's source line), and the way out.
+An error prints as one message: what happened, where (op text, FX node, the user's source line), and how to fix it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from difflib import get_close_matches
 
 
 class FxcError(Exception):
-    """What went wrong (``message``), on which op (``op``, IR text), where (``place``), what to do (``hint``)."""
+    """What went wrong (``message``), on which op (``op``, IR text), its location (``place``), how to fix it (``hint``)."""
 
     def __init__(self, message: str, *, op: str | None = None, place: str | None = None, hint: str | None = None):
         super().__init__(message)

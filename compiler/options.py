@@ -26,25 +26,25 @@ class Options:
       too, kernel by kernel.
     - ``print_ir``: write the IR to stderr after every pass that changed it.
     - ``timing``: write a table of pass times to stderr.
-    - ``recompile``: what ``fxc.compile`` gives captures the model again for inputs that fit no plan, instead of refusing them,
-      and holds the ``cache_size`` plans used last.
-    - ``target``: the machine to make kernels for, ``host``, ``cuda`` or a preset of ``fxc.dialects.target``, of which
-      ``interpret`` is the reference interpreter, which also runs those for a machine that is not here; ``auto`` is ``host`` for
-      inference and torch.compile where all tensors are on the CPU, and else None, with which (``FXC_TARGET=none``) PyTorch's
-      own kernels run.
-    - ``freeze``: for inference with the weights of this moment, which are folded and packed, once; ``torch.compile`` does so
-      where gradients are off, and again for weights that it gets later.
-    - ``autotune``: kernels of a GPU find out there how they run fastest, which is kept on disk.
-    - ``cache_plans``: what an equal graph was compiled to is found on disk, and kept there, beside the kernels.
-    - ``cuda_graphs``: what a call starts on a GPU is recorded once, and started again as one piece.
+    - ``recompile``: what ``fxc.compile`` returns captures the model again for inputs that fit no plan, instead of raising, and
+      caches the ``cache_size`` plans used last.
+    - ``target``: the machine to generate kernels for, ``host``, ``cuda`` or a preset of ``fxc.dialects.target``, of which
+      ``interpret`` is the reference interpreter, which also runs kernels for a machine that is not here; ``auto`` is ``host``
+      for inference and torch.compile where all tensors are on the CPU, and else None (``FXC_TARGET=none``), with which every
+      operator is a call of ATen.
+    - ``freeze``: for inference with the present weights, which are folded and packed once; ``torch.compile`` does so where
+      gradients are off, and again for later weights.
+    - ``autotune``: GPU kernels are measured in several configurations, and the fastest is cached on disk.
+    - ``cache_plans``: compiled graphs are cached on disk, beside the kernels, and found again for an equal graph.
+    - ``cuda_graphs``: the launches of a call on a GPU are recorded once, and replayed as one CUDA graph.
     - ``move_inputs``: inputs on another device than in the example are copied to that one, not refused.
-    - ``streams``: how many streams of a GPU a call may use, without ``pipeline``; 1 is the caller's, and no more.
+    - ``streams``: how many streams of a GPU a call may use, without ``pipeline``; 1: the caller's stream only.
     - ``strict``: every group of fused operators must be a compiled kernel: KernelError for one that has none, or has one that
       only the reference interpreter would run, and the error itself where ``fallback`` would warn.
     - ``fallback``: fused operators of which no kernel can be compiled, because a pass or the code generation fails, run as
       calls of ATen, with a FallbackWarning; without it, the failure is raised.
-    - ``group_seconds``: how long a pass may take over one group of fused operators; one that takes longer has failed.
-    - ``passes``: passes of your own that the pipeline names: classes, or Python files with one pass each.
+    - ``group_seconds``: time limit of a pass on one group of fused operators; a pass that takes longer has failed.
+    - ``passes``: custom passes that the pipeline names: classes, or Python files with one pass each.
     """
 
     pipeline: str | None = None

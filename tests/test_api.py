@@ -280,11 +280,11 @@ def test_values_of_the_environment_of_another_kind(name: str, text: str, takes: 
 @pytest.mark.parametrize(
     ("options", "training", "why"),
     [
-        ({"target": "host"}, False, "the target is host, which is no GPU"),
-        ({"target": None}, False, "the target is None, which is no GPU"),
-        ({}, False, "the target is host, which is no GPU"),
-        ({"target": "cuda:sm_90"}, True, "training plans have none"),
-        ({"pipeline": "lower-to-torch"}, False, "a pipeline of your own says itself how many\n.*lower-to-plan{streams=2}"),
+        ({"target": "host"}, False, "the target is host, which is not a GPU"),
+        ({"target": None}, False, "the target is None, which is not a GPU"),
+        ({}, False, "the target is host, which is not a GPU"),
+        ({"target": "cuda:sm_90"}, True, "training plans have no streams"),
+        ({"pipeline": "lower-to-torch"}, False, "the option pipeline decides it\n.*lower-to-plan{streams=2}"),
     ],
 )
 def test_streams_where_there_are_none(options: dict[str, Any], training: bool, why: str) -> None:

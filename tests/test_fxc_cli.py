@@ -275,7 +275,9 @@ def test_the_plan_that_compile_leaves(folder: Path, target: str) -> None:
 
 def test_what_a_plan_cannot_hold_is_said(folder: Path) -> None:
     _, err = ok("compile", "cli_model.py", "--route", "symbolic_trace", "-o", "build", "-p", "cse")
-    assert "no plan: the plan calls what only this process has" in err and not (folder / "build" / "plan.zip").exists()
+    assert (
+        "wrote no plan.zip: the plan calls what only this process has" in err and not (folder / "build" / "plan.zip").exists()
+    )
 
 
 @pytest.mark.parametrize(
@@ -347,11 +349,11 @@ def test_svg_is_layered_and_nothing_overlaps(folder: Path) -> None:
     ("source", "message"),
     [
         ("cli_model.py:broken", "ValueError: no luck today\n  at: {folder}/cli_model.py:26 in broken: raise ValueError"),
-        ("cli_model.py:number", "gives int 3, which is no model"),
+        ("cli_model.py:number", "returns int 3, not a model"),
         ("cli_model.py:othr", "cli_model has no 'othr'\n  hint: did you mean other?"),
         ("nowhere.py", "there is no file nowhere.py"),
         ("cli_nowhere.models:tiny", "No module named 'cli_nowhere'\n  hint: give package.module:factory"),
-        ("no way", "'no way' is no source of a model"),
+        ("no way", "'no way' is not a source of a model"),
         ("syntax.py", "SyntaxError: invalid syntax"),
         ("quits.py", "SystemExit: 3\n  at: {folder}/quits.py:2 in <module>: sys.exit(3)"),
         ("empty.py", "empty.py has no class Model and function get_inputs()"),

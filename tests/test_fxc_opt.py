@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from fxc.pipelines import parse_pipeline
 from fxc.tools.emitters import EMITTERS
 from fxc.tools.expected_diagnostics import Diagnostic, expectations, mismatches
-from fxc.tools.fxc_opt import run
+from fxc.tools.fxc_opt import HELP, run
 
 TEXT = "func.func @f(%a: i32) -> i32 {\n  func.return %a : i32\n}\n"
 PRINTED = "builtin.module {\n  func.func @f(%a: i32) -> i32 {\n    func.return %a : i32\n  }\n}\n"
@@ -49,7 +51,7 @@ def test_files(tmp_path: Path) -> None:
         (["-p", "a(b"], TEXT, "malformed pipeline"),
         (["--print-ir-after=nothing"], TEXT, "there is no pass nothing to print around"),
         (["--remarks=nothing"], TEXT, "there is no pass nothing to explain"),
-        (["--run-reproducer"], TEXT, "<stdin> holds no reproducer"),
+        (["--run-reproducer"], TEXT, "<stdin> is not a reproducer"),
         (["--run-reproducer", "-p", "cse"], TEXT, "--run-reproducer takes the pipeline from the file"),
     ],
 )
@@ -98,8 +100,13 @@ def test_a_bug_of_an_emitter_is_one_message(name: str, monkeypatch: pytest.Monke
 def test_help_shows_groups_and_examples() -> None:
     code, out, _ = run(["--help"])
     assert code == 0
-    for expected in ("Examples:", "Input and output:", "Passes:", "Checking:", "Looking inside:", "--crash-reproducer"):
+    for expected in ("Examples:", "Input and output:", "Passes:", "Checking:", "Inspection:", "--crash-reproducer"):
         assert expected in out
+
+
+@pytest.mark.parametrize("pipeline", re.findall(r"-p (?:'([^']+)'|(\S+))", HELP), ids="".join)
+def test_the_pipelines_of_the_examples_exist(pipeline: tuple[str, str]) -> None:
+    assert len(parse_pipeline("".join(pipeline))) > 0
 
 
 def test_shell_completion_knows_passes_inside_a_pipeline() -> None:

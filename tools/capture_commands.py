@@ -65,9 +65,9 @@ def capture_options(function: Any) -> Any:
                 "--dynamic-shapes",
                 multiple=True,
                 metavar="SHAPES",
-                help='Free sizes: x:0=batch, x:0=batch,1=seq[2..512], or JSON {"x": {"0": "batch"}}. May be repeated.',
+                help='Dynamic sizes: x:0=batch, x:0=batch,1=seq[2..512], or JSON {"x": {"0": "batch"}}. May be repeated.',
             ),
-            click.option("--train/--eval", default=False, help="The mode that is baked in.  [default: eval]"),
+            click.option("--train/--eval", default=False, help="The mode of the captured model.  [default: eval]"),
         ]
     ):
         function = option(function)

@@ -76,7 +76,7 @@ def _match(program: Program, source: Source) -> _Match:
     if len(leaves) != len(wanted):
         raise InputError(
             f"{source.name} takes {len(leaves)} inputs, but the program {len(wanted)}: {', '.join(wanted)}",
-            hint="capture the model with --route export, which keeps how its inputs are nested",
+            hint="capture the model with --route export, which records how its inputs are nested",
         )
     return _Match(bound, leaves, spec, [(name, [index]) for index, name in enumerate(wanted)])
 

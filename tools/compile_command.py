@@ -11,7 +11,7 @@ from fxc.tools.command_line import write_output
 from fxc.tools.completions import complete_pipeline
 from fxc.tools.emitters import EMITTERS, EmitOptions, emit
 
-HELP = f"""Compile a model, and leave every step in a folder.
+HELP = f"""Compile a model, and write every step to a folder.
 
 \b
 The folder holds
@@ -28,23 +28,25 @@ Examples:
   fxc compile examples/models/mlp.py:small -o build/mlp --target=cuda:sm_90
   fxc compile examples/models/mlp.py:small --target=host --emit=llvm
   fxc compile examples/models/gpt2.py:small -o build/gpt2 --target=host --remarks
-  fxc compile model.py -o build/model --target=interpret    kernels for the interpreter that checks each access of memory
+  fxc compile model.py -o build/model --target=interpret    kernels for the interpreter, which checks each memory access
   fxc compile model.py -o build/model -p lower-to-torch,canonicalize,cse,dce
 """
 
 
 @click.command("compile", help=HELP)
 @capture_options
-@click.option("-o", "output", metavar="DIR", type=click.Path(file_okay=False), help="The folder.")
-@click.option("--emit", "emitted", type=click.Choice(list(EMITTERS)), help="Print the result in this form.")
+@click.option(
+    "-o", "output", metavar="DIR", type=click.Path(file_okay=False), help="Write the compiled program to this folder."
+)
+@click.option("--emit", "emitted", type=click.Choice(list(EMITTERS)), help="Print the result in this format.")
 @click.option(
     "-p", "--pipeline", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run, instead of the default."
 )
 @click.option(
-    "--target", metavar="NAME", help="Make kernels for a machine: host, cpu:avx2, cuda:sm_90, rocm:gfx942, interpret."
+    "--target", metavar="NAME", help="Generate kernels for this machine: host, cpu:avx2, cuda:sm_90, rocm:gfx942, interpret."
 )
-@click.option("--check-numerics", is_flag=True, help="Run before and after every pass and compare the numbers.")
-@click.option("--remarks", is_flag=True, help="Print what could not be put into one kernel, and why, with your lines.")
+@click.option("--check-numerics", is_flag=True, help="Run the program before and after every pass and compare the numbers.")
+@click.option("--remarks", is_flag=True, help="Print which operations were not fused or compiled, why, and their source lines.")
 def compile_command(
     source: str,
     route: str,

@@ -159,4 +159,4 @@ def _write_results(program: Program, folder: Path, options: Options, signature: 
             plan_file.write(folder / "plan.zip", plan_file.Contents(program, signature, train))
         say(f"wrote {folder / 'plan.zip'}")
     except PlanFileError as error:
-        say(f"no plan: {error.message}")
+        say(f"wrote no plan.zip: {error.message}")

@@ -63,7 +63,7 @@ def _shapes(entry: Any, dims: dict[str, Any]) -> Any:
         if all(key.isdigit() for key in entries):
             return {int(axis): _dim(dim, dims) for axis, dim in entries.items() if dim is not None}
         return {key: _shapes(element, dims) for key, element in entries.items()}
-    raise InputError(f"--dynamic-shapes: {entry!r} is neither axes nor a nesting of them", hint='write {"0": "batch"}')
+    raise InputError(f"--dynamic-shapes: {entry!r} is neither axes nor nested axes", hint='write {"0": "batch"}')
 
 
 def _dim(text: Any, dims: dict[str, Any]) -> Any:
@@ -73,7 +73,7 @@ def _dim(text: Any, dims: dict[str, Any]) -> Any:
         return Dim.AUTO if text == "auto" else Dim.DYNAMIC
     found = _DIM.fullmatch(str(text).strip())
     if found is None:
-        raise InputError(f"--dynamic-shapes: {text!r} is no name of a size", hint="write batch, batch[2..64] or auto")
+        raise InputError(f"--dynamic-shapes: {text!r} is not a size name", hint="write batch, batch[2..64] or auto")
     name, low, high = found.groups()
     if name not in dims or low or high:
         dims[name] = Dim(name, min=int(low) if low else None, max=int(high) if high else None)

@@ -13,7 +13,7 @@ from fxc.errors import FxcError, nearest
 from fxc.tools import capture_commands, compile_command, lookup_commands, report_command, run_command, translate_command
 from fxc.tools.command_line import complain, run_in_process
 
-HELP = """Compile PyTorch models through MLIR text, and look at every step.
+HELP = """Compile PyTorch models through MLIR text, and inspect every step.
 
 \b
 A first tour:
@@ -84,7 +84,7 @@ def completion_command(shell: str) -> None:
 
     \b
     Examples:
-      eval "$(fxc completion bash)"                       for this shell; put it into ~/.bashrc to keep it
+      eval "$(fxc completion bash)"                       for this shell; in ~/.bashrc for every shell
       fxc completion zsh > ~/.zfunc/_fxc
       fxc completion fish > ~/.config/fish/completions/fxc.fish
     """

@@ -39,17 +39,17 @@ def _complete_passes(context: click.Context, parameter: click.Parameter, incompl
 _INPUT = partial(click.option, cls=GroupedOption, group="Input and output")
 _PASSES = partial(click.option, cls=GroupedOption, group="Passes")
 _CHECKS = partial(click.option, cls=GroupedOption, group="Checking")
-_LOOK = partial(click.option, cls=GroupedOption, group="Looking inside")
+_LOOK = partial(click.option, cls=GroupedOption, group="Inspection")
 
 HELP = """Run passes on an IR file (MLIR text) and print the result.
 
-FILE is read from stdin where it is left out or "-". The exit code is 0, or 1 with one message on stderr.
+FILE is read from stdin if it is omitted or "-". The exit code is 0, or 1 with one message on stderr.
 
 \b
 Examples:
   fxc-opt model.mlir                                parse, verify, print
   fxc-opt model.mlir -p canonicalize,cse            two passes
-  fxc-opt model.mlir -p 'builtin.module(inline,func.func(cse,dce{max-rounds=2}))'
+  fxc-opt model.mlir -p 'builtin.module(inline,func.func(cse,unroll-loops{factor=4}))'
                                                     nested, with an option
   fxc-opt model.mlir -p simplify --print-ir-after-change --timing
                                                     a named pipeline, and what each pass did
@@ -65,15 +65,15 @@ Examples:
 @click.argument("file", default="-", type=click.Path(allow_dash=True))
 @_INPUT("-o", "output", metavar="FILE", type=click.Path(dir_okay=False), help="Write the IR here, not to stdout.")
 @_INPUT("--emit", default="mlir", type=click.Choice(list(EMITTERS)), show_default=True, help="What to write.")
-@_INPUT("--split-input-file", is_flag=True, help='Treat the parts between "// -----" lines as files of their own.')
+@_INPUT("--split-input-file", is_flag=True, help='Treat the parts between "// -----" lines as separate files.')
 @_INPUT("--print-debuginfo", is_flag=True, help="Print locations: FX node names, module paths, source lines.")
 @_INPUT("--print-op-generic", is_flag=True, help="Print every op in MLIR's generic form.")
-@_INPUT("--allow-unregistered-dialect", is_flag=True, help="Accept ops that no dialect knows, in generic form.")
+@_INPUT("--allow-unregistered-dialect", is_flag=True, help="Accept operations of unregistered dialects, in generic form.")
 @_PASSES("-p", "--pass-pipeline", "pipeline", default="", metavar="PIPELINE",
          shell_complete=_complete_passes, help="Passes to run, in order: names, nested in op names, with options.")
-@_PASSES("--target", metavar="NAME", help="The machine to make kernels for, as set-target names it; host is this one.")
+@_PASSES("--target", metavar="NAME", help="Machine to generate kernels for: a name that set-target takes, or host.")
 @_PASSES("--load-pass", multiple=True, metavar="FILE", type=click.Path(),
-         help="Also know the pass in this Python file, which is run. May be repeated.")
+         help="Load a pass from this Python file, which is executed. May be repeated.")
 @_PASSES("--list-passes", is_flag=True, help="Print the passes with their options, and the named pipelines.")
 @_CHECKS("--verify-each/--no-verify-each", default=True,
          help="Verify the IR after each pass (the default), or only at the end.")
@@ -82,8 +82,8 @@ Examples:
 @_CHECKS("--check-numerics", is_flag=True,
          help="Run the module before and after each pass and compare the numbers. Loads PyTorch.")
 @_CHECKS("--crash-reproducer", metavar="FILE", type=click.Path(dir_okay=False),
-         help="When a pass fails, write a file that replays it.")
-@_CHECKS("--run-reproducer", is_flag=True, help="Run the pipeline that FILE, a reproducer, holds.")
+         help="Write a file that reproduces the failure when a pass fails.")
+@_CHECKS("--run-reproducer", is_flag=True, help="Run the pipeline recorded in FILE, a reproducer.")
 @_LOOK("--print-ir-before", multiple=True, metavar="PASS", shell_complete=_complete_passes,
        help="Dump the IR before this pass. May be repeated.")
 @_LOOK("--print-ir-after", multiple=True, metavar="PASS", shell_complete=_complete_passes,
@@ -91,11 +91,11 @@ Examples:
 @_LOOK("--print-ir-before-all", is_flag=True, help="Dump the IR before every pass.")
 @_LOOK("--print-ir-after-all", is_flag=True, help="Dump the IR after every pass.")
 @_LOOK("--print-ir-after-change", is_flag=True, help="Dump the IR after passes that changed it.")
-@_LOOK("--print-ir-after-failure", is_flag=True, help="Dump what a failing pass left.")
-@_LOOK("--timing", is_flag=True, help="Print where the time went.")
+@_LOOK("--print-ir-after-failure", is_flag=True, help="Dump the IR when a pass fails.")
+@_LOOK("--timing", is_flag=True, help="Print the time spent in each pass.")
 @_LOOK("--statistics", is_flag=True, help="Print ops before and after each pass, and what the pass counted.")
 @_LOOK("--remarks", multiple=True, metavar="PASS", shell_complete=_complete_passes,
-       help="Print why this pass did not do what it might have done. May be repeated.")
+       help="Print the transformations that this pass missed, and why. May be repeated.")
 @_LOOK("--traceback", is_flag=True, help="Print Python's traceback with an error.")
 @click.pass_context
 def command(click_context: click.Context, **arguments: Any) -> None:

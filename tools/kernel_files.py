@@ -20,9 +20,9 @@ from fxc.tools.emitters import EmitOptions
 def write_kernels(program: Program, folder: Path) -> None:
     """``kernels.ll`` for a CPU; ``kernels/NAME.py`` and its binary for a GPU, the binary where Triton is installed."""
     if not any(isinstance(op, KernelOp) for op in program.module.ops):
-        say("no kernels: PyTorch's own run every operator")
+        say("no kernels: every operator is a call of ATen")
     elif is_interpreted(target_of(program.module)):
-        say("no code is made of the kernels: the reference interpreter runs them as they are")
+        say("no code is generated: the reference interpreter runs the kernels")
     elif isinstance(target_of(program.module), CpuAttr):
         write_output(folder / "kernels.ll", emit_llvm(program.module, EmitOptions()))
         say(f"wrote {folder / 'kernels.ll'}")
@@ -38,7 +38,7 @@ def _write_triton(program: Program, machine: GpuAttr, folder: Path) -> None:
         write_output(folder / f"{source.name}.py", source.source)
     say(f"wrote {len(sources)} kernels to {folder}")
     if find_spec("triton") is None:
-        say("Triton is not installed: pip install fxc[triton] compiles them as well")
+        say("Triton is not installed: install fxc[triton] to compile the kernels")
         return
     target = compile_target(machine)
     with progress(f"compiling {len(sources)} kernels for {target}"):

@@ -63,7 +63,7 @@ def ops_command(name: str | None) -> None:
       fxc ops
       fxc ops aten.add.Tensor           schema, flags, views and writes
       fxc ops aten::add                 the overloads of an operator
-      fxc ops fx.call_module            an op of fxc's own
+      fxc ops fx.call_module            an operation of an fxc dialect
       fxc ops torch.aten | grep view
     """
     from fxc.tools.op_help import help_of, known_ops, matches, one_line, overview

@@ -13,7 +13,7 @@ from fxc.dialects.torch_ops.effects import EFFECTFUL_NAMESPACES, HIDDEN_WRITES, 
 
 FLAGS = {
     "r": "random: draws from a generator",
-    "p": "pointwise: each element of the result depends on the elements at its place",
+    "p": "pointwise: each element of the result depends on the operands' elements at the same position",
     "R": "reduction",
     "d": "data-dependent: what it returns to the host depends on values",
     "y": "dynamic shape: the size of the result depends on values",
@@ -79,8 +79,8 @@ def facts(operator: str, flags: str, schema: Schema) -> list[str]:
     if operator in UNDECLARED_VIEWS:
         found.append(f"view: its result shares memory with {schema.arguments[0].name}, though its schema does not say so")
     if operator in SIDE_EFFECTS or operator.split(".")[0] in EFFECTFUL_NAMESPACES:
-        found.append("side effect: it runs though nothing reads its results")
-    return found or ["pure: it computes its results and does nothing else"]
+        found.append("side effect: it runs even if its results are unused")
+    return found or ["pure: it has no effect but its results"]
 
 
 def one_line(name: str) -> str:
@@ -107,5 +107,5 @@ def overview() -> str:
         counts[operator.split(".")[0]] = counts.get(operator.split(".")[0], 0) + 1
     lines.append("operators of PyTorch:")
     lines += [f"  {f'torch.{name}.*':36} {count:5}" for name, count in sorted(counts.items(), key=lambda item: -item[1])]
-    lines += ["", "fxc ops NAME describes one; fxc ops torch.aten lists those that start so."]
+    lines += ["", "fxc ops NAME describes an operation; fxc ops torch.aten lists those with this prefix."]
     return "\n".join(lines) + "\n"

@@ -90,7 +90,7 @@ def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[
     replay, text = reproducer.split(text)
     if options.run_reproducer:
         if replay is None:
-            raise FxcError(f"{options.filename} holds no reproducer", hint="leave out --run-reproducer")
+            raise FxcError(f"{options.filename} is not a reproducer", hint="leave out --run-reproducer")
         options = replace(
             options,
             pipeline=replay.pipeline,

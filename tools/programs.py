@@ -25,14 +25,14 @@ def allow_options(function: Any) -> Any:
         "--allow",
         multiple=True,
         metavar="MODULE:NAME",
-        help="Let the file call this function or class.",
+        help="Allow the file to call this function or class.",
     )
     packages = click.option(
         "--import",
         "packages",
         multiple=True,
         metavar="PACKAGE",
-        help="Import this first: it registers operators.",
+        help="Import this package first, to register its operators.",
     )
     return packages(allow(function))
 
@@ -68,7 +68,7 @@ def load_program(
             missing = "stdin has no weights" if file == "-" else f"{weights.name} is missing"
             raise WeightsError(
                 f"{shown} names {len(names)} tensors, but {missing}",
-                hint="`fxc import` writes both files; keep them side by side, or run with --lifted to make values up",
+                hint="`fxc import` writes both files; keep them side by side, or generate values with --lifted",
             )
         program.state.update(load_state(weights, names) if names else {})
     if pipeline or check_numerics:

@@ -11,7 +11,7 @@ from fxc.tools.ir_files import read_text
 @click.command("report")
 @click.argument("file", type=click.Path(allow_dash=True))
 def report_command(file: str) -> None:
-    """Say what an IR file holds: functions, inputs and results, parameters, symbols, ops by kind.
+    """Summarize an IR file: functions, inputs and results, parameters, symbols, ops by kind.
 
     \b
     Examples:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 @click.command("run")
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.option("--inputs", metavar="FILE.safetensors", type=click.Path(dir_okay=False), help="Read the inputs, by name.")
-@click.option("--seed", type=int, help="Make up inputs of the arguments' types from this seed.  [default: 0]")
-@click.option("--compare", metavar="SOURCE", help="Also run this model with PyTorch, as `fxc import` takes it, and compare.")
+@click.option("--seed", type=int, help="Generate inputs of the arguments' types from this seed.  [default: 0]")
+@click.option("--compare", metavar="SOURCE", help="Also run this model, a SOURCE as for `fxc import`, in PyTorch, and compare.")
 @click.option("-p", "--pipeline", default="", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run first.")
-@click.option("--check-numerics", is_flag=True, help="Run before and after every pass and compare the numbers.")
-@click.option("--lifted", is_flag=True, help="Make up the weights too: no weights file is read. Results come flat.")
-@click.option("--train/--eval", default=False, help="The mode of the model of --compare.  [default: eval]")
+@click.option("--check-numerics", is_flag=True, help="Run the program before and after every pass and compare the numbers.")
+@click.option("--lifted", is_flag=True, help="Generate the weights, too, instead of reading them. Results are a flat list.")
+@click.option("--train/--eval", default=False, help="Mode of the model that --compare runs.  [default: eval]")
 @click.option("-o", "output", metavar="OUT.safetensors", type=click.Path(dir_okay=False), help="Write the results here.")
 @allow_options
 @click.pass_context
@@ -50,9 +50,9 @@ def run_command(
 ) -> None:
     """Run an IR file on the reference interpreter, and show what it returns.
 
-    The weights lie beside FILE. Inputs are read, or made up: floats are normal, integers 0 or 1; with --compare they are the
-    model's own example inputs unless --inputs or --seed is given. Nothing is written but OUT. A file may call PyTorch's
-    operators and a fixed list of functions; --allow and --import widen that.
+    The weights are read from the file beside FILE. Inputs are read, or generated: floats are normally distributed, integers
+    are 0 or 1; with --compare they are the example inputs of the model, unless --inputs or --seed is given. Only OUT is
+    written. A file may call PyTorch's operators and a fixed list of functions; --allow and --import allow more.
 
     \b
     Examples:

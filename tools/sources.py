@@ -58,7 +58,7 @@ def import_source(place: str) -> ModuleType:
     """The module of a Python file, or of a dotted name; the working directory counts as a place to find modules."""
     if not place.endswith(".py"):
         if not all(part.isidentifier() for part in place.split(".")):
-            raise InputError(f"{place!r} is no source of a model", hint=FORMS)
+            raise InputError(f"{place!r} is not a source of a model", hint=FORMS)
         with _first_on_path(os.getcwd()):
             return importlib.import_module(place)
     path = Path(place).resolve()
@@ -160,10 +160,10 @@ def _made(text: str, module: ModuleType, name: str) -> Source:
     else:
         get_inputs: Callable[[], Any] | None = getattr(module, "get_inputs", None)
         if get_inputs is None:
-            raise InputError(f"{text} gives no example inputs", hint="return (model, inputs), or define get_inputs()")
+            raise InputError(f"{text} returns no example inputs", hint="return (model, inputs), or define get_inputs()")
         model, inputs = cast(Any, made), get_inputs()
     if not callable(model):
-        raise InputError(f"{text} gives {type(model).__name__} {model!r:.60}, which is no model", hint="return (model, inputs)")
+        raise InputError(f"{text} returns {type(model).__name__} {model!r:.60}, not a model", hint="return (model, inputs)")
     several = isinstance(inputs, (tuple, list))
     return Source(text, model, tuple(cast("list[Any]", inputs)) if several else (inputs,))
 
@@ -174,7 +174,7 @@ def _exported(path: str) -> Source:
     if not Path(path).is_file():
         raise InputError(f"there is no file {path}")
     if not zipfile.is_zipfile(path):
-        raise CaptureError(f"{path} is not a program that torch.export can load: it is no archive")
+        raise CaptureError(f"{path} is not a program that torch.export can load: it is not an archive")
     try:
         program = torch.export.load(path)
     except Exception as error:  # PyTorch raises anything for a file that is not one

@@ -25,11 +25,11 @@ FORMATS = ("fx", "dot", "svg", "table")
 def translate_command(
     file: str, format: str, output: str | None, pipeline: str, packages: tuple[str, ...], allow: tuple[str, ...]
 ) -> None:
-    """Write an IR file in another form.
+    """Translate an IR file to another format.
 
     \b
     fx      the FX graph as Python; with -o a folder to import: module.py, weights.safetensors
-    table   the nodes of the FX graph, as Graph.print_tabular shows them
+    table   the nodes of the FX graph, as printed by Graph.print_tabular
     dot     Graphviz text
     svg     a drawing, made without Graphviz
 

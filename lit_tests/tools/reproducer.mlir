@@ -17,7 +17,7 @@
 // FILE: "test.op"
 // AGAIN: error: pass fail-on crashed: KeyError: 'missing'
 // IGNORED: func.func @f
-// NONE: error: {{.*}}reproducer.mlir holds no reproducer
+// NONE: error: {{.*}}reproducer.mlir is not a reproducer
 // OVERWRITE: error: the reproducer {{.*}} would overwrite the input
 // POLITE: error: pass fail-on failed: cannot handle this op
 // POLITE-NEXT: at: {{.*}}reproducer.mlir:{{[0-9]+}}:3
