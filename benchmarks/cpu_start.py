@@ -104,11 +104,11 @@ def main() -> None:
     dtype = getattr(torch, item.dtype)
     inputs = MODELS[item.name].inputs(item.batch, dtype, tiny=item.tiny)
     with torch.no_grad():
-        run = _runner(request, item, inputs, dtype)
+        run: Any = _runner(request, item, inputs, dtype)
         run(*inputs)
         seconds = time.monotonic() - request["begin"]
         if "save" in request:
-            run.plan.save(request["save"])  # type: ignore[attr-defined]
+            run.plan.save(request["save"])
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(json.dumps({"seconds": seconds, "resident MB": resident, "Dynamo loaded": "torch._dynamo" in sys.modules}))
 

@@ -8,7 +8,7 @@ import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fxc.errors import InputError
 from fxc.tools.sources import Source, running
@@ -58,7 +58,7 @@ class _Match:
 
 
 def _match(program: Program, source: Source) -> _Match:
-    from torch.utils._pytree import keystr, tree_flatten_with_path
+    from torch.utils._pytree import MappingKey, keystr, tree_flatten_with_path
 
     from fxc.interpret.execute import arguments
 
@@ -68,7 +68,7 @@ def _match(program: Program, source: Source) -> _Match:
     flat, spec = tree_flatten_with_path(dict(bound.arguments))
     known = dict[str, list[int]]()
     for index, (path, _) in enumerate(flat):
-        known.setdefault(path[0].key, []).append(index)  # type: ignore[attr-defined]
+        known.setdefault(cast(MappingKey[str, Any], path[0]).key, []).append(index)
         known[re.sub(r"\W+", "_", f"L{keystr(path)}")] = [index]  # as Dynamo names what it finds in the locals
     leaves = [leaf for _, leaf in flat]
     if all(name in known for name in wanted):

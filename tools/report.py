@@ -15,6 +15,7 @@ from xdsl.traits import IsTerminator
 from fxc.dialects.attributes.types import SYMBOLS
 from fxc.dialects.base.effects import is_random, writes
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
+from fxc.dialects.fx import TensorDeclOp
 from fxc.dialects.text.syntax import type_text
 from fxc.driver.runner import read_module
 from fxc.program.context import new_context
@@ -49,8 +50,9 @@ def _report(module: ModuleOp) -> Iterator[str]:
 def _kind(op: Operation) -> str:
     """The op's name, and what it calls where that says more than which submodule it is."""
     target = op.properties.get("target")
-    called = isinstance(target, StringAttr) and op.name in ("fx.call_function", "fx.call_method")
-    return f"{op.name} {target.data}" if called else op.name  # type: ignore[union-attr]
+    if isinstance(target, StringAttr) and op.name in ("fx.call_function", "fx.call_method"):
+        return f"{op.name} {target.data}"
+    return op.name
 
 
 def _function(function: FuncOp) -> Iterator[str]:
@@ -70,8 +72,8 @@ def _function(function: FuncOp) -> Iterator[str]:
 def _state(module: ModuleOp) -> Iterator[tuple[str, tuple[str, Attribute]]]:
     """Name -> (kind, type) of each tensor that the module takes from the weights file."""
     for op in module.ops:
-        if op.name == "fx.tensor":
-            yield op.properties["sym"].data, (op.properties["kind"].data, op.properties["type"])  # type: ignore[attr-defined]
+        if isinstance(op, TensorDeclOp):
+            yield op.sym.data, (op.kind.data, cast(Attribute, op.type))
         elif isinstance(op, FuncOp):
             for type, attrs in zip(op.function_type.inputs, argument_attributes(op), strict=True):
                 kind, name = ArgumentFacts.of(attrs)

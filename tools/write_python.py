@@ -1,7 +1,7 @@
 """A GraphModule as a folder that Python imports: ``module.py`` to read, ``weights.safetensors`` beside it, nothing pickled."""
 
 # pyright: reportPrivateUsage=false
-# Tracing and printing of modules has no public form in PyTorch.
+# PyTorch has no public interface for printing modules.
 from __future__ import annotations
 
 import warnings
