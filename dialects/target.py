@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute
@@ -27,6 +27,12 @@ AUTOTUNE = "fxc.autotune"
 
 DETERMINISTIC = "fxc.deterministic"
 """The module attribute that says that kernels give the same bits in each run: floats are not added in any order."""
+
+HOST = "host"
+"""The name of the machine that this process runs on."""
+
+GPU = "cuda"
+"""The name of the GPU that is here, AMD's too, as PyTorch calls them."""
 
 INTERPRETER = "interpreter"
 """The ``cpu`` of a target whose kernels the reference interpreter runs."""
@@ -160,6 +166,19 @@ PRESETS: Mapping[str, TargetAttr] = MappingProxyType(
 )
 """Machines by name. ``cpu`` is what any 64-bit processor can run; ``cuda`` and ``rocm`` name the largest part of their kind;
 ``interpret`` is the reference interpreter of kernels, which checks each access of memory."""
+
+
+Kind = TypeVar("Kind", CpuAttr, GpuAttr)
+
+
+def presets(kind: type[Kind]) -> dict[str, Kind]:
+    """The presets of one kind."""
+    return {name: target for name, target in PRESETS.items() if isinstance(target, kind)}
+
+
+def target_names() -> str:
+    """What ``--target`` and ``fxc.Options(target=)`` take: the machine that is here, and presets."""
+    return ", ".join((HOST, GPU, *PRESETS))
 
 
 def preset(name: str) -> TargetAttr:

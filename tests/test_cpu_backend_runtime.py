@@ -22,13 +22,13 @@ from fxc.codegen.cpu.choices import SHARED_FROM
 from fxc.codegen.cpu.kernel_printer import print_kernels
 from fxc.codegen.cpu.launch import compile_launch
 from fxc.codegen.cpu.machine_code import assembly, compile_module
-from fxc.dialects.target import CpuAttr
+from fxc.dialects.target import CpuAttr, presets
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import InputError, KernelError
 from fxc.program.context import new_context
 from fxc.program.program import Program
-from fxc.runtime.cpu_features import features_named, host_features
+from fxc.runtime.cpu_features import features_named
 from fxc.runtime.native_kernel import NativeKernel
 from fxc.runtime.object_cache import ObjectCache, cache_key
 from fxc.runtime.openmp import _candidates, openmp_symbols
@@ -217,12 +217,12 @@ def test_features_decide_the_instructions() -> None:
   %w = math.exp %v : vector<16xf32>
   tile.store %w, %y0[%c0] strides [1] : vector<16xf32>, !tile.ptr<f32>"""
     kernel = parse_kernel(kernel_text(body, [torch.zeros(16)], [torch.zeros(16)]))
-    for name, register, fused in (("avx512", "zmm", True), ("avx2", "ymm", True), ("generic", "xmm", False)):
-        text = assembly(llvm_text(kernel, name), features_named(name))
+    for name, register, fused in (("cpu:avx512", "zmm", True), ("cpu:avx2", "ymm", True), ("cpu", "xmm", False)):
+        features = presets(CpuAttr)[name].features.data
+        text = assembly(llvm_text(kernel, features), features_named(features))
         wider = {"zmm": [], "ymm": ["zmm"], "xmm": ["ymm", "zmm"]}[register]
         assert register in text and not any(other in text for other in wider)
         assert ("vfmadd" in text) == fused
-    assert features_named("host") == host_features()
     assert features_named("+fma,+avx2").vector_bits == 256
 
 
@@ -273,7 +273,7 @@ def test_only_large_kernels_start_threads() -> None:
 def test_a_team_of_any_size_runs_each_program_once() -> None:
     """What each thread runs, for teams that the pool does not have here: the range function, called with its shares."""
     kernel = parse_kernel(COUNTING)
-    code = compile_module(llvm_text(kernel), ["k"], features_named("generic"), None)["k"]
+    code = compile_module(llvm_text(kernel), ["k"], features_named(""), None)["k"]
     for team in (1, 2, 3, 7, 64):
         counts = torch.zeros(10, dtype=torch.int32)
         table = (ctypes.c_void_p * 1)(counts.data_ptr())
@@ -321,11 +321,11 @@ def count_compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_what_is_cached_is_not_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, cache = count_compilations(monkeypatch), ObjectCache(tmp_path / "deep" / "folder")
-    text, features = llvm_text(parse_kernel(COUNTING)), features_named("generic")
+    text, features = llvm_text(parse_kernel(COUNTING)), features_named("")
     for _ in range(2):
         assert compile_module(text, ["k", "k.call"], features, cache).keys() == {"k", "k.call"}
     assert len(seen) == 1
-    compile_module(text, ["k"], features_named("avx2"), cache)
+    compile_module(text, ["k"], features_named("+avx2"), cache)
     assert len(seen) == 2
     assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".new-")]
 
@@ -333,7 +333,7 @@ def test_what_is_cached_is_not_compiled_again(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty"])
 def test_a_damaged_entry_is_compiled_again(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, cache = count_compilations(monkeypatch), ObjectCache(tmp_path)
-    text, features = llvm_text(parse_kernel(COUNTING)), features_named("generic")
+    text, features = llvm_text(parse_kernel(COUNTING)), features_named("")
     compile_module(text, ["k"], features, cache)
     (entry,) = tmp_path.rglob("*.o")
     content = entry.read_bytes()
@@ -347,7 +347,7 @@ def test_a_cache_that_cannot_be_written_does_not_matter(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path / "file")
     cache.put(cache_key("a"), b"data")
     assert cache.get(cache_key("a")) is None
-    assert compile_module(llvm_text(parse_kernel(COUNTING)), ["k"], features_named("generic"), cache)["k"]
+    assert compile_module(llvm_text(parse_kernel(COUNTING)), ["k"], features_named(""), cache)["k"]
 
 
 def test_keys_tell_texts_apart() -> None:
@@ -392,16 +392,16 @@ def test_processes_share_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_text_that_llvm_refuses_is_an_error() -> None:
     with pytest.raises(KernelError, match="LLVM refuses"):
-        compile_module("define void @f( {", ["f"], features_named("generic"), None)
+        compile_module("define void @f( {", ["f"], features_named(""), None)
     with pytest.raises(KernelError, match="without the functions g"):
-        compile_module("define void @f() {\n  ret void\n}", ["g"], features_named("generic"), None)
+        compile_module("define void @f() {\n  ret void\n}", ["g"], features_named(""), None)
 
 
 def test_several_kernels_make_one_module() -> None:
     text = kernel_text("", [torch.zeros(1)], [torch.zeros(1)])
     kernels = [parse_kernel(text.replace("@k", f"@{name}")) for name in ("one", "two")]
-    module = print_kernels(kernels, features_named("generic"), lambda _: False)
-    addresses = compile_module(module, ["one.call", "two.call"], features_named("generic"), None)
+    module = print_kernels(kernels, features_named(""), lambda _: False)
+    addresses = compile_module(module, ["one.call", "two.call"], features_named(""), None)
     assert len(set(addresses.values())) == 2
 
 

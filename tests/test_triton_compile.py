@@ -15,7 +15,7 @@ import torch
 from fxc.codegen.triton import ahead_of_time
 from fxc.codegen.triton.ahead_of_time import CompiledKernel, CompileOptions, compile_kernel, compile_kernels
 from fxc.codegen.triton.kernel_source import KernelSource
-from fxc.codegen.triton.targets import PRESETS
+from fxc.dialects.target import GpuAttr, presets
 from fxc.errors import KernelError
 from tests.test_triton_backend import FLOAT_OPS, INTEGER_OPS, UNSIGNED_OPS, printed
 from tests.triton_interpreter import can_compute_bounds
@@ -45,10 +45,10 @@ SHARED = ("transpose", "pointwise")
 """One that needs shared memory, and one that does not."""
 
 
-@pytest.fixture(scope="module", params=PRESETS)
+@pytest.fixture(scope="module", params=presets(GpuAttr))
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CompiledKernel]:
     """Each kernel is compiled for two of three GPUs, and for all of them with ``--all-cases``."""
-    first, everything = list(PRESETS).index(request.param), request.config.getoption("all_cases")
+    first, everything = list(presets(GpuAttr)).index(request.param), request.config.getoption("all_cases")
     names = [name for place, name in enumerate(SOURCES, first) if everything or place % 3 != 2 or name in SHARED]
     kernels = compile_kernels([SOURCES[name] for name in names], request.param, cache=tmp_path_factory.mktemp("kernels"))
     return dict(zip(names, kernels, strict=True))

@@ -8,7 +8,7 @@ import pytest
 
 from fxc.codegen.triton.ahead_of_time import compile_kernels
 from fxc.codegen.triton.kernel_source import KernelSource
-from fxc.codegen.triton.targets import PRESETS
+from fxc.dialects.target import GpuAttr, presets
 from tests.test_triton_backend import printed
 from tests.triton_kernels import kernel, pointer
 
@@ -80,7 +80,7 @@ def casts(source: str, result: str) -> list[str]:
 
 
 @pytest.mark.share(2)
-@pytest.mark.parametrize("target", PRESETS)
+@pytest.mark.parametrize("target", presets(GpuAttr))
 def test_every_type_compiles(target: str, tmp_path: Path) -> None:
     sources = [everything(type) for type in WIDTHS]
     for source, compiled in zip(sources, compile_kernels(sources, target, cache=tmp_path), strict=True):

@@ -16,8 +16,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 import fxc
 from fxc.codegen.contract import KernelLaunch
 from fxc.codegen.triton.printer import print_kernel, print_kernels
-from fxc.codegen.triton.targets import PRESETS
-from fxc.dialects.target import AUTOTUNE, TargetAttr, preset, set_target
+from fxc.dialects.target import AUTOTUNE, GpuAttr, TargetAttr, preset, presets, set_target
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import PipelineError
@@ -244,7 +243,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("target", PRESETS)
+@pytest.mark.parametrize("target", presets(GpuAttr))
 def test_products_compile(target: str, tmp_path: Path) -> None:
     pytest.importorskip("triton", reason="needs the triton extra: pip install fxc[triton]")
     from fxc.codegen.triton.ahead_of_time import compile_kernels

@@ -103,5 +103,5 @@ def both(
     return found
 
 
-def llvm_text(kernel: KernelOp, features: str = "generic", parallel: bool = False) -> str:
+def llvm_text(kernel: KernelOp, features: str = "", parallel: bool = False) -> str:
     return print_kernels([kernel], features_named(features), lambda _: parallel)

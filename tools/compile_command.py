@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from fxc.dialects.target import target_names
 from fxc.tools.capture_commands import SOURCE_HELP, capture_options
 from fxc.tools.command_line import write_output
 from fxc.tools.completions import complete_pipeline
@@ -42,9 +43,7 @@ Examples:
 @click.option(
     "-p", "--pipeline", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run, instead of the default."
 )
-@click.option(
-    "--target", metavar="NAME", help="Generate kernels for this machine: host, cpu:avx2, cuda:sm_90, rocm:gfx942, interpret."
-)
+@click.option("--target", metavar="NAME", help=f"Generate kernels for this machine: {target_names()}.")
 @click.option("--check-numerics", is_flag=True, help="Run the program before and after every pass and compare the numbers.")
 @click.option("--remarks", is_flag=True, help="Print which operations were not fused or compiled, why, and their source lines.")
 def compile_command(

@@ -21,4 +21,4 @@ def emit_llvm(module: ModuleOp, options: EmitOptions) -> str:
         raise InputError("the module has no tile.kernel to print", hint="run the passes that make kernels first")
     target = target_of(module)
     features = features_of(target) if isinstance(target, CpuAttr) else None
-    return print_kernels(kernels, features or features_named("generic"), shares_work, sources=True)
+    return print_kernels(kernels, features or features_named(""), shares_work, sources=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from fxc.dialects.target import target_names
 from fxc.driver.print_ir import PrintIR
 from fxc.driver.registry import PassRegistry
 from fxc.driver.statistics import Statistics
@@ -71,7 +72,7 @@ Examples:
 @_INPUT("--allow-unregistered-dialect", is_flag=True, help="Accept operations of unregistered dialects, in generic form.")
 @_PASSES("-p", "--pass-pipeline", "pipeline", default="", metavar="PIPELINE",
          shell_complete=_complete_passes, help="Passes to run, in order: names, nested in op names, with options.")
-@_PASSES("--target", metavar="NAME", help="Machine to generate kernels for: a name that set-target takes, or host.")
+@_PASSES("--target", metavar="NAME", help=f"Machine to generate kernels for: {target_names()}.")
 @_PASSES("--load-pass", multiple=True, metavar="FILE", type=click.Path(),
          help="Load a pass from this Python file, which is executed. May be repeated.")
 @_PASSES("--list-passes", is_flag=True, help="Print the passes with their options, and the named pipelines.")

@@ -20,7 +20,7 @@ from fxc.codegen.triton.device import device_target
 from fxc.dialects import plan
 from fxc.dialects.attributes.types import device
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.target import INTERPRETER, PRESETS, CpuAttr, GpuAttr, TargetAttr, target_of
+from fxc.dialects.target import GPU, HOST, INTERPRETER, PRESETS, CpuAttr, GpuAttr, TargetAttr, presets, target_names, target_of
 from fxc.dialects.text.diagnostics import one_line, place_of
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import TorchOp
@@ -35,13 +35,6 @@ BACKENDS: Mapping[type, str] = MappingProxyType({CpuAttr: "fxc.codegen.cpu", Gpu
 """The module that compiles kernels for a kind of target."""
 
 
-HOST = "host"
-"""The name of the machine that this process runs on."""
-
-GPU = "cuda"
-"""The name of the GPU that is here, AMD's too, as PyTorch calls them."""
-
-
 def target_named(name: str) -> TargetAttr:
     """The machine called ``name``: a preset of ``fxc.dialects.target``, ``host`` or ``cuda``. PipelineError for what is none.
 
@@ -53,8 +46,8 @@ def target_named(name: str) -> TargetAttr:
     if name == GPU:
         return device_target()
     if name not in PRESETS:
-        names = [HOST, GPU, *PRESETS]
-        raise PipelineError(f"there is no target {name}", hint=nearest(name, names) or f"targets: {', '.join(names)}")
+        hint = nearest(name, [HOST, GPU, *PRESETS]) or f"targets: {target_names()}"
+        raise PipelineError(f"there is no target {name}", hint=hint)
     return PRESETS[name]
 
 
@@ -67,11 +60,7 @@ def machine_of(module: ModuleOp) -> str | None:
 
 def _host() -> CpuAttr:
     has = host_features()
-    fitting = [
-        target
-        for target in PRESETS.values()
-        if isinstance(target, CpuAttr) and features_named(target.features.data).names <= has.names
-    ]
+    fitting = [each for each in presets(CpuAttr).values() if features_named(each.features.data).names <= has.names]
     widest = max(fitting, key=lambda target: target.vector_bits.value.data)
     return CpuAttr.of(**widest.fields() | {"threads": torch.get_num_threads()})
 

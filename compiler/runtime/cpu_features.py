@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-_AVX512 = frozenset("avx512f avx512bw avx512dq avx512vl avx512cd".split())
-_AVX2 = frozenset("avx avx2 fma f16c bmi bmi2 lzcnt movbe popcnt sse3 ssse3 sse4.1 sse4.2 cx16".split())
-
 
 @dataclass(frozen=True)
 class CpuFeatures:
@@ -34,15 +31,6 @@ def host_features() -> CpuFeatures:
 
 
 def features_named(text: str) -> CpuFeatures:
-    """``host``, ``avx512``, ``avx2``, ``generic``, or a list of LLVM's feature names (``+avx2,+fma``)."""
-    match text:
-        case "host":
-            return host_features()
-        case "generic":
-            return CpuFeatures(frozenset(), 128)
-        case "avx2":
-            return CpuFeatures(_AVX2, 256)
-        case "avx512":
-            return CpuFeatures(_AVX2 | _AVX512, 512)
+    """Of a list of LLVM's feature names, ``+avx2,+fma``; empty for what any CPU has."""
     names = frozenset(name.strip().lstrip("+") for name in text.split(",") if name.strip(" +"))
     return CpuFeatures(names, 512 if "avx512f" in names else 256 if "avx2" in names else 128)

@@ -18,9 +18,8 @@ from fxc.codegen.contract import target_named
 from fxc.codegen.triton.ahead_of_time import CompiledKernel, compile_kernels
 from fxc.codegen.triton.kernel_source import KernelSource
 from fxc.codegen.triton.printer import print_kernels
-from fxc.codegen.triton.targets import PRESETS
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.target import set_target
+from fxc.dialects.target import GpuAttr, presets, set_target
 from fxc.errors import KernelError
 from fxc.pipelines import AOT
 from tests.models.kernel_suite import graphs_of
@@ -78,7 +77,7 @@ HEADING = f"{'model':11}{'target':12}{'kernels':>8}{'left':>6}{'spill':>7}{'regi
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="models whose name contains this")
-    parser.add_argument("--targets", default=",".join(PRESETS))
+    parser.add_argument("--targets", default=",".join(presets(GpuAttr)))
     options = parser.parse_args()
     wrong = list[str]()
     print(HEADING)

@@ -9,7 +9,7 @@ import pytest
 
 from fxc.codegen.triton.ahead_of_time import compile_kernels
 from fxc.codegen.triton.printer import print_kernels
-from fxc.codegen.triton.targets import PRESETS
+from fxc.dialects.target import GpuAttr, presets
 from fxc.testing import parse, run_pass
 from tests.models.compiled_kernels import complaints, kernels_of
 
@@ -19,7 +19,7 @@ SAMPLE = {"mlp": "backward"}
 EACH = 3
 
 
-@pytest.mark.parametrize("target", PRESETS)
+@pytest.mark.parametrize("target", presets(GpuAttr))
 def test_a_few_kernels_compile_without_spills(target: str, tmp_path: Path) -> None:
     for name, kind in SAMPLE.items():
         found = kernels_of(name, target, [kind])

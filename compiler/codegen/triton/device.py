@@ -8,7 +8,7 @@ import torch
 
 from fxc.codegen.triton.ahead_of_time import triton_version
 from fxc.codegen.triton.targets import TritonTarget
-from fxc.dialects.target import PRESETS, GpuAttr
+from fxc.dialects.target import GpuAttr, presets
 from fxc.errors import KernelError, PipelineError
 
 FORWARD_COMPATIBLE = range(7, 9)
@@ -33,9 +33,9 @@ def device_target(device: int | None = None) -> GpuAttr:
 
 def _nearest_preset(arch: str) -> GpuAttr:
     """The preset of the architecture, or of the one before it; what PyTorch does not say of a device is as there."""
-    presets = {target.arch.data: target for target in PRESETS.values() if isinstance(target, GpuAttr)}
-    alike = sorted((each for each in presets if each.startswith("gfx") == arch.startswith("gfx")), key=_number)
-    return presets[next((each for each in reversed(alike) if _number(each) <= _number(arch)), alike[0])]
+    known = {target.arch.data: target for target in presets(GpuAttr).values()}
+    alike = sorted((each for each in known if each.startswith("gfx") == arch.startswith("gfx")), key=_number)
+    return known[next((each for each in reversed(alike) if _number(each) <= _number(arch)), alike[0])]
 
 
 def _number(arch: str) -> int:
