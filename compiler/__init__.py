@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from fxc import errors
     from fxc.api import capture, compile, import_fx, run_passes, to_fx
     from fxc.execution_plan import ExecutionPlan
-    from fxc.interpret.interpreter import Interpreter
     from fxc.options import Options
     from fxc.patterns.replace import replace_pattern
+    from fxc.program.interpreter import Interpreter
     from fxc.program.program import Program
     from fxc.runtime.compiled import Compiled
     from fxc.runtime.kept_memory import release_memory
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Compiled": "fxc.runtime.compiled",
     "ExecutionPlan": "fxc.execution_plan",
-    "Interpreter": "fxc.interpret.interpreter",
+    "Interpreter": "fxc.program.interpreter",
     "Options": "fxc.options",
     "Program": "fxc.program.program",
     "capture": "fxc.api",

@@ -11,6 +11,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.text.syntax import clone_module, parse_module, print_module
 from fxc.dialects.verify.verifier import verify
 from fxc.driver.runner import run_pipeline
+from fxc.measure.clock import times
 from fxc.pipelines import parse_pipeline
 from fxc.program.context import new_context
 
@@ -25,6 +26,7 @@ def parse(text: str, context: FxcContext | None = None) -> ModuleOp:
 def run_pass(source: str | ModuleOp, pipeline: str, context: FxcContext | None = None) -> str:
     """The text of ``source`` after ``pipeline``, as ``fxc-opt`` prints it. A module that is given stays as it is."""
     context = context or new_context()
+    context.times = times
     module = parse(source, context) if isinstance(source, str) else clone_module(source)
     run_pipeline(context, module, parse_pipeline(pipeline))
     return print_module(module)

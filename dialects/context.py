@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from fxc.dialects.torch_ops.operators import op_class
 
 if TYPE_CHECKING:
     from fxc.dialects.semantics import Semantics
+
+
+Times: TypeAlias = Callable[[Sequence[ModuleOp]], Sequence[float] | None]
+"""Milliseconds that the function ``main`` of each module takes on the device of its tensors, measured by turns: infinite where
+it cannot run. None where that device is not here, or nothing is to be measured."""
 
 
 class FxcContext(Context):
@@ -25,6 +31,8 @@ class FxcContext(Context):
         super().__init__()
         self._load_semantics = load_semantics
         self._semantics: Semantics | None = None
+        self.times: Times = lambda modules: None
+        """Measures programs; whoever runs passes hands it in."""
 
     @property
     def semantics(self) -> Semantics:
@@ -37,7 +45,7 @@ class FxcContext(Context):
     def clone(self) -> FxcContext:
         copy = FxcContext(self._load_semantics)
         copy.allow_unregistered = self.allow_unregistered
-        copy._semantics = self._semantics
+        copy._semantics, copy.times = self._semantics, self.times
         copy._loaded_dialects = self._loaded_dialects.copy()
         copy._loaded_ops = self._loaded_ops.copy()
         copy._loaded_attrs = self._loaded_attrs.copy()

@@ -127,8 +127,3 @@ class Semantics(Protocol):
     def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:
         """The forward derivative of ``op`` along the operands that ``needs`` marks. VerifyException as ``vjp``."""
         ...
-
-    def times(self, modules: Sequence[ModuleOp]) -> Sequence[float] | None:
-        """Milliseconds that the function ``main`` of each module takes on the GPU of its tensors, measured by turns: infinite
-        where it cannot run. None where that GPU is not here."""
-        ...

@@ -12,7 +12,7 @@ import torch
 
 import fxc
 from fxc.errors import KernelError
-from fxc.interpret.execute import execute
+from fxc.program.execute import execute
 from fxc.program.program import Program
 from tests.access_proofs import Watch, unproved_in
 from tests.kernel_engines import ENGINES, Kernels, kernels_for

@@ -16,8 +16,8 @@ from fxc.codegen.triton.printer import print_kernel
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.errors import InputError
 from fxc.interpret import torch_level as interpret
-from fxc.interpret.execute import execute
 from fxc.interpret.tile_level import kernel_of, result_layouts, symbol_values
+from fxc.program.execute import execute
 from fxc.program.program import Program
 from fxc.runtime.native_kernel import TensorKernel
 from fxc.testing import parse

@@ -23,17 +23,10 @@ from fxc.tools.import_graph import (
     imports,
     is_within,
     layer,
-    module_name,
     own_imports,
     own_module,
     python_files,
 )
-
-UP = {
-    "fxc.program.context -> fxc.measure.program_times",
-    "fxc.program.context -> fxc.semantics.torch_semantics",
-}
-"""Imports that still run up, and the circles that they close."""
 
 LATE = "torch triton xdsl numpy sympy networkx llvmlite safetensors rich importlib.metadata"
 """Libraries that a start must not pay for where it needs none of them: a function may import them."""
@@ -70,7 +63,7 @@ def is_allowed(path: Path, module: str) -> bool:
         return is_standard(module) or is_within(module, LAYERS[layer(path)] or "-")
     module = own_module(module)
     order = list(LAYERS)
-    return order.index(layer(MODULES[module])) <= order.index(layer(path)) or f"{module_name(path)} -> {module}" in UP
+    return order.index(layer(MODULES[module])) <= order.index(layer(path))
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -90,7 +83,7 @@ def test_imports_run_down(name: str) -> None:
 def test_no_two_modules_import_each_other() -> None:
     """Not in a circle either, and not in functions: a circle means that parts do not know which of them is the lower one."""
     edges = [(name, other) for name in MODULES for other in own_imports(name) if other != name]
-    graph = networkx.DiGraph(edge for edge in edges if " -> ".join(edge) not in UP)
+    graph = networkx.DiGraph(edges)
     circles = [circle for circle in networkx.strongly_connected_components(graph) if len(circle) > 1]
     texts = [" -> ".join(a for a, _ in networkx.find_cycle(graph.subgraph(circle))) for circle in circles]
     assert not texts, "modules import each other in a circle:\n" + "\n".join(texts)
@@ -151,7 +144,7 @@ def test_no_module_hides_behind_an_underscore() -> None:
 def test_exceptions_are_needed() -> None:
     """An entry that nothing needs goes: it would hide the next import of its kind."""
     found = {f"{name} -> {other}" for name in MODULES for other in own_imports(name)}
-    assert not {*UP, *LATE_MODULES} - found
+    assert not LATE_MODULES.keys() - found
 
 
 def test_torch_is_imported_late() -> None:

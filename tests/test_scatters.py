@@ -21,9 +21,9 @@ from fxc.dialects.target import PRESETS, GpuAttr, preset, set_target
 from fxc.dialects.tile import AccumulateOp, KernelOp, LaunchOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.errors import BoundsError
-from fxc.interpret.execute import execute
 from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import AOT
+from fxc.program.execute import execute
 from fxc.program.program import Program
 from tests.kernel_engines import ENGINES, kernels_for
 from tests.kernel_groups import LINALG, group_of, run_main, run_passes

@@ -18,8 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
 import fxc
-from fxc import lowering
 from fxc.artifact import cache as program_cache
+from fxc.artifact import lowering
 from fxc.runtime.autograd import DifferentiableSubgraph
 from fxc.runtime.subgraph import HostSubgraph
 from tests.fuzz.check import check

@@ -15,8 +15,8 @@ import fxc
 from fxc.codegen.cpu.launch import compile_launch
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.errors import InputError
-from fxc.interpret.execute import execute
 from fxc.interpret.tile_level import launch
+from fxc.program.execute import execute
 from fxc.program.program_signature import signature_of
 from tests.group_programs import ANY_SIZES, KNOWN_SIZES, MOST, Step, program, steps
 from tests.kernel_engines import ENGINES, Engine, Kernels, kernels_for, simulated

@@ -176,7 +176,7 @@ def test_a_choice_that_is_none() -> None:
 
 
 class Stopwatch:
-    """In the place of the semantics: says which of the ways is the fastest, or that there is no device."""
+    """In the place of the clock: says which of the ways is the fastest, or that there is no device."""
 
     def __init__(self, best: int | None) -> None:
         self.best, self.asked = best, list[list[list[str]]]()
@@ -208,7 +208,7 @@ def module_on(device: str, attributes: str = ", fxc.autotune") -> ModuleOp:
 @pytest.mark.parametrize(("best", "kernels"), [(0, 0), (2, 1), (None, 0)])
 def test_a_kernel_is_chosen_where_it_is_faster(best: int | None, kernels: int) -> None:
     module, context, watch = module_on("cuda:0"), new_context(), Stopwatch(best)
-    context._semantics = watch  # type: ignore[assignment]
+    context.times = watch.times
     TileMatmulPass().apply(context, module)
     assert sum(isinstance(op, LaunchOp) for op in module.walk()) == kernels
     [ways] = watch.asked
@@ -219,7 +219,7 @@ def test_a_kernel_is_chosen_where_it_is_faster(best: int | None, kernels: int) -
 @pytest.mark.parametrize("module", [module_on("cuda:0", ""), module_on("cpu")], ids=["not asked for", "on the CPU"])
 def test_nothing_is_measured(module: ModuleOp) -> None:
     context, watch = new_context(), Stopwatch(2)
-    context._semantics = watch  # type: ignore[assignment]
+    context.times = watch.times
     TileMatmulPass().apply(context, module)
     assert not watch.asked and not any(isinstance(op, LaunchOp) for op in module.walk())
 

@@ -14,7 +14,7 @@ from fxc.errors import InputError
 from fxc.tools.sources import Source, running
 
 if TYPE_CHECKING:
-    from fxc.interpret.execute import RunResult
+    from fxc.program.execute import RunResult
     from fxc.program.program import Program
 
 
@@ -60,7 +60,7 @@ class _Match:
 def _match(program: Program, source: Source) -> _Match:
     from torch.utils._pytree import MappingKey, keystr, tree_flatten_with_path
 
-    from fxc.interpret.execute import arguments
+    from fxc.program.execute import arguments
 
     wanted = [argument.name for argument in arguments(program) if not argument.is_state]
     bound = inspect.signature(getattr(source.model, "forward", source.model)).bind(*source.args)

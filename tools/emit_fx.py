@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from fxc.dialects.attributes.types import SYMBOLS
 from fxc.dialects.fx import TensorDeclOp
-from fxc.interpret.execute import arguments
+from fxc.program.execute import arguments
 from fxc.program.program import Program
 from fxc.tools.emitters import EmitOptions
 from fxc.tools.write_python import PYTHON_IMPORTS

@@ -19,6 +19,7 @@ from fxc.driver.runner import RunOptions, parse_error, run_pipeline
 from fxc.driver.source_places import parse_with_places
 from fxc.driver.timing import Timer
 from fxc.errors import FxcError
+from fxc.measure.clock import times
 from fxc.pipelines import lays_out_memory, parse_pipeline
 from fxc.program.context import new_context
 from fxc.tools import expected_diagnostics as expected
@@ -98,7 +99,7 @@ def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[
             allow_unregistered_dialect=replay.allow_unregistered_dialect,
         )
     context = new_context()
-    context.allow_unregistered = options.allow_unregistered_dialect
+    context.allow_unregistered, context.times = options.allow_unregistered_dialect, times
     with timer.scope("parse"):
         try:
             module, places = parse_with_places(context, text, options.filename)

@@ -18,7 +18,7 @@ from fxc.tools.programs import allow_options, load_program
 from fxc.tools.sources import load_source
 
 if TYPE_CHECKING:
-    from fxc.interpret.execute import RunResult
+    from fxc.program.execute import RunResult
     from fxc.program.program import Program
 
 
@@ -65,7 +65,7 @@ def run_command(
         raise click.UsageError("--inputs and --seed exclude each other")
     if compare and lifted:
         raise click.UsageError("--compare needs the weights; leave out --lifted")
-    from fxc.interpret.execute import execute, seeded_inputs, seeded_state
+    from fxc.program.execute import execute, seeded_inputs, seeded_state
 
     program = load_program(
         file,
@@ -105,7 +105,7 @@ def read_inputs(program: Program, path: Path) -> list[Any]:
     from safetensors import SafetensorError, safe_open
     from xdsl.dialects.builtin import TensorType
 
-    from fxc.interpret.execute import arguments
+    from fxc.program.execute import arguments
 
     wanted = [argument for argument in arguments(program) if not argument.is_state]
     try:

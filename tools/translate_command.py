@@ -61,10 +61,12 @@ def translate_command(
 def _drawn(file: str, format: str, pipeline: str) -> str:
     """From the IR alone: neither weights nor PyTorch are needed."""
     from fxc.driver.runner import read_module, run_pipeline
+    from fxc.measure.clock import times
     from fxc.pipelines import parse_pipeline
     from fxc.program.context import new_context
 
     context = new_context()
+    context.times = times
     module = read_module(context, read_text(file), "<stdin>" if file == "-" else file)
     run_pipeline(context, module, parse_pipeline(pipeline))
     return emit(format, module, EmitOptions())

@@ -18,6 +18,7 @@ from fxc.driver.print_ir import PrintIR
 from fxc.driver.registry import PassRegistry
 from fxc.driver.runner import RunOptions, run_pipeline
 from fxc.driver.timing import Timer
+from fxc.measure.clock import times
 from fxc.numerics.check_numerics import CheckNumerics
 from fxc.options import AUTO, Options
 from fxc.pipelines import lays_out_memory, parse_pipeline
@@ -59,6 +60,7 @@ class Passes:
 
     def _run(self, steps: Sequence[Step], program: Program, *more: Instrumentation, check_types: bool = False) -> None:
         options, watchers = self.options, list(more)
+        program.context.times = times
         if options.target not in (None, AUTO):
             import torch
 

@@ -18,10 +18,9 @@ def new_context(live: dict[str, Any] | None = None) -> FxcContext:
     """
 
     def load_semantics() -> Semantics:
-        from fxc.measure.program_times import program_times
         from fxc.semantics.torch_semantics import TorchSemantics
 
-        return TorchSemantics(live, program_times)
+        return TorchSemantics(live)
 
     context = FxcContext(load_semantics)
     for name, factory in {**get_all_dialects(), **all_dialects()}.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -30,15 +30,12 @@ from fxc.semantics.functionalize import functionalize
 from fxc.semantics.inference import TypeInference
 from fxc.semantics.out_variants import out_variant
 
-Times = Callable[[Sequence[ModuleOp]], Sequence[float] | None]
-
 
 class TorchSemantics:
-    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live``: as in ``Program``; ``times``: measures programs."""
+    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live``: as in ``Program``."""
 
-    def __init__(self, live: dict[str, Any] | None = None, times: Times | None = None) -> None:
+    def __init__(self, live: dict[str, Any] | None = None) -> None:
         self.live = live if live is not None else {}
-        self._times = times
         self._interpreter = ReferenceInterpreter({})
         self._differentiator = Differentiator(self._interpreter)
         self._inference = TypeInference()
@@ -120,9 +117,6 @@ class TorchSemantics:
 
     def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:
         return self._differentiator.jvp(op, needs, symbols_around(op))
-
-    def times(self, modules: Sequence[ModuleOp]) -> Sequence[float] | None:
-        return None if self._times is None else self._times(modules)
 
 
 def symbols_around(op: Operation) -> DictionaryAttr | None:

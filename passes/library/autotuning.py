@@ -62,7 +62,7 @@ class Choices:
 
     def _measured(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> _Tried | None:
         trials = {way: trial for way in ways if (trial := _trial_of(self._ctx, ops, self._own, way)) is not None}
-        times = self._ctx.semantics.times([_as_it_is(self._ctx, ops, self._own), *trials.values()]) if trials else None
+        times = self._ctx.times([_as_it_is(self._ctx, ops, self._own), *trials.values()]) if trials else None
         if times is None:
             return None
         best, bound = None, math.inf

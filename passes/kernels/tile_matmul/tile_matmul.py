@@ -127,7 +127,7 @@ class TileMatmulPass(ModulePass):
         if self.choose == "all":
             return ways[0]
         alone = module_of(module, product, around)
-        times = ctx.semantics.times([_lowered(ctx, alone.clone(), blocks) for blocks in (None, *ways)])
+        times = ctx.times([_lowered(ctx, alone.clone(), blocks) for blocks in (None, *ways)])
         best = min(range(len(ways) + 1), key=lambda way: times[way]) if times is not None else 0
         return ways[best - 1] if best else None
 

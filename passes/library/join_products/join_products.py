@@ -143,5 +143,5 @@ class _Trials:
         for module in (apart, joined):
             PackWeightsPass().apply(self._ctx, module)
             FreezeParametersPass().apply(self._ctx, module)
-        times = self._ctx.semantics.times([apart, joined])
+        times = self._ctx.times([apart, joined])
         return times is not None and times[1] < self._gain * times[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fxc.interpret.execute import BoundProgram, arguments, outcome_of
 from fxc.interpret.torch_level import ReferenceInterpreter
+from fxc.program.execute import BoundProgram, arguments, outcome_of
 from fxc.program.program import Program
 from fxc.program.program_signature import signature_of
 
