@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
@@ -71,6 +72,7 @@ class OtherInput:
 Inputs = Sequence[TensorInput | OtherInput]
 Bounds = Mapping[str, tuple[int, int | None]]
 Values = Sequence[Any]
+Error = Callable[[Values], InputError]
 
 _RECOMPILE = "compile again with an example of this kind"
 _FREE = "compile with dynamic_shapes to leave a size free, or with the option recompile"
@@ -147,62 +149,51 @@ class _Writer:
 
     def tensor(self, i: int, spec: TensorInput) -> Iterator[Guard]:
         """What is asked of a tensor alone, but for strides and elements."""
-        x, name, names = f"x{i}", f"input {spec.name}", self.names
+        x, names, wrong = f"x{i}", self.names, partial(_wrong, i, spec.name)
         is_static = all(isinstance(size, int) for size in spec.sizes)
         sizes = names.of(torch.Size(spec.sizes)) if is_static else ""  # type: ignore[arg-type]
-        dtype, here, strided, shape, _ = tensor_tests(x, names, spec.torch_dtype, torch.device(spec.device), sizes, None)
-
-        def wrong(complaint: Callable[[Any], str], hint: str | None = None) -> Callable[[Values], InputError]:
-            return lambda values: InputError(f"{name} {complaint(values[i])}", hint=hint)
-
-        def wrong_size(axis: int) -> Callable[[Values], InputError]:
-            return wrong(lambda value: f"{_has_shape(spec, value)} (dimension {axis})", _FREE)
-
+        dtype, here, layout, shape, _ = tensor_tests(x, names, spec.torch_dtype, torch.device(spec.device), sizes, None)
+        if spec.layout != "strided":
+            layout = f"{x}.layout is {names.of(getattr(torch, spec.layout, None))}"
         yield Guard(f"isinstance({x}, Tensor)", wrong(lambda v: f"is a {type(v).__name__}, but a tensor is expected"))
         yield Guard(dtype, wrong(lambda v: f"has dtype {v.dtype}, but torch.{spec.dtype} is expected", _RECOMPILE))
         if spec.moves:
             yield Guard(f"not {x}.is_meta", wrong(lambda _: "is on meta, where tensors hold no numbers", "move it before"))
         else:
             yield Guard(here, wrong(lambda v: f"is on {v.device}, not on {spec.device}", "move it with .to(...)"))
-        layout = strided if spec.layout == "strided" else f"{x}.layout is {names.of(getattr(torch, spec.layout, None))}"
         yield Guard(layout, wrong(lambda v: f"has layout {v.layout}, but torch.{spec.layout} is expected"))
         rank = wrong(lambda v: _has_shape(spec, v), _RECOMPILE)
         if is_static:
 
             def wrong_shape(values: Values) -> InputError:
                 axes = (n for n, (a, b) in enumerate(zip(spec.sizes, values[i].shape, strict=True)) if a != b)
-                return (rank if values[i].dim() != len(spec.sizes) else wrong_size(next(axes)))(values)
+                return (rank if values[i].dim() != len(spec.sizes) else self.wrong_size(i, spec, next(axes)))(values)
 
             yield Guard(shape, wrong_shape)
             return
         yield Guard(f"len(h{i} := {x}.shape) == {len(spec.sizes)}", rank)
         for axis, size in enumerate(spec.sizes):
             if isinstance(size, int):
-                yield Guard(f"h{i}[{axis}] == {size}", wrong_size(axis))
+                yield Guard(f"h{i}[{axis}] == {size}", self.wrong_size(i, spec, axis))
             elif size.isidentifier():
-                where = f"dimension {axis} of {name}"
+                where = f"dimension {axis} of input {spec.name}"
                 yield self.symbol(size, f"h{i}[{axis}]", where, lambda values, axis=axis: values[i].shape[axis])
+
+    def wrong_size(self, i: int, spec: TensorInput, axis: int) -> Error:
+        return _wrong(i, spec.name, lambda v: f"{_has_shape(spec, v)} (dimension {axis})", _FREE)
 
     def other(self, i: int, spec: OtherInput) -> Iterator[Guard]:
         """What is asked of an input that is no tensor."""
-        x, name = f"x{i}", f"input {spec.name}"
-        expected = " or ".join(spec.types)
-        yield Guard(
-            f"not isinstance({x}, Tensor)",
-            lambda _: InputError(f"{name} is a tensor, but {expected} is expected", hint=_RECOMPILE),
-        )
+        x, wrong, expected = f"x{i}", partial(_wrong, i, spec.name), " or ".join(spec.types)
+        yield Guard(f"not isinstance({x}, Tensor)", wrong(lambda _: f"is a tensor, but {expected} is expected", _RECOMPILE))
         if spec.constant is not ANY:
-            message, hint = f"but {spec.constant!r} was baked in", "compile again for this value, or with the option recompile"
-            yield Guard(
-                f"{self.names.of(same_constant)}({x}, {self.names.of(spec.constant)})",
-                lambda values: InputError(f"{name} is {values[i]!r}, {message}", hint=hint),
-            )
+            hint = "compile again for this value, or with the option recompile"
+            test = f"{self.names.of(same_constant)}({x}, {self.names.of(spec.constant)})"
+            yield Guard(test, wrong(lambda v: f"is {v!r}, but {spec.constant!r} was baked in", hint))
         if spec.symbol is not None:
-            yield Guard(
-                f"(type({x}) is int or isinstance({x}, {self.names.of(torch.SymInt)}))",
-                lambda values: InputError(f"{name} is {values[i]!r}, but an int is expected", hint=_RECOMPILE),
-            )
-            yield self.symbol(spec.symbol, x, name, lambda values: values[i])
+            test = f"(type({x}) is int or isinstance({x}, {self.names.of(torch.SymInt)}))"
+            yield Guard(test, wrong(lambda v: f"is {v!r}, but an int is expected", _RECOMPILE))
+            yield self.symbol(spec.symbol, x, f"input {spec.name}", lambda values: values[i])
 
     def symbol(self, symbol: str, test: str, where: str, value: Callable[[Values], int]) -> Guard:
         """That ``test``, of which ``value`` is the value in a call, is what the symbol is elsewhere, or else in its bounds."""
@@ -223,38 +214,29 @@ class _Writer:
 
     def elements(self, i: int, spec: TensorInput) -> Iterator[Guard]:
         """What is asked of sizes that are more than one symbol, of strides, and of elements."""
-        x, name, sizes = f"x{i}", f"input {spec.name}", spec.sizes
+        x, names, sizes, strides = f"x{i}", self.names, spec.sizes, spec.strides
+        wrong = partial(_wrong, i, spec.name)
         if any(isinstance(size, str) and not size.isidentifier() for size in sizes):
-            test = f"{self.names.of(_are)}({self.names.of(sizes)}, h{i}, {self.known()})"
-            yield Guard(test, lambda values: InputError(f"{name} {_has_shape(spec, values[i])}"))
-        if spec.layout == "strided" and (strides := spec.strides) is None:
+            yield Guard(f"{names.of(_are)}({names.of(sizes)}, h{i}, {self.known()})", wrong(lambda v: _has_shape(spec, v)))
+        if spec.layout != "strided":
+            return
+        if strides is None:
             copy = back(spec.name, "contiguous") if spec.written else "pass it through .contiguous()"
-            hint = f"{_STRIDES} {copy}"
-
-            def scattered(values: Values) -> InputError:
-                return InputError(f"{name} has strides {values[i].stride()}, but a contiguous tensor is expected", hint=hint)
-
-            yield Guard(f"{x}.is_contiguous()", scattered)
-        elif spec.layout == "strided":
-
-            def otherwise(values: Values) -> InputError:
-                message = f"{name} has strides {values[i].stride()}, but {strides} is expected"
-                return InputError(message, hint=f"{_STRIDES} with the option recompile")
-
-            is_exact = all(isinstance(size, int) and size > 1 for size in sizes) and all(isinstance(n, int) for n in strides)
-            test = f"{x}.stride() == {self.names.of(strides)}"
-            known = f"{self.names.of(_are_strides)}({self.names.of(strides)}, {x}, {self.known()})"
-            yield Guard(test if is_exact else known, otherwise)
+            error = wrong(lambda v: f"has strides {v.stride()}, but a contiguous tensor is expected", f"{_STRIDES} {copy}")
+            yield Guard(f"{x}.is_contiguous()", error)
+        else:
+            is_exact = all(isinstance(n, int) for n in strides) and all(isinstance(size, int) and size > 1 for size in sizes)
+            test = f"{x}.stride() == {names.of(strides)}"
+            known = f"{names.of(_are_strides)}({names.of(strides)}, {x}, {self.known()})"
+            hint = f"{_STRIDES} with the option recompile"
+            error = wrong(lambda v: f"has strides {v.stride()}, but {strides} is expected", hint)
+            yield Guard(test if is_exact else known, error)
         if (elements := spec.values) is not None:
+            error = wrong(lambda _: "is fake, but its values matter", "pass a tensor that has some")
+            yield Guard(f"not isinstance({x}, {names.of(FakeTensor)})", error)
             hint = "compile again for these values, or with the option recompile"
-
-            def others(values: Values) -> InputError:
-                found = f"{name} has the values {_listed(_elements(values[i]))}, but {_listed(elements)} were baked in"
-                return InputError(found, hint=hint)
-
-            fake = InputError(f"{name} is fake, but its values matter", hint="pass a tensor that has some")
-            yield Guard(f"not isinstance({x}, {self.names.of(FakeTensor)})", lambda _: fake)
-            yield Guard(f"{self.names.of(_elements)}({x}) == {self.names.of(elements)}", others)
+            error = wrong(lambda v: f"has the values {_listed(_elements(v))}, but {_listed(elements)} were baked in", hint)
+            yield Guard(f"{names.of(_elements)}({x}) == {names.of(elements)}", error)
 
     def condition(self, text: str) -> Guard:
         """What else the sizes must satisfy."""
@@ -268,6 +250,11 @@ class _Writer:
     def known(self) -> str:
         """A dictionary of what symbols are in a call."""
         return f"{{{', '.join(f'{self.names.of(name)}: {symbol.text}' for name, symbol in self.symbols.items())}}}"
+
+
+def _wrong(i: int, name: str, complaint: Callable[[Any], str], hint: str | None = None) -> Error:
+    """The error of input ``i``, in which ``complaint`` says what is wrong with its value."""
+    return lambda values: InputError(f"input {name} {complaint(values[i])}", hint=hint)
 
 
 def _has_shape(spec: TensorInput, value: torch.Tensor) -> str:

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from itertools import chain
+from typing import Any
 
 from torch.utils._pytree import TreeSpec, tree_flatten
 
@@ -32,36 +33,42 @@ class Signature:
     bounds: Mapping[str, tuple[int, int | None]]
     autocast: autocast.Autocast = ()
     conditions: tuple[str, ...] = ()
-    _nest: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.nesting is not None and self.nesting.num_leaves != len(self.inputs):
             raise InputError(f"the nesting holds {self.nesting.num_leaves} inputs, but the program takes {len(self.inputs)}")
-        object.__setattr__(self, "_nest", _nest_of(self.nesting, len(self.inputs)))
 
     def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a call with these inputs is one that the signature describes. Never raises; ``check`` says why not."""
         leaves = self.leaves(args, kwargs)
         return leaves is not None and self.fits_leaves(leaves)
 
-    @property
+    @cached_property
     def is_flat(self) -> bool:
         """Whether the inputs come as positional arguments, none of them nested."""
-        return type(self._nest) is int
+        if self.nesting is None:
+            return True
+        args, kwargs = self.nesting.children()
+        return not kwargs.num_children and all(child.is_leaf() for child in args.children())
 
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
         """The inputs in order, or None where they are nested otherwise."""
-        nest = self._nest
-        if type(nest) is int:
-            return args if len(args) == nest and not kwargs else None
-        if nest is not None:
-            found = list[Any]()
-            if _collect(args, nest[0], found) and _collect(kwargs, nest[1], found):
-                return found
+        if self.is_flat:
+            return args if len(args) == len(self.inputs) and not kwargs else None
+        if (found := self._take_out(args, kwargs)) is not None:
+            return found
         try:
             return self._flat(args, kwargs)
         except InputError:
             return None
+
+    @cached_property
+    def _take_out(self) -> Callable[..., tuple[Any, ...] | None]:
+        """A function that takes the inputs out of builtin containers; None of others, and of keywords in another order."""
+        assert self.nesting is not None
+        names, (args, kwargs) = Names(), self.nesting.children()
+        lines = [*_taken_out(args, "args", 0, names), *_taken_out(kwargs, "kwargs", args.num_leaves, names)]
+        return names.function(["args", "kwargs"], [*lines, f"return ({''.join(f'{name}, ' for name in self.names)})"])
 
     @property
     def names(self) -> list[str]:
@@ -136,50 +143,18 @@ class Signature:
         return next(f"input {key} is nested otherwise than in the example: {b}, expected {a}" for key, a, b in pairs if a != b)
 
 
-def _nest_of(nesting: TreeSpec | None, inputs: int) -> Any:
-    """How to take leaves out quickly: a number of positional leaves, a (args, kwargs) pair for ``_collect``, or None."""
-    if nesting is None:
-        return inputs
-    args, kwargs = nesting.children()
-    if not kwargs.num_children and all(child.is_leaf() for child in args.children()):
-        return args.num_children
-    pair = _template(args), _template(kwargs)
-    return None if None in pair else pair
-
-
-_LEAF: Final = ()
-_CONTAINERS = (tuple, list, dict)
-
-
-def _template(spec: TreeSpec) -> Any:
-    """(type, keys, children) of builtin containers, where children are None if all are leaves; ``_LEAF`` of a leaf.
-
-    None where there is another container.
-    """
-    if spec.is_leaf():
-        return _LEAF
-    children = tuple(_template(child) for child in spec.children())
-    if spec.type not in _CONTAINERS or None in children:
-        return None
-    flat = all(child == _LEAF for child in children)
-    return (spec.type, list(spec.context) if spec.type is dict else len(children), None if flat else children)
-
-
-def _collect(value: Any, template: Any, found: list[Any]) -> bool:
-    """Appends the leaves of ``value``; False where it is nested otherwise, or holds dict keys in another order."""
-    if not template:
-        found.append(value)
-        return True
-    kind, keys, children = template
-    if type(value) is not kind:
-        return False
-    if kind is dict:
-        if list(value) != keys:
-            return False
-        value = value.values()
-    elif len(value) != keys:
-        return False
-    if children is None:
-        found.extend(value)
-        return True
-    return all([_collect(child, inner, found) for child, inner in zip(value, children, strict=True)])
+def _taken_out(spec: TreeSpec, value: str, first: int, names: Names) -> Iterator[str]:
+    """Lines that name what is in ``value``, whose inputs start with number ``first``, or return None where it is another."""
+    if spec.type not in (tuple, list, dict):
+        yield "return None"
+        return
+    there = f"list({value}) == {names.of(list(spec.context))}" if spec.type is dict else f"len({value}) == {spec.num_children}"
+    yield f"if not (type({value}) is {spec.type.__name__} and {there}): return None"
+    children, inner = list[str](), list[Iterator[str]]()
+    for child in spec.children():
+        children.append(f"x{first}" if child.is_leaf() else f"{value}_{len(children)}")
+        inner += [] if child.is_leaf() else [_taken_out(child, children[-1], first, names)]
+        first += child.num_leaves
+    if children:
+        yield f"{', '.join(children)}, = {value}{'.values()' if spec.type is dict else ''}"
+    yield from chain.from_iterable(inner)
