@@ -369,8 +369,8 @@ def test_concatenations_join_what_reads_them() -> None:
 FAMILIES = {
     "gathers": "gather index_select index.Tensor embedding take take_along_dim one_hot _unsafe_index",
     "assembling": """cat stack constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
-        replication_pad2d replication_pad3d slice_scatter select_scatter roll flip repeat expand split chunk select.int
-        slice.Tensor unbind narrow tril triu diagonal unfold movedim tile repeat_interleave.self_int select_backward
+        replication_pad2d replication_pad3d slice_scatter select_scatter roll flip repeat expand chunk select.int
+        slice.Tensor narrow tril triu diagonal unfold movedim tile repeat_interleave.self_int select_backward
         slice_backward arange""",
     "scatters": """scatter.src scatter.value scatter_add index_add index_put index_copy index_fill embedding_dense_backward
         masked_scatter scatter.reduce scatter_reduce""",

@@ -127,7 +127,7 @@ def flip(op: TorchOp, index: Index, result: int) -> Index:
 
 
 def piece(op: TorchOp, index: Index, result: int) -> Index:
-    """A piece of ``split`` or ``chunk``: it begins where those before it end."""
+    """A piece of ``chunk``: it begins where those before it end."""
     dim = _dim(python_arguments(op).get("dim", 0), len(index))
     start = sum((shape_of(value)[dim] for value in op.results[:result]), 0)
     return _replaced(index, dim, index[dim] + start)
@@ -211,11 +211,6 @@ def diagonal(op: TorchOp, index: Index, result: int) -> Index:
         raise Uncovered("a diagonal that a size says")
     places = {a: index[-1] + max(-offset, 0), b: index[-1] + max(offset, 0)}
     return tuple(places[dim] if dim in places else next(rest) for dim in range(rank))
-
-
-def unbind(op: TorchOp, index: Index, result: int) -> Index:
-    dim = _dim(python_arguments(op).get("dim", 0), _rank(op))
-    return (*index[:dim], Form(result), *index[dim:])
 
 
 def reshape(op: TorchOp, index: Index, result: int) -> Index:
@@ -327,16 +322,14 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("unfold.default unfold_copy.default", View(unfold)),
         **each("diagonal.default diagonal_copy.default", View(diagonal)),
         **each("chunk.default unsafe_chunk.default tensor_split.sections", View(piece), role=Role.SPLIT, parts=_PIECES),
-        **each("split.Tensor split.sizes unsafe_split.Tensor", View(piece), role=Role.SPLIT, parts=_PIECES),
-        **each("split_with_sizes.default unsafe_split_with_sizes.default", View(piece), role=Role.SPLIT, parts=_PIECES),
-        **each("tensor_split.indices split_copy.Tensor split_with_sizes_copy.default", View(piece)),
-        **each("unbind.int unbind_copy.int", View(unbind)),
+        **each("split.Tensor split.sizes unsafe_split.Tensor tensor_split.indices", role=Role.SPLIT, parts=_PIECES),
+        **each("split_with_sizes.default unsafe_split_with_sizes.default", role=Role.SPLIT, parts=_PIECES),
         **each("view.default view_as.default view_copy.default _unsafe_view.default", View(reshape)),
         **each("reshape.default reshape_as.default _reshape_copy.default _reshape_alias.default", View(reshape)),
         **each("flatten.using_ints unflatten.int ravel.default", View(reshape)),
-        **each("detach.default detach_copy.default alias.default alias_copy.default", View(same)),
-        **each("clone.default contiguous.default lift_fresh_copy.default positive.default", View(same)),
-        **each("resolve_conj.default resolve_neg.default conj_physical.default _conj_physical.default", View(same)),
+        **each("detach.default detach_copy.default alias_copy.default clone.default", View(same)),
+        **each("contiguous.default lift_fresh_copy.default", View(same)),
+        **each("resolve_neg.default conj_physical.default _conj_physical.default", View(same)),
     }
 )
 """Operator -> its record."""

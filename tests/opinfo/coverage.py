@@ -34,6 +34,7 @@ SCANS = ("cumsum.default", "cumprod.default", "cummax.default", "cummin.default"
 LEFT: Mapping[str, str] = MappingProxyType(
     {
         "aten.equal.default": "one answer for the host, not an element each",
+        "aten.positive.default": "canonicalize puts its operand in its place",
         "aten.median.default": "a selection, which is a sort",
         "aten.median.dim": "a selection, which is a sort",
         "aten.logcumsumexp.default": "combines pairs of a maximum and a sum; tile.scan combines numbers",

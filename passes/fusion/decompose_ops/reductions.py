@@ -11,19 +11,26 @@ from xdsl.ir import Operation, SSAValue
 from fxc.dialects.attributes.types import device, dtype_name, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import bool_attr, int_attr
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import dtype, integers, is_floating, producer, torch_op
+from fxc.passes.analysis.matching import dtype, integers, is_floating, torch_op
 from fxc.passes.fusion.decompose_ops.neighbours import is_computed_by_kernels
+from fxc.passes.operators.rules import Reduction, View
+from fxc.passes.operators.table import operator_of
+from fxc.passes.operators.views import reshape
 from fxc.passes.rewriting.decomposition import put_in_place
 
 _SUM, _VIEW = "aten.sum.dim_IntList", "aten.view.default"
-_LISTED = frozenset([_SUM, "aten.mean.dim", "aten.amax.default", "aten.amin.default"])
-"""Reductions of the dimensions in a list."""
-_VIEWS = (_VIEW, "aten._unsafe_view.default", "aten.reshape.default")
 
 
 def simplify_reduction(op: TorchOp) -> bool:
     """Put a simpler form of the reduction ``op`` in its place; whether there is one."""
-    return op.operator in _LISTED and (_add_nothing(op) or _reduce_above_view(op))
+    return _reduces_list(op) and (_add_nothing(op) or _reduce_above_view(op))
+
+
+def _reduces_list(op: TorchOp) -> bool:
+    """Whether ``op`` reduces the dimensions in a list, and gives no places."""
+    formula, dim = operator_of(op).formula, op.SCHEMA.by_name.get("dim")
+    reduces = isinstance(formula, Reduction) and not formula.centred and formula.extreme is None
+    return reduces and dim is not None and "[" in dim.type
 
 
 def _add_nothing(op: TorchOp) -> bool:
@@ -42,8 +49,10 @@ def _add_nothing(op: TorchOp) -> bool:
 def _reduce_above_view(op: TorchOp) -> bool:
     """reduce(view(x), dims) -> view(reduce(x, other dims)), where a view of contiguous memory joins or divides none of ``dims``
     with a dimension that stays"""
-    found, view = _shapes(op), producer(op.operands[0], _VIEWS)
-    if found is None or view is None or (origin := _computed_shape(view.operands[0])) is None:
+    found, view = _shapes(op), op.operands[0].owner
+    if found is None or not isinstance(view, TorchOp) or operator_of(view).formula != View(reshape):
+        return False
+    if (origin := _computed_shape(view.operands[0])) is None:
         return False
     reduced = _dims_above(origin, *found)
     if reduced is None or origin == found[0]:
