@@ -56,6 +56,14 @@ VIEWS_OF_FIRST = frozenset({"aten.type_as.default"})
 DETACHES = frozenset({"aten.detach.default"})
 """Operators whose result is a view that autograd takes for another tensor, without a gradient."""
 
+UNINITIALIZED = frozenset(
+    {
+        "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "empty_quantized",
+        "_empty_affine_quantized", "_empty_per_channel_affine_quantized",
+    }
+)  # fmt: skip
+"""Operators whose result holds whatever lay in memory: calling one twice gives different values."""
+
 LAZY = frozenset({"aten._conj.default", "aten._neg_view.default"})
 """Operators that leave memory as it is, and mark that it holds the conjugates or negatives of what they return."""
 
@@ -118,6 +126,11 @@ FRESH_COMPOSITES = frozenset(
     }
 )  # fmt: skip
 """Composite operators of ``aten`` that always allocate what they return; of others that cannot be told (``dropout``)."""
+
+
+def is_uninitialized(op: Operation) -> bool:
+    """Whether ``op`` makes a tensor without giving it values."""
+    return any(part in UNINITIALIZED for part in op.name.split("."))
 
 
 def is_size_query(op: Operation) -> bool:

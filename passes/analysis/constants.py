@@ -29,15 +29,3 @@ def constant_of(value: SSAValue) -> Attribute | None:
     """The attribute of a value that ``torch.constant`` made, else None."""
     owner = value.owner
     return owner.value if isinstance(owner, ConstantOp) else None
-
-
-UNINITIALIZED = frozenset(
-    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "empty_quantized",
-     "_empty_affine_quantized", "_empty_per_channel_affine_quantized"}
-)  # fmt: skip
-"""Operators whose result holds whatever lay in memory: calling one twice gives different values."""
-
-
-def is_uninitialized(op: Operation) -> bool:
-    """Whether ``op`` makes a tensor without giving it values."""
-    return any(part in UNINITIALIZED for part in op.name.split("."))

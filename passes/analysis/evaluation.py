@@ -17,7 +17,8 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
-from fxc.passes.analysis.constants import is_host_constant, is_uninitialized
+from fxc.dialects.torch_ops.effects import is_uninitialized
+from fxc.passes.analysis.constants import is_host_constant
 from fxc.passes.analysis.memory import Memory, is_isolated
 from fxc.passes.analysis.shape_queries import answer
 

@@ -15,6 +15,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.tile import RandomOp
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import is_floating, number, torch_op
+from fxc.passes.operators import sampling
 from fxc.passes.operators.index_expressions import Places
 from fxc.passes.operators.record import Operator, Parts, When, each
 from fxc.passes.operators.rules import ZERO, Elements, Index, Placed, python_arguments, result_dtype, shape_of
@@ -97,9 +98,18 @@ def _draw(op: TorchOp) -> tuple[SSAValue, TorchOp, float] | None:
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
         **each("fxc.uniform.default", Placed(uniform)),
-        **each("dropout.default", parts=Parts(When.BESIDE, _dropout)),
-        **each("native_dropout.default", parts=Parts(When.BESIDE, _native_dropout)),
-        **each("bernoulli.p rand_like.default randn_like.default", reads_type=True),
+        **each("rand.default", sampled=sampling.rand),
+        **each("rand_like.default", sampled=sampling.rand, reads_type=True),
+        **each("uniform.default", sampled=sampling.uniform),
+        **each("randn.default normal_functional.default normal.float_float", sampled=sampling.normal),
+        **each("normal.Tensor_float normal.float_Tensor normal.Tensor_Tensor", sampled=sampling.normal),
+        **each("randn_like.default", sampled=sampling.normal, reads_type=True),
+        **each("exponential.default", sampled=sampling.exponential),
+        **each("bernoulli.default bernoulli.Tensor", sampled=sampling.bernoulli),
+        **each("bernoulli.p", sampled=sampling.bernoulli, reads_type=True),
+        **each("randint.default randint.low randint_like.default randint_like.low_dtype", sampled=sampling.randint),
+        **each("dropout.default", sampled=sampling.dropout, parts=Parts(When.BESIDE, _dropout)),
+        **each("native_dropout.default", sampled=sampling.dropout, parts=Parts(When.BESIDE, _native_dropout)),
     }
 )
 """Operator -> its record."""

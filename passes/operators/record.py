@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.operators.rules import Rule
+from fxc.passes.operators.sampling import Samples
 
 
 class Role(Enum):
@@ -82,7 +83,8 @@ class Operator:
     ``parts``: how ``decompose-ops`` takes it apart. ``gathered``: the argument that it reads at places that another says.
     ``is_lone``: a CPU kernel for it alone takes less time than PyTorch's: .2 to 1.0 of it, of 1,000 to 10,000,000 elements on
     one thread. Of the largest and smallest, of ``cat``, ``embedding`` and single pointwise operators it takes up to 1.6.
-    ``reads_type``: it samples, and reads no more of its first tensor than the type. ``scan``: how ``tile.scan`` combines the
+    ``sampled``: what it is made of where ``lower-random`` samples. ``reads_type``: of its first tensor it reads the type alone.
+    ``scan``: how ``tile.scan`` combines the
     elements of which it gives a result each. ``factors``: of a product of matrices. ``other_derivative``: PyTorch has another
     backward where it is to be differentiated again; it gives the same first derivatives, and is taken in any case.
     """
@@ -94,6 +96,7 @@ class Operator:
     gathered: str = ""
     is_lone: bool = False
     reads_type: bool = False
+    sampled: Samples | None = None
     scan: str = ""
     factors: Factors | None = None
     other_derivative: bool = False

@@ -18,8 +18,8 @@ from fxc.dialects.base.effects import is_pure, is_random, writes
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
+from fxc.dialects.torch_ops.effects import is_uninitialized
 from fxc.passes.analysis.branches import WHILE_LOOP
-from fxc.passes.analysis.constants import is_uninitialized
 from fxc.passes.analysis.evaluation import Evaluation
 from fxc.passes.analysis.matching import dtype, integer
 from fxc.passes.analysis.region_calls import Leaf, passed, region_argument, region_outputs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import TensorType, i1
@@ -94,36 +93,36 @@ class Numbers:
         return self.call(operator, [self.uniform("float64" if wide else "float32"), share], dtype_name(i1))
 
 
-Formula: TypeAlias = Callable[[Numbers, Mapping[str, Tree]], list[SSAValue] | None]
+Samples: TypeAlias = Callable[[Numbers, Mapping[str, Tree]], list[SSAValue] | None]
 """The results that stand for those of an op, of its arguments; None where it has others than the formula takes."""
 
 
-def _rand(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
+def rand(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
     return [n.uniform(n.dtype)]
 
 
-def _uniform(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+def uniform(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     low, high = number(bound.get("from", float_attr(0.0))), number(bound.get("to", float_attr(1.0)))
     if low is None or high is None:
         return None
     return [n.converted(n.scaled(n.uniform(n.precision), float_attr(high - low), float_attr(low)))]
 
 
-def _normal(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
+def normal(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
     mean, std = bound.get("mean", float_attr(0.0)), bound.get("std", float_attr(1.0))
     return [n.converted(n.scaled(n.normal(), std, mean))]
 
 
-def _exponential(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+def exponential(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     rate = number(bound.get("lambd", float_attr(1.0)))
     return None if not rate else [n.converted(n.scaled(n.logarithm(), float_attr(-1 / rate), float_attr(0.0)))]
 
 
-def _bernoulli(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
+def bernoulli(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
     return [n.converted(n.below(bound.get("p", bound["self"])))]
 
 
-def _randint(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+def randint(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     low, high = integer(bound.get("low", int_attr(0))), integer(bound["high"])
     if low is None or high is None or not 0 < high - low <= WIDEST_RANGE:
         return None
@@ -132,7 +131,7 @@ def _randint(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     return [n.converted(n.call("aten.add.Tensor", [whole, float_attr(float(low))], "float64") if low else whole)]
 
 
-def _dropout(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
+def dropout(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     """The numbers that stay, times 1 / (1 - p); and, of ``native_dropout``, where they do."""
     x, share = bound["input"], number(bound["p"])
     if not isinstance(x, SSAValue) or share is None or not 0 < share < 1 or x.type != n.type:
@@ -140,30 +139,3 @@ def _dropout(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     kept = n.below(float_attr(1 - share))
     masked = n.call("aten.mul.Tensor", [x, kept], n.dtype)
     return [n.call("aten.mul.Tensor", [masked, float_attr(1 / (1 - share))], n.dtype), kept][: len(n.op.results)]
-
-
-FORMULAS: Mapping[str, Formula] = MappingProxyType(
-    {
-        "aten.rand.default": _rand,
-        "aten.rand_like.default": _rand,
-        "aten.uniform.default": _uniform,
-        "aten.randn.default": _normal,
-        "aten.randn_like.default": _normal,
-        "aten.normal_functional.default": _normal,
-        "aten.normal.float_float": _normal,
-        "aten.normal.Tensor_float": _normal,
-        "aten.normal.float_Tensor": _normal,
-        "aten.normal.Tensor_Tensor": _normal,
-        "aten.exponential.default": _exponential,
-        "aten.bernoulli.default": _bernoulli,
-        "aten.bernoulli.p": _bernoulli,
-        "aten.bernoulli.Tensor": _bernoulli,
-        "aten.randint.default": _randint,
-        "aten.randint.low": _randint,
-        "aten.randint_like.default": _randint,
-        "aten.randint_like.low_dtype": _randint,
-        "aten.dropout.default": _dropout,
-        "aten.native_dropout.default": _dropout,
-    }
-)
-"""Random operator -> what it is made of."""

@@ -40,7 +40,8 @@ from fxc.dialects.attributes.values import device_attr, dtype_attr, int_attr
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import is_left_out, torch_op
-from fxc.passes.normalize.lower_random.formulas import FORMULAS, Numbers
+from fxc.passes.operators.sampling import Numbers
+from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.decomposition import put_in_place
 
 SEEDS = (1 << 63) - 1
@@ -72,7 +73,7 @@ class LowerRandomPass(ModulePass):
 
 
 def _is_covered(op: TorchOp) -> bool:
-    if op.operator not in FORMULAS or not is_random(op) or op.is_packed or not is_left_out(op.argument("generator")):
+    if operator_of(op).sampled is None or not is_random(op) or op.is_packed or not is_left_out(op.argument("generator")):
         return False
     return all(_is_dense(result.type) for result in op.results) and not _is_seed(op)
 
@@ -101,8 +102,9 @@ def _lower(draws: list[TorchOp]) -> None:
 
 
 def _replace(op: TorchOp, seed: SSAValue, streams: Iterator[int]) -> bool:
-    numbers = Numbers(op, seed, streams)
-    results = FORMULAS[op.operator](numbers, op.bound())
+    numbers, sampled = Numbers(op, seed, streams), operator_of(op).sampled
+    assert sampled is not None
+    results = sampled(numbers, op.bound())
     if results is None or any(result.type != old.type for result, old in zip(results, op.results, strict=True)):
         for part in reversed(numbers.parts):
             part.erase()
