@@ -7,10 +7,9 @@ as well: a sum, an activation. What it computes of weights alone is for ``freeze
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, IntegerAttr, TensorType
 from xdsl.ir import Operation, SSAValue
@@ -28,29 +27,6 @@ from fxc.passes.operators.table import operator_of, role_of
 from fxc.passes.rewriting.insertion import insert_call, result_types
 from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, only_user
 
-
-@dataclass(frozen=True)
-class _Activation:
-    """oneDNN's word for an activation behind a product, the numbers it takes and its approximation, with their defaults, and
-    whether it is computed to the last bit. In bfloat16 what is not is nearer than PyTorch's, which rounds the product first."""
-
-    word: str
-    numbers: Sequence[tuple[str, float]] = ()
-    approximation: str = ""
-    is_exact: bool = False
-
-
-ACTIVATIONS: Mapping[str, _Activation] = MappingProxyType(
-    {
-        "aten.relu.default": _Activation("relu", is_exact=True),
-        "aten.hardtanh.default": _Activation("hardtanh", [("min_val", -1.0), ("max_val", 1.0)], is_exact=True),
-        "aten.leaky_relu.default": _Activation("leaky_relu", [("negative_slope", 0.01)], is_exact=True),
-        "aten.gelu.default": _Activation("gelu", approximation="none"),
-        "aten.silu.default": _Activation("swish"),
-        "aten.sigmoid.default": _Activation("sigmoid"),
-        "aten.tanh.default": _Activation("tanh"),
-    }
-)
 _SUM = "aten.add.Tensor"
 
 
@@ -213,7 +189,7 @@ def _other(addition: TorchOp, value: SSAValue) -> SSAValue:
 def activation_after(op: TorchOp) -> TorchOp | None:
     """The activation that alone reads ``op``, where oneDNN can compute it as well."""
     user = only_user(op.results[0])
-    if not isinstance(user, TorchOp) or (found := ACTIVATIONS.get(user.operator)) is None:
+    if not isinstance(user, TorchOp) or (found := operator_of(user).onednn) is None:
         return None
     is_nearer = _is(op.results[0], BFloat16Type) and op.operator != _SUM
     return user if user.results[0].type == op.results[0].type and (found.is_exact or is_nearer) else None
@@ -224,7 +200,8 @@ def _activation(op: TorchOp) -> tuple[TorchOp, tuple[Tree, Tree, Tree]]:
     last = activation_after(op)
     if last is None:
         return op, (str_attr("none"), [], str_attr(""))
-    found, given = ACTIVATIONS[last.operator], last.bound()
+    found, given = operator_of(last).onednn, last.bound()
+    assert found is not None
     numbers = [given.get(key, float_attr(default)) for key, default in found.numbers]
     return last, (str_attr(found.word), numbers, given.get("approximate", str_attr(found.approximation)))
 

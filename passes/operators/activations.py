@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from fxc.passes.operators.arithmetic import arithmetic, at_least, clamp
 from fxc.passes.operators.functions import sigmoid
-from fxc.passes.operators.record import Operator, each
+from fxc.passes.operators.record import Activation, Operator, each
 from fxc.passes.operators.scalars import Scalar, where
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -131,21 +131,29 @@ def dropout_backward(grad_output: Scalar, mask: Scalar, scale: float) -> Scalar:
 
 RECORDS: Mapping[str, Operator] = MappingProxyType(
     {
-        **each("relu.default", arithmetic(relu)),
+        **each("relu.default", arithmetic(relu), onednn=Activation("relu", is_exact=True)),
         **each("relu6.default", arithmetic(lambda x: clamp(x, 0, 6))),
-        **each("leaky_relu.default", arithmetic(leaky_relu)),
+        **each(
+            "leaky_relu.default",
+            arithmetic(leaky_relu),
+            onednn=Activation("leaky_relu", [("negative_slope", 0.01)], is_exact=True),
+        ),
         **each("leaky_relu_backward.default", arithmetic(leaky_relu_backward)),
         **each("elu.default", arithmetic(elu), cost=16),
         **each("selu.default", arithmetic(selu)),
         **each("celu.default", arithmetic(celu), cost=16),
-        **each("gelu.default", arithmetic(gelu), cost=24),
+        **each("gelu.default", arithmetic(gelu), cost=24, onednn=Activation("gelu", approximation="none")),
         **each("gelu_backward.default", arithmetic(gelu_backward), cost=24),
-        **each("silu.default", arithmetic(silu), cost=16),
+        **each("silu.default", arithmetic(silu), cost=16, onednn=Activation("swish")),
         **each("silu_backward.default", arithmetic(silu_backward), cost=24),
         **each("mish.default", arithmetic(mish), cost=16),
         **each("softplus.default", arithmetic(softplus), cost=16),
         **each("softplus_backward.default", arithmetic(softplus_backward)),
-        **each("hardtanh.default", arithmetic(lambda x, min_val=-1, max_val=1: hardtanh(x, min_val, max_val))),
+        **each(
+            "hardtanh.default",
+            arithmetic(lambda x, min_val=-1, max_val=1: hardtanh(x, min_val, max_val)),
+            onednn=Activation("hardtanh", [("min_val", -1.0), ("max_val", 1.0)], is_exact=True),
+        ),
         **each("hardtanh_backward.default", arithmetic(hardtanh_backward)),
         **each("hardsigmoid.default", arithmetic(hardsigmoid)),
         **each("hardswish.default", arithmetic(hardswish)),

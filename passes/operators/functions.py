@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fxc.passes.operators.arithmetic import arithmetic
-from fxc.passes.operators.record import Operator, each
+from fxc.passes.operators.record import Activation, Operator, each
 from fxc.passes.operators.rules import Formula, Pointwise
 from fxc.passes.operators.scalars import Scalar, where
 
@@ -94,7 +94,7 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("tan.default", function("tan"), cost=16),
         **each("sinh.default", function("sinh"), cost=16),
         **each("cosh.default", function("cosh"), cost=16),
-        **each("tanh.default", function("tanh"), cost=16),
+        **each("tanh.default", function("tanh"), cost=16, onednn=Activation("tanh")),
         **each("asin.default arcsin.default", function("asin"), cost=16),
         **each("acos.default arccos.default", function("acos"), cost=16),
         **each("atan.default arctan.default", function("atan"), cost=16),
@@ -112,7 +112,7 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("round.default", rounding("roundeven")),
         **each("round.decimals special_round.default", arithmetic(round_decimals)),
         **each("frac.default", arithmetic(frac)),
-        **each("sigmoid.default special_expit.default", arithmetic(sigmoid), cost=16),
+        **each("sigmoid.default special_expit.default", arithmetic(sigmoid), cost=16, onednn=Activation("sigmoid")),
         **each("logit.default special_logit.default", arithmetic(logit), cost=16),
         **each("xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self", arithmetic(product_with("log")), cost=16),
         **each("special_xlogy.default special_xlogy.other_scalar", arithmetic(product_with("log")), cost=16),

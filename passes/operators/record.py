@@ -44,6 +44,17 @@ class Factors:
     is_stacked: bool = False
 
 
+@dataclass(frozen=True)
+class Activation:
+    """oneDNN's word for an activation behind a product, the numbers it takes and its approximation, with their defaults, and
+    whether it is computed to the last bit. In bfloat16 what is not is nearer than PyTorch's, which rounds the product first."""
+
+    word: str
+    numbers: Sequence[tuple[str, float]] = ()
+    approximation: str = ""
+    is_exact: bool = False
+
+
 class When(Enum):
     """Where ``decompose-ops`` takes an operator apart."""
 
@@ -77,29 +88,33 @@ NO_FAST_CALL = Parts(When.NO_FAST_CALL)
 
 @dataclass(frozen=True)
 class Operator:
-    """Facts about an operator overload. One without a record is a call of the library.
-
-    ``formula``: how kernels compute it. ``cost``: how many additions the formula takes about as long as, for an element.
-    ``parts``: how ``decompose-ops`` takes it apart. ``gathered``: the argument that it reads at places that another says.
-    ``is_lone``: a CPU kernel for it alone takes less time than PyTorch's: .2 to 1.0 of it, of 1,000 to 10,000,000 elements on
-    one thread. Of the largest and smallest, of ``cat``, ``embedding`` and single pointwise operators it takes up to 1.6.
-    ``sampled``: what it is made of where ``lower-random`` samples. ``reads_type``: of its first tensor it reads the type alone.
-    ``scan``: how ``tile.scan`` combines the
-    elements of which it gives a result each. ``factors``: of a product of matrices. ``other_derivative``: PyTorch has another
-    backward where it is to be differentiated again; it gives the same first derivatives, and is taken in any case.
-    """
+    """Facts about an operator overload. One without a record is a call of the library."""
 
     formula: Rule | None = None
+    """How kernels compute it."""
     cost: int = 1
-    role: Role | None = None
+    """How many additions the formula takes about as long as, for an element."""
     parts: Parts | None = None
+    """How ``decompose-ops`` takes it apart."""
+    role: Role | None = None
     gathered: str = ""
+    """The argument that it reads at places that another says."""
     is_lone: bool = False
-    reads_type: bool = False
-    sampled: Samples | None = None
+    """Whether a CPU kernel for it alone takes less time than PyTorch's: .2 to 1.0 of it, of 1,000 to 10,000,000 elements on one
+    thread. Of the largest and smallest, of ``cat``, ``embedding`` and single pointwise operators it takes up to 1.6."""
     scan: str = ""
+    """How ``tile.scan`` combines the elements of which it gives a result each."""
+    sampled: Samples | None = None
+    """What it is made of where ``lower-random`` samples."""
+    reads_type: bool = False
+    """Whether it reads no more of its first tensor than the type."""
     factors: Factors | None = None
+    """Of a product of matrices."""
+    onednn: Activation | None = None
+    """How oneDNN computes it behind a product."""
     other_derivative: bool = False
+    """Whether PyTorch has another backward where it is to be differentiated again, as the usual one reads factors that carry no
+    gradient. It gives the same first derivatives and costs a factorisation, so it is taken in any case."""
 
 
 def each(names: str, formula: Rule | None = None, **facts: Any) -> dict[str, Operator]:
