@@ -322,7 +322,7 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("unfold.default unfold_copy.default", View(unfold)),
         **each("diagonal.default diagonal_copy.default", View(diagonal)),
         **each("chunk.default unsafe_chunk.default tensor_split.sections", View(piece), role=Role.SPLIT, parts=_PIECES),
-        **each("split.Tensor split.sizes unsafe_split.Tensor tensor_split.indices", role=Role.SPLIT, parts=_PIECES),
+        **each("split.Tensor split.sizes unsafe_split.Tensor", role=Role.SPLIT, parts=_PIECES),
         **each("split_with_sizes.default unsafe_split_with_sizes.default", role=Role.SPLIT, parts=_PIECES),
         **each("view.default view_as.default view_copy.default _unsafe_view.default", View(reshape)),
         **each("reshape.default reshape_as.default _reshape_copy.default _reshape_alias.default", View(reshape)),

@@ -243,6 +243,19 @@ func.func @pieces(%x: tensor<5xf32>) {
 
 // -----
 
+/// What is cut at indices may come twice, and none of it is a slice that begins where the one before ends.
+// CHECK-LABEL: func.func @pieces_that_meet
+// CHECK-NEXT: torch.aten.tensor_split.indices
+// ROWS-LABEL: func.func @pieces_that_meet
+// ROWS-NEXT: torch.aten.tensor_split.indices
+func.func @pieces_that_meet(%x: tensor<8xf32>) {
+  %a, %b, %c = torch.aten.tensor_split.indices(%x, [3, 2]) : (tensor<8xf32>) -> (tensor<3xf32>, tensor<0xf32>, tensor<6xf32>)
+  %r = torch.aten.relu.default(%c) : (tensor<6xf32>) -> tensor<6xf32>
+  fx.output(%r) : (tensor<6xf32>) -> ()
+}
+
+// -----
+
 /// The view of a layer's result that a kernel reads comes before the bias.
 // ROWS-LABEL:  func.func @view_of_layer
 // ROWS-NEXT:     %[[M:.*]] = torch.aten.mm.default(%x, %w)
