@@ -5,14 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from fxc.api import pipeline_for, with_machine
 from fxc.artifact import plan_file
-from fxc.codegen.contract import target_named
+from fxc.codegen.contract import is_interpreted, target_named
+from fxc.codegen.triton.ahead_of_time import compile_kernels
+from fxc.codegen.triton.device import compile_target
+from fxc.codegen.triton.printer import print_kernels
 from fxc.compilation.passes import Passes
+from fxc.dialects.target import CpuAttr, GpuAttr, target_of
+from fxc.dialects.tile import KernelOp
 from fxc.driver.named_pipeline import Flow
 from fxc.driver.pipeline_text import PassSpec, Spec, parse, to_text
 from fxc.errors import PlanFileError
@@ -27,7 +33,8 @@ from fxc.runtime.signature import Signature
 from fxc.tools.capture_commands import capture_source
 from fxc.tools.command_line import progress, say, write_output, writing
 from fxc.tools.emit_fx import python_text
-from fxc.tools.kernel_files import write_kernels
+from fxc.tools.emit_llvm import emit_llvm
+from fxc.tools.emitters import EmitOptions
 
 STAGES: Mapping[str, str] = MappingProxyType(
     {
@@ -160,3 +167,39 @@ def _write_results(program: Program, folder: Path, options: Options, signature: 
         say(f"wrote {folder / 'plan.zip'}")
     except PlanFileError as error:
         say(f"wrote no plan.zip: {error.message}")
+
+
+# the kernels of a compiled program as files: a Triton source each, or one file of LLVM IR, and what they compile to
+
+
+def write_kernels(program: Program, folder: Path) -> None:
+    """``kernels.ll`` for a CPU; ``kernels/NAME.py`` and its binary for a GPU, the binary where Triton is installed."""
+    if not any(isinstance(op, KernelOp) for op in program.module.ops):
+        say("no kernels: every operator is a call of ATen")
+    elif is_interpreted(target_of(program.module)):
+        say("no code is generated: the reference interpreter runs the kernels")
+    elif isinstance(target_of(program.module), CpuAttr):
+        write_output(folder / "kernels.ll", emit_llvm(program.module, EmitOptions()))
+        say(f"wrote {folder / 'kernels.ll'}")
+    elif isinstance(machine := target_of(program.module), GpuAttr):
+        _write_triton(program, machine, folder / "kernels")
+
+
+def _write_triton(program: Program, machine: GpuAttr, folder: Path) -> None:
+
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = print_kernels(program.module)
+    for source in sources:
+        write_output(folder / f"{source.name}.py", source.source)
+    say(f"wrote {len(sources)} kernels to {folder}")
+    if find_spec("triton") is None:
+        say("Triton is not installed: install fxc[triton] to compile the kernels")
+        return
+    target = compile_target(machine)
+    with progress(f"compiling {len(sources)} kernels for {target}"):
+        compiled = compile_kernels(sources, target)
+    for source, kernel in zip(sources, compiled, strict=True):
+        suffix = "hsaco" if target.startswith("rocm") else "cubin"
+        (folder / f"{source.name}.{suffix}").write_bytes(kernel.binary)
+        used = kernel.resources
+        say(f"{source.name}: {used.registers} registers, {used.spilled} bytes spilled, {used.warps} warps")

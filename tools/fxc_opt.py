@@ -22,12 +22,33 @@ from fxc.driver.timing import Timer
 from fxc.errors import FxcError, InputError, PipelineError, nearest
 from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import NAMED
-from fxc.tools.click_groups import GroupedCommand, GroupedOption
 from fxc.tools.emitters import EMITTERS, EmitOptions
 from fxc.tools.ir_files import read_text
 from fxc.tools.list_passes import listing
 from fxc.tools.opt_driver import DriverOptions, drive
 from fxc.tools.tables import print_statistics, print_timing
+
+
+class GroupedOption(click.Option):
+    """An option that belongs under the heading ``group``."""
+
+    def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """Prints options by group, in the order in which the groups first appear."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                groups.setdefault(getattr(parameter, "group", "Other"), []).append(record)
+        for name, records in groups.items():
+            with formatter.section(name):
+                formatter.write_dl(records, col_max=34)
 
 
 def _complete_passes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -11,7 +11,6 @@ from fxc.dialects.text.diagnostics import place_of
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile.kernel import KernelOp
 from fxc.errors import KernelError
-from fxc.interpret.updates import combine
 
 _NOBODY, _SEVERAL = -1, -2
 
@@ -140,3 +139,14 @@ class Buffer:
 
     def _fail(self, message: str, op: Operation) -> NoReturn:
         raise kernel_error(f"%{self.name}: {message}", op)
+
+
+# elements of a tensor that are combined with updates, of which several may meet one
+
+
+def combine(flat: torch.Tensor, places: torch.Tensor, updates: torch.Tensor, kind: str) -> None:
+    """Combine the elements of ``flat`` at ``places``, int64, with ``updates``, in place: by ``kind`` "add", "max" or "min"."""
+    if kind == "add":
+        flat.index_put_((places,), updates, accumulate=True)
+    else:
+        flat.scatter_reduce_(0, places, updates, f"a{kind}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from xdsl.dialects.builtin import DenseArrayBase, FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, TensorType, i32, i64
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -22,16 +23,33 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import MemoryAllocEffect, MemoryFreeEffect, MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import (
+    IsTerminator,
+    MemoryAllocEffect,
+    MemoryFreeEffect,
+    MemoryReadEffect,
+    MemoryWriteEffect,
+    Pure,
+    SymbolTable,
+)
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attributes.discardable import BORROWS
 from fxc.dialects.attributes.size_polynomials import names_in
 from fxc.dialects.attributes.types import IntType, device
 from fxc.dialects.attributes.values import str_attr
-from fxc.dialects.plan.calls import check_calls
-from fxc.dialects.plan.effects import MemoryEffects, PlanEffects
-from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases
-from fxc.dialects.plan.types import ALIGNMENT, ArenaType, fill_the_same, has_known_steps, storage_bytes
+from fxc.dialects.base.effects import aliases, may_keep
+from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases, reads
+from fxc.dialects.plan.types import (
+    ALIGNMENT,
+    ArenaType,
+    MemoryEffects,
+    PlanEffects,
+    fill_the_same,
+    has_known_steps,
+    storage_bytes,
+)
+from fxc.dialects.text.diagnostics import OpVerifyException
 from fxc.dialects.text.syntax import parse_type, type_text
 from fxc.dialects.tile.kernel import KernelOp, check_arguments, kernel_around
 from fxc.dialects.tile.types import print_operands, print_types
@@ -382,3 +400,29 @@ class BringOp(IRDLOperation, PlanEffects):
     @classmethod
     def of(cls, source: SSAValue, type: Attribute) -> BringOp:
         return cls.build(operands=[source], result_types=[type])
+
+
+# what calls with the mark ``plan.borrows`` promise of the functions that they call
+
+
+def borrows(block: Block) -> bool:
+    """Whether ``block`` neither returns memory of its arguments, in a view or not, nor gives it to what may keep it."""
+    names = set[SSAValue](block.args)
+    for op in block.ops:
+        if (op.has_trait(IsTerminator) or may_keep(op)) and not names.isdisjoint(reads(op)):
+            return False
+        names.update(op.results[index] for index, operand in aliases(op) if operand in names)
+    return True
+
+
+def check_calls(block: Block) -> None:
+    """Refuse calls with the mark of functions that do not keep to it."""
+    known = dict[str, bool]()
+    for op in block.ops:
+        if isinstance(op, CallOp) and BORROWS in op.attributes:
+            name = op.callee.string_value()
+            if name not in known:
+                function = SymbolTable.lookup_symbol(op, op.callee)
+                known[name] = isinstance(function, FuncOp) and (function.is_declaration or borrows(function.body.block))
+            if not known[name]:
+                raise OpVerifyException(f"{op.name}: @{name} keeps or returns what it is given, unlike {BORROWS} says", op)

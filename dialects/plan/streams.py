@@ -8,8 +8,7 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_op_definition, op
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.plan.effects import PlanEffects
-from fxc.dialects.plan.types import EventType
+from fxc.dialects.plan.types import EventType, PlanEffects
 
 
 @irdl_op_definition

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import ComplexType, FixedBitwidthType, IntAttr, StringAttr, TensorType
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import contiguous_strides, device, layout, sizes, strides
+from fxc.dialects.base.effects import EffectsInterface
 
 ALIGNMENT = 64
 """Bytes: what each offset in an arena is a multiple of. A line of the cache, and the widest vector."""
@@ -117,3 +118,26 @@ def is_dense(type: TensorType) -> bool:
             return False
         filled *= size
     return True
+
+
+# the effects that the ops of the ``plan`` dialect have in common
+
+
+class PlanEffects(EffectsInterface):
+    """An op that says itself what it writes and releases, and keeps nothing."""
+
+    def writes(self) -> list[SSAValue]:
+        return []
+
+    def may_keep(self) -> bool:
+        return False
+
+
+class MemoryEffects(PlanEffects):
+    """An op that makes or fills memory: two equal ones are two, but none is needed where nothing reads that memory."""
+
+    def has_side_effect(self) -> bool:
+        return False
+
+    def is_pure(self) -> bool:
+        return False

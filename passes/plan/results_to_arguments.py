@@ -49,7 +49,7 @@ from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.discardable import BORROWS
 from fxc.dialects.plan import AllocOp
-from fxc.dialects.plan.calls import borrows
+from fxc.dialects.plan.ops import borrows
 from fxc.dialects.text.syntax import copy_names
 from fxc.passes.analysis.statistics import count
 from fxc.passes.plan.calls import Callee, callees

@@ -7,10 +7,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from fxc.codegen.cpu.arith_rules import Rule
+from fxc.codegen.cpu.arith_rules import Rule, extreme, later_extreme
 from fxc.codegen.cpu.builder import Builder, constant, vector_constant
 from fxc.codegen.cpu.conversions import extend, in_float
-from fxc.codegen.cpu.extremes import extreme, later_extreme
 from fxc.codegen.cpu.lanes import join, numbers, pick, pieces
 from fxc.codegen.cpu.types import I1, Type, Value, shape_of
 from fxc.dialects.tile import DotOp, RandomOp, ReduceOp, ScanOp

@@ -7,13 +7,81 @@ lane.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf, nan, pi, sqrt
 from types import MappingProxyType
 
-from fxc.codegen.cpu import double_math, float_math, special_math
+from fxc.codegen.cpu import double_math, float_math
 from fxc.codegen.cpu.builder import Builder, constant
 from fxc.codegen.cpu.double_math import in_double
-from fxc.codegen.cpu.special_math import per_lane
+from fxc.codegen.cpu.float_math import polynomial
 from fxc.codegen.cpu.types import I1, Value
+
+
+def per_lane(b: Builder, name: str, *arguments: Value) -> Value:
+    """The C library's function, called for each lane."""
+    type = arguments[0].type
+    scalar = type.with_lanes(None)
+    symbol = f"{name}f" if type.element == "float" else name
+    if type.lanes is None:
+        return b.call(symbol, scalar, *arguments)
+    result = Value("poison", type)
+    for lane in range(type.lanes):
+        result = b.insert(result, b.call(symbol, scalar, *(b.extract(x, lane) for x in arguments)), lane)
+    return result
+
+
+_CENTER = ((-0.140543331, 0.914624893, -1.645349621, 0.886226899), (0.012229801, -0.329097515, 1.442710462, -2.118377725, 1.0))
+_TAIL = ((1.641345311, 3.429567803, -1.624906493, -1.970840454), (1.637067800, 3.543889200, 1.0))
+
+
+def erfinv(b: Builder, x: Value) -> Value:
+    """A rational guess, good to three digits, and three steps of Newton on erf."""
+    one = constant(x.type, 1.0)
+    size, square = b.intrinsic("llvm.fabs", x), b.mul(x, x)
+    top, bottom = (polynomial(b, square, coefficients) for coefficients in _CENTER)
+    center = b.div(b.mul(size, top), bottom)
+    half = b.mul(b.sub(one, size), constant(x.type, 0.5))
+    z = b.intrinsic("llvm.sqrt", b.neg(per_lane(b, "log", half)))
+    top, bottom = (polynomial(b, z, coefficients) for coefficients in _TAIL)
+    y = b.select(b.compare("ole", size, constant(x.type, 0.7)), center, b.div(top, bottom))
+    for _ in range(3):
+        slope = b.mul(constant(x.type, 2 / sqrt(pi)), per_lane(b, "exp", b.neg(b.mul(y, y))))
+        y = b.sub(y, b.div(b.sub(per_lane(b, "erf", y), size), slope))
+    y = b.select(b.compare("oeq", size, one), constant(x.type, inf), y)
+    y = b.select(b.compare("ule", size, one), y, constant(x.type, nan))
+    return b.intrinsic("llvm.copysign", y, x)
+
+
+_BERNOULLI = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+_SHIFTS = 10
+
+
+def digamma(b: Builder, x: Value) -> Value:
+    """The asymptotic series at x + 10, and back by psi(x) = psi(x + 1) - 1 / x; below 1/2 by reflection."""
+    one, zero = constant(x.type, 1.0), constant(x.type, 0.0)
+    low = b.compare("olt", x, constant(x.type, 0.5))
+    y = b.select(low, b.sub(one, x), x)
+    small = b.compare("olt", y, constant(x.type, float(_SHIFTS)))
+    total, z = zero, y
+    for _ in range(_SHIFTS):
+        total = b.add(total, b.div(one, z))
+        z = b.add(z, one)
+    z, total = b.select(small, z, y), b.select(small, total, zero)
+    inverse = b.div(one, z)
+    square = b.mul(inverse, inverse)
+    series = b.mul(square, polynomial(b, square, _BERNOULLI))
+    psi = b.sub(per_lane(b, "log", z), b.mul(inverse, constant(x.type, 0.5)))
+    psi = b.sub(b.sub(psi, series), total)
+    fraction = b.sub(x, b.intrinsic("llvm.rint", x))  # the period of the tangent is 1: nothing is lost
+    cotangent = b.div(constant(x.type, pi), per_lane(b, "tan", b.mul(fraction, constant(x.type, pi))))
+    psi = b.select(low, b.sub(psi, cotangent), psi)
+    negative = b.compare("olt", x, zero)
+    pole = b.binary("and", negative, b.compare("oeq", fraction, zero))
+    psi = b.select(pole, constant(x.type, nan), psi)
+    infinite = b.intrinsic("llvm.copysign", constant(x.type, inf), b.neg(x))
+    psi = b.select(b.compare("oeq", x, zero), infinite, psi)
+    return b.select(b.compare("oeq", x, constant(x.type, -inf)), constant(x.type, nan), psi)
+
 
 Function = Callable[..., Value]
 
@@ -59,9 +127,7 @@ FLOAT_FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 )
 """On float32: name in the C library -> what makes its instructions. Others call the C library for each lane."""
 
-DOUBLE_FUNCTIONS: Mapping[str, Function] = MappingProxyType(
-    {"rsqrt": float_math.rsqrt, "erfinv": special_math.erfinv, "digamma": special_math.digamma}
-)
+DOUBLE_FUNCTIONS: Mapping[str, Function] = MappingProxyType({"rsqrt": float_math.rsqrt, "erfinv": erfinv, "digamma": digamma})
 """On float64, what the C library lacks; float32 is computed in it."""
 
 

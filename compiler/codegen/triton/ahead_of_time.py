@@ -20,9 +20,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from fxc.codegen.triton.kernel_source import KernelSource
-from fxc.codegen.triton.resources import Resources
 from fxc.codegen.triton.targets import TritonTarget
-from fxc.codegen.triton.workers import Worker
+from fxc.codegen.triton.workers import Resources, Worker
 from fxc.errors import KernelError
 from fxc.runtime.object_cache import default_cache_folder
 

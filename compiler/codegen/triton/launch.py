@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cache
 from math import inf
 from typing import Any
 
@@ -15,10 +18,9 @@ from xdsl.ir import Operation
 
 from fxc.codegen.triton.ahead_of_time import DEFAULT, CompiledKernel, CompileOptions, compile_pool
 from fxc.codegen.triton.autotune import tuned
-from fxc.codegen.triton.counters import counters, is_captured
 from fxc.codegen.triton.device import compile_target, runs_on, target_here
+from fxc.codegen.triton.grids import Grid, programs_of
 from fxc.codegen.triton.kernel_source import KernelSource
-from fxc.codegen.triton.loading import LoadedKernel, current_stream, load
 from fxc.codegen.triton.measure import EventClock, by_turns
 from fxc.codegen.triton.printer import print_kernel
 from fxc.codegen.triton.targets import TritonTarget
@@ -216,3 +218,97 @@ def _load_or_none(compiled: Future[CompiledKernel], source: KernelSource) -> Loa
 def _bound(kernel: LoadedKernel, device: int, arguments: Sequence[Any]) -> Callable[[], None]:
     stream = current_stream()
     return lambda: kernel(stream(device), *arguments)
+
+
+# counters of programs: an int32 for the launches of a stream, which run one after another and each leave it at 0
+
+
+class Counters:
+    """A counter for each stream of ``device``, made when it is first used."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._made = dict[int, torch.Tensor]()
+
+    def __call__(self, stream: int) -> torch.Tensor:
+        """That of the current stream, whose number is ``stream``. A CUDA graph that is recorded gets one of its own, set to 0
+        whenever it runs: it may run on any stream."""
+        if is_captured(self.device):
+            return self._new()
+        found = self._made.get(stream)
+        return found if found is not None else self._made.setdefault(stream, self._new())
+
+    def _new(self) -> torch.Tensor:
+        return torch.zeros(1, dtype=torch.int32, device=self.device)
+
+
+@cache
+def counters(device: torch.device) -> Counters:
+    """Those of ``device``: all kernels that run there share them."""
+    return Counters(device)
+
+
+def is_captured(device: torch.device) -> bool:
+    """Whether a CUDA graph records what is started on ``device``."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+# a compiled kernel on the device: Triton's launcher, bound to it
+
+
+@dataclass(frozen=True)
+class LauncherSource:
+    """What Triton's launcher asks of a source: the types of arguments by name, and constants, of which there are none."""
+
+    signature: dict[str, str]
+    constants: dict[tuple[int, ...], Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LoadedKernel:
+    """A kernel to be launched on ``grid``, with as many numbers as ``scalars`` behind its pointers.
+
+    ``run(x, y, z, stream, function, packed, None, None, None, *pointers, *numbers, *counters)`` launches the kernel. One that
+    has a counter is launched on a grid that is known.
+
+    The three that are None are what profilers hook in.
+    """
+
+    run: Callable[..., None]
+    function: Any
+    packed: Any
+    grid: Grid
+    scalars: int = 0
+
+    def __call__(self, stream: int, *arguments: Any) -> None:
+        grid = programs_of(self.grid, arguments[len(arguments) - self.scalars :])
+        self.run(*grid, stream, self.function, self.packed, None, None, None, *arguments)
+
+
+def load(compiled: CompiledKernel, source: KernelSource) -> LoadedKernel:
+    """``compiled``, a variant of ``source``, on the current device. KernelError where the device cannot hold it."""
+    from triton.compiler import CompiledKernel as TritonKernel
+    from triton.runtime.errors import OutOfResources
+
+    extension = TritonTarget.of(compiled.target).binary
+    files = {"kernel.json": compiled.folder / "launch.json", f"kernel.{extension}": compiled.folder / f"kernel.{extension}"}
+    signature = LauncherSource({argument.name: argument.type for argument in source.parameters})
+    try:
+        kernel = TritonKernel(signature, {name: str(path) for name, path in files.items()}, compiled.folder.name)
+        run = kernel.run
+    except OutOfResources as error:
+        raise KernelError(f"kernel {source.name} does not fit the device: {error}", hint="give it smaller blocks") from error
+    except (OSError, json.JSONDecodeError) as error:
+        raise KernelError(f"compiled kernel {source.name} is damaged: {error}", hint=f"remove {compiled.folder}") from error
+    x, y, z = (*source.grid, 1, 1)[:3]
+    assert run is not None
+    scalars = sum(not argument.is_pointer for argument in source.arguments)
+    return LoadedKernel(run, kernel.function, kernel.packed_metadata, (x, y, z), scalars)
+
+
+def current_stream() -> Callable[[int], int]:
+    """Gives the current stream of a device by number, as a launch takes it."""
+    from triton.runtime import driver
+
+    active: Any = driver.active
+    return active.get_current_stream

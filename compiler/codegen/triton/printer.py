@@ -16,16 +16,14 @@ from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, S
 from xdsl.ir import Block, BlockArgument, Operation, OpResult
 
 from fxc.bridge.location import node_name
-from fxc.codegen.triton.casts import cast
-from fxc.codegen.triton.elementwise import expression
+from fxc.codegen.triton.elementwise import cast, expression
 from fxc.codegen.triton.grids import grid_of
-from fxc.codegen.triton.helpers import HELPERS
 from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource
 from fxc.codegen.triton.memory import STORES, write_memory
 from fxc.codegen.triton.names import RESERVED, python_name
 from fxc.codegen.triton.reductions import RULES as COMBINATIONS
 from fxc.codegen.triton.spelling import block_shape, signature_type
-from fxc.codegen.triton.writer import Writer, refusal
+from fxc.codegen.triton.writer import HELPERS, Writer, refusal
 from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.tile import (
     IterateOp,

@@ -11,16 +11,17 @@ import io
 import json
 import linecache
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource
-from fxc.codegen.triton.resources import Resources, cuda_resources, rocm_resources
+from fxc.errors import KernelError
 
 
 class Worker:
@@ -133,6 +134,34 @@ def _hints(argument: KernelArgument, is_cuda: bool) -> list[list[Any]]:
     if argument.is_pointer and not is_cuda and argument.elements is not None and 8 * argument.elements < 1 << 31:
         hints.append(["tt.pointer_range", 32])
     return hints
+
+
+# what a compiled kernel uses of the hardware, read from the words of ptxas or from AMD's assembly
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Of a thread: ``registers``, and bytes of them ``spilled`` to memory. Of a program: ``shared`` bytes, ``warps``."""
+
+    registers: int
+    spilled: int
+    shared: int
+    warps: int
+
+
+def cuda_resources(log: str, shared: int, warps: int) -> Resources:
+    """From what ``ptxas -v`` said. The stack frame is no measure of spills: sines and cosines have an array there."""
+    spilled = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    used = re.search(r"Used (\d+) registers", log)
+    if spilled is None or used is None:
+        raise KernelError(f"ptxas did not say what a kernel uses, but: {log.strip()[-200:]}")
+    return Resources(int(used[1]), max(int(spilled[1]), int(spilled[2])), shared, warps)
+
+
+def rocm_resources(assembly: str, shared: int, warps: int) -> Resources:
+    """From the metadata in the assembly: vector registers, and those of 4 bytes that were spilled."""
+    numbers = {name: int(number) for name, number in re.findall(r"^\s*\.(\w+):\s+(\d+)\s*$", assembly, re.MULTILINE)}
+    return Resources(numbers["vgpr_count"], 4 * numbers["vgpr_spill_count"], shared, warps)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The ``plan`` level as a host program in Python: text that a person can read, run with kernels of machine code.
 
 printer.py   a function of the plan level -> its text, an op a statement
-host.py      what the functions share; kernels.py, globals.py: what their names stand for
+host.py      what the functions share, and what their names stand for; kernels.py: the kernels
 memory.py    which values are tensors and which addresses, and of which the type is certain
 """
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import builtins
+import keyword
+import math
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_unflatten
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Attribute, Region, SSAValue
 
+from fxc.bridge.callables import operator_function
 from fxc.bridge.nesting import OUTPUTS
 from fxc.bridge.nesting import spec_of as nesting_of
-from fxc.bridge.values import torch_dtype
+from fxc.bridge.values import torch_dtype, value_of
 from fxc.codegen.cpu.choices import shares_work
+from fxc.codegen.triton.names import python_name
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of
 from fxc.dialects.attributes.values import Tree
@@ -25,10 +31,8 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp
 from fxc.errors import InputError, WeightsError
 from fxc.export.fx import region_module, submodule
-from fxc.export.host.globals import Globals
 from fxc.export.host.kernels import Kernels, failures, kernel_of
 from fxc.export.host.memory import spec_of, tensor_text
-from fxc.export.host.text import Leaf, nest_text, text_of, tuple_text
 from fxc.export.plan_time_values import frozen_results
 from fxc.program.program import Program
 from fxc.runtime.expected import passed
@@ -174,3 +178,122 @@ class Host:
 
 def _unflatten(spec: Any, leaves: list[Any]) -> Any:
     return tree_unflatten(leaves, spec)
+
+
+# what the names of a host program stand for outside of its functions: operators, kernels, weights, constants
+
+
+class Globals:
+    """Objects by name. One object has one name."""
+
+    def __init__(self) -> None:
+        self.names = UniqueNames()
+        self.values: dict[str, Any] = {"torch": torch}
+        self.comments = dict[str, str]()
+        self._known = dict[Any, str]()
+
+    def bind(self, hint: str, value: Any, comment: str = "") -> str:
+        """The name of ``value``; ``comment`` says in the program's head what it is."""
+        key = repr(value) if isinstance(value, (torch.device, float, complex)) else id(value)
+        name = self._known.get(key)
+        if name is None:
+            name = self.names.new(hint)
+            self._known[key], self.values[name] = name, value
+            if comment:
+                self.comments[name] = comment
+        return name
+
+    def operator(self, operator: str) -> str:
+        """The name of the operator ``aten.mm.out``. TargetError where this process has none of that name."""
+        return self.bind(operator.removesuffix(".default").replace(".", "_"), operator_function(operator))
+
+    def constant(self, value: Any) -> str:
+        """A Python constant as text; what has no short text of its own gets a name."""
+        print_one = _TEXTS.get(type(value))
+        text = print_one(value) if print_one is not None else None
+        return self.bind(_hint(value), value) if text is None else text
+
+
+def _float(value: float) -> str | None:
+    return repr(value) if math.isfinite(value) else None
+
+
+_TEXTS: Mapping[type, Callable[[Any], str | None]] = MappingProxyType({
+    type(None): repr,
+    bool: repr,
+    int: repr,
+    str: repr,
+    float: _float,
+    type(...): lambda _: "...",
+    torch.dtype: str,
+    torch.layout: str,
+    torch.memory_format: str,
+})  # fmt: skip
+
+
+def _hint(value: Any) -> str:
+    """``cpu``, ``inf``: a name for what is no literal."""
+    return str(getattr(value, "__name__", None) or value).replace(":", "_").replace("-", "minus_")
+
+
+# names of a host program: those of the IR, where Python takes them and no other has them
+
+
+RESERVED = frozenset({*keyword.kwlist, *dir(builtins), "torch"})
+"""What a program does not call its own values."""
+
+
+class UniqueNames:
+    """Gives out names, each once."""
+
+    def __init__(self, taken: frozenset[str] = RESERVED) -> None:
+        self.taken = set(taken)
+
+    def new(self, hint: str | None) -> str:
+        """``hint`` as Python takes it, with a number where that is taken."""
+        base = name = python_name(hint or "v0")
+        count = 0
+        while name in self.taken:
+            count += 1
+            name = f"{base}_{count}"
+        self.taken.add(name)
+        return name
+
+
+# nestings of values as Python text
+
+
+Leaf = Callable[[SSAValue | Attribute], str]
+
+
+def text_of(tree: Tree, leaf: Leaf) -> str:
+    """The text of a tree of call arguments; ``leaf`` gives that of what is no container."""
+    if isinstance(tree, list):
+        return f"[{', '.join(text_of(each, leaf) for each in tree)}]"
+    if isinstance(tree, tuple):
+        return tuple_text([text_of(each, leaf) for each in tree])
+    if isinstance(tree, dict):
+        return f"{{{', '.join(f'{value_of(key)!r}: {text_of(each, leaf)}' for key, each in tree.items())}}}"
+    if isinstance(tree, slice):
+        return f"slice({', '.join(text_of(part, leaf) for part in (tree.start, tree.stop, tree.step))})"
+    return leaf(tree)
+
+
+def tuple_text(texts: list[str]) -> str:
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def nest_text(nest: Any) -> str | None:
+    """The text of a nesting whose leaves are texts; None where it has containers other than Python's own."""
+    if type(nest) is str:
+        return nest
+    if type(nest) in (tuple, list):
+        parts = [nest_text(each) for each in nest]
+        found = [part for part in parts if part is not None]
+        if len(found) < len(parts):
+            return None
+        return tuple_text(found) if type(nest) is tuple else f"[{', '.join(found)}]"
+    if type(nest) is dict and all(type(key) in (str, int) for key in nest):
+        parts = [nest_text(each) for each in nest.values()]
+        return None if None in parts else f"{{{', '.join(f'{key!r}: {part}' for key, part in zip(nest, parts, strict=True))}}}"
+    return None

@@ -14,12 +14,14 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from fxc.bridge.callables import check_attribute, check_method, resolve_function, resolve_higher_order
 from fxc.bridge.location import node_name
 from fxc.bridge.values import constant_value, value_of
+from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import BRIEF
 from fxc.dialects.attributes.values import RegionAttr, Tree
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp
 from fxc.dialects.plan import (
+    STREAM,
     AllocOp,
     ArenaOp,
     ArenaType,
@@ -33,17 +35,16 @@ from fxc.dialects.plan import (
     storage_bytes,
     stream_of,
 )
+from fxc.dialects.plan.accesses import Accesses
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import FxcError, InputError
 from fxc.export.fx import returns_sequence
-from fxc.export.host import accelerator
-from fxc.export.host.host import Host
+from fxc.export.host.host import Host, text_of
 from fxc.export.host.kernels import failures, kernel_of
 from fxc.export.host.locations import SOURCE, SourceLines, node_names
 from fxc.export.host.memory import alloc_in_arena, contents, initialised, is_address, is_certain, spec_of, tensor_text
-from fxc.export.host.text import text_of
 from fxc.export.plan_time_values import is_once
 from fxc.runtime.arena import Arenas, NewArenas, Part, Place
 from fxc.runtime.expected import expected
@@ -64,7 +65,7 @@ class FunctionPrinter:
             if isinstance(value.type, ArenaType):
                 self.enter(value)
         self._sources = SourceLines()
-        self._stream, self._guests = "", accelerator.guests(block)
+        self._stream, self._guests = "", guests(block)
 
     def _head(self, name: str, taken: Sequence[SSAValue]) -> str:
         """The first line; where the arguments come in one list, two more, which take them out of it."""
@@ -327,7 +328,7 @@ def _return(p: FunctionPrinter, op: func.ReturnOp) -> None:
 
 def _bring(p: FunctionPrinter, op: BringOp) -> None:
     assert isinstance(op.result.type, TensorType)
-    device = p.host.globals.constant(accelerator.device_of(op.result.type))
+    device = p.host.globals.constant(device_of(op.result.type))
     p.emit(f"{p.define(op.result)} = {p.env[op.source]}.to({device})")
 
 
@@ -363,3 +364,34 @@ RULES: Mapping[type[Any], Rule] = MappingProxyType({
     WaitOp: _wait,
 })  # fmt: skip
 """Op class -> how it is printed; a class stands for those that derive from it."""
+
+
+# what a host program says to an accelerator: devices, streams
+
+
+def device_of(type: TensorType) -> torch.device:
+    return torch.device(types.device(type))
+
+
+def guests(block: Block) -> Mapping[SSAValue, Sequence[int]]:
+    """Tensor on an accelerator that ``block`` allocates -> the streams, other than the one it is made on, that use its memory.
+
+    PyTorch's allocator must be told of them: else it gives the memory away, once its last name is gone, while they still work
+    on it. Arenas are not among these: all streams are joined before they go.
+    """
+    if not any(STREAM in op.attributes for op in block.ops):
+        return {}
+    accesses, home, found = Accesses(), dict[SSAValue, int](), dict[SSAValue, dict[int, None]]()
+    for op in block.ops:
+        touched, stream = accesses.step(op), stream_of(op)
+        if touched is None or isinstance(op, ArenaOp):
+            continue
+        home |= dict.fromkeys([value for value in op.results if value in touched.writes and _is_there(value)], stream)
+        for root in (*touched.reads, *touched.writes):
+            if home.get(root, stream) != stream:
+                found.setdefault(root, {})[stream] = None
+    return {value: tuple(streams) for value, streams in found.items()}
+
+
+def _is_there(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType) and types.device(value.type) != "cpu"

@@ -15,14 +15,13 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.semi_affine import combined
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in, sizes_of, strides_of
 from fxc.dialects.fusion import GroupOp
-from fxc.dialects.tile import KernelOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
+from fxc.dialects.tile import KernelOp, LastProgramOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS, INIT, SIZE
-from fxc.passes.kernels.tile.final_program import LastStep, last_program
 from fxc.passes.kernels.tile.partial_reductions import combining_schedule, combining_stages, parts_of
 from fxc.passes.kernels.tiling.dynamic import symbolic_sizes
 from fxc.passes.kernels.tiling.linear_forms import extent
 from fxc.passes.kernels.tiling.loop_nests import Plan
-from fxc.passes.kernels.tiling.loops import as_value
+from fxc.passes.kernels.tiling.loops import as_value, loop
 from fxc.passes.kernels.tiling.programs import Programs
 from fxc.passes.kernels.tiling.stages import Stage, runs_of
 from fxc.passes.kernels.tiling.writer import Scope, Writer
@@ -200,3 +199,40 @@ def _access(type: TensorType, access: str) -> dict[str, Attribute]:
     if names_in(type):
         return {ACCESS: StringAttr(access)}
     return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(extent(type), i64)}
+
+
+# what the last program of a kernel computes, when all programs have stored: steps that read what lies in memory then
+
+
+@dataclass(frozen=True)
+class LastStep:
+    """Plans, how they are computed, and the number of the kernel's argument for each tensor that they read or make."""
+
+    plans: Sequence[Plan]
+    schedule: ScheduleAttr
+    places: Mapping[SSAValue, int]
+
+
+def last_program(steps: Sequence[LastStep], pointers: Sequence[SSAValue]) -> LastProgramOp:
+    """``steps`` one after another, each of whose programs follow one another as well. ``pointers``: the kernel's arguments."""
+    body = Block(arg_types=[pointer.type for pointer in pointers])
+    for argument, pointer in zip(body.args, pointers, strict=True):
+        argument.name_hint = pointer.name_hint
+    for step in steps:
+        arguments: dict[SSAValue, SSAValue] = {value: body.args[place] for value, place in step.places.items()}
+        for plan in step.plans:
+            _write(Writer(body), plan, arguments, step.schedule)
+    unused = [argument for argument in body.args if argument.first_use is None]
+    taken = [pointer for place, pointer in enumerate(pointers) if body.args[place] not in unused]
+    for argument in unused:
+        body.erase_arg(argument)
+    return LastProgramOp.of(taken, body)
+
+
+def _write(writer: Writer, plan: Plan, arguments: Mapping[SSAValue, SSAValue], schedule: ScheduleAttr) -> None:
+    run = Programs(plan, writer, arguments, schedule)
+    first = writer.index(0)
+    if run.count == 1:
+        run.write(first)
+    elif run.count:
+        loop(writer, first, writer.index(run.count), 1, [], lambda program, carried: run.write(program))

@@ -54,8 +54,7 @@ from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.analysis.statistics import count
 from fxc.passes.fusion.fuse.cost import CostModel
-from fxc.passes.plan.assign_streams.stream_choice import Choice, work_of
-from fxc.passes.plan.dependences import Step, Steps, reduced, steps_of
+from fxc.passes.plan.assign_streams.stream_choice import Choice, Step, Steps, reduced, steps_of, work_of
 from fxc.passes.rewriting.remarks import remark
 
 
