@@ -30,7 +30,7 @@ from fxc.export.host import host_program
 from fxc.options import Options
 from fxc.passes.plan.assign_streams.assign_streams import AssignStreamsPass
 from fxc.passes.plan.assign_streams.stream_choice import reduced
-from fxc.passes.plan.plan_memory.plan_memory import PlanMemoryPass
+from fxc.passes.plan.plan_memory import PlanMemoryPass
 from fxc.pipelines import INFERENCE, parse_pipeline
 from fxc.program.context import new_context
 from fxc.runtime.arena import Arenas

@@ -26,8 +26,7 @@ from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes.plan import offsets as _offsets
 from fxc.passes.plan.buffers import Buffers
 from fxc.passes.plan.offsets import Layout, Span, best_layout, lower_bound
-from fxc.passes.plan.plan_memory.plan_memory import PlanMemoryPass
-from fxc.passes.plan.plan_memory.short_lived import MAPPED, SMALL
+from fxc.passes.plan.plan_memory import MAPPED, SMALL, PlanMemoryPass
 from fxc.program.context import new_context
 from tests.plan_programs import memory
 

@@ -29,29 +29,34 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
 
 from fxc.dialects import plan
+from fxc.dialects.attributes.types import is_mutable
 from fxc.dialects.autodiff import SubgraphOp
+from fxc.dialects.base.effects import aliases
 from fxc.dialects.context import FxcContext
 from fxc.dialects.entry import find_entry
+from fxc.dialects.plan import FreeOp, is_boxed
+from fxc.dialects.plan.lifetimes import reads
 from fxc.dialects.semantics import Semantics
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import TorchOp, op_class
+from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.passes.analysis.memory import Memory
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.write_backs import insert_write_backs, new_values
-from fxc.passes.plan.convert_to_plan.releases import insert_releases
 from fxc.passes.plan.update import update_of
 from fxc.passes.rewriting.extraction import is_static
 from fxc.passes.rewriting.remarks import remark
@@ -163,3 +168,45 @@ def _into_buffers(op: TorchOp, semantics: Semantics) -> None:
     for result in call.results:
         result._name = None  # the buffers have the names
     count("calls into buffers")
+
+
+# where each name of a block is used last
+
+
+def insert_releases(block: Block) -> None:
+    """Put a ``plan.free`` behind the last use of each value that ``block`` makes, or takes to keep, and does not return."""
+    for op, values in last_uses(block).items():
+        Rewriter.insert_op(FreeOp.of(values), InsertPoint.after(op))
+
+
+def last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
+    """Op -> the values of ``block`` whose last use it is, or whose only trace it is, one result of several."""
+    found, seen = dict[Operation, list[SSAValue]](), set[SSAValue]()
+    for op in reversed(block.ops):
+        ends = op.has_trait(IsTerminator)
+        for value in (*reads(op), *_unused(op)):
+            if value in seen:
+                continue
+            seen.add(value)
+            if not ends and (_is_made_in(block, value) or _is_owned(block, value)):
+                found.setdefault(op, []).append(value)
+    return found
+
+
+def _unused(op: Operation) -> Iterator[SSAValue]:
+    """The results that nothing reads, of an op with several: a name is bound to each. Not those that are operands."""
+    if len(op.results) > 1:
+        shared = {index for index, _ in aliases(op)}
+        yield from (result for result in op.results if result.first_use is None and result.index not in shared)
+
+
+def _is_made_in(block: Block, value: SSAValue) -> bool:
+    owner = value.owner
+    return (
+        isinstance(owner, Operation) and owner.parent is block and not isinstance(owner, ConstantOp) and is_mutable(value.type)
+    )
+
+
+def _is_owned(block: Block, value: SSAValue) -> bool:
+    """Whether ``value`` is an argument that nobody else holds, of a function that takes them in a list."""
+    return value.owner is block and is_boxed(block) and is_mutable(value.type)

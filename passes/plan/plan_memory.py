@@ -43,22 +43,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, TensorType, UnitAttr, i64
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.discardable import BORROWS, BRIEF
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.discardable import BORROWS, BRIEF, ONCE
 from fxc.dialects.attributes.values import int_attr
-from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, FreeOp
+from fxc.dialects.base.effects import aliases
+from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, FreeOp, aligned, released, storage_bytes
+from fxc.dialects.plan.lifetimes import Names
 from fxc.dialects.text.syntax import copy_names
 from fxc.passes.analysis.statistics import count
 from fxc.passes.plan.buffers import Buffer, buffers_of
 from fxc.passes.plan.calls import Callee, callees
-from fxc.passes.plan.offsets import Layout, best_layout, lower_bound
-from fxc.passes.plan.plan_memory.outside_memory import Outside
-from fxc.passes.plan.plan_memory.short_lived import brief_buffers, spans, without
+from fxc.passes.plan.offsets import Layout, Span, best_layout, lower_bound
 
 MEMORY = "plan.memory"
 FACTS = {
@@ -204,3 +205,96 @@ def _report(function: FuncOp, every_device: Sequence[Mapping[str, int]]) -> None
     function.attributes[MEMORY] = DictionaryAttr({name: int_attr(bytes) for name, bytes in total.items()})
     for name, text in FACTS.items():
         count(text, total[name])
+
+
+# memory that lies beside the arenas of a function: what operators, and functions that are called, allocate themselves
+
+
+class Outside:
+    """What the ops of a block allocate, as far as types say how much that is; calls that are made once are none of its ops.
+
+    ``of``: device -> the tensors that they return in memory of their own, from there until the last name is released; and
+    what the functions that they call take on the way, of which ``taken`` says how much: name -> device -> bytes, results
+    included.
+    """
+
+    def __init__(self, block: Block, taken: Mapping[str, Mapping[str, int]]) -> None:
+        self.of = defaultdict[str, list[Span]](list)
+        self._names = Names(released)
+        self._start = dict[SSAValue, int]()
+        length = 0
+        for place, op in enumerate(block.ops):
+            self._step(place, op, taken)
+            length = place + 1
+        for tensor in list(self._start):
+            self._end(tensor, length)
+
+    def _step(self, place: int, op: Operation, taken: Mapping[str, Mapping[str, int]]) -> None:
+        if isinstance(op, (AllocOp, ArenaOp)) or ONCE in op.attributes:
+            return
+        shared = {index for index, _ in aliases(op)}
+        made = [result for i, result in enumerate(op.results) if i not in shared and _bytes(result)]
+        for result in made:
+            self._names.make(result)
+            self._start[result] = place
+        if isinstance(op, CallOp):
+            for there, bytes in taken.get(op.callee.string_value(), {}).items():
+                if (rest := bytes - sum(_bytes(result) for result in made if _device(result) == there)) > 0:
+                    self.of[there].append(Span(rest, place, place + 1))
+        for tensor in self._names.step(op):
+            self._end(tensor, place)
+
+    def _end(self, tensor: SSAValue, place: int) -> None:
+        self.of[_device(tensor)].append(Span(_bytes(tensor), self._start.pop(tensor), place))
+
+
+def _device(value: SSAValue) -> str:
+    assert isinstance(value.type, TensorType)
+    return types.device(value.type)
+
+
+def _bytes(value: SSAValue) -> int:
+    """How many bytes a tensor takes; 0 where its type does not say it, or it is none."""
+    found = storage_bytes(value.type) if isinstance(value.type, TensorType) else None
+    return 0 if found is None else aligned(found)
+
+
+# buffers that lie outside of the arena, which is there during all of a call: with them there, the call takes less memory
+
+
+SMALL, MAPPED = 1 << 16, 1 << 25
+"""Bytes: what allocating smaller buffers takes is more than what their memory is worth; for larger ones the C library asks the
+system each time, which then clears it."""
+TRIED = 8
+"""How many sizes of buffers may be the least that lies outside."""
+NEAR = 1.03
+"""How much more memory than the least is taken for a larger arena."""
+
+
+def brief_buffers(buffers: Sequence[Buffer], shared: Sequence[Buffer], beside: Sequence[Span], length: int) -> Sequence[Buffer]:
+    """Those of ``shared``, of some size and more, without which the arena and all that is beside it take the least at one time.
+
+    None where they take almost as little with them, or where several streams use them. ``buffers``: all of a block of
+    ``length`` ops; ``beside``: what else is allocated there.
+    """
+    if any(buffer.stream != 0 for buffer in shared):
+        return ()
+    able = [buffer for buffer in shared if SMALL < buffer.bytes <= MAPPED and not buffer.is_part]
+    sizes = sorted({buffer.bytes for buffer in able}, reverse=True)[:TRIED]
+    ways = [(), *([buffer for buffer in able if buffer.bytes >= size] for size in sizes)]
+    takes = list[int]()
+    for brief in ways:
+        inside = without(shared, brief)
+        takes.append(lower_bound(spans(inside, length)) + lower_bound([*spans(without(buffers, inside), length), *beside]))
+    return next(way for way, bytes in zip(ways, takes, strict=True) if bytes <= min(takes) * NEAR)
+
+
+def without(buffers: Sequence[Buffer], others: Sequence[Buffer]) -> list[Buffer]:
+    """``buffers`` but for ``others``."""
+    known = set(others)
+    return [buffer for buffer in buffers if buffer not in known]
+
+
+def spans(buffers: Sequence[Buffer], length: int) -> list[Span]:
+    """When each is in use, in a block of ``length`` ops."""
+    return [buffer.span(length) for buffer in buffers]
