@@ -14,9 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fxc.codegen.contract import launch_runner, target_named
 from fxc.codegen.triton.ahead_of_time import DEFAULT, CompileOptions
-from fxc.codegen.triton.autotune import candidates, tuned
 from fxc.codegen.triton.device import runs_on
-from fxc.codegen.triton.launch import GpuKernel, gpu_kernel
+from fxc.codegen.triton.launch import GpuKernel, candidates, gpu_kernel, tuned
 from fxc.codegen.triton.measure import by_turns
 from fxc.codegen.triton.targets import TritonTarget
 from fxc.dialects import plan

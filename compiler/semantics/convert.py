@@ -37,8 +37,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.assumptions import add_conditions, assumptions, written
-from fxc.semantics.model_state import ModelState
-from fxc.semantics.nests import Leaf, LeafSlot, Size, leaves_of, map_leaves, sized, with_slots
+from fxc.semantics.model_state import Leaf, LeafSlot, ModelState, Size, leaves_of, map_leaves, sized, with_slots
 from fxc.semantics.trace import trace
 
 

@@ -35,8 +35,7 @@ from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
 from fxc.semantics.record import graph_so_far, record
-from fxc.semantics.same_at_sizes import same_programs
-from fxc.semantics.same_results import same_results
+from fxc.semantics.same_at_sizes import same_programs, same_results
 from fxc.semantics.trace import first_line
 
 _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
