@@ -1,4 +1,4 @@
-"""What the commands of ``fxc`` share: messages, output, progress, and running in process."""
+"""What ``fxc`` and ``fxc-opt`` share: messages, output, progress, exit codes, and running in process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import click
 
 from fxc.errors import FxcError, InputError
 
@@ -77,3 +79,20 @@ def run_in_process(main: Callable[[list[str]], int], argv: Sequence[str], stdin_
     finally:
         sys.stdin = stdin
     return code, out.getvalue(), err.getvalue()
+
+
+def exit_code(command: click.Command, argv: Sequence[str] | None, name: str) -> int:
+    """What ``command`` ends with, which the user calls ``name``; ``argv``: its arguments, where they are not the process's."""
+    try:
+        return command.main(argv, prog_name=name, standalone_mode=False) or 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return 2
+    except click.ClickException as error:
+        print(f"error: {error.format_message()}", file=sys.stderr)
+        return error.exit_code
+    except click.Abort:
+        return 130
+    except BrokenPipeError:
+        sys.stdout = None  # the reader, such as head, has seen enough; nothing is left to flush at exit
+        return 0

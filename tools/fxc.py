@@ -9,9 +9,9 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
-from fxc.errors import FxcError, nearest
+from fxc.errors import nearest
 from fxc.tools import capture_commands, compile_command, lookup_commands, report_command, run_command, translate_command
-from fxc.tools.command_line import complain, run_in_process
+from fxc.tools.command_line import complain, exit_code, run_in_process
 
 HELP = """Compile PyTorch models through MLIR text, and inspect every step.
 
@@ -108,18 +108,7 @@ def _main(argv: list[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
     with_traceback = "--traceback" in words[:1]
     try:
-        return command.main(argv, prog_name="fxc", standalone_mode=False) or 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message(), file=sys.stderr)
-        return 2
-    except click.ClickException as error:
-        print(f"error: {error.format_message()}", file=sys.stderr)
-        return error.exit_code
-    except click.Abort:
-        return 130
-    except BrokenPipeError:
-        sys.stdout = None  # the reader, such as head, has seen enough; nothing is left to flush at exit
-        return 0
-    except (FxcError, Exception) as error:  # anything else is a bug of ours, and still one message
+        return exit_code(command, argv, "fxc")
+    except Exception as error:  # what is no FxcError is a bug of ours, and still one message
         complain(error, with_traceback)
         return 1

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 import sys
-import traceback
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +19,7 @@ from fxc.driver.timing import Timer
 from fxc.errors import FxcError, InputError, PipelineError, nearest
 from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import NAMED
+from fxc.tools.command_line import complain, exit_code, run_in_process, write_output
 from fxc.tools.emitters import EMITTERS, EmitOptions
 from fxc.tools.ir_files import read_text
 from fxc.tools.list_passes import listing
@@ -123,7 +121,7 @@ def command(click_context: click.Context, **arguments: Any) -> None:
     try:
         click_context.exit(_run(arguments))
     except FxcError as error:
-        _complain(error, arguments["traceback"])
+        complain(error, arguments["traceback"])
         click_context.exit(1)
 # fmt: on
 
@@ -135,27 +133,11 @@ def main() -> None:
 
 def run(argv: Sequence[str], stdin_text: str = "") -> tuple[int, str, str]:
     """fxc-opt inside this process: exit code, stdout, stderr."""
-    out, err, stdin = io.StringIO(), io.StringIO(), sys.stdin
-    sys.stdin = io.StringIO(stdin_text)
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = _main(list(argv))
-    finally:
-        sys.stdin = stdin
-    return code, out.getvalue(), err.getvalue()
+    return run_in_process(_main, argv, stdin_text)
 
 
 def _main(argv: list[str] | None) -> int:
-    try:
-        return command.main(argv, prog_name="fxc-opt", standalone_mode=False) or 0
-    except click.ClickException as error:
-        print(f"error: {error.format_message()}", file=sys.stderr)
-        return error.exit_code
-    except click.Abort:
-        return 130
-    except BrokenPipeError:
-        sys.stdout = None  # the reader, such as head, has seen enough; nothing is left to flush at exit
-        return 0
+    return exit_code(command, argv, "fxc-opt")
 
 
 def _run(arguments: dict[str, Any]) -> int:
@@ -171,9 +153,9 @@ def _run(arguments: dict[str, Any]) -> int:
     with remarking(_known(arguments["remarks"], registry, "to explain"), sys.stderr.write):
         outcome = drive(_driver_options(arguments, registry), read_text(arguments["file"]), timer, watchers)
     if outcome.output is not None:
-        _write(arguments["output"], outcome.output)
+        write_output(arguments["output"], outcome.output)
     for error in outcome.errors:
-        _complain(error, arguments["traceback"])
+        complain(error, arguments["traceback"])
     for problem in outcome.problems:
         print(f"error: {problem}", file=sys.stderr)
     if arguments["timing"]:
@@ -225,25 +207,6 @@ def _known(names: Sequence[str], registry: PassRegistry, purpose: str) -> frozen
         if name not in registry:
             raise PipelineError(f"there is no pass {name} {purpose}", hint=nearest(name, registry.names()))
     return frozenset(names)
-
-
-def _write(file: str | None, text: str) -> None:
-    if file is None or file == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    try:
-        Path(file).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {file}: {error.strerror}") from error
-
-
-def _complain(error: FxcError, with_traceback: bool) -> None:
-    if with_traceback:
-        traceback.print_exception(error, file=sys.stderr)
-        return
-    notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
-    print(f"error: {error}{notes}", file=sys.stderr)
 
 
 # tables on stderr: drawn by rich on a terminal, plain text elsewhere
