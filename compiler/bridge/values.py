@@ -21,6 +21,7 @@ from fxc.dialects.attributes.values import (
     Tree,
     device_attr,
     enum_attr,
+    map_tree,
     scalar_attr,
     scalar_of,
     str_attr,
@@ -67,28 +68,12 @@ def value_of(attr: Attribute) -> Any:
 
 def tree_of(value: Any, leaf: Callable[[Any], SSAValue | Attribute]) -> Tree:
     """A Python nesting as a tree of call arguments; ``leaf`` turns what is no container into an SSA value or attribute."""
-    if isinstance(value, list):
-        return [tree_of(element, leaf) for element in value]
-    if isinstance(value, tuple):
-        return tuple([tree_of(element, leaf) for element in value])
-    if isinstance(value, dict):
-        return {attribute_of(key): tree_of(element, leaf) for key, element in value.items()}
-    if isinstance(value, slice):
-        return slice(*(tree_of(part, leaf) for part in (value.start, value.stop, value.step)))
-    return leaf(value)
+    return map_tree(value, leaf, attribute_of)
 
 
 def python_of(tree: Tree, leaf: Callable[[SSAValue | Attribute], Any]) -> Any:
     """A tree of call arguments as a Python nesting; ``leaf`` turns SSA values and attributes into Python values."""
-    if isinstance(tree, list):
-        return [python_of(element, leaf) for element in tree]
-    if isinstance(tree, tuple):
-        return tuple([python_of(element, leaf) for element in tree])
-    if isinstance(tree, dict):
-        return {value_of(key): python_of(element, leaf) for key, element in tree.items()}
-    if isinstance(tree, slice):
-        return slice(*(python_of(part, leaf) for part in (tree.start, tree.stop, tree.step)))
-    return leaf(tree)
+    return map_tree(tree, leaf, value_of)
 
 
 def torch_dtype(element: Attribute) -> torch.dtype:

@@ -26,9 +26,9 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.tensors import FakeWorld
-from fxc.bridge.values import attribute_of, constant_value
+from fxc.bridge.values import attribute_of, constant_value, tree_of
 from fxc.dialects.attributes.types import SYMBOLS, BoolType, FloatType, IntType, ValueType
-from fxc.dialects.attributes.values import Tree, int_attr
+from fxc.dialects.attributes.values import Tree, int_attr, map_tree
 from fxc.dialects.fx import CallFunctionOp, CallModuleOp, GetAttrOp, OutputOp, PositionalCall
 from fxc.dialects.text.diagnostics import place_of
 from fxc.dialects.text.syntax import op_text
@@ -37,7 +37,7 @@ from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import CaptureError, FxcError, InputError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.assumptions import add_conditions, assumptions, written
-from fxc.semantics.model_state import Leaf, LeafSlot, ModelState, Size, leaves_of, map_leaves, sized, with_slots
+from fxc.semantics.model_state import Leaf, LeafSlot, ModelState, Size, leaves_of, map_leaves, with_slots
 from fxc.semantics.trace import trace
 
 
@@ -196,7 +196,7 @@ class _Converter:
             fakes = [self.later(next(types)) if isinstance(output, SSAValue) else constant for output, constant in pairs]
         values = self.emit(op, traced, inputs, fakes)
         for result, nest in zip(op.results, traced.results, strict=True):
-            self.env[result] = map_leaves(sized(nest), lambda slot: values(slot) if isinstance(slot, LeafSlot) else slot)
+            self.env[result] = map_leaves(nest, lambda slot: values(slot) if isinstance(slot, LeafSlot) else slot, size=tuple)
             if isinstance(nest, (Size, torch.Size)):
                 self.env[result] = Size(self.env[result])
         self.dead.append(op)
@@ -216,22 +216,10 @@ class _Converter:
 
     def tree(self, tree: Tree) -> Tree:
         """An argument tree with abstract values in place of old SSA values."""
-        if isinstance(tree, dict):
-            return {key: self.tree(value) for key, value in tree.items()}
-        if isinstance(tree, (list, tuple)):
-            return type(tree)(map(self.tree, tree))
-        if isinstance(tree, slice):
-            return slice(*map(self.tree, (tree.start, tree.stop, tree.step)))
-        return self.nest_tree(self.env[tree]) if isinstance(tree, SSAValue) else tree
+        return map_tree(tree, lambda leaf: self.nest_tree(self.env[leaf]) if isinstance(leaf, SSAValue) else leaf)
 
     def nest_tree(self, nest: Any) -> Tree:
-        if isinstance(nest, dict):
-            return {attribute_of(key): self.nest_tree(value) for key, value in nest.items()}
-        if isinstance(nest, list):
-            return [self.nest_tree(element) for element in nest]
-        if isinstance(nest, tuple):
-            return tuple(self.nest_tree(element) for element in nest)
-        return nest.value if isinstance(nest, Leaf) else attribute_of(nest)
+        return tree_of(nest, lambda leaf: leaf.value if isinstance(leaf, Leaf) else attribute_of(leaf))
 
     def ssa(self, nest: Any) -> SSAValue:
         if not isinstance(nest, Leaf):
@@ -320,7 +308,7 @@ class _Converter:
         if not isinstance(op, PositionalCall) or isinstance(op, HigherOrderOp):
             return None
         order = {id(leaf): i for i, leaf in enumerate(inputs)}
-        shape = [repr(map_leaves(sized(n), lambda x: LeafSlot(order[id(x)]) if isinstance(x, Leaf) else x)) for n in nests]
+        shape = [repr(map_leaves(n, lambda x: LeafSlot(order[id(x)]) if isinstance(x, Leaf) else x, size=tuple)) for n in nests]
         types = tuple(leaf.type(self.world) for leaf in inputs)
         callee = op.call_target()
         if isinstance(op, CallModuleOp):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -127,40 +127,26 @@ class Size(tuple):
     """The elements of a torch.Size of which some are symbolic."""
 
 
-def map_leaves(nest: Any, function: Callable[[Any], Any]) -> Any:
-    """``nest`` with ``function`` applied to what is no container. A Size becomes a torch.Size again."""
+def map_leaves(nest: Any, function: Callable[[Any], Any], size: Callable[[Sequence[Any]], Any] = torch.Size) -> Any:
+    """``nest`` with ``function`` applied to what is no container. A Size becomes a torch.Size again, or what ``size`` makes:
+    ``tuple``, where ``function`` gives no numbers."""
     if isinstance(nest, (Size, torch.Size)):
-        return torch.Size([function(element) for element in nest])
+        return size([function(element) for element in nest])
     if isinstance(nest, tuple) and hasattr(nest, "_fields"):
-        return type(nest)(*(map_leaves(element, function) for element in nest))
+        return type(nest)(*(map_leaves(element, function, size) for element in nest))
     if isinstance(nest, (list, tuple)):
-        return type(nest)(map_leaves(element, function) for element in nest)
+        return type(nest)(map_leaves(element, function, size) for element in nest)
     if isinstance(nest, dict):
-        return {key: map_leaves(value, function) for key, value in nest.items()}
+        return {key: map_leaves(value, function, size) for key, value in nest.items()}
     if isinstance(nest, slice):
-        return slice(*(map_leaves(part, function) for part in (nest.start, nest.stop, nest.step)))
+        return slice(*(map_leaves(part, function, size) for part in (nest.start, nest.stop, nest.step)))
     return function(nest)
 
 
 def leaves_of(nest: Any) -> list[Leaf]:
     found = list[Leaf]()
-    map_leaves(sized(nest), lambda leaf: found.append(leaf) if isinstance(leaf, Leaf) else None)
+    map_leaves(nest, lambda leaf: found.append(leaf) if isinstance(leaf, Leaf) else None, size=tuple)
     return found
-
-
-def sized(nest: Any) -> Any:
-    """``nest`` with every Size as a plain tuple, for walks whose function gives no numbers."""
-    if isinstance(nest, (Size, torch.Size)):
-        return tuple(nest)
-    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
-        return tuple(map(sized, nest))
-    if isinstance(nest, (list, tuple)):
-        return type(nest)(map(sized, nest))
-    if isinstance(nest, dict):
-        return {key: sized(value) for key, value in nest.items()}
-    if isinstance(nest, slice):
-        return slice(*map(sized, (nest.start, nest.stop, nest.step)))
-    return nest
 
 
 @dataclass(frozen=True)

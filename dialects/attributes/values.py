@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
 from typing import Any, TypeAlias, cast
@@ -312,38 +312,42 @@ def decode_constants(template: Attribute) -> Tree:
     return decode(template, repeat(SSA))  # type: ignore[arg-type]
 
 
-def count_ssa(template: Attribute) -> int:
-    """How many operands ``template`` takes."""
+def _parts(template: Attribute) -> Sequence[Attribute]:
+    """The templates in a container; none of what is a leaf."""
     kind = type(template)
-    if kind is SSAAttr:
-        return 1
     if kind is ArrayAttr:
-        return sum(map(count_ssa, cast(ArrayAttr, template).data))
+        return cast(ArrayAttr, template).data
     if kind is TupleAttr:
-        return sum(map(count_ssa, cast(TupleAttr, template).elements.data))
+        return cast(TupleAttr, template).elements.data
     if kind is DictAttr:
-        return sum(map(count_ssa, cast(DictAttr, template).values.data))
+        return cast(DictAttr, template).values.data
     if kind is SliceAttr:
         template = cast(SliceAttr, template)
-        return sum(map(count_ssa, (template.start, template.stop, template.step)))
-    return 0
+        return template.start, template.stop, template.step
+    return ()
+
+
+def count_ssa(template: Attribute) -> int:
+    """How many operands ``template`` takes."""
+    return 1 if type(template) is SSAAttr else sum(map(count_ssa, _parts(template)))
 
 
 def holds_region(template: Attribute) -> bool:
     """Whether ``template`` passes a region."""
-    kind = type(template)
-    if kind is RegionAttr:
-        return True
-    if kind is ArrayAttr:
-        return any(map(holds_region, cast(ArrayAttr, template).data))
-    if kind is TupleAttr:
-        return any(map(holds_region, cast(TupleAttr, template).elements.data))
-    if kind is DictAttr:
-        return any(map(holds_region, cast(DictAttr, template).values.data))
-    if kind is SliceAttr:
-        template = cast(SliceAttr, template)
-        return any(map(holds_region, (template.start, template.stop, template.step)))
-    return False
+    return type(template) is RegionAttr or any(map(holds_region, _parts(template)))
+
+
+def map_tree(tree: Any, leaf: Callable[[Any], Any], key: Callable[[Any], Any] = lambda key: key) -> Any:
+    """``tree`` with ``leaf`` applied to what is no container, and ``key`` to keys of dicts."""
+    if isinstance(tree, list):
+        return [map_tree(element, leaf, key) for element in tree]
+    if isinstance(tree, tuple):
+        return tuple([map_tree(element, leaf, key) for element in tree])
+    if isinstance(tree, dict):
+        return {key(name): map_tree(element, leaf, key) for name, element in tree.items()}
+    if isinstance(tree, slice):
+        return slice(*[map_tree(part, leaf, key) for part in (tree.start, tree.stop, tree.step)])
+    return leaf(tree)
 
 
 def leaves(tree: Tree) -> Iterator[SSAValue | Attribute]:

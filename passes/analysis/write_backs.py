@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import device, dtype_name, sizes, strides, tensor_type
-from fxc.dialects.attributes.values import Tree, int_attr, leaves
+from fxc.dialects.attributes.values import Tree, int_attr, leaves, map_tree
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.plan.types import is_dense
 from fxc.dialects.torch_ops import TorchOp, torch_op
@@ -111,7 +111,8 @@ def _drop(function: FuncOp, last: Operation, marks: list[int | None], values: Ma
         for element in last.trees()[0][0]:
             mark = marks[position] if isinstance(element, SSAValue) else None
             position += sum(isinstance(leaf, SSAValue) for leaf in leaves(element))
-            kept += [] if mark is not None else [_replaced(element, values)]
+            if mark is None:
+                kept.append(map_tree(element, lambda leaf: values[leaf] if isinstance(leaf, SSAValue) else leaf))
         new: Operation = OutputOp.build_call([tuple(kept)], {}, [], attributes=last.attributes, location=last.location)
     else:
         kept_values = [values[value] for value, mark in zip(last.operands, marks, strict=True) if mark is None]
@@ -126,13 +127,3 @@ def _drop(function: FuncOp, last: Operation, marks: list[int | None], values: Ma
         function.properties["res_attrs"] = ArrayAttr[DictionaryAttr](attributes)
     else:
         function.properties.pop("res_attrs", None)
-
-
-def _replaced(tree: Tree, values: Mapping[SSAValue, SSAValue]) -> Tree:
-    if isinstance(tree, SSAValue):
-        return values[tree]
-    if isinstance(tree, (tuple, list)):
-        return type(tree)(_replaced(element, values) for element in tree)
-    if isinstance(tree, dict):
-        return {key: _replaced(element, values) for key, element in tree.items()}
-    return tree

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.values import Tree
+from fxc.dialects.attributes.values import map_tree
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.text.call import CallOp
 from fxc.passes.analysis.matching import is_complex
@@ -124,11 +124,7 @@ class PatternRewriter:
 
     def fold_operand(self, op: CallOp, value: SSAValue, constant: Attribute) -> None:
         """Let ``op`` pass ``constant`` where it passes ``value``. The op itself stays, with its results."""
-        args, kwargs = op.trees()
-        folded = op.with_trees(
-            [_substituted(tree, value, constant) for tree in args],
-            {name: _substituted(tree, value, constant) for name, tree in kwargs.items()},
-        )
+        folded = op.with_trees(*map_tree(op.trees(), lambda leaf: constant if leaf is value else leaf))
         op.operands = folded.operands
         op.properties = folded.properties
         folded.drop_all_references()
@@ -178,16 +174,3 @@ def _let_use(old: SSAValue, new: SSAValue) -> None:
     name = new._name
     old.replace_all_uses_with(new)
     new._name = name
-
-
-def _substituted(tree: Tree, value: SSAValue, constant: Attribute) -> Tree:
-    """``tree`` with ``constant`` in the place of ``value``."""
-    if tree is value:
-        return constant
-    if isinstance(tree, (list, tuple)):
-        return type(tree)([_substituted(element, value, constant) for element in tree])
-    if isinstance(tree, dict):
-        return {key: _substituted(element, value, constant) for key, element in tree.items()}
-    if isinstance(tree, slice):
-        return slice(*(_substituted(part, value, constant) for part in (tree.start, tree.stop, tree.step)))
-    return tree

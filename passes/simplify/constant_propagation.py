@@ -23,7 +23,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -34,7 +34,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.attributes.values import Tree
+from fxc.dialects.attributes.values import map_tree
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
 from fxc.dialects.text.call import CallOp
@@ -100,11 +100,7 @@ class _Propagation:
         """Write the numbers that ``op`` reads into its arguments."""
         known = {value: constant for value in op._operands if (constant := self.evaluation.host(value)) is not None}
         if known:
-            args, kwargs = op.trees()
-            copy = op.with_trees(
-                [_with_constants(tree, known) for tree in args],
-                {name: _with_constants(tree, known) for name, tree in kwargs.items()},
-            )
+            copy = op.with_trees(*map_tree(op.trees(), lambda leaf: known.get(leaf, leaf)))
             op.operands, op.properties = copy.operands, copy.properties
             copy.erase()
             self.unread += known
@@ -166,19 +162,3 @@ class _Propagation:
             if not op.has_trait(IsTerminator) and is_pure(op):
                 self.unread += op.operands
                 Rewriter.erase_op(op)
-
-
-def _with_constants(tree: Tree, known: Mapping[SSAValue, Attribute]) -> Tree:
-    match tree:
-        case SSAValue():
-            return known.get(tree, tree)
-        case list():
-            return [_with_constants(element, known) for element in tree]
-        case tuple():
-            return tuple(_with_constants(element, known) for element in tree)
-        case dict():
-            return {key: _with_constants(value, known) for key, value in tree.items()}
-        case slice():
-            return slice(*(_with_constants(part, known) for part in (tree.start, tree.stop, tree.step)))
-        case _:
-            return tree
