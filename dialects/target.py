@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import ClassVar, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, UnitAttr
-from xdsl.ir import Attribute, Dialect, ParametrizedAttribute
+from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -186,6 +186,13 @@ def preset(name: str) -> TargetAttr:
     if name not in PRESETS:
         raise ValueError(f"there is no target {name!r}, but {', '.join(PRESETS)}")
     return PRESETS[name]
+
+
+def toplevel(op: Operation) -> ModuleOp:
+    """The outermost module around ``op``, which says for what machine kernels are made; ``op`` itself, where it is that."""
+    module = op.get_toplevel_object()
+    assert isinstance(module, ModuleOp)
+    return module
 
 
 def target_of(module: ModuleOp) -> TargetAttr | None:

@@ -13,8 +13,9 @@ from xdsl.ir import Attribute, Operation
 from fxc.codegen.cpu.builder import Builder, constant, float_text, vector_constant
 from fxc.codegen.cpu.conversions import extend, in_float, truncate
 from fxc.codegen.cpu.lanes import join, pieces
-from fxc.codegen.cpu.types import I8, I16, I32, Type, Value, element_text, llvm_type, scalar_of
+from fxc.codegen.cpu.types import I8, I16, I32, Type, Value, element_text, llvm_type
 from fxc.dialects.tile import CastOp, CompareOp
+from fxc.dialects.tile.types import element_of
 from fxc.errors import KernelError
 
 Rule = Callable[..., Value | Sequence[Value] | None]
@@ -187,7 +188,7 @@ def _constant(b: Builder, op: Operation) -> Value:
 
 
 def _result_element(op: Operation) -> str:
-    return element_text(scalar_of(op.results[0].type))
+    return element_text(element_of(op.results[0].type))
 
 
 def cast(b: Builder, kind: str, value: Value, element: str) -> Value:

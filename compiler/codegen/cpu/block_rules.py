@@ -11,9 +11,10 @@ from fxc.codegen.cpu.arith_rules import Rule
 from fxc.codegen.cpu.builder import Builder, constant, i64, vector_constant
 from fxc.codegen.cpu.conversions import extend, in_float, truncate
 from fxc.codegen.cpu.lanes import numbers, permute
-from fxc.codegen.cpu.types import I32, Type, Value, llvm_type, shape_of
+from fxc.codegen.cpu.types import I32, Type, Value, llvm_type
 from fxc.codegen.cpu.vector_math import call_math
 from fxc.dialects.tile import IotaOp, MaskOp, MathOp, SplatOp, TransposeOp
+from fxc.dialects.tile.types import shape_of
 
 
 def places(shape: tuple[int, ...], dim: int, element: Type) -> Value:

@@ -27,9 +27,10 @@ from fxc.codegen.cpu.memory_access import (
     store_run,
     to_memory,
 )
-from fxc.codegen.cpu.types import I1, I16, I64, Type, Value, llvm_type, shape_of, storage
+from fxc.codegen.cpu.types import I1, I16, I64, Type, Value, llvm_type, storage
 from fxc.dialects.tile import AtomicOp, GatherOp, LoadOp, ScatterOp, StoreOp
 from fxc.dialects.tile.memory import ATOMICS
+from fxc.dialects.tile.types import shape_of
 
 
 def atomic(b: Builder, op: AtomicOp, value: Value, pointer: Value, offsets: Value, *more: Value) -> None:

@@ -11,8 +11,9 @@ from fxc.codegen.cpu.arith_rules import Rule, extreme, later_extreme
 from fxc.codegen.cpu.builder import Builder, constant, vector_constant
 from fxc.codegen.cpu.conversions import extend, in_float
 from fxc.codegen.cpu.lanes import join, numbers, pick, pieces
-from fxc.codegen.cpu.types import I1, Type, Value, shape_of
+from fxc.codegen.cpu.types import I1, Type, Value
 from fxc.dialects.tile import DotOp, RandomOp, ReduceOp, ScanOp
+from fxc.dialects.tile.types import shape_of
 
 _SUM = "reassoc contract"  # the only place where the order of float operations is LLVM's to choose
 _FLOAT: Mapping[str, Callable[[Builder, Value, Value], Value]] = MappingProxyType(

@@ -94,15 +94,6 @@ def llvm_type(type: Attribute) -> Type:
     return Type(element_text(type))
 
 
-def shape_of(type: Attribute) -> tuple[int, ...]:
-    """The sizes of a block; of a scalar none."""
-    return type.get_shape() if isinstance(type, VectorType) else ()
-
-
-def scalar_of(type: Attribute) -> Attribute:
-    return type.element_type if isinstance(type, VectorType) else type
-
-
 def storage(type: Type) -> Type:
     """How values lie in memory: i1 as bytes, the rest as in registers."""
     return type.of("i8") if type.element == "i1" else type

@@ -10,9 +10,10 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import Float32Type, IndexType, VectorType, i1, i32
 from xdsl.ir import Operation, SSAValue
 
-from fxc.codegen.triton.spelling import bits, block_shape, element_type, full, is_bool, is_float, is_half
+from fxc.codegen.triton.spelling import bits, full, is_bool, is_float, is_half
 from fxc.codegen.triton.writer import Writer, refusal
 from fxc.dialects.tile import CastOp, CompareOp, MathOp, SelectOp
+from fxc.dialects.tile.types import element_of, shape_of
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ _FLOAT_COMPARISONS = {
 def expression(writer: Writer, op: Operation) -> str | None:
     """What ``op`` computes in each lane; None where it is no op of this kind, or one that Triton has nothing for."""
     spelling = SPELLINGS.get(type(op))
-    if type(op) in BOOLEAN and is_bool(element_type(op.results[0].type)):
+    if type(op) in BOOLEAN and is_bool(element_of(op.results[0].type)):
         spelling = BOOLEAN[type(op)]
     if isinstance(spelling, Operator):
         return _apply(spelling.text, operands(writer, op))
@@ -184,7 +185,7 @@ def _apply(text: str, values: list[str]) -> str:
 
 def _call(writer: Writer, function: Function, op: Operation) -> str:
     """A function reads a bare number as f32, i32 or index, so constants of other types are typed."""
-    element = element_type(op.results[0].type)
+    element = element_of(op.results[0].type)
     if is_half(element):
         values = [f"{writer.typed(operand)}.to(tl.float32)" for operand in op.operands]
         return f"{_apply(function.text, values)}.to({writer.dtype(element)})"
@@ -198,7 +199,7 @@ def _call(writer: Writer, function: Function, op: Operation) -> str:
 
 def _math(writer: Writer, op: MathOp) -> str | None:
     kind = op.kind.data
-    if kind == "nextafter" and is_half(element_type(op.result.type)):
+    if kind == "nextafter" and is_half(element_of(op.result.type)):
         raise refusal(op, "the next number after a half-precision one is no float's next", "leave it to the library")
     return _call(writer, Function(MATH[kind]), op) if kind in MATH else None
 
@@ -236,8 +237,8 @@ def _compare(writer: Writer, op: Operation) -> str:
         assert isinstance(op, arith.CmpfOp)
         predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
     if predicate in ("true", "false"):
-        return full(block_shape(op.results[0].type), predicate == "true", i1, writer.ranges.bits)
-    if is_float(element_type(op.operands[0].type)):
+        return full(shape_of(op.results[0].type), predicate == "true", i1, writer.ranges.bits)
+    if is_float(element_of(op.operands[0].type)):
         again = predicate in ("ord", "uno")  # these compare an operand with itself
         values = [writer.typed(each) for each in op.operands] if again else operands(writer, op)
         return _apply(_FLOAT_COMPARISONS[predicate], values)
@@ -257,7 +258,7 @@ def _select(writer: Writer, op: Operation) -> str:
 
 
 def _power_of_integers(writer: Writer, op: Operation) -> str:
-    element = element_type(op.results[0].type)
+    element = element_of(op.results[0].type)
     wide = "tl.float32" if is_half(element) else writer.dtype(element)
     base, exponent = (f"{writer.typed(each)}.to({wide})" for each in op.operands)
     return f"libdevice.pow({base}, {exponent}).to({writer.dtype(element)})"
@@ -305,7 +306,7 @@ def cast(writer: Writer, op: Operation) -> str | None:
         return None
     source, result = op.operands[0], op.results[0].type
     value, target = writer.typed(source), writer.dtype(result)
-    from_bool, to_bool = is_bool(element_type(source.type)), is_bool(element_type(result))
+    from_bool, to_bool = is_bool(element_of(source.type)), is_bool(element_of(result))
     if kind == "bitcast":
         return f"{value}.to({target}, bitcast=True)"
     if kind in ("sitofp", "extsi") and from_bool:
@@ -317,7 +318,7 @@ def cast(writer: Writer, op: Operation) -> str | None:
     if kind in ("fptosi", "fptoui") and to_bool:
         return f"{value} != 0.0"
     if kind == "fptoui":
-        width = bits(element_type(result))
+        width = bits(element_of(result))
         return f"{value}.to(tl.uint{width}).to({target}, bitcast=True)"
     if kind == "index_cast" and not isinstance(source.type, VectorType):
         return f"tl.cast({value}, {target})"  # what a loop counts is a Python number in Triton's interpreter
@@ -326,7 +327,7 @@ def cast(writer: Writer, op: Operation) -> str | None:
 
 def unsigned(writer: Writer, value: SSAValue) -> str:
     """``value``, its bits read as a number without a sign."""
-    element = element_type(value.type)
+    element = element_of(value.type)
     if is_bool(element):
         return writer.typed(value)
     width = writer.ranges.bits if isinstance(element, IndexType) else bits(element)

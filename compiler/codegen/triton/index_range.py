@@ -8,9 +8,10 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from fxc.codegen.triton.spelling import block_shape, constant_value, element_type
+from fxc.codegen.triton.spelling import constant_value
 from fxc.dialects.tile import KernelOp, LoadOp, MaskOp, ProgramIdOp, SelectOp, StoreOp
 from fxc.dialects.tile.kernel import SIZE
+from fxc.dialects.tile.types import element_of, shape_of
 
 _WIDEST = 1 << 63
 _MOST_PROGRAMS = (1 << 31) - 1
@@ -65,20 +66,20 @@ class IndexRanges:
         values: list[SSAValue] = [*op.results]
         if op.regions:
             values += [argument for region in op.regions for block in region.blocks for argument in block.args]
-        ranges = [self.of(value) for value in values if type(element_type(value.type)) is IndexType]
+        ranges = [self.of(value) for value in values if type(element_of(value.type)) is IndexType]
         if not ranges and type(op) not in _ADDRESSED:
             return True
         if isinstance(op, (LoadOp, StoreOp)):
             ranges.append(self._offsets(op))
         if isinstance(op, MaskOp):
-            ranges.append(self.of(op.start) + Range(0, max(block_shape(op.result.type))))
+            ranges.append(self.of(op.start) + Range(0, max(shape_of(op.result.type))))
         return all(found.is_within(32) for found in ranges)
 
     def _offsets(self, op: LoadOp | StoreOp) -> Range:
         """How far the lanes may lie from the base."""
         total = Range(0, 0)
         block = op.result if isinstance(op, LoadOp) else op.value
-        for size, stride in zip(block_shape(block.type), op.strides(), strict=True):
+        for size, stride in zip(shape_of(block.type), op.strides(), strict=True):
             step = Range(stride, stride) if isinstance(stride, int) else self.of(stride)
             total = total + step * Range(0, size - 1)
         return total

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 from fxc.codegen.triton.ahead_of_time import (
     DEFAULT,
@@ -35,7 +33,7 @@ from fxc.codegen.triton.printer import print_kernel
 from fxc.codegen.triton.targets import TritonTarget
 from fxc.dialects import plan
 from fxc.dialects.attributes.types import IntType
-from fxc.dialects.target import GpuAttr, is_autotuned
+from fxc.dialects.target import GpuAttr, is_autotuned, toplevel
 from fxc.dialects.tile import LaunchOp
 from fxc.errors import KernelError
 from fxc.interpret.tile_level import TensorLayout, kernel_of, operand_layouts, result_layouts
@@ -68,13 +66,7 @@ def gpu_kernel(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel:
     numbers = zip(source.arguments[len(layouts) :], symbols, strict=True)
     scalars = [_scalar(argument.name, argument.type, symbol) for argument, symbol in numbers]
     inputs, outputs = specs[: len(kernel.inputs())], specs[len(kernel.inputs()) :]
-    return GpuKernel(source, target, inputs, outputs, scalars, tunes=is_autotuned(_module_of(op)))
-
-
-def _module_of(op: Operation) -> ModuleOp:
-    module = op.get_toplevel_object()
-    assert isinstance(module, ModuleOp)
-    return module
+    return GpuKernel(source, target, inputs, outputs, scalars, tunes=is_autotuned(toplevel(op)))
 
 
 def _spec(name: str, layout: TensorLayout) -> TensorSpec:

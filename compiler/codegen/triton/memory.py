@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from fxc.codegen.triton.spelling import bits, block_shape, element_type
+from fxc.codegen.triton.spelling import bits
 from fxc.codegen.triton.writer import Writer, refusal
 from fxc.dialects.tile import AssertOp, AtomicOp, GatherOp, IotaOp, LoadOp, MaskOp, ScatterOp, StoreOp
 from fxc.dialects.tile.memory import ATOMICS
+from fxc.dialects.tile.types import element_of, shape_of
 
 STORES = (StoreOp, ScatterOp, *ATOMICS.values())
 _WRITTEN = frozenset([AssertOp, IotaOp, MaskOp, LoadOp, GatherOp, *STORES])
@@ -49,12 +50,12 @@ def write_memory(writer: Writer, op: Operation) -> bool:
 
 
 def _iota(writer: Writer, op: IotaOp) -> str:
-    shape, dim = block_shape(op.result.type), op.dim.value.data
+    shape, dim = shape_of(op.result.type), op.dim.value.data
     return _stretched(f"{lanes(shape[dim], dim, len(shape))}.to({writer.dtype(op.result.type)})", shape, dim)
 
 
 def _mask(writer: Writer, op: MaskOp) -> str:
-    shape, dim = block_shape(op.result.type), op.dim.value.data
+    shape, dim = shape_of(op.result.type), op.dim.value.data
     places = lanes(shape[dim], dim, len(shape))
     if writer.ranges.bits == 64:
         places += ".to(tl.int64)"
@@ -78,7 +79,7 @@ def _address(writer: Writer, op: LoadOp | StoreOp | GatherOp | ScatterOp | Atomi
     pointer = writer.names[op.pointer]
     if not isinstance(op, (LoadOp, StoreOp)):
         return f"{pointer} + {writer.typed(op.offsets)}"
-    shape = block_shape(op.result.type if isinstance(op, LoadOp) else op.value.type)
+    shape = shape_of(op.result.type if isinstance(op, LoadOp) else op.value.type)
     start = pointer if writer.constant(op.base) == 0 else f"{pointer} + {writer.text(op.base)}"
     steps = [
         (dim, _step(writer, lanes(size, dim, len(shape)), size, stride))
@@ -119,7 +120,7 @@ def _wait_for_stores(writer: Writer, pointer: SSAValue) -> None:
 
 
 def _atomic(writer: Writer, op: AtomicOp) -> None:
-    element = element_type(op.value.type)
+    element = element_of(op.value.type)
     if isinstance(element, IntegerType) and bits(element) < 32:
         raise refusal(op, f"no GPU adds {element} atomically", "add into i32")
     values = [_address(writer, op), writer.typed(op.value), *_masked(writer, op.mask), 'sem="relaxed"']

@@ -22,7 +22,7 @@ from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource
 from fxc.codegen.triton.memory import STORES, write_memory
 from fxc.codegen.triton.names import RESERVED, python_name
 from fxc.codegen.triton.reductions import RULES as COMBINATIONS
-from fxc.codegen.triton.spelling import block_shape, signature_type
+from fxc.codegen.triton.spelling import signature_type
 from fxc.codegen.triton.writer import HELPERS, Writer, refusal
 from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.tile import (
@@ -37,6 +37,7 @@ from fxc.dialects.tile import (
     TransposeOp,
 )
 from fxc.dialects.tile.kernel import DIVISIBLE
+from fxc.dialects.tile.types import shape_of
 from fxc.errors import KernelError
 
 MAX_LANES = 1 << 20
@@ -196,7 +197,7 @@ class _KernelPrinter:
         for argument, start, result in zip(op.body.block.args, op.carried, op.results, strict=True):
             writer.assign(argument, writer.typed(start))
             writer.names[result] = writer.names[argument]
-        writer.line(f"while {any_lane(going, len(block_shape(op.going.type)))}:")
+        writer.line(f"while {any_lane(going, len(shape_of(op.going.type)))}:")
         with writer.indented():
             self.block(op.body.block)
             more, *new = [writer.typed(value) for value in last.operands]
@@ -249,7 +250,7 @@ def _program_id(writer: Writer, op: ProgramIdOp) -> str:
 
 
 def _splat(writer: Writer, op: SplatOp) -> str:
-    return f"tl.full({block_shape(op.result.type)}, {writer.typed(op.value)}, {writer.dtype(op.result.type)})"
+    return f"tl.full({shape_of(op.result.type)}, {writer.typed(op.value)}, {writer.dtype(op.result.type)})"
 
 
 def _transpose(writer: Writer, op: TransposeOp) -> str:
@@ -274,7 +275,7 @@ def any_lane(mask: str, rank: int) -> str:
 
 def _lanes(value: OpResult) -> int:
     """The lanes of a block. Raises KernelError where it is none that Triton has."""
-    shape, op = block_shape(value.type), value.op
+    shape, op = shape_of(value.type), value.op
     if any(size & (size - 1) for size in shape):
         hint = "give the kernel blocks with sizes that are powers of two, and mask what is beyond"
         raise refusal(op, f"Triton has only blocks with sizes that are powers of two, not {value.type}", hint)

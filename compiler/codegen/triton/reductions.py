@@ -9,9 +9,10 @@ from typing import Any
 from xdsl.dialects.builtin import BFloat16Type
 from xdsl.ir import Attribute, Operation
 
-from fxc.codegen.triton.spelling import bits, block_shape, element_type, is_bool, is_float
+from fxc.codegen.triton.spelling import bits, is_bool, is_float
 from fxc.codegen.triton.writer import Writer, refusal
 from fxc.dialects.tile import DotOp, RandomOp, ReduceOp, ScanOp
+from fxc.dialects.tile.types import element_of, shape_of
 
 _COMBINE: Mapping[str, str] = MappingProxyType(
     {
@@ -34,7 +35,7 @@ SMALLEST_FACTOR = 16
 
 
 def _reduce(writer: Writer, op: ReduceOp) -> str:
-    element, kind = element_type(op.value.type), op.kind.data
+    element, kind = element_of(op.value.type), op.kind.data
     value, back = _wide(writer, op, op.value, element)
     dims = [int(dim) for dim in op.dims.get_values()]
     if not dims:
@@ -48,7 +49,7 @@ def _reduce(writer: Writer, op: ReduceOp) -> str:
 
 
 def _scan(writer: Writer, op: ScanOp) -> str:
-    element, kind, dim = element_type(op.value.type), op.kind.data, op.dim.value.data
+    element, kind, dim = element_of(op.value.type), op.kind.data, op.dim.value.data
     value, back = _wide(writer, op, op.value, element)
     if kind == "add":
         return f"tl.cumsum({value}, axis={dim}){back}"
@@ -57,10 +58,10 @@ def _scan(writer: Writer, op: ScanOp) -> str:
 
 def _dot(writer: Writer, op: DotOp) -> str:
     """Without a word on the precision, NVIDIA's GPUs round float32 to 10 bits."""
-    [rows, inner], [_, columns] = block_shape(op.left.type), block_shape(op.right.type)
+    [rows, inner], [_, columns] = shape_of(op.left.type), shape_of(op.right.type)
     if min(rows, inner, columns) < SMALLEST_FACTOR:
         raise refusal(op, f"Triton multiplies blocks of {SMALLEST_FACTOR}x{SMALLEST_FACTOR} and more", "give it larger blocks")
-    if bits(element_type(op.result.type)) > 32:
+    if bits(element_of(op.result.type)) > 32:
         raise refusal(op, "not every GPU multiplies blocks of float64", "leave it to the library")
     factors = f"{writer.typed(op.left)}, {writer.typed(op.right)}, {writer.typed(op.start)}"
     return f'tl.dot({factors}, input_precision="ieee")'

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     Signedness,
-    VectorType,
 )
 from xdsl.ir import Attribute
 
@@ -33,15 +32,6 @@ _FLOATS: Mapping[type, tuple[str, str, int]] = MappingProxyType(
     }
 )
 """Float type -> its name in ``tl``, its name in a signature, its bits."""
-
-
-def element_type(type: Attribute) -> Attribute:
-    """The type of one lane."""
-    return type.element_type if isinstance(type, VectorType) else type
-
-
-def block_shape(type: Attribute) -> tuple[int, ...]:
-    return type.get_shape() if isinstance(type, VectorType) else ()
 
 
 def is_float(type: Attribute) -> bool:

@@ -12,10 +12,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.codegen.triton.index_range import IndexRanges
 from fxc.codegen.triton.names import value_names
-from fxc.codegen.triton.spelling import block_shape, constant_value, dtype, element_type, full, literal
+from fxc.codegen.triton.spelling import constant_value, dtype, full, literal
 from fxc.dialects.text.diagnostics import place_of
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp, SplatOp
+from fxc.dialects.tile.types import element_of, shape_of
 from fxc.errors import KernelError
 
 
@@ -81,7 +82,7 @@ class Writer:
     def text(self, value: SSAValue) -> str:
         """``value`` as an operand: a name, or a number that takes shape and type from the other operands."""
         number = self.constant(value)
-        text = self.names[value] if number is None else literal(number, element_type(value.type))
+        text = self.names[value] if number is None else literal(number, element_of(value.type))
         return self.typed(value) if text is None else text
 
     def typed(self, value: SSAValue) -> str:
@@ -89,11 +90,11 @@ class Writer:
         number = self.constant(value)
         if number is None:
             return self.names[value]
-        return full(block_shape(value.type), number, element_type(value.type), self.ranges.bits)
+        return full(shape_of(value.type), number, element_of(value.type), self.ranges.bits)
 
     def dtype(self, type: Attribute) -> str:
         """``tl.float32`` for a block of ``f32``."""
-        return dtype(element_type(type), self.ranges.bits)
+        return dtype(element_of(type), self.ranges.bits)
 
 
 def refusal(op: Operation, message: str, hint: str | None = None) -> KernelError:

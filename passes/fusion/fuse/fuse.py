@@ -46,7 +46,7 @@ from fxc.dialects.autodiff import GradOfOp
 from fxc.dialects.base.effects import is_pure, is_random, writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fusion import GroupOp, YieldOp
-from fxc.dialects.target import is_deterministic, preset, target_of
+from fxc.dialects.target import is_deterministic, preset, target_of, toplevel
 from fxc.passes.analysis.constants import is_constant, is_scalar_constant
 from fxc.passes.analysis.size_values import facts_of
 from fxc.passes.analysis.statistics import count
@@ -96,7 +96,7 @@ class FusePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels = Kernels.of(op) if self.reductions else None
-        move = self.reductions or target_of(_toplevel(op)) is not None
+        move = self.reductions or target_of(toplevel(op)) is not None
         for block in list(_blocks(op, derivatives(op) | called_once(op))):
             for run in reversed(list(_runs(block))):  # what changes in a run are queries after it
                 if run:
@@ -114,16 +114,9 @@ class Kernels:
 
     @classmethod
     def of(cls, op: ModuleOp) -> Kernels:
-        module = _toplevel(op)
+        module = toplevel(op)
         model = CostModel.of(target_of(module) or preset("cpu"), ordered=is_deterministic(module))
         return cls(model, Coverage(facts_of(module, "min")))
-
-
-def _toplevel(op: ModuleOp) -> ModuleOp:
-    """The module that says for what machine: ``op``, or the one around it."""
-    module = op.get_toplevel_object()
-    assert isinstance(module, ModuleOp)
-    return module
 
 
 def _blocks(op: Operation, apart: Container[str]) -> Iterator[Block]:
