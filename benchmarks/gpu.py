@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="a page with the markers <!-- gpu --> and <!-- end of gpu -->, for the table")
     options = parser.parse_args()
     if not torch.cuda.is_available():
-        print("there is no GPU here: nothing is measured")
+        print("this machine has no GPU: nothing is measured")
         return
     clock, rows = EventClock(), list[Row]()
     with torch.no_grad():

@@ -46,7 +46,7 @@ LIES = {
     "strides left out": ("%0 = torch.aten.t.default(%x) : (tensor<2x3xf32>) -> tensor<3x2xf32>", X, "", STRIDED),
     "strides": (
         f"%0 = torch.aten.relu.default(%x) : (tensor<2x3xf32>) -> {STRIDED.replace('3x2', '2x3')}",
-        X, "", "gives tensor<2x3xf32>",
+        X, "", "returns tensor<2x3xf32>",
     ),
     "list": (
         "%0, %1 = torch.aten.split.Tensor(%x, 1) : (tensor<2x3xf32>) -> (tensor<1x3xf32>, tensor<2x3xf32>)",
@@ -64,7 +64,7 @@ LIES = {
     ),
     "device": (
         '%0 = torch.aten.relu.default(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32, #torch.meta<device = "cuda:0">>',
-        X, "", "gives tensor<2x3xf32>",
+        X, "", "returns tensor<2x3xf32>",
     ),
     "kind": ("%0 = torch.aten.sym_size.int(%x, 0) : (tensor<2x3xf32>) -> tensor<i64>", X, "", "!torch.int"),
     "refused": (

@@ -183,7 +183,7 @@ def test_a_packed_sequence_is_no_input(place: str, training: bool) -> None:
         "args[0][1]['p']": (([packed.data, {"p": packed}],), {}),
         "kwargs['packed']": ((), {"packed": packed}),
     }[place]
-    with pytest.raises(CaptureError, match="takes a PackedSequence, which is no input of a program") as caught:
+    with pytest.raises(CaptureError, match="takes a PackedSequence, which cannot be an input of a program") as caught:
         fxc.compile(lambda *args, **kwargs: layer(packed)[0].data, args, kwargs, training=training)
     assert caught.value.place == place and str(caught.value).count("\n") == 2
     with pytest.raises(CaptureError, match="takes a PackedSequence"):

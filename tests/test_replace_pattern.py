@@ -220,7 +220,7 @@ def test_several_outputs_need_a_place_to_stand() -> None:
 def test_other_dtype_or_shape_is_refused() -> None:
     program = program_of(lambda x: torch.relu(x) + 1, X)
     for replacement, what in ((lambda x: torch.relu(x).double(), "xf64>"), (lambda x: torch.relu(x).sum(0), "<4xf32>")):
-        with pytest.raises(CaptureError, match="the replacement gives tensor") as caught:
+        with pytest.raises(CaptureError, match="the replacement returns tensor") as caught:
             fxc.replace_pattern(program, F.relu, replacement)
         assert what in caught.value.message and caught.value.hint and "relu" in str(caught.value.op)
 

@@ -137,7 +137,7 @@ def test_what_triton_refuses_is_one_error(tmp_path: Path) -> None:
 
 
 def test_targets_have_names() -> None:
-    with pytest.raises(KernelError, match="'sm_90' is no GPU that Triton compiles for"):
+    with pytest.raises(KernelError, match="'sm_90' is not a GPU that Triton compiles for"):
         compile_kernel(SOURCES["pointwise"], "sm_90")
 
 

@@ -199,7 +199,7 @@ def test_a_launch_without_a_gpu() -> None:
     assert isinstance(kernel, GpuKernel) and kernel.device == torch.device("cuda", 0)
     with pytest.raises(InputError, match="tensor on cpu, but a strided one on cuda:0 is expected"):
         kernel(x, 1, 1.0)
-    with pytest.raises(KernelError, match="there is no GPU for Triton here"):
+    with pytest.raises(KernelError, match="this machine has no GPU for Triton"):
         made()(x, 1, 1.0)
 
 
@@ -271,7 +271,7 @@ def test_the_gpu_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_no_gpu_is_an_error() -> None:
-    with pytest.raises(PipelineError, match="there is no GPU here"):
+    with pytest.raises(PipelineError, match="this machine has no GPU"):
         target_named("cuda")
 
 
@@ -402,4 +402,4 @@ def test_the_benchmark_says_that_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr("sys.argv", ["gpu.py", "--page", str(tmp_path / "page.md")])
     gpu.main()
-    assert "there is no GPU here" in capsys.readouterr().out and not list(tmp_path.iterdir())
+    assert "this machine has no GPU" in capsys.readouterr().out and not list(tmp_path.iterdir())

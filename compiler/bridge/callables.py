@@ -291,7 +291,7 @@ def resolve_module_class(name: str, extra: dict[str, Any] | None = None) -> type
         if isinstance(found, type) and issubclass(found, torch.nn.Module):
             return found
     raise TargetError(
-        f"a file may not make a module of class {name!r}: it is not one of PyTorch's own",
+        f"a file may not make a module of class {name!r}: it is not a class of PyTorch",
         hint="capture with route='export' or 'make_fx', which look inside modules, or pass it as allow={...}",
     )
 

@@ -122,7 +122,7 @@ class GraphImporter:
         assert node.op == "get_attr", node.op
         tensor = _attribute(owner, target)
         if not isinstance(tensor, torch.Tensor):
-            raise CaptureError(f"the graph reads {target!r}, which is no tensor but a {type(tensor).__name__}")
+            raise CaptureError(f"the graph reads {target!r}, which is not a tensor but a {type(tensor).__name__}")
         if self.constants_inline:
             return ConstantOp.create(
                 properties={"value": literal_of(tensor)}, result_types=[self.type_of(tensor)], location=more["location"]
@@ -159,7 +159,7 @@ class GraphImporter:
     def declare_submodule(self, owner: torch.nn.Module, target: str, prefix: str) -> None:
         root = _attribute(owner, target)
         if not isinstance(root, torch.nn.Module):
-            raise CaptureError(f"the graph calls {target!r}, which is no module but a {type(root).__name__}")
+            raise CaptureError(f"the graph calls {target!r}, which is not a module but a {type(root).__name__}")
         for inner, module in root.named_modules():
             path = f"{prefix}{target}.{inner}".rstrip(".")
             if path not in self.modules:

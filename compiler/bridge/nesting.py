@@ -90,7 +90,7 @@ def _named(name: str, parts: tuple[Any, ...]) -> Any:
             return tuple.__new__(kind, parts)
         if getattr(kind, "n_sequence_fields", None) == len(parts):
             return kind(parts)  # as PyTorch's results of several tensors are, in C
-    raise LookupError(f"{name} is no class of {len(parts)} named elements that is imported here")
+    raise LookupError(f"{name} is not a class of {len(parts)} named elements that is imported in this process")
 
 
 def _imported(name: str) -> Any:
@@ -136,7 +136,7 @@ def _check_imports_nothing(schema: dict[str, Any]) -> None:
 def _check_enums(value: Any) -> None:
     if isinstance(value, dict):
         if "__enum__" in value and str(value.get("fqn")).partition(":")[0] not in sys.modules:
-            raise ValueError(f"{value.get('fqn')} is not imported here")
+            raise ValueError(f"{value.get('fqn')} is not imported in this process")
         value = list(value.values())
     for inner in value if isinstance(value, list) else ():
         _check_enums(inner)

@@ -25,7 +25,7 @@ Numbers = Sequence[Mapping[str, int]]
 
 _NUMBERS = (IntType, FloatType, BoolType)
 
-_HINT = "declare that type; the pass propagate-shapes writes the types that PyTorch gives"
+_HINT = "declare that type; the pass propagate-shapes writes the types that PyTorch returns"
 
 
 def check_types(context: FxcContext, module: ModuleOp, place_of: Callable[[Operation], str | None]) -> None:
@@ -71,7 +71,7 @@ class _Check:
         for result, type in zip(op.results, given, strict=True):
             if result not in lost and not self.agree(result.type, type):
                 raise VerifyError(
-                    f"{op.name} declares {type_text(result.type)}, and PyTorch gives {type_text(type)} at these operands",
+                    f"{op.name} declares {type_text(result.type)}, but PyTorch returns {type_text(type)} at these operands",
                     op=one_line(op),
                     place=self.place_of(op),
                     hint=_HINT,

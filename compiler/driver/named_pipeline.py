@@ -77,9 +77,7 @@ class Flow:
     def text(self, *, kernels: bool, freeze: bool, streams: int = 1) -> str:
         """The whole, a host program with so many ``streams``. PipelineError where weights are to be frozen that cannot be."""
         if freeze and self.frozen is None:
-            raise PipelineError(
-                "weights cannot be frozen here", hint="fxc.compile freezes them, where training is not asked for"
-            )
+            raise PipelineError("this pipeline cannot freeze weights", hint="fxc.compile freezes them, without training=True")
         parts = [self.prepare, self.frozen if freeze else None, self.kernels if kernels else self.operators]
         if kernels and self.plan is not None:
             parts.append(self.plan + (f"{{streams={streams}}}" if streams != 1 else ""))

@@ -49,7 +49,7 @@ def write(
 def check_path(path: Path, inputs: tuple[Path, ...]) -> None:
     """Raises ``PipelineError`` where a reproducer at ``path`` would overwrite an input."""
     if any(path.resolve() == given.resolve() for given in inputs):
-        raise PipelineError(f"the reproducer {path} would overwrite the input", hint="give --crash-reproducer another file")
+        raise PipelineError(f"the reproducer {path} would overwrite the input", hint="name another file for --crash-reproducer")
 
 
 def split(text: str) -> tuple[Reproducer | None, str]:

@@ -219,7 +219,7 @@ def _refusal(program: Program, f: FuncOp, df: FuncOp, gradient: GradientAttr) ->
     if op is None:
         return None
     return DerivativeError(
-        f"the derivative of {_callee(op)} cannot be differentiated again here",
+        f"the derivative of {_callee(op)} cannot be differentiated again",
         op=one_line(op),
         place=user_line(op.location) or place_of(op),
         hint=_HINT,

@@ -26,7 +26,7 @@ def refuse_partial_sharing(program: Program) -> None:
     for first, second in _written(program, program.state, pairs):
         raise CaptureError(
             f"{first!r} and {second!r} share a part of their memory, and the model writes there",
-            hint=f"keep one of them, and make the other of it in forward; or register a copy: {second} = {second}.clone()",
+            hint=f"register one, and compute the other from it in forward; or register a copy: {second} = {second}.clone()",
         )
 
 

@@ -365,7 +365,7 @@ def _symbolic_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any])
     values = list[Any]()
     for parameter in inspect.signature(forward).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise CaptureError("symbolic_trace gives *args and **kwargs no types", hint="name each input of forward")
+            raise CaptureError("symbolic_trace does not type *args and **kwargs", hint="name each input of forward")
         values.append(bound.arguments[parameter.name])
     return import_fx(graph, values)
 

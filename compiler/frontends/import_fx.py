@@ -96,7 +96,7 @@ class _ModuleImporter(GraphImporter):
                 value = tensors.get(spec.target)
                 if not isinstance(value, torch.Tensor):
                     raise CaptureError(
-                        f"the exported program holds {spec.target!r}, which is no tensor but a {type(value).__name__}"
+                        f"the exported program holds {spec.target!r}, which is not a tensor but a {type(value).__name__}"
                     )
                 self.state[spec.target] = value
         return {spec.arg.name: spec for spec in specs if hasattr(spec.arg, "name")}

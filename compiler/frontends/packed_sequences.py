@@ -73,7 +73,7 @@ def refuse_packed(model: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     for (where, *path), leaf in leaves:
         if isinstance(leaf, PackedSequence):
             raise CaptureError(
-                f"{model} takes a PackedSequence, which is no input of a program",
+                f"{model} takes a PackedSequence, which cannot be an input of a program",
                 place=("args" if where == SequenceKey(0) else "kwargs") + keystr(tuple(path)),
                 hint="pass the padded tensor and the lengths, and call pack_padded_sequence in the model;"
                 " or use torch.compile(model, backend='fxc')",

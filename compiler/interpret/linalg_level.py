@@ -172,7 +172,7 @@ def _read(source: torch.Tensor, map: AffineMap, loops: Sequence[torch.Tensor]) -
     places = tuple(_evaluate(expression, loops) for expression in map.results)
     for dim, (place, size) in enumerate(zip(places, source.shape, strict=True)):
         if ((place < 0) | (place >= size)).any():
-            raise BoundsError(f"place {int(place.min())} to {int(place.max())} of dimension {dim} is read, of {size}")
+            raise BoundsError(f"position {int(place.min())} to {int(place.max())} of dimension {dim} is read, of {size}")
     return source[places]
 
 
@@ -260,6 +260,6 @@ def _extracted(source: torch.Tensor, index: Sequence[torch.Tensor], taken: torch
     shape = torch.broadcast_shapes(taken.shape, *(place.shape for place in index))
     outside = [(place < 0) | (place >= size) for place, size in zip(index, source.shape, strict=True)]
     if any((taken & wrong).any() for wrong in outside):
-        raise BoundsError("a place outside of a tensor is read")
+        raise BoundsError("a position outside of a tensor is read")
     safe = [torch.where(taken, place, 0).expand(shape) for place in index]
     return source[tuple(safe)] if safe else source

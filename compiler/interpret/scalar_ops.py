@@ -48,7 +48,7 @@ def scalar_op(op: Operation, values: Sequence[torch.Tensor], wide: bool = False)
             return FUNCTIONS[op.kind.data](*values)
         case RandomOp():
             return random_bits(*values)
-    raise NoRuleError(f"{op.name} is no op on scalars that the interpreter knows")
+    raise NoRuleError(f"{op.name} is an op on scalars without a rule in the interpreter")
 
 
 def _shape(values: Sequence[torch.Tensor]) -> torch.Size:

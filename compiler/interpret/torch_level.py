@@ -256,10 +256,10 @@ class ReferenceInterpreter:
             return getattr(args[0], check_method(target))(*args[1:], **kwargs)
         if isinstance(op, GetAttrOp):
             if self.tensor is None:
-                raise TargetError(f"the tensor {target!r} has no value here")
+                raise TargetError(f"the tensor {target!r} has no value")
             return self.tensor(target)
         if self.submodule is None:
-            raise TargetError(f"the module {target!r} is not known here")
+            raise TargetError(f"the module {target!r} is unknown to this interpreter")
         return self.submodule(target)(*args, **kwargs)
 
     def higher_order(self, op: HigherOrderOp, env: Mapping[SSAValue, Any]) -> Any:

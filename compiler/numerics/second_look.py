@@ -116,7 +116,7 @@ class SecondLook:
     def _error(self, wrong: Sequence[tuple[str, Difference]], verdict: str) -> NumericsError:
         where, found = wrong[0]
         return NumericsError(
-            f"the first call gives other numbers than the captured program: {verdict}\n  {where}: {found.text}"
+            f"the first call returns other numbers than the captured program: {verdict}\n  {where}: {found.text}"
         )
 
     def _say(self, text: str) -> None:

@@ -345,7 +345,7 @@ class _TorchPattern(_TracedPattern):
         for old, new in zip(outputs, _at(snippet, values), strict=True):
             if old.type != new and not only_strides_differ(old.type, new):
                 raise CaptureError(
-                    f"the replacement gives {new}, but the pattern gave {old.type}",
+                    f"the replacement returns {new}, but the pattern returns {old.type}",
                     op=one_line(old.owner) if isinstance(old.owner, Operation) else None,
                     place=place_of(old.owner) if isinstance(old.owner, Operation) else None,
                     hint="dtype and shape must stay: end the replacement with .to(x.dtype) or .reshape(...)",
@@ -375,7 +375,7 @@ def _checked(pattern: Snippet) -> Snippet:
     for argument in pattern.block.args:
         if not argument.first_use:
             raise CaptureError(
-                f"the pattern does not use its parameter {argument._name}", hint="a match would not give it a value"
+                f"the pattern does not use its parameter {argument._name}", hint="a match would leave it without a value"
             )
     for op in pattern.block.ops:
         if _is_in_place(op) or (not isinstance(op, (CallFunctionOp, CallMethodOp, CallModuleOp)) and writes(op)):

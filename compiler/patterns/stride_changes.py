@@ -63,9 +63,9 @@ def _copy_for(op: Operation, value: SSAValue, old: Attribute) -> None:
     assert isinstance(old, TensorType)
     if (strides := types.strides(old)) is not None:
         raise CaptureError(
-            f"the replacement gives other strides, and an op needs {list(strides)}",
+            f"the replacement returns other strides, and an op needs {list(strides)}",
             op=one_line(op),
             place=place_of(op),
-            hint="end the replacement in what gives the strides of the pattern, such as .contiguous()",
+            hint="end the replacement in an operation that returns the strides of the pattern, such as .contiguous()",
         )
     contiguous_for(op, value, old)

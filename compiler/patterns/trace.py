@@ -59,7 +59,7 @@ def _parameters(function: PythonFunction) -> list[inspect.Parameter]:
     for parameter in parameters:
         variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         if variadic or (parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty):
-            raise CaptureError(f"{name_of(function)} takes {parameter}", hint="give it plain positional parameters")
+            raise CaptureError(f"{name_of(function)} takes {parameter}", hint="use plain positional parameters")
     return parameters
 
 

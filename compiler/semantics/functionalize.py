@@ -185,7 +185,7 @@ class _Interpreter(ReferenceInterpreter):
     def check_gaps(self, memory: int) -> None:
         if memory in self.laid_out & self.between:
             raise CaptureError(
-                "as_strided of a tensor that is written, and whose elements do not lie side by side in memory",
+                "as_strided of a tensor that is written, and whose elements are not adjacent in memory",
                 hint=_WAY_OUT,
             )
 

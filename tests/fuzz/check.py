@@ -28,7 +28,7 @@ MODES: dict[str, list[str]] = {
 REFUSED = (
     "counts from where that starts (as_strided with a storage_offset)",
     "as_strided of a tensor that is written reaches elements that are none of that tensor",
-    "as_strided of a tensor that is written, and whose elements do not lie side by side in memory",
+    "as_strided of a tensor that is written, and whose elements are not adjacent in memory",
 )
 """Ends of messages about what fxc.compile refuses (docs/status.md)."""
 

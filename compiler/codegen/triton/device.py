@@ -18,7 +18,7 @@ FORWARD_COMPATIBLE = range(7, 9)
 def device_target(device: int | None = None) -> GpuAttr:
     """The GPU of this number, or the current one. PipelineError where there is none."""
     if not torch.cuda.is_available():
-        raise PipelineError("there is no GPU here", hint="name one to compile for, as cuda:sm_90")
+        raise PipelineError("this machine has no GPU", hint="name one to compile for, as cuda:sm_90")
     found = torch.cuda.get_device_properties(torch.cuda.current_device() if device is None else device)
     arch = found.gcnArchName.split(":")[0] if torch.version.hip is not None else f"sm_{found.major}{found.minor}"
     known = {
@@ -58,7 +58,7 @@ def target_here() -> TritonTarget:
     try:
         found = drivers.active.get_current_target()
     except Exception as error:  # no driver, no device, or a broken one: whatever Triton raises is the reason
-        raise KernelError(f"there is no GPU for Triton here: {error}", hint="compile for the CPU: target host") from error
+        raise KernelError(f"this machine has no GPU for Triton: {error}", hint="compile for the CPU: target host") from error
     arch = found.arch if found.backend == "hip" else f"sm_{found.arch}"
     return TritonTarget.of(f"{'rocm' if found.backend == 'hip' else 'cuda'}:{arch}")
 

@@ -127,7 +127,7 @@ class GpuKernel(TensorKernel):
             here, built = target_here(), TritonTarget.of(self.target)
             if not runs_on(built, here):
                 message = f"kernel {self.name} is made for {self.target}, but {self.device} is {here.name}"
-                raise KernelError(message, hint="the target cuda is the GPU that is here")
+                raise KernelError(message, hint="the target cuda is the GPU of this machine")
             if self.tunes and not is_captured(self.device):
                 options = tuned(self.source, self._device_name(), lambda ways: self._times(ways, tensors, numbers))
                 self._compiled = self._submit(self.source, options)
@@ -298,7 +298,7 @@ def load(compiled: CompiledKernel, source: KernelSource) -> LoadedKernel:
         kernel = TritonKernel(signature, {name: str(path) for name, path in files.items()}, compiled.folder.name)
         run = kernel.run
     except OutOfResources as error:
-        raise KernelError(f"kernel {source.name} does not fit the device: {error}", hint="give it smaller blocks") from error
+        raise KernelError(f"kernel {source.name} does not fit the device: {error}", hint="choose smaller blocks") from error
     except (OSError, json.JSONDecodeError) as error:
         raise KernelError(f"compiled kernel {source.name} is damaged: {error}", hint=f"remove {compiled.folder}") from error
     x, y, z = (*source.grid, 1, 1)[:3]
