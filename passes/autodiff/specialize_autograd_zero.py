@@ -2,7 +2,7 @@
 
 Assumes  ``lower-grad-of`` ran. Arguments marked ``autodiff.undefined`` or ``autodiff.defined`` are so in every call; of
          others nothing is known.
-Ensures  where the state of gradients is shown, ``autodiff.add``, ``materialize`` and ``sum_to_size`` are the gradient,
+Ensures  where the state of a gradient is known, ``autodiff.add``, ``materialize`` and ``sum_to_size`` are the gradient,
          ``aten`` operators or ``autodiff.zero``, and an ``scf.if`` on ``autodiff.any_nonzero`` is its body or
          ``autodiff.zero``.
 Leaves   tensors that hold zeros, which are defined; an if on gradients of unknown state; operations that only removed

@@ -2,8 +2,8 @@
 
 Assumes  verified IR; ``lower-simple-tuples`` ran, so that a list is packed only where it is used as a whole.
 Ensures  no add, sub, mul or div has a constant 0-d tensor on the right that may be a number (``NumberOperand``);
-         ``chunk`` and ``split`` into results of static sizes are ``split_with_sizes``; ``contiguous`` of what is known
-         not to be is ``clone``. Result types are unchanged. Idempotent.
+         ``chunk`` and ``split`` into results of static sizes are ``split_with_sizes``; ``contiguous`` of other strides
+         is ``clone``. Result types are unchanged. Idempotent.
 Leaves   numbers that decide the dtype; complex numbers and bools; constants that are written or not on the CPU; lists
          that are used as a whole.
 Cost     two walks with a dictionary look-up per operation.

@@ -1,9 +1,9 @@
 """Refuse calls that write their arguments and that the compiler cannot analyze.
 
 Assumes  verified IR; best after ``functionalize``, which removes the mutation that PyTorch knows of.
-Ensures  the module is unchanged. It is an error where a call is in place that is no operator of PyTorch: an operator
-         that the module declares with a written argument, or a Python call that is named or told to write. Regions at
-         any depth and uncalled functions are checked.
+Ensures  the module is unchanged. An in-place call of something else than an operator of PyTorch is an error: of an
+         operator that the module declares with a written argument, or of Python code whose name or keywords say that it
+         writes. Regions at any depth and uncalled functions are checked.
 Leaves   ``aten.add_`` and the like, whose writes are known; Python calls without a sign that they write.
 Cost     one walk.
 

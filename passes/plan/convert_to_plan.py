@@ -64,9 +64,10 @@ from fxc.passes.rewriting.remarks import remark
 
 @dataclass(frozen=True)
 class ConvertToPlanPass(ModulePass):
-    """What would see a write-back and must not is copied before it. Arguments of functions marked ``plan.boxed`` are
-    released after their last use, too. Sizes may be dynamic, except with ``static``, which is for what autograd runs.
-    An operator that may update its operand allocates a result that leaves the function.
+    """Other operations keep their order. What would see a write-back and must not is copied before it. Arguments of
+    functions marked ``plan.boxed`` are released after their last use, too. Sizes may be dynamic, except with
+    ``static``, which is for what autograd runs. An operator that may update its operand allocates a result that leaves
+    the function.
     """
 
     name = "convert-to-plan"

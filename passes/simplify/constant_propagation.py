@@ -1,9 +1,9 @@
 """Evaluate operations whose operands are constants.
 
 Assumes  verified IR.
-Ensures  calls of constants are constants where PyTorch can compute and ``torch.constant`` can hold them; numbers,
-         strings and None are written into the arguments of their users; a ``cond`` with a constant predicate is its
-         region, a ``while_loop`` that does not run its initial values; pure operations that only these read are gone.
+Ensures  calls of constants, and sizes that types state, are constants where PyTorch can compute and ``torch.constant``
+         can hold them; numbers, strings and None are written into their users; a ``cond`` with a constant predicate is
+         its region, a ``while_loop`` that does not run its initial values; pure operations left unused are gone.
 Leaves   random and effectful calls; calls that raise; results of more than ``max-elements`` elements, not on the CPU or
          not contiguous; results of ``empty``; tensors that are written or returned, or share memory with such a one.
 Cost     one walk. PyTorch is loaded only where something is to be computed.

@@ -2,8 +2,8 @@
 
 Assumes  verified IR.
 Ensures  no call is left of a function with a one-block body, recursive and ``no_inline`` ones apart; calls in callees
-         are inlined first, so one run inlines chains of calls. Inlined operations have the location ``callsite(body at
-         call)``. Idempotent.
+         are inlined first, so one run inlines chains of calls. Inlined operations keep their names, at ``callsite(body
+         at call)``. Idempotent.
 Leaves   recursive functions, directly or through others, and all calls of them; declarations; functions and calls
          marked ``no_inline``; calls whose result types differ from what the body returns; functions without calls
          (``symbol-dce``).

@@ -78,7 +78,8 @@ class FusePass(ModulePass):
     Queries of sizes are redirected to what the group reads; numbers are copied into it. No two operations of a group
     are equal, unless others read both. A group never shares memory with its operands, so it has no views that nothing
     in it reads. An operation on pieces that are not contiguous may differ in the last bit, as PyTorch then runs other
-    code.
+    code. These stay alone: concatenations of different shapes, size queries that no operand type answers, and a chunk
+    whose move would change the strides of what its readers compute.
 
     With ``reductions = true`` a group has a copy of a view that others read too, and of what only converts a tensor to
     a wider dtype. What an operation reads at positions given by indices, as ``embedding`` does, is computed before its

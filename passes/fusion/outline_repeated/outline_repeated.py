@@ -1,7 +1,7 @@
 """Outline repeated sequences of operations, such as the layers of a transformer, into one function.
 
 Assumes  verified IR.
-Ensures  at least ``least`` sequences of ``shortest`` operations or more that compute the same of other values,
+Ensures  at least ``least`` sequences of ``shortest`` operations or more that compute the same of different values,
          consecutive but for constants, are calls of one ``no_inline`` function with the operations of the first. What
          differs, such as weights, is an argument.
 Leaves   random operators, effects and the order of operations around them; readers of what the function writes back
