@@ -97,12 +97,12 @@ def compile(
     The callable takes what ``model`` takes, of the dtypes, devices and sizes of the example (``dynamic_shapes``, as
     torch.export has it, makes sizes dynamic), and returns what it returns. Parameters stay those of the model: training the
     model trains the callable, and what replaces them later (``load_state_dict(assign=True)``, another ``nn.Linear``) is used
-    from then on; a call raises InputError where that does not fit what was compiled, and where numbers, texts, tuples or
-    hooks that modules hold are others now.
+    from then on; a call raises InputError where that does not fit what was compiled, or where numbers, strings, tuples or
+    hooks of the modules have changed.
     ``training``: whether results carry gradients. The model's present train or eval mode is compiled in, and so are the casts
     of the torch.autocast that this is called in; calls are to be made in the same one. Raises CaptureError where the model
-    cannot be captured, InputError where ``args`` is no tuple or list; calling raises InputError for inputs that do not fit, or
-    captures again for them where ``options`` have ``recompile``.
+    cannot be captured, InputError where ``args`` is not a tuple or list; calling raises InputError for inputs that do not
+    fit, or captures again for them where ``options`` have ``recompile``.
     """
     if not isinstance(args, Sequence):
         raise InputError(f"args is a {type(args).__name__}, but a tuple of inputs is expected", hint="one input is (x,)")

@@ -60,11 +60,11 @@ def capture(
 ) -> Program:
     """The program of ``model`` called with ``args`` and ``kwargs``; the model itself is not changed.
 
-    ``route``: ``export`` (as torch.export, non-strict: ATen operators, nestings and mutations of the model kept),
+    ``route``: ``export`` (as torch.export, non-strict: ATen operators, with the nestings and mutations of the model),
     ``symbolic_trace`` (the fx level: calls as the code has them), ``dynamo`` (Dynamo's graph, inputs and outputs flat),
     ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as torch.export takes it; for ``make_fx`` a true value makes all
     sizes symbolic. ``packed``: by ``export``, for packed sequences of these lengths only. Raises CaptureError with PyTorch's
-    reason and the way out.
+    reason and a hint.
     """
     refuse_packed(_name(model), tuple(args), dict(kwargs or {}))
     args, kwargs = _told_apart((tuple(args), dict(kwargs or {})))
