@@ -50,10 +50,10 @@ class Program:
     ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants; the
     user's own tensors, of which only a frozen plan has copies. ``live``: modules by path and functions by name that came from
     the running process and that a file could not name; empty for a program read from a file. ``key``: that of its entry
-    on disk, if it is as cached. ``assigned``: attributes of the model that a call assigns, by path. ``group_limit``: seconds that
-    a pass may take over one group, which runs as calls of ATen where that fails; None where it is an error. ``watch`` looks at
-    first calls. ``later`` compiles what is needed at a call and was not compiled before, with the options of the rest; None
-    where that is an error.
+    on disk, if it is as cached. ``assigned``: attributes of the model that a call assigns, by path. ``group_limit``: seconds
+    that a pass may take over one group, which runs as calls of ATen where that fails; None where it is an error. ``watch``
+    checks first calls. ``later`` compiles what is needed at a call and was not compiled before, with the options of the rest;
+    None where that is an error.
     """
 
     module: ModuleOp
