@@ -40,12 +40,12 @@ def command(context: click.Context, root: Path) -> None:
 @click.option("--folder", default="simplify", show_default=True, help="Folder of passes/ that the pass belongs to.")
 @click.pass_obj
 def new_pass(root: Path, name: str, folder: str) -> None:
-    """The pass NAME, such as drop-dead-branches: found by fxc-opt at once."""
+    """Write the pass NAME, such as drop-dead-branches, which fxc-opt finds at once."""
     stem = _stem(name)
     files = [file.relative_to(root) for file in root.glob("passes/*/**/*.py") if "(ModulePass)" in file.read_text("utf-8")]
     _one_of("folder of passes", folder, {file.parts[1] for file in files})
     if found := [*root.glob(f"passes/*/{stem}.py"), *root.glob(f"passes/*/{stem}/")]:
-        raise click.ClickException(f"there is already {found[0].relative_to(root)}: give the pass another name")
+        raise click.ClickException(f"there is already {found[0].relative_to(root)}: choose another name")
     made = {f"passes/{folder}/{stem}.py": "pass.py", f"lit_tests/passes/{folder}/{stem}.mlir": "pass.mlir"}
     _write(root, made, name=name, cls=_class(stem))
 
@@ -54,7 +54,7 @@ def new_pass(root: Path, name: str, folder: str) -> None:
 @click.argument("name")
 @click.pass_obj
 def new_pattern(root: Path, name: str) -> None:
-    """The family of patterns NAME, such as sorting: applied by canonicalize and peephole at once."""
+    """Write the family of patterns NAME, such as sorting, which canonicalize and peephole apply at once."""
     stem = _stem(name)
     files = {f"passes/patterns/{stem}.py": "pattern.py", f"lit_tests/patterns/{stem}.mlir": "pass.mlir"}
     _write(root, files, name="canonicalize", cls=_class(stem))
@@ -64,12 +64,12 @@ def new_pattern(root: Path, name: str) -> None:
 @click.argument("name")
 @click.pass_obj
 def new_dialect(root: Path, name: str) -> None:
-    """The dialect NAME with one operation, listed in dialects/__init__.py."""
+    """Write the dialect NAME with one operation, and list it in dialects/__init__.py."""
     stem = _stem(name)
     listed = root / "dialects" / "__init__.py"
     text = listed.read_text("utf-8")
     if f'    "{stem}": ' in text or stem in get_all_dialects():
-        raise click.ClickException(f"there is already a dialect {stem}: give the new one another name")
+        raise click.ClickException(f"there is already a dialect {stem}: choose another name")
     files = {f"dialects/{stem}.py": "dialect.py", f"lit_tests/dialects/{stem}.mlir": "dialect.mlir"}
     _write(root, files, name=stem, cls=_class(stem))
     found = _DIALECTS.search(text)
@@ -85,9 +85,9 @@ def new_dialect(root: Path, name: str) -> None:
 @click.option("--folder", default="functions", show_default=True, help="Family in passes/operators/ that gets the record.")
 @click.pass_obj
 def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) -> None:
-    """The record of the pointwise operator NAME, such as mylib.double.default: the formula by which kernels compute it."""
+    """Write the record of the pointwise operator NAME, such as mylib.double.default: the formula by which kernels compute it."""
     if not re.fullmatch(r"[a-z_]\w*\.\w+\.\w+", name):
-        raise click.ClickException(f"{name} is no operator overload, such as mylib.double.default")
+        raise click.ClickException(f"{name} is not an operator overload, such as mylib.double.default")
     texts = {path.stem: path.read_text("utf-8") for path in root.glob("passes/operators/*.py")}
     if name in OPERATORS or any(f'"{name}"' in text for text in texts.values()):
         raise click.ClickException(f"{name} has a record in passes/operators already: change that one")
@@ -127,7 +127,7 @@ def _stem(name: str) -> str:
     """The stem of the files of ``name``. An error where it is not words joined by dashes."""
     stem = name.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(stem):
-        raise click.ClickException(f"{name} is no name in kebab case, such as fold-add-zero")
+        raise click.ClickException(f"{name} is not a name in kebab case, such as fold-add-zero")
     return stem
 
 
@@ -142,8 +142,9 @@ def _one_of(kind: str, name: str, known: Iterable[str]) -> None:
 
 def _write(root: Path, files: Mapping[str, str], **values: str) -> None:
     """Write each of ``files`` from the template named behind it. An error, and nothing is written, where one exists."""
-    if found := [path for path in files if (root / path).exists()]:
-        raise click.ClickException(f"there is already {found[0]}: give the new one another name")
+    taken = [path for path in files if (root / path).exists() or (root / path.removesuffix(".py")).is_dir()]
+    if taken:
+        raise click.ClickException(f"there is already {taken[0]}: choose another name")
     for path, template in files.items():
         text = (_TEMPLATES / f"{template}.txt").read_text("utf-8")
         (root / path).parent.mkdir(parents=True, exist_ok=True)
