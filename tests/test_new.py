@@ -85,7 +85,11 @@ def test_what_is_written_works(checkout: Path) -> None:
         (["operator", "mylib.twice", "--formula=x"], "mylib.twice is not an operator overload"),
         (["operator", "mylib.twice.default", "--formula=x +"], "mylib.twice.default: invalid syntax"),
         (["operator", "mylib.twice.default", "--formula=x", "--schema=x"], "not an operator signature"),
-        (["operator", "mylib.twice.default", "--formula=x", "--schema=(int x) -> Tensor"], "something else than tensors"),
+        (
+            ["operator", "mylib.twice.default", "--formula=x", "--schema=(Tensor x, int n=1) -> Tensor"],
+            "something else than tensors",
+        ),
+        (["operator", "mylib.twice.default", "--formula=x + y"], "the formula reads y; it may read x"),
         (["operator", "mylib.twice.default", "--formula=x", "--folder=views"], "there is no family of formulas views"),
     ],
     ids=" ".join,

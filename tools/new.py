@@ -6,6 +6,8 @@ Run it in the root of a checkout. What it writes works, and the lit file passes:
 from __future__ import annotations
 
 import ast
+import builtins
+import importlib
 import keyword
 import re
 from collections.abc import Iterable, Mapping
@@ -95,16 +97,20 @@ def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) 
         "family of formulas", folder, [stem for stem, text in texts.items() if _RECORDS.search(text) and "arithmetic(" in text]
     )
     try:
-        formula = ast.unparse(ast.parse(formula, mode="eval"))
+        expression = ast.parse(formula, mode="eval")
         schema = table()[name][1] if name in table() else schema
         arguments = parse_schema(schema).arguments
     except (SyntaxError, ValueError) as error:
         raise click.ClickException(f"{name}: {error}") from error
-    tensors = [argument.name for argument in arguments if argument.type == "Tensor" and argument.default is None]
-    if not tensors or len(tensors) < len([argument for argument in arguments if argument.default is None]):
+    if any(argument.type != "Tensor" for argument in arguments):
         raise click.ClickException(f"{name}{schema} takes something else than tensors: write its record by hand")
+    tensors = [argument.name for argument in arguments]
+    parameters = [_SPELLINGS.get(tensor, tensor) for tensor in tensors]
+    known = {*parameters, *dir(builtins), *vars(importlib.import_module(f"fxc.passes.operators.{folder}"))}
+    read = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
+    if read - known:
+        raise click.ClickException(f"the formula reads {', '.join(sorted(read - known))}; it may read {', '.join(parameters)}")
     function = "_".join(name.split(".")).removesuffix("_default")
-    parameters = [f"{_SPELLINGS.get(a.name, a.name)}: {'Scalar' if a.name in tensors else 'Any'}" for a in arguments]
     family = root / "passes" / "operators" / f"{folder}.py"
     values = {
         "operator": name,
@@ -118,7 +124,7 @@ def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) 
     text = texts[folder]
     found = _RECORDS.search(text)
     assert found is not None
-    rule = f"def {function}({', '.join(parameters)}) -> Scalar:\n    return {formula}\n\n\n"
+    rule = f"def {function}({': Scalar, '.join(parameters)}: Scalar) -> Scalar:\n    return {ast.unparse(expression)}\n\n\n"
     entry = f'        **each("{name}", arithmetic({function})),\n'
     _edit(root, family, text[: found.start()] + rule + found[0] + entry + text[found.end() :])
 

@@ -27,4 +27,6 @@ class TritonTarget:
             return cls(name, "cuda", int(cuda[1]), 32, "cubin")
         if rocm is not None:
             return cls(name, "hip", rocm[1], 64 if rocm[1].startswith("gfx9") else 32, "hsaco")
-        raise KernelError(f"{name!r} is not a GPU that Triton compiles for", hint="a target is one like cuda:sm_90 or rocm:gfx942")
+        raise KernelError(
+            f"{name!r} is not a GPU that Triton compiles for", hint="a target is one like cuda:sm_90 or rocm:gfx942"
+        )
