@@ -25,7 +25,7 @@ from fxc.errors import KernelError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.passes.plan import offsets as _offsets
 from fxc.passes.plan.buffers import Buffers
-from fxc.passes.plan.offsets import Layout, Span, best_layout, lower_bound
+from fxc.passes.plan.offsets import LiveRange, MemoryPlan, best_layout, lower_bound
 from fxc.passes.plan.plan_memory import MAPPED, SMALL, PlanMemoryPass
 from fxc.program.context import new_context
 from tests.plan_programs import memory
@@ -35,7 +35,7 @@ training = import_module("training")
 
 SPANS = st.lists(
     st.builds(
-        lambda size, start, length: Span(64 * size, start, start + length),
+        lambda size, start, length: LiveRange(64 * size, start, start + length),
         st.integers(0, 9),
         st.integers(0, 30),
         st.integers(1, 12),
@@ -44,18 +44,18 @@ SPANS = st.lists(
 )
 
 
-def meet(a: Span, b: Span) -> bool:
+def meet(a: LiveRange, b: LiveRange) -> bool:
     """Whether two buffers are in use at one step."""
     return a.start < b.end and b.start < a.end
 
 
-def highest(spans: Sequence[Span]) -> int:
+def highest(spans: Sequence[LiveRange]) -> int:
     """The most bytes in use, by looking at each step."""
     steps = range(max((span.end for span in spans), default=0))
     return max((sum(span.size for span in spans if span.start <= step < span.end) for step in steps), default=0)
 
 
-def check(spans: Sequence[Span], layout: Layout) -> None:
+def check(spans: Sequence[LiveRange], layout: MemoryPlan) -> None:
     for (a, first), (b, second) in combinations(zip(spans, layout.offsets, strict=True), 2):
         if meet(a, b) and a.size and b.size:
             assert first + a.size <= second or second + b.size <= first
@@ -66,7 +66,7 @@ def check(spans: Sequence[Span], layout: Layout) -> None:
 
 
 @given(SPANS)
-def test_layouts(spans: list[Span]) -> None:
+def test_layouts(spans: list[LiveRange]) -> None:
     layouts = list(_offsets._layouts(spans))
     for layout in (*layouts, best_layout(spans)):
         check(spans, layout)
@@ -75,12 +75,19 @@ def test_layouts(spans: list[Span]) -> None:
 
 
 def test_a_gap_that_fits_is_taken_before_a_larger_one() -> None:
-    spans = [Span(192, 0, 2), Span(64, 0, 9), Span(64, 0, 2), Span(64, 0, 9), Span(64, 3, 9), Span(192, 4, 9)]
+    spans = [
+        LiveRange(192, 0, 2),
+        LiveRange(64, 0, 9),
+        LiveRange(64, 0, 2),
+        LiveRange(64, 0, 9),
+        LiveRange(64, 3, 9),
+        LiveRange(192, 4, 9),
+    ]
     assert _offsets.by_time(spans).peak == 384 == lower_bound(spans)
 
 
 def test_a_stack_needs_no_more_than_it_holds() -> None:
-    spans = [Span(64 * (i % 7 + 1), i, 200 - i) for i in range(100)]
+    spans = [LiveRange(64 * (i % 7 + 1), i, 200 - i) for i in range(100)]
     assert best_layout(spans).peak == lower_bound(spans)
 
 
@@ -88,12 +95,12 @@ def test_a_stack_needs_no_more_than_it_holds() -> None:
 def test_steps_grow_with_buffers(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gap is made at most twice a buffer, and buffers are compared with a bounded number of others."""
     made = calls(monkeypatch, _offsets._Gaps, "_add")
-    spans = [Span(64 * (i * 7919 % 97 + 1), i, i + i * 31 % 23 + 1) for i in range(count)]
+    spans = [LiveRange(64 * (i * 7919 % 97 + 1), i, i + i * 31 % 23 + 1) for i in range(count)]
     _offsets.by_time(spans)
     assert len(made) <= 2 * count
     others = _offsets._in_use_together(spans, _offsets.MOST_PAIRS * count)
     assert others is not None and sum(map(len, others)) <= 2 * _offsets.MOST_PAIRS * count
-    long = [Span(64, 0, count) for _ in range(count)]
+    long = [LiveRange(64, 0, count) for _ in range(count)]
     assert _offsets._in_use_together(long, _offsets.MOST_PAIRS * count) is None
 
 
@@ -132,7 +139,7 @@ def chain(count: int) -> str:
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 6), st.booleans()), min_size=1, max_size=12))
 def test_buffers_leave_the_arena_where_that_takes_less(tensors: list[tuple[int, int, bool]]) -> None:
     """Tensors of so many times 32 KiB, for so many steps, in buffers or of operators."""
-    spans = [Span(size << 15, step, step + length) for step, (size, length, _) in enumerate(tensors)]
+    spans = [LiveRange(size << 15, step, step + length) for step, (size, length, _) in enumerate(tensors)]
     types = [f"tensor<{span.size // 4}xf32>" for span in spans]
     lines = list[str]()
     for step, (_, _, is_buffer) in enumerate(tensors):
@@ -176,7 +183,7 @@ def test_a_chain_takes_turns() -> None:
 
 
 @given(SPANS.filter(lambda spans: len(spans) > 1), st.data())
-def test_the_verifier_refuses_just_what_meets(spans: list[Span], data: st.DataObject) -> None:
+def test_the_verifier_refuses_just_what_meets(spans: list[LiveRange], data: st.DataObject) -> None:
     """Any offsets, right or wrong: the check that follows names through the program says what comparing all pairs says."""
     offsets = [64 * data.draw(st.integers(0, 8)) for _ in spans]
     both = list(zip(spans, offsets, strict=True))
@@ -193,7 +200,7 @@ def test_the_verifier_refuses_just_what_meets(spans: list[Span], data: st.DataOb
         assert not wrong
 
 
-def timeline(spans: Sequence[tuple[Span, int]]) -> str:
+def timeline(spans: Sequence[tuple[LiveRange, int]]) -> str:
     """Allocations and releases in the order of their steps; releases of a step first."""
     lines = ['%a = plan.arena : !plan.arena<4096, "cpu">']
     for step in range(max(span.end for span, _ in spans) + 1):

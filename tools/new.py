@@ -87,7 +87,7 @@ def new_dialect(root: Path, name: str) -> None:
 @click.option("--folder", default="functions", show_default=True, help="Family in passes/operators/ that gets the record.")
 @click.pass_obj
 def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) -> None:
-    """Write the record of the pointwise operator NAME, such as mylib.double.default: the formula by which kernels compute it."""
+    """Write the record of the pointwise operator NAME, such as mylib.double.default: how kernels compute it."""
     if not re.fullmatch(r"[a-z_]\w*\.\w+\.\w+", name):
         raise click.ClickException(f"{name} is not an operator overload, such as mylib.double.default")
     texts = {path.stem: path.read_text("utf-8") for path in root.glob("passes/operators/*.py")}

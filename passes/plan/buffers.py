@@ -13,7 +13,7 @@ from fxc.dialects.plan import AllocOp, ArenaType, aligned, released, stream_of
 from fxc.dialects.plan.accesses import only_names
 from fxc.dialects.plan.clocks import Clocks
 from fxc.dialects.plan.lifetimes import Names, reads
-from fxc.passes.plan.offsets import Span
+from fxc.passes.plan.offsets import LiveRange
 
 
 @dataclass(eq=False)
@@ -53,10 +53,10 @@ class Buffer:
         streams = self.uses.keys() or {0}
         return next(iter(streams)) if len(streams) == 1 else None
 
-    def span(self, length: int, *, on_all: bool = False) -> Span:
+    def span(self, length: int, *, on_all: bool = False) -> LiveRange:
         """From when to when it is used in a block of ``length`` ops; ``on_all``: until each stream comes after that."""
         end = self.over if on_all else self.end
-        return Span(self.bytes, self.start, length if end is None else end)
+        return LiveRange(self.bytes, self.start, length if end is None else end)
 
     @property
     def is_inside(self) -> bool:

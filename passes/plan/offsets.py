@@ -15,7 +15,7 @@ MOST_PAIRS = 32
 
 
 @dataclass(frozen=True)
-class Span:
+class LiveRange:
     """A buffer: how many bytes, from which step to before which."""
 
     size: int
@@ -24,14 +24,14 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Layout:
+class MemoryPlan:
     """An offset for each buffer, and where the last one ends."""
 
     offsets: tuple[int, ...]
     peak: int
 
 
-def lower_bound(spans: Sequence[Span]) -> int:
+def lower_bound(spans: Sequence[LiveRange]) -> int:
     """The most bytes that are in use at one step: no layout has fewer."""
     live = highest = 0
     for _, change in sorted([(span.start, span.size) for span in spans] + [(span.end, -span.size) for span in spans]):
@@ -40,7 +40,7 @@ def lower_bound(spans: Sequence[Span]) -> int:
     return highest
 
 
-def best_layout(spans: Sequence[Span]) -> Layout:
+def best_layout(spans: Sequence[LiveRange]) -> MemoryPlan:
     """The smallest of three layouts: best fit in the order of time, the same backwards, and by size where that is quick."""
     bound, best = lower_bound(spans), None
     for layout in _layouts(spans):
@@ -52,14 +52,14 @@ def best_layout(spans: Sequence[Span]) -> Layout:
     return best
 
 
-def _layouts(spans: Sequence[Span]) -> Iterator[Layout]:
+def _layouts(spans: Sequence[LiveRange]) -> Iterator[MemoryPlan]:
     yield by_time(spans)
-    yield by_time([Span(span.size, -span.end, -span.start) for span in spans])
+    yield by_time([LiveRange(span.size, -span.end, -span.start) for span in spans])
     if (others := _in_use_together(spans, MOST_PAIRS * len(spans))) is not None:
         yield by_size(spans, others)
 
 
-def by_time(spans: Sequence[Span]) -> Layout:
+def by_time(spans: Sequence[LiveRange]) -> MemoryPlan:
     """Each buffer, when it comes, gets the smallest gap that it fits in, else the end, which grows."""
     gaps, offsets, ends = _Gaps(), [0] * len(spans), list[tuple[int, int]]()
     for i in sorted(range(len(spans)), key=lambda i: (spans[i].start, -spans[i].size, i)):
@@ -68,16 +68,16 @@ def by_time(spans: Sequence[Span]) -> Layout:
             gaps.give(offsets[gone], spans[gone].size)
         offsets[i] = gaps.take(spans[i].size)
         heappush(ends, (spans[i].end, i))
-    return Layout(tuple(offsets), gaps.end)
+    return MemoryPlan(tuple(offsets), gaps.end)
 
 
-def by_size(spans: Sequence[Span], others: Sequence[Sequence[int]]) -> Layout:
+def by_size(spans: Sequence[LiveRange], others: Sequence[Sequence[int]]) -> MemoryPlan:
     """The largest buffer first, each in the smallest gap between those of ``others`` that are placed, else behind them."""
     offsets: list[int] = [-1] * len(spans)
     for i in sorted(range(len(spans)), key=lambda i: (-spans[i].size, spans[i].start, i)):
         placed = sorted((offsets[j], offsets[j] + spans[j].size) for j in others[i] if offsets[j] >= 0)
         offsets[i] = _smallest_gap(placed, spans[i].size)
-    return Layout(tuple(offsets), max((o + span.size for o, span in zip(offsets, spans, strict=True)), default=0))
+    return MemoryPlan(tuple(offsets), max((o + span.size for o, span in zip(offsets, spans, strict=True)), default=0))
 
 
 def _smallest_gap(placed: Sequence[tuple[int, int]], size: int) -> int:
@@ -90,7 +90,7 @@ def _smallest_gap(placed: Sequence[tuple[int, int]], size: int) -> int:
     return reached if best < 0 else best
 
 
-def _in_use_together(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
+def _in_use_together(spans: Sequence[LiveRange], limit: int) -> list[list[int]] | None:
     """For each buffer those that are in use at a step when it is; None where there are more than ``limit`` pairs."""
     others: list[list[int]] = [[] for _ in spans]
     live, ends, pairs = set[int](), list[tuple[int, int]](), 0

@@ -59,7 +59,7 @@ from fxc.dialects.text.syntax import copy_names
 from fxc.passes.analysis.statistics import count
 from fxc.passes.plan.buffers import Buffer, buffers_of
 from fxc.passes.plan.calls import Callee, callees
-from fxc.passes.plan.offsets import Layout, Span, best_layout, lower_bound
+from fxc.passes.plan.offsets import LiveRange, MemoryPlan, best_layout, lower_bound
 
 MEMORY = "plan.memory"
 FACTS = {
@@ -183,7 +183,7 @@ def _may_share(buffer: Buffer, largest: int | None) -> bool:
     return buffer.is_inside and buffer.bytes > 0 and (buffer.is_part or largest is None or buffer.bytes <= largest)
 
 
-def _move_into_arena(block: Block, device: str, stream: int, buffers: Sequence[Buffer], layout: Layout) -> None:
+def _move_into_arena(block: Block, device: str, stream: int, buffers: Sequence[Buffer], layout: MemoryPlan) -> None:
     arena = ArenaOp.of(layout.peak, device)
     arena.arena.name_hint = "arena"
     if stream:
@@ -219,7 +219,7 @@ class Outside:
     """
 
     def __init__(self, block: Block, taken: Mapping[str, Mapping[str, int]]) -> None:
-        self.of = defaultdict[str, list[Span]](list)
+        self.of = defaultdict[str, list[LiveRange]](list)
         self._names = Names(released)
         self._start = dict[SSAValue, int]()
         length = 0
@@ -240,12 +240,12 @@ class Outside:
         if isinstance(op, CallOp):
             for there, bytes in taken.get(op.callee.string_value(), {}).items():
                 if (rest := bytes - sum(_bytes(result) for result in made if _device(result) == there)) > 0:
-                    self.of[there].append(Span(rest, place, place + 1))
+                    self.of[there].append(LiveRange(rest, place, place + 1))
         for tensor in self._names.step(op):
             self._end(tensor, place)
 
     def _end(self, tensor: SSAValue, place: int) -> None:
-        self.of[_device(tensor)].append(Span(_bytes(tensor), self._start.pop(tensor), place))
+        self.of[_device(tensor)].append(LiveRange(_bytes(tensor), self._start.pop(tensor), place))
 
 
 def _device(value: SSAValue) -> str:
@@ -271,7 +271,9 @@ NEAR = 1.03
 """How much more memory than the least is taken for a larger arena."""
 
 
-def brief_buffers(buffers: Sequence[Buffer], shared: Sequence[Buffer], beside: Sequence[Span], length: int) -> Sequence[Buffer]:
+def brief_buffers(
+    buffers: Sequence[Buffer], shared: Sequence[Buffer], beside: Sequence[LiveRange], length: int
+) -> Sequence[Buffer]:
     """Those of ``shared``, of some size and more, without which the arena and all that is beside it take the least at one time.
 
     None where they take almost as little with them, or where several streams use them. ``buffers``: all of a block of
@@ -295,6 +297,6 @@ def without(buffers: Sequence[Buffer], others: Sequence[Buffer]) -> list[Buffer]
     return [buffer for buffer in buffers if buffer not in known]
 
 
-def spans(buffers: Sequence[Buffer], length: int) -> list[Span]:
+def spans(buffers: Sequence[Buffer], length: int) -> list[LiveRange]:
     """When each is in use, in a block of ``length`` ops."""
     return [buffer.span(length) for buffer in buffers]

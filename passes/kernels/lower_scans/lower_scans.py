@@ -78,7 +78,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import integer
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count as counted
-from fxc.passes.kernels.lower_scans.scan_kernels import ADD, MAXIMUM, MINIMUM, MULTIPLY, Kind, Layout, ScanKernel
+from fxc.passes.kernels.lower_scans.scan_kernels import ADD, MAXIMUM, MINIMUM, MULTIPLY, Kind, ScanKernel, ScanLayout
 from fxc.passes.kernels.source_lines import notes
 from fxc.passes.operators.scalars import DTYPES, FLOATS, HALVES, INTEGERS
 from fxc.passes.operators.table import operator_of
@@ -139,7 +139,7 @@ def _kernel(op: TorchOp, target: TargetAttr, name: str) -> KernelOp:
     steps = list(zip(_steps(source), _steps(values), strict=True))
     others = tuple((size, step) for i, (size, step) in enumerate(zip(shape, steps, strict=True)) if i != dim % len(shape))
     combined = _combined_dtype(kind, _dtype(source), _dtype(values), target)
-    plan = Layout(shape[dim], steps[dim], others, (_dtype(source), combined, _dtype(values)))
+    plan = ScanLayout(shape[dim], steps[dim], others, (_dtype(source), combined, _dtype(values)))
     lanes, rows = _vectors(plan, target, 64 if combined in ("float64", "int64") or len(op.results) > 1 else 32)
     pointers = [source, *op.results]
     elements = [_tensor(pointer).element_type for pointer in pointers]
@@ -156,7 +156,7 @@ def _combined_dtype(kind: Kind, old: str, new: str, target: TargetAttr) -> str:
     return "float32" if new in HALVES else "int32" if new in ("bool", "uint8") else new
 
 
-def _vectors(plan: Layout, target: TargetAttr, bits: int) -> tuple[int, int]:
+def _vectors(plan: ScanLayout, target: TargetAttr, bits: int) -> tuple[int, int]:
     """Lanes, and rows a program."""
     if isinstance(target, GpuAttr):
         return (COLUMNS if plan.side is not None else min(1 << (plan.size - 1).bit_length(), LONGEST)), 1

@@ -55,7 +55,7 @@ MINIMUM = Kind("min", "olt", arith.MinSIOp, math.inf, lambda bits: (1 << bits - 
 
 
 @dataclass(frozen=True)
-class Layout:
+class ScanLayout:
     """A scan over ``size`` elements a row, in memory ``steps`` apart; ``others``: the other dimensions, each with its size and
     its steps. Steps are those in the operand and in the results. ``dtypes``: of the operand, of what is combined and of the
     first result; a second result has the places of what was found."""
@@ -76,7 +76,7 @@ class ScanKernel:
     """Writes the kernel of ``kind`` over ``layout``, with vectors of ``lanes``; ``rows`` rows a program where lanes are along
     them. ``indexed``: there is a second result."""
 
-    def __init__(self, kind: Kind, layout: Layout, lanes: int, rows: int, *, indexed: bool) -> None:
+    def __init__(self, kind: Kind, layout: ScanLayout, lanes: int, rows: int, *, indexed: bool) -> None:
         self.kind, self.layout, self.lanes, self.rows, self.indexed = kind, layout, lanes, rows, indexed
         self.element = machine_type(layout.dtypes[1])
 
