@@ -14,7 +14,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
 from fxc.dialects.attributes.size_polynomials import names_in
 from fxc.dialects.attributes.types import IntType, overlaps
 from fxc.dialects.base.effects import aliases
@@ -56,23 +55,15 @@ class Coverage:
 
     def __init__(self, least: Mapping[str, int] = NOTHING) -> None:
         """``least``: names of sizes -> the least that each may be."""
-        self._known, self._attributes, self._least = dict[Hashable, bool](), AttributeNumbers(), least
+        self._known, self._structures, self._least = dict[Hashable, bool](), Structures(), least
 
     def __contains__(self, op: Operation) -> bool:
         if not isinstance(op, TorchOp) or not has_formula(op):
             return False
-        given = tuple([self._operand(value) for value in op._operands])
-        results = tuple([self._attributes.of(result.type) for result in op.results])
-        key = op.name, given, self._attributes.of_all(op.properties), results
+        key = self._structures.key(op)
         if key not in self._known:
             self._known[key] = _is_covered(op, self._least)
         return self._known[key]
-
-    def _operand(self, value: SSAValue) -> Hashable:
-        if not is_scalar_constant(value):
-            return self._attributes.of(value.type)
-        assert isinstance(value.owner, Operation)
-        return value.owner.name, self._attributes.of_all(value.owner.properties)
 
 
 def _is_covered(op: TorchOp, least: Mapping[str, int]) -> bool:
