@@ -43,11 +43,11 @@ def entry(
         unpacked, given = [f"if kwargs or len(args) != {len(inputs)}: {elsewhere}"], "args"
     else:
         unpacked, given = ["leaves = leaves_of(args, kwargs)", f"if leaves is None: {elsewhere}"], "leaves"
-    fits = all_of([_fitting(program, signature, names), *(["is_same()"] if is_same is not None else [])])
+    tests = [signature.context_guard(names).test, *_fitting(program, signature, names), *["is_same()"] * (is_same is not None)]
     lines = [
         *unpacked,
         *([f"{', '.join(inputs)}, = {given}"] if inputs else []),
-        f"if not ({fits}): {elsewhere}",
+        f"if not ({all_of(dict.fromkeys(tests))}): {elsewhere}",
         "counter.hits += 1",
         *_run(program, f"main({', '.join(inputs)})"),
     ]
@@ -58,11 +58,11 @@ def check(program: HostProgram, signature: Signature, places: Sequence[int]) -> 
     """Whether ``program.main`` may be given a list of arguments: ``signature`` describes those at ``places``, which it uses."""
     names = Names()
     unpacked = [f"x{i} = args[{place}]" for i, place in enumerate(places)]
-    return names.function(["args"], [*unpacked, f"return {_fitting(program, signature, names)}"])
+    return names.function(["args"], [*unpacked, f"return {all_of(_fitting(program, signature, names))}"])
 
 
-def _fitting(program: HostProgram, signature: Signature, names: Names) -> str:
-    """An expression that is true where ``main`` may be given the inputs; of tensors like those of calls before, it is quick."""
+def _fitting(program: HostProgram, signature: Signature, names: Names) -> list[str]:
+    """Tests that are true where ``main`` may be given the inputs; of tensors like those of calls before, they are quick."""
     tests = [guard.test for guard in signature.input_guards(names)]
     for name, spec in zip(signature.names, signature.inputs, strict=True):
         if isinstance(spec, TensorInput):
@@ -75,7 +75,7 @@ def _fitting(program: HostProgram, signature: Signature, names: Names) -> str:
         fits = f"({known}.check({listed}) or ({fits} and {known}.learn({listed})))"
     memory = [guard.test for guard in signature.memory_guards(names)]
     no_autocast = f"not {names.of(autocast.is_on)}()"  # the casts of a program are in it
-    return all_of(dict.fromkeys([no_autocast, signature.context_guard(names).test, fits, *memory]))
+    return [no_autocast, fits, *memory]
 
 
 def _weight_tests(weights: Sequence[Weight], names: Names) -> Iterator[str]:

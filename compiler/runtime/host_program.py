@@ -17,8 +17,6 @@ import torch
 
 from fxc.runtime.arena import Arenas
 from fxc.runtime.cpu_features import CpuFeatures
-from fxc.runtime.guards import PLAIN
-from fxc.runtime.lazy import is_lazy
 from fxc.runtime.native_kernel import TensorSpec
 
 _NUMBERS = count()
@@ -92,14 +90,6 @@ class HostProgram:
         self.main: Callable[..., Any] = names["main"]
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # tracebacks show the lines
         finalize(self, linecache.cache.pop, file, None)
-
-    def takes(self, leaves: Sequence[Any]) -> bool:
-        """Whether ``main`` may be called, with inputs that fit the signature."""
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        if not all(type(tensor) in PLAIN and not is_lazy(tensor) for tensor in tensors):
-            return False
-        relied_on = ((weight.spec, weight.tensor) for weight in self.weights)
-        return all(not spec.complaint(tensor) and spec.lies_right(tensor) and not is_lazy(tensor) for spec, tensor in relied_on)
 
     @property
     def written_weights(self) -> list[torch.Tensor]:

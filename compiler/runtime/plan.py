@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy, deepcopy
 from dataclasses import asdict, dataclass, field, fields
-from functools import partial
+from functools import cached_property, partial
 from operator import getitem
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +20,7 @@ from fxc.runtime import autocast
 from fxc.runtime.autograd import DifferentiableSubgraph
 from fxc.runtime.cuda_graphs import CudaGraphs, GraphDriver
 from fxc.runtime.direct_call import direct_call
-from fxc.runtime.entry import entry
+from fxc.runtime.entry import check, entry
 from fxc.runtime.first_call import Look
 from fxc.runtime.host_program import HostFacts, HostProgram, use_tensors
 from fxc.runtime.live_model import LiveModel
@@ -102,7 +102,8 @@ class Plan:
     def _bind(self) -> None:
         """What stands for this plan and no copy of it, and for no first call."""
         self._look = None
-        self.__dict__.pop("run", None)
+        for name in ("run", "_takes"):
+            self.__dict__.pop(name, None)
         self._direct: tuple[str, Callable[..., Any] | None] = ("", None)
         is_same = None if self._live is None else self._live.is_same
         self.call = self._checked if self.host is None else entry(self.host, self.signature, self._other, self, is_same)
@@ -189,13 +190,19 @@ class Plan:
     def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
         """What is to run for these inputs."""
         leaves = None if self.host is None else self.signature.leaves(args, kwargs)
-        if self.host is not None and leaves is not None and self.host.takes(leaves):
+        if self.host is not None and leaves is not None and self._takes(leaves):
             return partial(self.host.main, *leaves)
         fake = next((leaf for leaf in leaves or () if isinstance(leaf, FakeTensor)), None)
         if fake is not None:  # buffers are to be fake, too
             return partial(_within, fake.fake_mode, partial(self.module.forward, *args, **kwargs))
         # forward, not __call__: a plan has no hooks, and GraphModule's wrappers cost more than the whole check
         return partial(self.module.forward if kwargs else self._direct_forward(), *args, **kwargs)
+
+    @cached_property
+    def _takes(self) -> Callable[[Sequence[Any]], bool]:
+        """Whether the host program may be called with inputs that fit."""
+        assert self.host is not None
+        return check(self.host, self.signature, range(len(self.signature.inputs)))
 
     def run_module(self, args: tuple[Any, ...]) -> Any:
         """The results of ``module``, whose kernels check what they are given and copy what lies otherwise."""
