@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import enum
 import importlib
 import json
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from xdsl.dialects.builtin import StringAttr
 
 import fxc
-from fxc.artifact import archive
+from fxc.artifact import archive, plan_file
 from fxc.errors import FxcError, InputError, PlanFileError, WeightsError
 from fxc.program.weights import load_state, save_state
 from tests.plan_models import Net, make_net, plan_of, x
@@ -267,6 +268,7 @@ WRONG_CONSTANT = {"other": "n", "types": [], "symbol": None, "constant": ["os", 
         (lambda m: m["signature"]["inputs"][0].pop("sizes"), "signature that cannot be read"),
         (lambda m: m["signature"]["inputs"][0].update(sizes=[[1]]), "signature that cannot be read"),
         (lambda m: m["signature"]["inputs"][0].update(dtype="Tensor"), "no dtype Tensor"),
+        (lambda m: m["signature"]["inputs"][0].update(device="nowhere"), "input x: PyTorch has no device nowhere"),
         (
             lambda m: m["signature"].update(inputs=[WRONG_CONSTANT]),
             "is no constant",
@@ -277,6 +279,29 @@ WRONG_CONSTANT = {"other": "n", "types": [], "symbol": None, "constant": ["os", 
 def test_manifests_that_do_not_fit(saved: Path, change: Callable[[dict[str, Any]], Any], match: str) -> None:
     edit(saved, change)
     refuse(saved, match, fxc.errors.FxcError)
+
+
+def entries(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all entries in JSON."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in inside:
+        yield (*path, key)
+        yield from entries(inner, (*path, key))
+
+
+@pytest.mark.parametrize("wrong", [None, -1, "x", [], {"a": [1]}])
+def test_any_entry_of_a_manifest_may_be_wrong(saved: Path, wrong: Any) -> None:
+    text = (saved / "manifest.json").read_text()
+    for path in entries(json.loads(text)):
+        manifest = json.loads(text)
+        around = manifest
+        for key in path[:-1]:
+            around = around[key]
+        around[path[-1]] = wrong
+        manifest["sha256"] = archive.self_hash(manifest)
+        (saved / "manifest.json").write_text(json.dumps(manifest))
+        with contextlib.suppress(FxcError):  # what is wrong may not matter
+            plan_file.read(saved, trust_kernels=True)
 
 
 def test_files_of_other_plans(saved: Path, tmp_path: Path) -> None:

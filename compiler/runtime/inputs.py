@@ -46,7 +46,10 @@ class TensorInput:
     def __post_init__(self) -> None:
         if not isinstance(getattr(torch, self.dtype, None), torch.dtype):
             raise InputError(f"input {self.name}: PyTorch has no dtype {self.dtype}")
-        torch.device(self.device)
+        try:
+            torch.device(str(self.device))
+        except RuntimeError as error:
+            raise InputError(f"input {self.name}: PyTorch has no device {self.device}") from error
 
     @property
     def torch_dtype(self) -> torch.dtype:
