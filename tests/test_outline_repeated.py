@@ -60,7 +60,7 @@ def _structure(module: ModuleOp) -> list[object]:
     places.update((argument, i) for i, argument in enumerate(block.args))
     for op in block.ops:
         if not (op.results and is_scalar_constant(op.results[0])):
-            lines.append((structures.key(op), [places[value] for value in structures.reads(op)]))
+            lines.append((structures.key(op), [places[value] for value in structures.of(op).reads]))
         places.update((result, len(lines) * 100 + i) for i, result in enumerate(op.results))
     return [(repr(key[:2]), read) for key, read in lines]  # type: ignore[index,misc]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from xdsl.dialects import test
 from xdsl.dialects.builtin import FloatAttr, StringAttr, f32, i32
-from xdsl.dialects.test import TestOp
 from xdsl.ir import Block, Region, SSAValue
 
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
@@ -14,12 +14,14 @@ from fxc.passes.analysis.structural_key import StructuralKey
 NUMBERS = AttributeNumbers()
 
 
-def op(*operands: SSAValue, inside: list[TestOp] | None = None, types: tuple = (f32,), **attributes: object) -> TestOp:
+def op(
+    *operands: SSAValue, inside: list[test.TestOp] | None = None, types: tuple = (f32,), **attributes: object
+) -> test.TestOp:
     regions = [] if inside is None else [Region(Block(inside))]
-    return TestOp(operands=[*operands], result_types=[*types], regions=regions, attributes=attributes)  # type: ignore[arg-type]
+    return test.TestOp(operands=[*operands], result_types=[*types], regions=regions, attributes=attributes)  # type: ignore[arg-type]
 
 
-def key(*ops: TestOp) -> Hashable:
+def key(*ops: test.TestOp) -> Hashable:
     found = StructuralKey(NUMBERS)
     found.block(Block(ops))
     return found.key

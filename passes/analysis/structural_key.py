@@ -13,12 +13,12 @@ from fxc.passes.analysis.constants import is_scalar_constant
 class StructuralKey:
     """Collects the key of the ops that ``op`` and ``block`` are given: names of ops, attributes, types, and who reads whom.
 
-    Of values that are read and made elsewhere the type counts, and of host constants what they are. Names of values and
-    locations do not count. Keys are compared among those that have the same ``numbers``.
+    Of values that are read and made elsewhere, ``reads`` in order, the type counts, and of host constants what they are. Names
+    of values and locations do not count. Keys are compared among those that have the same ``numbers``.
     """
 
     def __init__(self, numbers: AttributeNumbers) -> None:
-        self.numbers = numbers
+        self.numbers, self.reads = numbers, list[SSAValue]()
         self._items, self._places = list[Hashable](), dict[Hashable, int]()
         """``_places``: values by identity, as hashing one is a Python call."""
 
@@ -53,6 +53,7 @@ class StructuralKey:
         """What counts of a value that is made elsewhere."""
         if is_scalar_constant(value) and isinstance(value.owner, Operation):
             return value.owner.name, self.numbers.of_all(value.owner.properties)
+        self.reads.append(value)
         return "type", self.numbers.of(value.type)
 
     def _given(self, op: Operation) -> Hashable:
@@ -71,23 +72,11 @@ class Structures:
     def __init__(self) -> None:
         self._numbers = AttributeNumbers()
 
-    def reads(self, op: Operation) -> list[SSAValue]:
-        """What ``op`` and the ops in its regions read that is made around it, host constants apart, in order."""
-        found = [value for value in op.operands if not is_scalar_constant(value)]
-        if op.regions:
-            inside = {value for inner in op.walk() for value in _made_in(inner)}
-            for inner in op.walk():
-                if inner is not op:
-                    found += [value for value in inner.operands if value not in inside and not is_scalar_constant(value)]
+    def of(self, op: Operation) -> StructuralKey:
+        """The key of ``op`` in its block, and what it and the ops in its regions read that is made around it."""
+        found = StructuralKey(self._numbers)
+        found.op(op)
         return found
 
     def key(self, op: Operation) -> Hashable:
-        """Of ``op`` in its block."""
-        found = StructuralKey(self._numbers)
-        found.op(op)
-        return found.key
-
-
-def _made_in(op: Operation) -> list[SSAValue]:
-    """The results of ``op`` and the arguments of its blocks."""
-    return [*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)]
+        return self.of(op).key

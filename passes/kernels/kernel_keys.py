@@ -21,13 +21,13 @@ WRITTEN = frozenset(["mask", "program"])
 class Outline(StructuralKey):
     """``key`` is equal for groups of which one has the loops, schedules and kernels of the other, but for what is listed.
 
-    ``tensors`` are what the group reads; ``names`` those of its values and tensors; ``constants`` are numbers. Each is listed
-    once, in order: where two are equal in one group, they are in the other. ``locations`` are those of its ops, where known.
+    ``reads`` are the tensors that the group reads; ``names`` those of its values and tensors; ``constants`` are numbers. Each
+    is listed once, in order: where two are equal in one group, they are in the other. ``locations``: of its ops, where known.
     """
 
     def __init__(self, group: GroupOp, numbers: AttributeNumbers) -> None:
         super().__init__(numbers)
-        self.tensors, self.names, self.constants = list[SSAValue](), list[str](), list[Attribute]()
+        self.names, self.constants = list[str](), list[Attribute]()
         self.locations = list[int]()
         sizes = [size for op in group.body.block.ops for value in op._operands for size in _sizes(value)]
         self._steps, self._longest = math.prod(sizes), max(sizes, default=0)
@@ -36,7 +36,7 @@ class Outline(StructuralKey):
 
     def _outside(self, value: SSAValue) -> int:
         """The place of a tensor that the group reads; its type and name go to the key."""
-        self.tensors.append(value)
+        self.reads.append(value)
         self._items += ("reads", self.numbers.of(value.type), self._name(value._name))
         return self._places.setdefault(id(value), len(self._places))
 
@@ -90,7 +90,7 @@ class Copier:
     def __init__(self, old: Outline, new: Outline) -> None:
         self.names = dict(zip(old.names, new.names, strict=True))
         self.numbers = dict(zip(old.constants, new.constants, strict=True))
-        self.values = {id(value): given for value, given in zip(old.tensors, new.tensors, strict=True)}
+        self.values = {id(value): given for value, given in zip(old.reads, new.reads, strict=True)}
 
     def op(self, op: Operation) -> Operation:
         new, values = op.__class__.__new__(op.__class__), self.values

@@ -45,8 +45,9 @@ class Sequence:
         self.ops = [op for op in self.block.ops if not (op.results and is_scalar_constant(op.results[0]))]
         self.place = {op: i for i, op in enumerate(self.ops)}
         self.structures, kinds = Structures(), dict[Hashable, _Kind]()
-        self.reads = [self.structures.reads(op) for op in self.ops]
-        found = [_kind(op, self.structures.key(op), kinds) for op in self.ops]
+        keys = [self.structures.of(op) for op in self.ops]
+        self.reads = [key.reads for key in keys]
+        found = [_kind(op, key.key, kinds) for op, key in zip(self.ops, keys, strict=True)]
         movable = [kind.may_move and updated.isdisjoint(read) for kind, read in zip(found, self.reads, strict=True)]
         self.tokens = [kind.number if movable[i] else -1 - i for i, kind in enumerate(found)]
         self.stands_alone = [kind.stands_alone for kind in found]
@@ -116,7 +117,7 @@ class Sequence:
 
     def _given(self, span: range) -> list[SSAValue]:
         """What the ops now read that others make, in order."""
-        pairs = [pair for i in span for pair in zip(self.structures.reads(self.ops[i]), self.sources[i], strict=True)]
+        pairs = [pair for i in span for pair in zip(self.structures.of(self.ops[i]).reads, self.sources[i], strict=True)]
         return list(dict.fromkeys(value for value, source in pairs if source < span.start))
 
     def _returned(self, span: range) -> list[SSAValue]:

@@ -243,7 +243,7 @@ class Launched:
 
     @classmethod
     def of(cls, outline: Outline, pairs: Sequence[tuple[KernelOp, LaunchOp]], given: Sequence[SSAValue]) -> Launched:
-        places = {value: (-1, place) for place, value in enumerate(outline.tensors)}
+        places = {value: (-1, place) for place, value in enumerate(outline.reads)}
         for number, (_, launch) in enumerate(pairs):
             places |= {result: (number, place) for place, result in enumerate(launch.results)}
         read = [[places[value] for value in launch.operands] for _, launch in pairs]
@@ -252,7 +252,7 @@ class Launched:
 
     def copy(self, outline: Outline, names: Iterator[str]) -> tuple[list[tuple[KernelOp, LaunchOp]], list[SSAValue]]:
         """Kernels and launches for a group with ``outline``, whose key is the same, and the tensors that it gives."""
-        pairs, made = list[tuple[KernelOp, LaunchOp]](), {(-1, place): value for place, value in enumerate(outline.tensors)}
+        pairs, made = list[tuple[KernelOp, LaunchOp]](), {(-1, place): value for place, value in enumerate(outline.reads)}
         for number, (kernel, read, types) in enumerate(zip(self.kernels, self.read, self.types, strict=True)):
             copy = Copier(self.outline, outline).op(kernel)
             assert isinstance(copy, KernelOp)
