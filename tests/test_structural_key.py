@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 from xdsl.dialects import test
 from xdsl.dialects.builtin import FloatAttr, StringAttr, f32, i32
@@ -14,11 +15,9 @@ from fxc.passes.analysis.structural_key import StructuralKey
 NUMBERS = AttributeNumbers()
 
 
-def op(
-    *operands: SSAValue, inside: list[test.TestOp] | None = None, types: tuple = (f32,), **attributes: object
-) -> test.TestOp:
+def op(*operands: SSAValue, inside: Any = None, types: Any = (f32,), **attributes: Any) -> test.TestOp:
     regions = [] if inside is None else [Region(Block(inside))]
-    return test.TestOp(operands=[*operands], result_types=[*types], regions=regions, attributes=attributes)  # type: ignore[arg-type]
+    return test.TestOp(operands=[*operands], result_types=[*types], regions=regions, attributes=attributes)
 
 
 def key(*ops: test.TestOp) -> Hashable:

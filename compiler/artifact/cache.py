@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import ModuleOp
 from fxc import dialects, passes
 from fxc.artifact.archive import PROGRAM, Artifact, Reader, unpacked
 from fxc.bridge.location import places
+from fxc.dialects.target import CpuAttr, target_of
 from fxc.dialects.text.syntax import parse_module, print_module
 from fxc.dialects.torch_ops.declaration import OperatorDeclOp
 from fxc.dialects.torch_ops.namespaces import is_process_call
@@ -40,7 +41,7 @@ from fxc.runtime.host_program import HostProgram, KernelCode
 from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folder
 from fxc.runtime.openmp import openmp_symbols
 from fxc.runtime.precision import float32_precisions
-from fxc.runtime.program_text import program_of
+from fxc.runtime.program_text import HostText, program_of, program_text
 
 _PACKAGES = ("torch", "xdsl", "llvmlite", "triton", "numpy", "networkx", "sympy")
 _START = time.time()
@@ -113,10 +114,18 @@ def find_ready(key: str, program: Program) -> Ready | None:
 def keep(key: str, program: Program, kernels: Mapping[str, KernelCode], host: HostProgram | None = None) -> None:
     """Keeps ``program``, as it is after the pipeline, and ``host``, which was made of it, where the disk can be written.
     ``kernels``: as in ``Entry``."""
-    from fxc.artifact.host_text import host_text
-
     stored = None if host is None else host_text(program, host)
     _folder().put(key, Artifact(program.text(debuginfo=True), kernels, stored).packed())
+
+
+def host_text(program: Program, host: HostProgram) -> HostText | None:
+    """``host``, which was made of ``program``, as text; None where it has no kernels of machine code, or where text cannot say
+    it: what is computed once, modules, functions of the process."""
+    from fxc.codegen.cpu.python_entry import ENTRY
+
+    target = target_of(program.module)
+    text = None if host.code is None else program_text(host, program.state, host.code.names)
+    return None if text is None else HostText(text, target.features.data if isinstance(target, CpuAttr) else "", ENTRY)
 
 
 def _stored(key: str) -> Reader | None:

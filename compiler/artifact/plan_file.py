@@ -134,7 +134,7 @@ def _host_text(contents: Contents) -> HostText | None:
         return None
     from xdsl.dialects.func import CallOp
 
-    from fxc.artifact.host_text import host_text
+    from fxc.artifact.cache import host_text
     from fxc.export.host import host_program
     from fxc.export.plan_time_values import is_once
 
