@@ -25,7 +25,7 @@ from torch.nn.functional import gelu, layer_norm
 from torch.utils._pytree import tree_leaves
 
 import fxc
-from fxc.codegen.triton.measure import Clock, EventClock, by_turns
+from fxc.codegen.triton.measure import EventClock, by_turns
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -103,7 +103,7 @@ def measure(
     name: str,
     function: Callable[..., Any],
     inputs: tuple[Any, ...],
-    clock: Clock,
+    clock: EventClock,
     ways: Mapping[str, Callable[..., Any]] = WAYS,
     *,
     counts_bytes: bool = True,
@@ -133,7 +133,7 @@ def check(actual: Any, expected: Any) -> None:
             torch.testing.assert_close(ours, eager)
 
 
-def copy_bandwidth(clock: Clock, device: str = "cuda") -> float:
+def copy_bandwidth(clock: EventClock, device: str = "cuda") -> float:
     """Bytes a second that a copy reads and writes."""
     source = torch.empty(COPY, dtype=torch.int8, device=device)
     target = torch.empty_like(source)

@@ -38,8 +38,14 @@ from fxc.numerics.watch import watch_first_call
 from fxc.options import AUTO, Options
 from fxc.pipelines import AOT, AOT_INFERENCE, INFERENCE, TRAINING
 from fxc.program.program import Program
-from fxc.program.program_signature import signature_of, with_constants, with_findings, with_writes
-from fxc.program.specialization import mark_gradients, refuse_written_leaves
+from fxc.program.program_signature import (
+    mark_gradients,
+    refuse_written_leaves,
+    signature_of,
+    with_constants,
+    with_findings,
+    with_writes,
+)
 from fxc.runtime import autocast
 from fxc.runtime.cache import PlanCache
 from fxc.runtime.compiled import Compiled

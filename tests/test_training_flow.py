@@ -22,8 +22,7 @@ from fxc.dialects.target import set_target
 from fxc.export.graph_module import Derivative, to_fx
 from fxc.options import Options
 from fxc.pipelines import TRAINING
-from fxc.program.program_signature import signature_of
-from fxc.program.specialization import mark_gradients
+from fxc.program.program_signature import mark_gradients, signature_of
 from fxc.tools.fxc_opt import run
 from tests.training_models import leaf, weigh
 

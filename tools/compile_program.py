@@ -26,8 +26,7 @@ from fxc.options import AUTO, Options
 from fxc.passes.rewriting.remarks import remarking
 from fxc.pipelines import INFERENCE, NAMED, TRAINING, parse_pipeline
 from fxc.program.program import SHARED_WEIGHTS, Program
-from fxc.program.program_signature import signature_of, with_constants
-from fxc.program.specialization import mark_gradients
+from fxc.program.program_signature import mark_gradients, signature_of, with_constants
 from fxc.program.weights import save_state
 from fxc.runtime.signature import Signature
 from fxc.tools.capture_commands import capture_source

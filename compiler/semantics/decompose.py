@@ -28,7 +28,7 @@ from fxc.dialects.torch_ops.namespaces import FOREACH
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
-from fxc.semantics.record import record
+from fxc.semantics.trace import record
 
 
 def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> FuncOp | None:

@@ -34,9 +34,8 @@ from fxc.dialects.torch_ops.base import counts_in_storage
 from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
-from fxc.semantics.record import graph_so_far, record
 from fxc.semantics.same_at_sizes import same_programs, same_results
-from fxc.semantics.trace import first_line
+from fxc.semantics.trace import first_line, graph_so_far, record
 
 _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch._guards import tracing
-from torch._subclasses.fake_tensor import DynamicOutputShapeException
-from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.traceback import preserve_node_meta
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode_stack,
+    autograd_would_have_decomposed,
+)
+from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxc.bridge.functional_rules import Rules
+from fxc.bridge.static_world import IS_PLAIN, StaticWorld
 from fxc.bridge.tensors import FakeWorld
 from fxc.errors import CaptureError, FxcError
 
@@ -71,3 +80,110 @@ def _hint(error: BaseException) -> str | None:
     if isinstance(error, DynamicOutputShapeException):
         return "the output's size depends on tensor values: use an operator with a fixed size, such as torch.where"
     return None
+
+
+# traces a callable to an FX graph of the ATen operators that it calls below autograd, as ``make_fx`` does
+
+
+_LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
+_ACCESSORS = (torch.ops.aten.size.default, torch.ops.aten.stride.default, torch.ops.aten.storage_offset.default)
+
+
+class _NotRecorded(Exception):
+    """The recorder does not know what it was given."""
+
+
+def record(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rules: Rules | None = None) -> GraphModule:
+    """The graph of ``run(*fakes)``, a placeholder each. ``rules``: what is traced in the place of some operators.
+
+    Composite operators give way to what they call. What PyTorch raises passes through.
+    """
+    with warnings.catch_warnings(), tracing(None), world.active():  # not in the world of a trace of Dynamo's around
+        warnings.simplefilter("ignore")
+        if not world.is_symbolic:
+            try:
+                return _Recorder(rules or {}).trace(run, fakes)
+            except Exception:  # what is wrong, make_fx says, if anything is
+                if isinstance(world, StaticWorld):
+                    raise
+        mode = "symbolic" if world.is_symbolic else "fake"
+        return in_pairs(make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes))
+
+
+def graph_so_far() -> Graph:
+    """The graph that the trace under way has made."""
+    for mode in reversed(_get_current_dispatch_mode_stack()):
+        if isinstance(mode, _Recorder):
+            return mode.graph
+    mode = get_proxy_mode()
+    assert mode is not None
+    return mode.tracer.graph
+
+
+class _Recorder(TorchDispatchMode):
+    """``nodes``: of tensors, which it does not keep: PyTorch copies what it has just made where that is known elsewhere too."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self.rules, self.graph = rules, Graph()
+        self.nodes = WeakTensorKeyDictionary()
+
+    def trace(self, run: Callable[..., Any], fakes: Sequence[Any]) -> GraphModule:
+        for place, fake in enumerate(fakes):
+            self._track(self.graph.placeholder(f"arg{place}_1"), fake)
+        with self:
+            results = run(*fakes)
+        self.graph.output(self._arguments(results))
+        return GraphModule(torch.nn.Module(), self.graph)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return not IS_PLAIN
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.ops.prim.device.default:
+            return func(*args, **kwargs)
+        if not isinstance(func, torch._ops.OpOverload) or torch.Tag.data_dependent_output in func.tags or func in _LIFTS:
+            raise _NotRecorded
+        if func in self.rules:
+            with self:
+                result = self.rules[func](*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        if func not in _ACCESSORS and autograd_would_have_decomposed(func, tree_leaves((args, kwargs))):
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        name = self.graph._target_to_str(func.overloadpacket.__name__)
+        node = self.graph.create_node("call_function", func, self._arguments(args), self._arguments(kwargs), name)
+        result = func(*args, **kwargs)
+        self._track(node, result)
+        return result
+
+    def _track(self, node: Node, value: Any) -> None:
+        """``node`` stands for ``value``; for its elements, nodes that take them out."""
+        node.meta["val"] = tree_map_only(torch.Tensor, torch.Tensor.detach, value)
+        if isinstance(value, torch.Tensor):
+            if type(value) is not FakeTensor:
+                raise _NotRecorded
+            self.nodes[value] = node
+        elif isinstance(value, (tuple, list)):
+            for place, element in enumerate(value):
+                self._track(self.graph.call_function(operator.getitem, (node, place)), element)
+        elif value is not None and node.op != "placeholder":
+            raise _NotRecorded
+
+    def _arguments(self, value: Any) -> Any:
+        """``value`` with nodes for tensors."""
+        if isinstance(value, torch.Tensor):
+            if (node := self.nodes.get(value)) is None:
+                raise _NotRecorded
+            return node
+        if isinstance(value, (tuple, list)):
+            nodes = map(self._arguments, value)
+            return list(nodes) if type(value) is list else tuple(nodes)
+        if isinstance(value, Mapping):
+            return {name: self._arguments(each) for name, each in value.items()}
+        return value

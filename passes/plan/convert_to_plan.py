@@ -57,7 +57,7 @@ from fxc.passes.analysis.memory import Memory
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.write_backs import insert_write_backs, new_values
-from fxc.passes.plan.update import update_of
+from fxc.passes.plan.last_uses import update_of
 from fxc.passes.rewriting.extraction import is_static
 from fxc.passes.rewriting.remarks import remark
 

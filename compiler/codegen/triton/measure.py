@@ -4,49 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 ROUNDS = 25
 
 
-class Clock(Protocol):
-    """The clock of a stream."""
-
-    def flush(self) -> None:
-        """Empty the caches."""
-        ...
-
-    def mark(self) -> Any:
-        """A moment: when what was started so far is done."""
-        ...
-
-    def milliseconds(self, start: Any, end: Any) -> float:
-        """Between two moments; waits for them."""
-        ...
-
-
 class EventClock:
-    """The current stream of the current GPU. ``cache``: bytes, no less than its last-level cache."""
+    """The clock of the current stream of the current GPU. ``cache``: bytes, no less than its last-level cache."""
 
     def __init__(self, cache: int = 256 << 20) -> None:
         self._cache = torch.empty(cache // 4, dtype=torch.int32, device="cuda")
 
     def flush(self) -> None:
+        """Empty the caches."""
         self._cache.zero_()
 
     def mark(self) -> torch.cuda.Event:
+        """A moment: when what was started so far is done."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def milliseconds(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
+        """Between two moments; waits for them."""
         end.synchronize()
         return start.elapsed_time(end)
 
 
-def by_turns(runs: Sequence[Callable[[], Any]], clock: Clock, rounds: int = ROUNDS) -> list[float]:
+def by_turns(runs: Sequence[Callable[[], Any]], clock: EventClock, rounds: int = ROUNDS) -> list[float]:
     """Milliseconds of each of ``runs``, caches cold: the median of ``rounds``, after one that does not count."""
     marks: list[list[tuple[Any, Any]]] = [[] for _ in runs]
     for turn in range(rounds + 1):

@@ -63,7 +63,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from fxc.passes.plan.calls import callees
-from fxc.passes.plan.update import update_dying_operands
+from fxc.passes.plan.last_uses import update_dying_operands
 from fxc.passes.plan.write_in_place.overwrite import overwrite_dying_inputs
 
 
