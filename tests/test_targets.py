@@ -10,7 +10,7 @@ import pytest
 
 from fxc.codegen.contract import target_named
 from fxc.codegen.triton.device import compile_target
-from fxc.codegen.triton.targets import Target
+from fxc.codegen.triton.targets import TritonTarget
 from fxc.dialects.target import GPU, HOST, PRESETS, GpuAttr, presets, target_names
 from fxc.tools.fxc_opt import run
 
@@ -25,7 +25,7 @@ def test_every_preset_is_taken_everywhere(name: str) -> None:
     assert run(["-", "-p", f"set-target{{to={name}}}"], TEXT)[1] == out
     assert target_named(name) == PRESETS[name]
     if isinstance(gpu := PRESETS[name], GpuAttr):
-        assert compile_target(gpu) == name and Target.of(name).warp == gpu.fields()["warp"]
+        assert compile_target(gpu) == name and TritonTarget.of(name).warp == gpu.fields()["warp"]
 
 
 def test_every_preset_has_a_lit_case() -> None:

@@ -19,7 +19,7 @@ from torch.testing import assert_close
 
 import fxc
 from fxc.artifact import cache as program_cache
-from fxc.artifact import lowering
+from fxc.compilation import passes
 from fxc.runtime.autograd import DifferentiableSubgraph
 from fxc.runtime.subgraph import HostSubgraph
 from tests.fuzz.check import check
@@ -226,7 +226,7 @@ def test_what_was_compiled_before_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(program_cache, "_START", math.inf)
     x, w = leaf(torch.randn(6, 8)), leaf(torch.randn(8, 8))
     first = compiled_of(gated, x, w, cache_plans=True)
-    monkeypatch.setattr(lowering, "run_pipeline", None)  # no pass can be run
+    monkeypatch.setattr(passes, "run_pipeline", None)  # no pass can be run
     second = compiled_of(gated, x, w, cache_plans=True)
     assert [program.code for program in programs_of(first)] == [program.code for program in programs_of(second)]
     assert_close(torch.autograd.grad(weigh(first(x, w)), w), torch.autograd.grad(weigh(second(x, w)), w))
