@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 
 import fxc
@@ -20,6 +21,7 @@ from fxc.interpret.tile_level import kernel_of, result_layouts, symbol_values
 from fxc.program.execute import execute
 from fxc.program.program import Program
 from fxc.runtime.native_kernel import TensorKernel
+from fxc.runtime.no_elements import NO_ELEMENTS
 from fxc.testing import parse
 from tests.simulator.simulator import simulate
 
@@ -228,6 +230,16 @@ def test_what_has_no_elements_is_not_read(name: str) -> None:
     for size in SIZES:
         x = sample(size, ())
         torch.testing.assert_close(run(x), function(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_attention_without_queries_has_the_types_of_the_operator(dtype: torch.dtype) -> None:
+    query, key = (torch.randn(1, 2, rows, 4, dtype=dtype) for rows in (0, 3))
+    operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    found = NO_ELEMENTS[operator](query, key, key)
+    with FakeTensorMode() as mode:
+        expected = operator(*map(mode.from_tensor, (query, key, key)))
+    assert [(x.shape, x.dtype) for x in found] == [(x.shape, x.dtype) for x in expected]
 
 
 def test_an_index_into_nothing_is_an_error() -> None:

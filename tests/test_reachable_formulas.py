@@ -252,8 +252,7 @@ def function_of(name: str, call: Call) -> FuncOp:
 def in_groups(module: ModuleOp, target: str = "cpu", random: bool = False) -> set[tuple[str, str]]:
     """What is in a group of ``module`` at last: the name of the function, and the operator."""
     set_target(module, preset(target))
-    options = f"gradients=false reductions=true random={str(random).lower()}"
-    run_pipeline(CONTEXT, module, parse_pipeline(f"canonicalize,torchscript{{{options}}}"))
+    run_pipeline(CONTEXT, module, parse_pipeline(f"canonicalize,optimize{{reductions=true random={str(random).lower()}}}"))
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     groups = [(function.sym_name.data, op) for function in functions for op in function.walk() if isinstance(op, GroupOp)]
     return {(name, op.operator) for name, group in groups for op in group.walk() if isinstance(op, TorchOp)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import torch
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
@@ -15,9 +15,6 @@ from fxc.bridge.values import torch_dtype
 from fxc.dialects.attributes import types
 from fxc.dialects.semantics import CannotInfer
 from fxc.errors import FxcError
-
-if TYPE_CHECKING:
-    from fxc.bridge.fake_mode import StaticFakeMode
 
 IS_PLAIN = torch.__version__.startswith("2.13.")
 """Whether ``StaticFakeMode`` and the plain trace, which use private parts of PyTorch, were compared with this version of it."""
@@ -34,7 +31,6 @@ class StaticWorld(FakeWorld):
 
     @cached_property
     def mode(self) -> StaticFakeMode:  # type: ignore[override]
-
         return StaticFakeMode()
 
     @property

@@ -205,8 +205,8 @@ class _Steps:
         self.machine(op)(*copies)
 
         def in_float64() -> Sequence[Any]:
-            made = dict[int, Any]()
-            wide = [made.setdefault(_place(value), widened(value)) for value in kept]  # what is one stays one
+            made = dict[object, Any]()
+            wide = [made.setdefault(_view_of(value), widened(value)) for value in kept]  # what is one stays one
             launch_into(op, wide[:inputs], wide[inputs:], wide=True)
             return wide[inputs:]
 
@@ -254,5 +254,8 @@ def _apart(values: Sequence[Any]) -> list[Any]:
     return made
 
 
-def _place(value: Any) -> int:
-    return value.data_ptr() if isinstance(value, torch.Tensor) and value.numel() else id(value)
+def _view_of(value: Any) -> object:
+    """A key of the elements that ``value`` has, and of how they are arranged."""
+    if not isinstance(value, torch.Tensor) or not value.numel():
+        return id(value)
+    return value.data_ptr(), value.dtype, value.shape, value.stride()

@@ -21,7 +21,8 @@ def _batch_norm_backward(grad: Tensor, x: Tensor, *args: Any) -> Sequence[Tensor
 def _flash_attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
     if _has_rows(query, key):
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default(query, key, value, *args, **kwargs)
-    return query @ key.mT @ value, query.new_zeros(query.shape[:-1])
+    sums = torch.float32 if query.dtype in (torch.float16, torch.bfloat16) else query.dtype
+    return query @ key.mT @ value, query.new_zeros(query.shape[:-1], dtype=sums)
 
 
 def _flash_attention_backward(

@@ -164,7 +164,7 @@ RECORDS: Mapping[str, Operator] = MappingProxyType(
         **each("sigmoid_backward.default", arithmetic(sigmoid_backward)),
         **each("tanh_backward.default", arithmetic(tanh_backward)),
         **each("logit_backward.default", arithmetic(logit_backward)),
-        **each("native_dropout_backward.default", arithmetic(dropout_backward)),
+        **each("native_dropout_backward.default", arithmetic(dropout_backward), is_lone=True),
     }
 )
 """Operator -> its record."""
