@@ -1,7 +1,7 @@
-"""fxc: a compiler for PyTorch FX graphs that people can read.
+"""fxc: a readable compiler for PyTorch FX graphs.
 
-``fxc.compile(model, args)`` compiles; ``fxc.capture``, ``fxc.run_passes`` and ``fxc.to_fx`` are its steps. Names load on first
-use, so importing this package imports no torch.
+``fxc.compile(model, args)`` compiles a model; ``fxc.capture``, ``fxc.run_passes`` and ``fxc.to_fx`` are its steps. Names load
+on first use, so importing this package does not import torch.
 """
 
 from __future__ import annotations

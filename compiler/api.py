@@ -60,11 +60,11 @@ __all__ = ["capture", "compile", "import_fx", "run_passes", "to_fx"]
 
 
 def to_fx(program: Program, *, lifted: bool = False) -> GraphModule:
-    """The entry function as a GraphModule that runs.
+    """The entry function as an executable GraphModule.
 
-    By default parameters, buffers and constants are attributes of the GraphModule, which takes and returns what the captured
-    model did (an exported program's nesting included). ``lifted=True`` keeps them as placeholders: node for node the graph
-    that was imported. Raises TargetError for a callee that a graph may not name, WeightsError for a tensor without a value.
+    By default parameters, buffers and constants are attributes of the GraphModule, and it has the signature of the captured
+    model, including the nesting of an exported program. With ``lifted=True`` they are placeholders, as in the imported graph,
+    node for node. Raises TargetError for a callee that a graph may not name, WeightsError for a tensor without a value.
     """
     later = program.later or LaterDerivatives(Options.from_env())
     return graph_module.to_fx(replace(program, later=later), lifted=lifted)
@@ -77,11 +77,11 @@ def run_passes(
     options: Options | None = None,
     passes: Sequence[type[ModulePass] | str | Path] = (),
 ) -> Program:
-    """A new program: ``program`` after ``pipeline`` (``"canonicalize,cse,dce"``); the given one is not changed.
+    """A new program: ``program`` after ``pipeline`` (``"canonicalize,cse,dce"``). ``program`` is not changed.
 
     ``passes``: custom passes that the pipeline may name: classes, or Python files with one pass each. Raises
     PipelineError for an unknown pass or option, PassError where a pass fails, NumericsError where ``options.check_numerics``
-    finds a pass that changes the numbers.
+    finds a pass that changes the results.
     """
     result = program.copy()
     chosen = options or Options.from_env()
@@ -98,17 +98,17 @@ def compile(
     dynamic_shapes: Any = None,
     options: Options | Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """Compile ``model`` for inputs like the example: a callable with ``.ir`` and ``.plan``.
+    """Compile ``model`` for inputs like the example. Returns a callable with ``.ir`` and ``.plan``.
 
-    The callable takes what ``model`` takes, of the dtypes, devices and sizes of the example (``dynamic_shapes``, as
-    torch.export has it, makes sizes dynamic), and returns what it returns. Parameters stay those of the model: training the
-    model trains the callable, and what replaces them later (``load_state_dict(assign=True)``, another ``nn.Linear``) is used
-    from then on; a call raises InputError where that does not fit what was compiled, or where numbers, strings, tuples or
+    The callable has the signature of ``model`` and accepts inputs with the dtypes, devices and sizes of the example
+    (``dynamic_shapes``, as in torch.export, makes sizes dynamic). It shares the parameters of the model: training the model
+    trains the callable. Later replacements (``load_state_dict(assign=True)``, another ``nn.Linear``) take effect at the next
+    call. A call raises InputError where a replacement does not fit what was compiled, or where numbers, strings, tuples or
     hooks of the modules have changed.
-    ``training``: whether results carry gradients. The model's present train or eval mode is compiled in, and so are the casts
-    of the torch.autocast that this is called in; calls are to be made in the same one. Raises CaptureError where the model
-    cannot be captured, InputError where ``args`` is not a tuple or list; calling raises InputError for inputs that do not
-    fit, or captures again for them where ``options`` have ``recompile``.
+    ``training``: whether results carry gradients. The current train or eval mode of the model is compiled in, and so are the
+    casts of the active torch.autocast; calls must use the same autocast state. Raises CaptureError where the model cannot be
+    captured, InputError where ``args`` is not a tuple or list. A call raises InputError for inputs that do not fit, or
+    captures the model again for them if ``options.recompile`` is set.
     """
     if not isinstance(args, Sequence):
         raise InputError(f"args is a {type(args).__name__}, but a tuple of inputs is expected", hint="one input is (x,)")
@@ -123,7 +123,7 @@ def compile(
 
 @dataclass(frozen=True)
 class _PlanMaker:
-    """Makes the plan of a call; a later call finds the model in the train or eval mode of the first."""
+    """Make the plan of a call. A later call captures the model in the train or eval mode of the first call."""
 
     model: Model
     training: bool
@@ -135,12 +135,12 @@ class _PlanMaker:
         import torch
         from torch.utils._pytree import tree_map_only
 
-        # a cache has other plans for calls under no_grad
+        # a cache has separate plans for calls under no_grad
         training = self.training and (not self.options.recompile or torch.is_grad_enabled())
         if not (training and torch.is_inference_mode_enabled()):
             with compile_lock():
                 return self._make(args, kwargs, training)
-        with compile_lock(), torch.inference_mode(False):  # what is made there cannot train elsewhere
+        with compile_lock(), torch.inference_mode(False):  # tensors made in inference mode cannot be trained outside of it
             args, kwargs = tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
             return self._make(args, kwargs, training)
 
@@ -151,7 +151,7 @@ class _PlanMaker:
             signature = _signature_of_call(program, args, kwargs)
             if training:
                 mark_gradients(program, signature, args, kwargs)
-        with autocast.off():  # passes ask PyTorch what operators mean
+        with autocast.off():  # passes query PyTorch for the semantics of operators
             options = with_machine(self.options, flow, program)
             passes = Passes(pipeline_for(flow, options) + ",bring-inputs" * options.move_inputs, options, timer)
             written, at_start = written_state(program) if options.freeze else None, placed_state(program)
@@ -166,8 +166,8 @@ class _PlanMaker:
 
 
 def _signature_of_call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
-    """What a call of ``program``, captured at these inputs, takes. CaptureError where these share memory in a way that it
-    cannot state."""
+    """The signature of a call of ``program``, captured at these inputs. CaptureError where the inputs share memory in a way
+    that a signature cannot state."""
     refuse_partial_sharing(program)
     signature = with_writes(with_constants(signature_of(program), args, kwargs), program)
     refuse_shared_inputs(program, signature.leaves(args, kwargs))
@@ -176,7 +176,7 @@ def _signature_of_call(program: Program, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _modes(model: Any) -> dict[str, bool]:
-    """Train or eval of each submodule, by path; empty for a function."""
+    """Train or eval mode of each submodule, by path; empty for a function."""
     return {path: module.training for path, module in model.named_modules()} if hasattr(model, "named_modules") else {}
 
 
@@ -194,12 +194,12 @@ def _in_modes(model: Any, modes: Mapping[str, bool]) -> Iterator[None]:
 
 
 def compile_graph(graph: GraphModule, options: Options) -> Callable[..., Any]:
-    """A forward or backward graph of AOTAutograd after the pipeline that ``options`` name, as a function."""
+    """Compile a forward or backward graph of AOTAutograd, with the pipeline of ``options``, to a function."""
     return _compile_program(import_fx(graph), options, AOT)
 
 
 def compile_inference(program: Program, options: Options) -> Callable[..., Any]:
-    """The same of a graph that is compiled where gradients are off, as a program, which is changed."""
+    """Compile a graph that is captured where gradients are off, given as a program. The program is changed."""
     return _compile_program(program, options, AOT_INFERENCE)
 
 
@@ -211,9 +211,9 @@ def _compile_program(program: Program, options: Options, flow: Flow) -> Callable
 def _plan_of(
     program: Program, passes: Passes, signature: Signature, training: bool = False, written: Set[str] | None = None
 ) -> ExecutionPlan:
-    """The plan of ``program`` after ``passes``, which are run, or were before over an equal one. ``program`` is changed.
+    """The plan of ``program`` after ``passes``. Loads the result for an equal program from the cache. ``program`` is changed.
 
-    ``signature``: that of the program before. With ``written`` the plan has weights of its own, but for those.
+    ``signature``: of the program before the passes. With ``written`` the plan has copies of all weights but these.
     """
     options, cached = passes.options, CachedCompilation.of(program, passes)
     may_run_as_it_is = not (options.freeze or options.strict or options.move_inputs)
@@ -227,7 +227,7 @@ def _plan_of(
             return ExecutionPlan.of(program, with_findings(signature, program), training, kernels)
 
     def host_of(plan: ExecutionPlan) -> HostProgram | None:
-        return plan.host if plan.signature.conditions == signature.conditions else None  # else these would not be checked
+        return plan.host if plan.signature.conditions == signature.conditions else None  # else cached code skips these checks
 
     if may_run_as_it_is and (ready := cached.ready()) is not None:
         plan = ExecutionPlan.ready(partial(_ready_program, ready, program), ready.host, signature, training)
@@ -236,7 +236,7 @@ def _plan_of(
         program.group_limit, program.later = options.group_limit, LaterDerivatives(options)
         program.watch = None if captured is None else watch_first_call
         plan = cached.compile(export, ExecutionPlan.kernel_codes, host_of)
-        plan.ir = replace(program, key=None)  # which anyone may edit
+        plan.ir = replace(program, key=None)  # users may edit the IR
         if captured is not None:
             plan.watch_first_call(watch_first_call(captured, program))
     plan.times = MappingProxyType(passes.timer.stages())
@@ -250,7 +250,7 @@ def _ready_program(ready: Ready, captured: Program) -> Program:
 
 
 def with_machine(options: Options, flow: Flow, program: Program) -> Options:
-    """``options`` that name the machine which ``auto`` means for a captured graph: one where ``flow`` makes host programs."""
+    """``options`` with ``auto`` resolved to a machine for a captured graph, if ``flow`` makes host programs."""
     if options.target != AUTO:
         return options
 
@@ -258,9 +258,9 @@ def with_machine(options: Options, flow: Flow, program: Program) -> Options:
 
 
 def pipeline_for(flow: Flow, options: Options) -> str:
-    """The pipeline that ``options`` ask for; else that of ``flow``, down to kernels where there is a target for them.
+    """The pipeline of ``options`` if set; else that of ``flow``, lowered to kernels if there is a target.
 
-    PipelineError where weights are to be frozen, or streams used, that cannot be.
+    PipelineError where the flow supports no frozen weights or streams and ``options`` request them.
     """
     kernels = options.target is not None
     if options.streams > 1:
@@ -269,7 +269,7 @@ def pipeline_for(flow: Flow, options: Options) -> str:
 
 
 def _refuse_idle_streams(flow: Flow, options: Options) -> None:
-    """PipelineError where no host program for a GPU is made, which alone has streams."""
+    """PipelineError unless a host program for a GPU is made; only that has streams."""
     if options.pipeline:
         why, hint = "the option pipeline decides it", f"write lower-to-plan{{streams={options.streams}}} in it"
     elif flow.plan is None:
@@ -282,8 +282,8 @@ def _refuse_idle_streams(flow: Flow, options: Options) -> None:
 
 
 def run_options(options: Options | Mapping[str, Any] | None) -> Options:
-    """``options`` over what the environment says. PipelineError for a field that Options does not have, and for a value that is
-    of another kind."""
+    """``options`` merged over the environment. PipelineError for a field that Options does not have, and for a value of a wrong
+    type."""
     if isinstance(options, Options):
         return options
     names = [field.name for field in fields(Options)]

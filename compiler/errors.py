@@ -1,4 +1,4 @@
-"""Every error that fxc raises on purpose.
+"""All errors that fxc raises.
 
     FxcError                 base: message, op, location, hint
     ├── ParseError           malformed text
@@ -10,15 +10,15 @@
     ├── WeightsError         missing, damaged or mismatching weights
     ├── PlanFileError        a file that is not a saved plan, is damaged, or of another version
     ├── InputError           run-time inputs that do not fit the compiled signature
-    │   └── NoRuleError      an op without a rule in the reference interpreter
-    ├── NumericsError        a pass, or the machine code of a kernel, changed the numbers
+        │   └── NoRuleError      an op without a rule in the reference interpreter
+        ├── NumericsError        a pass, or the machine code of a kernel, changed results
     ├── DerivativeError      a derivative other than the requested one
     ├── KernelError          a kernel that a backend cannot print, compile or run
     └── BoundsError          an index out of range of the tensor that a kernel reads
 
     FallbackWarning          operators that could not be compiled to a kernel run as calls of ATen
 
-An error prints as one message: what happened, where (op text, FX node, the user's source line), and how to fix it.
+An error prints as one message: what happened, where (op text, FX node, user source line), and how to fix it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from difflib import get_close_matches
 
 
 class FxcError(Exception):
-    """What went wrong (``message``), on which op (``op``, IR text), its location (``place``), how to fix it (``hint``)."""
+    """Error with a ``message``, the op (``op``, IR text), its location (``place``) and a fix (``hint``)."""
 
     def __init__(self, message: str, *, op: str | None = None, place: str | None = None, hint: str | None = None):
         super().__init__(message)
@@ -90,7 +90,7 @@ class NumericsError(FxcError):
 
 
 class DerivativeError(FxcError, RuntimeError):
-    """PyTorch raises RuntimeError for what it cannot differentiate."""
+    """PyTorch raises RuntimeError for functions that it cannot differentiate."""
 
 
 class KernelError(FxcError):
@@ -102,7 +102,7 @@ class BoundsError(FxcError, IndexError, RuntimeError):
 
 
 class FallbackWarning(UserWarning):
-    """Names the operators, their lines, what went wrong, and the file that reproduces it. The numbers are those of ATen."""
+    """Names the operators, their source lines, the failure, and the file that reproduces it. Results are those of ATen."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""``fxc.ExecutionPlan``: what runs after the pipeline, with the IR that it came from, to be kept in a file."""
+"""``fxc.ExecutionPlan``: the executable result of a pipeline with its IR; can be saved to a file."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class ExecutionPlan(Plan):
-    """A plan (``plan(*args)``, ``code``, ``module``, ``stats``) and its IR, ``ir``, after the pipeline.
+    """A plan (``plan(*args)``, ``code``, ``module``, ``stats``) and its IR after the pipeline, ``ir``.
 
-    The IR of a plan from a trusted file is read when it is first asked for.
+    The IR of a plan from a trusted file is read on first access.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class ExecutionPlan(Plan):
         training: bool,
         kernels: Mapping[str, KernelCode] = MappingProxyType({}),
     ) -> ExecutionPlan:
-        """The plan of a program after its pipeline: a host program, where the entry is at the plan level, else a graph.
+        """The plan of a program after its pipeline: a host program if the entry is at the plan level, else a graph.
 
-        ``kernels``: their machine code, where a file had it, as ``kernel_codes`` returns it. Raises TargetError for a callee
-        that a program may not name, WeightsError for a tensor without a value.
+        ``kernels``: machine code from a file, as ``kernel_codes`` returns it. Raises TargetError for a callee that a program
+        may not name, WeightsError for a tensor without a value.
         """
         from fxc.export.graph_module import to_fx
         from fxc.export.host import host_program, is_plan
@@ -89,7 +89,7 @@ class ExecutionPlan(Plan):
         signature: Signature,
         training: bool,
     ) -> ExecutionPlan:
-        """The plan of a host program that is there already; ``ir`` reads the IR that it was made of."""
+        """The plan of an existing host program; ``ir`` reads the IR that it was made from."""
         plan = cls(ir, lambda: _graph(plan.ir), signature, training, host)
         return plan
 
@@ -106,9 +106,9 @@ class ExecutionPlan(Plan):
         return made
 
     def flat(self) -> Callable[..., Any]:
-        """What runs, as a function of inputs, flat, whose fit the caller has seen to.
+        """The executable function on flat inputs. The caller checks that the inputs fit the signature.
 
-        Those with other strides than expected are copied, where kernels need them.
+        Inputs whose strides differ from the expected ones are copied where kernels require it.
         """
         if self.host is None:
             run = self.module.forward
@@ -117,7 +117,7 @@ class ExecutionPlan(Plan):
         return run if self._look is None else FirstCall(self._look, run)
 
     def kernel_codes(self) -> dict[str, KernelCode]:
-        """The machine code that this plan runs: its own under the empty name, else that of each module in its program."""
+        """The machine code of this plan: under the empty name for a host program, else by the name of each module."""
         if self.host is not None:
             found = {"": self.host.code}
         else:
@@ -126,11 +126,11 @@ class ExecutionPlan(Plan):
         return {name: code for name, code in found.items() if code is not None}
 
     def save(self, path: str | Path) -> None:
-        """Writes the IR, the weights as they are now, machine code of kernels, and a manifest: a folder, or one file where
-        ``path`` ends in ``.zip``.
+        """Write the IR, the current weights, machine code of kernels, and a manifest: to a folder, or to one file if ``path``
+        ends in ``.zip``.
 
-        What was there before is replaced where it is a plan. Raises PlanFileError where it is not, or where the plan holds
-        what a file cannot.
+        An existing plan at ``path`` is replaced. Raises PlanFileError where ``path`` is something else, or where the plan holds
+        values that a file cannot store.
         """
         from fxc.export.host import kernel_code
 
@@ -140,14 +140,14 @@ class ExecutionPlan(Plan):
 
     @classmethod
     def load(cls, path: str | Path, *, trust_kernels: bool = False) -> ExecutionPlan:
-        """Reads what ``save`` wrote. The file is data: nothing in it is imported, unpickled or called; kernels are compiled
-        from the IR, or found in the cache of object files on this machine.
+        """Read a plan that ``save`` wrote. The file is data: nothing in it is imported, unpickled or called; kernels are
+        compiled from the IR, or loaded from the cache of object files on this machine.
 
-        ``trust_kernels``: the machine code in the file is called, and the Python that calls it is run, where they are whole and
-        were made by these versions for this CPU; else kernels are compiled. Say so of files only that come from where your
-        programs come from.
+        ``trust_kernels``: run the machine code in the file, and the Python code that calls it, if they are intact and were made
+        by these versions for this CPU; else compile the kernels. Set it only for files from a source that you trust to run
+        programs.
 
-        Raises PlanFileError for a file that is damaged, incomplete, no plan, or of another fxc or PyTorch.
+        Raises PlanFileError for a file that is damaged, incomplete, not a plan, or of another version of fxc or PyTorch.
         """
         timer = Timer()
         with collections_paused():

@@ -1,4 +1,4 @@
-"""Options of a compilation: frozen data, and the one place that reads the environment."""
+"""Options of a compilation: frozen data, and the only reader of the environment."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Options:
-    """How ``fxc.compile`` and ``torch.compile(backend="fxc")`` compile. ``FXC_<NAME>`` in the environment sets a default.
+    """Options of ``fxc.compile`` and ``torch.compile(backend="fxc")``. ``FXC_<NAME>`` in the environment sets a default.
 
-    - ``pipeline``: pass pipeline text, as ``fxc-opt --pass-pipeline`` takes it; without it, what ``fxc/pipelines.py`` says for
+    - ``pipeline``: pass pipeline text, as for ``fxc-opt --pass-pipeline``; by default the pipelines of ``fxc/pipelines.py`` for
       inference, training and torch.compile.
     - ``verify_each``: verify the IR after every pass.
     - ``check_numerics``: run the module before and after every pass on seeded inputs, and stop at the first pass that changes
-      the numbers. ``"call"``: compare the first call of what was compiled with the reference interpreter on the same inputs,
-      too, kernel by kernel.
+      the results. ``"call"``: also compare the first call of the compiled program with the reference interpreter on the same
+      inputs, kernel by kernel.
     - ``print_ir``: write the IR to stderr after every pass that changed it.
     - ``timing``: write a table of pass times to stderr.
-    - ``recompile``: what ``fxc.compile`` returns captures the model again for inputs that fit no plan, instead of raising, and
-      caches the ``cache_size`` plans used last.
-    - ``target``: the machine to generate kernels for, ``host``, ``cuda`` or a preset of ``fxc.dialects.target``, of which
-      ``interpret`` is the reference interpreter, which also runs kernels for a machine that is not here; ``auto`` is ``host``
-      for inference and torch.compile where all tensors are on the CPU, and else None (``FXC_TARGET=none``), with which every
-      operator is a call of ATen.
-    - ``freeze``: for inference with the present weights, which are folded and packed once; ``torch.compile`` does so where
-      gradients are off, and again for later weights.
-    - ``autotune``: GPU kernels are measured in several configurations, and the fastest is cached on disk.
-    - ``cache_plans``: compiled graphs are cached on disk, beside the kernels, and found again for an equal graph.
-    - ``cuda_graphs``: the launches of a call on a GPU are recorded once, and replayed as one CUDA graph.
-    - ``move_inputs``: inputs on another device than in the example are copied to that one, not refused.
-    - ``streams``: how many streams of a GPU a call may use, without ``pipeline``; 1: the caller's stream only.
-    - ``strict``: every group of fused operators must be a compiled kernel: KernelError for one that has none, or has one that
-      only the reference interpreter would run, and the error itself where ``fallback`` would warn.
-    - ``fallback``: fused operators of which no kernel can be compiled, because a pass or the code generation fails, run as
-      calls of ATen, with a FallbackWarning; without it, the failure is raised.
+    - ``recompile``: the result of ``fxc.compile`` captures the model again for inputs that fit no plan, instead of raising, and
+      caches the ``cache_size`` most recently used plans.
+    - ``target``: the machine to generate kernels for: ``host``, ``cuda`` or a preset of ``fxc.dialects.target``. The preset
+      ``interpret`` is the reference interpreter, which also runs kernels for machines that are not present. ``auto`` is
+      ``host`` for inference and torch.compile if all tensors are on the CPU, else None (``FXC_TARGET=none``): every operator
+      is a call of ATen.
+    - ``freeze``: for inference with the current weights, which are folded and packed once; ``torch.compile`` does this where
+      gradients are off, and again when weights change.
+    - ``autotune``: measure several configurations of each GPU kernel and cache the fastest on disk.
+    - ``cache_plans``: cache compiled graphs on disk, beside the kernels, and load them for equal graphs.
+    - ``cuda_graphs``: record the launches of a call on a GPU once, and replay them as one CUDA graph.
+    - ``move_inputs``: copy inputs on another device than in the example to that device, instead of refusing them.
+    - ``streams``: the maximum number of GPU streams of a call, without ``pipeline``; 1: the stream of the caller only.
+    - ``strict``: every group of fused operators must be a compiled kernel: KernelError for a group without a kernel, or with a
+      kernel that only the reference interpreter can run, and the original error where ``fallback`` would warn.
+    - ``fallback``: run fused operators as calls of ATen, with a FallbackWarning, where a pass or the code generation fails on
+      them; without it, the failure is raised.
     - ``group_seconds``: time limit of a pass on one group of fused operators; a pass that takes longer has failed.
     - ``passes``: custom passes that the pipeline names: classes, or Python files with one pass each.
     """
@@ -67,7 +67,7 @@ class Options:
     passes: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        """PipelineError for a value that is of another kind than its field."""
+        """PipelineError for a value of another type than its field."""
         for field in fields(self):
             value, (is_one, kind) = getattr(self, field.name), _KINDS[field.type]
             if not is_one(value):
@@ -80,7 +80,7 @@ class Options:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] = os.environ) -> Options:
-        """The defaults, with what the environment sets. PipelineError for a value that is not one."""
+        """The defaults, overridden by the environment. PipelineError for an invalid value."""
         found: dict[str, Any] = {}
         for field in fields(cls):
             text = environment.get(f"FXC_{field.name.upper()}")
@@ -94,7 +94,7 @@ class Options:
 
 
 def _value(kind: Any, text: str) -> Any:
-    """What ``text`` stands for in the environment; ``text`` where it stands for nothing of that kind."""
+    """The value of ``text`` from the environment; ``text`` itself where it is no value of that type."""
     if kind.startswith("bool"):
         return _BOOLEANS.get(text.lower(), text)
     if kind == "int":
@@ -118,5 +118,5 @@ _KINDS: Mapping[Any, tuple[Callable[[Any], bool], str]] = MappingProxyType({
     "str | None": (lambda value: value is None or isinstance(value, str), "a text or None"),
     "tuple[Any, ...]": (_are_passes, "a list of classes of passes and of Python files with one each"),
 })  # fmt: skip
-"""Type of a field -> whether a value is one, and what that is in words."""
+"""Type of a field -> (predicate for its values, description in words)."""
 _BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False, "": False}

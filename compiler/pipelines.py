@@ -1,6 +1,6 @@
 """The named pipelines: the compiler on one page.
 
-Data only: naming a pass here imports nothing. A name is usable wherever a pass is, as in
+Data only: naming a pass here imports nothing. A pipeline name can be used wherever a pass name can, as in
 ``fxc-opt --pass-pipeline=simplify`` or ``builtin.module(inline,optimize{reductions=true})``; ``fxc-opt --list-passes``
 prints them all. A pass with options is written ``PassSpec.of("dce", max_rounds=2)``.
 """
@@ -23,7 +23,7 @@ SIMPLIFY = NamedPipeline((
     PassSpec("constant-pooling"),
     PassSpec("dce"),
 ))  # fmt: skip
-"""Same level in and out: smaller and in one form."""
+"""Simplify IR of any level: canonicalize it, fold constants, remove redundant and dead operations."""
 
 LOWER_TO_TORCH = NamedPipeline(
     (
@@ -38,9 +38,9 @@ LOWER_TO_TORCH = NamedPipeline(
     ),
     options=MappingProxyType({"gradients": (("check-hidden-writes", "gradients"),)}),
 )  # fmt: skip
-"""From the graph as captured (fx) to operators on values (torch), without mutation: one op a result, no calls.
+"""Lower a captured graph (fx) to operators on values (torch): no mutation, no calls, one op a result.
 
-``gradients=true``: gradients are taken of what comes out, so that no write may go past autograd.
+``gradients=true``: the result is differentiated later, so writes that bypass autograd are errors.
 """
 
 _RUN_OPTIMIZATION = (
@@ -53,7 +53,7 @@ _RUN_OPTIMIZATION = (
     PassSpec("cse"),
     PassSpec("check-inplace"),
 )
-"""TorchScript's ``runOptimization``: for any graph, whether it is differentiated or not."""
+"""TorchScript's ``runOptimization``: for any graph, differentiated or not."""
 
 _DECOMPOSE = (
     Slot("pre"),
@@ -68,9 +68,9 @@ _FUSE_OPTIONS = {
     "reductions": (("decompose-ops", "reductions"), ("fuse", "reductions")),
     "random": (("lower-random", "random"),),
 }
-"""``reductions``: norms, softmax and losses are taken apart and put into groups as well, which pays where groups become
-kernels. ``random``: random numbers are made of a seed, in kernels too; they are others than PyTorch draws. ``pre`` and
-``post``: passes of the user's around the part that autograd does not look into."""
+"""``reductions``: decompose and fuse norms, softmax and losses as well; this is profitable where groups become kernels.
+``random``: generate random numbers from a seed, also in kernels; the numbers differ from those of PyTorch. ``pre`` and
+``post``: slots for user passes around the optimizations that autograd does not see."""
 
 OPTIMIZE = NamedPipeline(
     (
@@ -90,7 +90,7 @@ OPTIMIZE = NamedPipeline(
     ),
     options=MappingProxyType(_FUSE_OPTIONS),
 )  # fmt: skip
-"""A torch-level graph of which no gradient is taken, or of which AOTAutograd has taken them: made simple, and fused."""
+"""Simplify and fuse a torch-level graph that is not differentiated, or that AOTAutograd has differentiated."""
 
 TORCHSCRIPT = NamedPipeline(
     (
@@ -106,7 +106,7 @@ TORCHSCRIPT = NamedPipeline(
         PassSpec("propagate-shapes"),
         PassSpec("propagate-requires-grad"),
         *_RUN_OPTIMIZATION,
-        # where a gradient is needed: functions with their derivatives, and these made simple as well
+        # outline differentiable subgraphs as functions with derivatives, and simplify these
         PassSpec("create-autodiff-subgraphs"),
         PassSpec("differentiate"),
         PassSpec("canonicalize-ops"),
@@ -114,7 +114,7 @@ TORCHSCRIPT = NamedPipeline(
         *_RUN_OPTIMIZATION,
         PassSpec("inline-autodiff-subgraphs"),
         PassSpec("symbol-dce"),
-        # what autograd does not look into: the functions just made, and all that needs no gradient
+        # regions that autograd does not see: the outlined functions, and operators that need no gradient
         *_DECOMPOSE,
         PassSpec("propagate-requires-grad"),
         *_FUSE,
@@ -126,9 +126,9 @@ TORCHSCRIPT = NamedPipeline(
         **_FUSE_OPTIONS,
     }),
 )  # fmt: skip
-"""A torch-level graph as TorchScript's graph executor optimised it. Passes that come again do so after others made work.
+"""Optimize a torch-level graph like TorchScript's graph executor. A pass is repeated where others expose more work for it.
 
-``twice``: derivatives are made to be differentiated again, where PyTorch has another backward for that.
+``twice``: make derivatives that can be differentiated again; PyTorch has a separate backward for that.
 """
 
 DERIVATIVE = NamedPipeline(
@@ -147,7 +147,7 @@ DERIVATIVE = NamedPipeline(
     ),
     options=MappingProxyType({"reductions": (("decompose-ops", "reductions"), ("fuse", "reductions"))}),
 )  # fmt: skip
-"""A derivative of which it is known which gradients there are: zeros go, and the rest is made simple and fused.
+"""Simplify and fuse a derivative whose defined and undefined gradients are given; zero gradients are removed.
 
 ``reductions``: as in ``optimize``.
 """
@@ -165,9 +165,9 @@ LOWER_KERNELS = NamedPipeline(
     ),
     options=MappingProxyType({"matmul": (("tile-matmul", "choose"),)}),
 )  # fmt: skip
-"""Groups become kernels for the machine in ``fxc.target``; those that no kernel can compute stay.
+"""Lower groups to kernels for the machine in ``fxc.target``. Groups that no kernel can compute remain.
 
-``matmul=all``: products of matrices become kernels too, with what is around them; else those that were found to be faster.
+``matmul=all``: lower all matrix products and their epilogues to kernels; by default only those that measured faster.
 """
 
 LOWER_TO_PLAN = NamedPipeline(
@@ -182,9 +182,9 @@ LOWER_TO_PLAN = NamedPipeline(
     ),
     options=MappingProxyType({"streams": (("assign-streams", "streams"),)}),
 )  # fmt: skip
-"""The host program with its memory: what is launched and called, in which buffers, in this order.
+"""Lower to a host program with planned memory: launches and calls in order, and their buffers.
 
-``streams``: how many streams of a GPU it may use; 1 is the caller's, and no more.
+``streams``: the maximum number of GPU streams; 1: the stream of the caller only.
 """
 
 LOWER_SUBGRAPH = NamedPipeline((
@@ -193,8 +193,9 @@ LOWER_SUBGRAPH = NamedPipeline((
     PassSpec.of("plan-memory", largest=1 << 20),
     PassSpec("merge-kernels"),
 ))  # fmt: skip
-"""The host program of what autograd runs, forward or backward. Large buffers are released on the way, while gradients, or what
-backward needs, take more and more memory: an arena is there until the end, and kept for the next call."""
+"""Lower a forward or backward that autograd runs to a host program. Large buffers are released during the call, because
+gradients and tensors saved for backward take more and more memory; an arena would live until the end, cached for the next
+call."""
 
 FREEZE = NamedPipeline((
     PassSpec("fold-batch-norm"),
@@ -204,11 +205,11 @@ FREEZE = NamedPipeline((
     PassSpec("freeze-parameters"),
     PassSpec("dce"),
 ))  # fmt: skip
-"""Weights as they are now: folded, packed where that is faster, and all that depends on them alone computed once."""
+"""Freeze the current weights: fold them, pack them where that is faster, and compute values that depend on them only once."""
 
 TYPES_TO_MEMORY = frozenset({"convert-fusion-to-linalg", "lower-scans", "tile-matmul", "convert-to-plan"})
-"""The passes that lay out memory, or compute where elements lie, from the types of results. A type that a text declares is
-checked before one of them runs on it."""
+"""Passes that lay out memory, or compute addresses of elements, from result types. Types that a text declares are checked
+before one of them runs."""
 
 
 def parse_pipeline(text: str, registry: PassRegistry | None = None) -> Pipeline:
@@ -217,7 +218,7 @@ def parse_pipeline(text: str, registry: PassRegistry | None = None) -> Pipeline:
 
 
 def lays_out_memory(pipeline: Sequence[Step]) -> bool:
-    """Whether a pass of ``pipeline`` lays out memory as types say."""
+    """Whether a pass of ``pipeline`` lays out memory from result types."""
     return any(each.name in TYPES_TO_MEMORY for each in passes_in(pipeline))
 
 
@@ -239,8 +240,8 @@ _TRAINING_KERNELS = (
     "lower-kernels,builtin.module(lower-kernels)",
     "outline-forwards,builtin.module(lower-subgraph)",
 )
-"""Kernels know no autograd, so no op that may be in one is left to it. What autograd runs, backward and forward, gets modules
-inside the program's."""
+"""Kernels do not support autograd, so thresholds of 1 put every operator that can be in a kernel into a subgraph that autograd
+does not see. The forwards and backwards that autograd runs become nested modules of the program."""
 
 TRAINING = Flow(
     "lower-to-torch{gradients=true},canonicalize",
@@ -250,13 +251,14 @@ TRAINING = Flow(
 """What ``fxc.compile(training=True)`` runs."""
 
 LATER_DERIVATIVE = Flow("", "derivative", "derivative{reductions=true},lower-kernels,lower-subgraph")
-"""What is run on a derivative for other gradients than ``specialize-derivatives`` expects, when they first come."""
+"""What compiles a derivative at a call, for gradients that ``specialize-derivatives`` did not expect."""
 
 AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{_KERNELS}", plan="lower-to-plan")
-"""What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward: gradients are taken already."""
+"""What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward, which is already
+differentiated."""
 
 AOT_INFERENCE = replace(AOT, kernels=f"canonicalize,{_LAYOUTS},{_KERNELS}", frozen="canonicalize,cse,freeze")
-"""What it runs on graphs that are compiled where gradients are off."""
+"""What ``torch.compile(backend="fxc")`` runs on graphs that are compiled where gradients are off."""
 
 FLOWS: Mapping[str, Flow] = MappingProxyType({
     "inference": INFERENCE,
@@ -287,5 +289,5 @@ NAMED: Mapping[str, NamedPipeline] = MappingProxyType({
     **{f"{name}-frozen": _of_flow(flow, freeze=True) for name, flow in FLOWS.items() if flow.frozen is not None},
     **{f"{name}-aten": _of_flow(flow, kernels=False) for name, flow in FLOWS.items()},
 })  # fmt: skip
-"""What entry points run has the name of its flow: for the machine in ``fxc.target``; ``-frozen`` with weights as they are now,
-and ``-aten`` without a target, where PyTorch's kernels run."""
+"""All named pipelines. Each flow is one, for the machine in ``fxc.target``; ``-frozen`` compiles with frozen weights, ``-aten``
+without a target, where the kernels of PyTorch run."""

@@ -1,4 +1,4 @@
-"""Small helpers for tests and for the examples in the documentation: text in, passes, text out.
+"""Helpers for tests and for the examples in the documentation: run passes on IR text and compare the result.
 
 assert same_ir(run_pass(before, "inline,symbol-dce"), after)
 """
@@ -24,7 +24,7 @@ def parse(text: str, context: FxcContext | None = None) -> ModuleOp:
 
 
 def run_pass(source: str | ModuleOp, pipeline: str, context: FxcContext | None = None) -> str:
-    """The text of ``source`` after ``pipeline``, as ``fxc-opt`` prints it. A module that is given stays as it is."""
+    """The text of ``source`` after ``pipeline``, as ``fxc-opt`` prints it. A module passed in is not changed."""
     context = context or new_context()
     context.times = times
     module = parse(source, context) if isinstance(source, str) else clone_module(source)
@@ -33,6 +33,6 @@ def run_pass(source: str | ModuleOp, pipeline: str, context: FxcContext | None =
 
 
 def same_ir(a: str | ModuleOp, b: str | ModuleOp) -> bool:
-    """Whether two modules are equal op for op. The names of values and places do not count."""
+    """Whether two modules are equal op for op. Names of values and locations are ignored."""
     left, right = (parse(source) if isinstance(source, str) else source for source in (a, b))
     return left.is_structurally_equivalent(right)

@@ -1,4 +1,4 @@
-"""``torch.compile(model, backend="fxc")``: Dynamo's graph through AOTAutograd, each graph through the pipeline."""
+"""``torch.compile(model, backend="fxc")``: Dynamo's graph goes through AOTAutograd, and each of its graphs is compiled."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from fxc.semantics.written_strides import in_all_functionalizations
 
 
 def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
-    """The backend: ``options`` are fields of ``fxc.Options``. Each graph of AOTAutograd runs a pipeline of its own.
+    """The backend. ``options`` are fields of ``fxc.Options``. Each graph of AOTAutograd is compiled with a separate pipeline.
 
-    Graphs that only eager runs right are given back as they are.
-    With ``freeze``, graphs that are compiled where gradients are off have their weights frozen; the others are as ever.
+    Graphs that only eager mode runs correctly are returned unchanged.
+    With ``freeze``, graphs that are compiled where gradients are off have frozen weights; other graphs are not affected.
     """
     from fxc.api import compile_graph, compile_inference, run_options
 
@@ -62,7 +62,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
         fw_compiler=forward,
         bw_compiler=backward,
         inference_compiler=freeze if chosen.freeze else infer,
-        keep_inference_input_mutations=True,  # graphs write what they mutate themselves: a kernel may compute right into it
+        keep_inference_input_mutations=True,  # graphs write mutated inputs directly, so that a kernel can compute into them
     )
     drop_unread_numbers(graph)
     remove_idle_dropouts(graph)
@@ -82,7 +82,7 @@ def _has_overlapping_result(graph: GraphModule) -> bool:
 
 
 def _weights() -> list[int]:
-    """Of the graph that AOTAutograd is compiling, the inputs that are the model's own and are not written."""
+    """Indices of the inputs of the graph under AOTAutograd compilation that are weights of the model and are not written."""
     metadata = TracingContext.get().fw_metadata
     assert metadata is not None
     return [i for i in metadata.static_input_indices if not metadata.input_info[i].mutates_data]
