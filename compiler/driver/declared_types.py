@@ -1,4 +1,4 @@
-"""The types that a text declares for results, against those that PyTorch gives: memory is laid out as types say."""
+"""Check the result types that a text declares against those that PyTorch returns: memory is laid out from these types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fxc.errors import VerifyError
 from fxc.passes.normalize.propagate_shapes import lost_shapes
 
 Numbers = Sequence[Mapping[str, int]]
-"""Values of the symbols of a module, at each of which declared and inferred types must agree."""
+"""Assignments of numbers to the symbols of a module; declared and inferred types must agree at each of them."""
 
 _NUMBERS = (IntType, FloatType, BoolType)
 
@@ -29,10 +29,10 @@ _HINT = "declare that type; the pass propagate-shapes writes the types that PyTo
 
 
 def check_types(context: FxcContext, module: ModuleOp, place_of: Callable[[Operation], str | None]) -> None:
-    """Refuse ``module`` where a call declares a result that PyTorch does not give it: VerifyError with the op and its place.
+    """Raise VerifyError, with the op and its location, where a call declares another result type than PyTorch returns.
 
-    A type may say less than PyTorch does: an unnamed size, no type. What PyTorch cannot tell without data is not checked, nor
-    what may be resized.
+    A declared type may be less specific than that of PyTorch: an unnamed size, no type. Types that PyTorch cannot infer without
+    data are not checked, nor are those of tensors that may be resized.
     """
     for inner in module.walk():
         if isinstance(inner, ModuleOp):
@@ -65,7 +65,7 @@ class _Check:
             return
         except VerifyException as error:
             if any(isinstance(operand.type, _NUMBERS) for operand in op.operands):
-                return  # another number may do
+                return  # other values of the operands may be valid
             message = next(iter(str(error).splitlines()), op.name)
             raise VerifyError(message, op=one_line(op), place=self.place_of(op)) from error
         for result, type in zip(op.results, given, strict=True):
@@ -90,7 +90,7 @@ class _Check:
 
 
 def _same_memory(a: TensorType, b: TensorType, numbers: Mapping[str, int]) -> bool:
-    """Whether these have the same sizes and strides where symbols are ``numbers``, as far as both name them."""
+    """Whether two types have equal sizes and strides at ``numbers``, where both specify them."""
     from fxc.bridge.tensors import number_at
 
     sizes = [[number_at(size, numbers) for size in types.sizes(type)] for type in (a, b)]
@@ -116,7 +116,7 @@ def _steps(type: TensorType, sizes: Sequence[int | None], numbers: Mapping[str, 
 
 
 def _numbers_of_symbols(module: ModuleOp) -> Numbers:
-    """The hints; and other numbers, unless conditions tie symbols to one another."""
+    """The hints of the symbols; and a second assignment, unless conditions relate symbols."""
     symbols = module.attributes.get(SYMBOLS)
     if not isinstance(symbols, DictionaryAttr):
         return ({},)

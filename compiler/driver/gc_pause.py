@@ -1,4 +1,4 @@
-"""Python's collector of cycles, which waits while many objects are made that stay."""
+"""Pause Python's cyclic garbage collector while many long-lived objects are made."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _lock, _pauses = threading.Lock(), list[bool]()
-"""Of each pause that is open, whether the collector was on when the first of them began."""
+"""One entry for each open pause: whether the collector was enabled when the first one began."""
 
 
 @contextmanager
 def collections_paused() -> Iterator[None]:
-    """Let the collector wait: imports and passes make many objects and few cycles that die, and each search walks them all.
+    """Disable the collector: imports and passes make many objects but few dead cycles, and each collection walks all objects.
 
-    When the last of all open pauses, of any thread, ends, the collector is as it was before the first.
+    When the last open pause of any thread ends, the collector is restored to its state before the first.
     """
     with _lock:
         _pauses.append(_pauses[-1] if _pauses else gc.isenabled())

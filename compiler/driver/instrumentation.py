@@ -1,4 +1,4 @@
-"""What may watch a pipeline run: called around every pass, with the module as it is then."""
+"""Instrumentations of a pipeline run: hooks around every pass, with the current module."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from xdsl.passes import ModulePass
 
 @dataclass(frozen=True)
 class PassRun:
-    """One pass about to run, or just run, on ``module``.
+    """One pass before or after it runs on ``module``.
 
-    Where the pass is anchored, ``anchor`` is the op that it works on and ``module`` a temporary module with that op and
-    declarations of what it refers to.
+    Where the pass is anchored, ``anchor`` is the op that it transforms and ``module`` a temporary module with that op and
+    declarations of the symbols that it uses.
     """
 
     context: Context
@@ -30,21 +30,20 @@ class PassRun:
 
     @property
     def subject(self) -> Operation:
-        """The op to look at: the anchor, else the module."""
+        """The op that the pass transforms: the anchor, else the module."""
         return self.module if self.anchor is None else self.anchor
 
 
 class Instrumentation(Protocol):
-    """Hooks around each pass. They may read the module and must not change it; what they raise stops the pipeline.
+    """Hooks around each pass. They may read the module and must not change it; an exception stops the pipeline.
 
-    ``before_pass`` hooks run in the order given, the others in reverse. After ``before_pass`` exactly one of the others
-    runs.
+    ``before_pass`` hooks run in order, the others in reverse. Exactly one of the others runs after each ``before_pass``.
     """
 
     def before_pass(self, run: PassRun) -> None: ...
 
     def after_pass(self, run: PassRun) -> None:
-        """The pass succeeded, and what it left verifies (where that is checked)."""
+        """The pass succeeded, and its result is valid (if verification is on)."""
         ...
 
     def after_failure(self, run: PassRun, error: BaseException) -> None:

@@ -1,8 +1,7 @@
-"""Runs module passes on one op: the op moves to a module of its own, with declarations of what it refers to.
+"""Run module passes on one op: it moves to a temporary module, with declarations of the symbols that it uses.
 
-A pass that is anchored on an op may change that op only. It cannot see or touch the ops beside it, and where it
-removes, renames or adds ops at the anchor's level, or changes the attributes of the module, it fails instead of being
-half applied.
+A pass that is anchored on an op may change that op only. It cannot access the ops beside it. Where it removes, renames or adds
+ops at the level of the anchor, or changes the attributes of the module, it fails and none of its changes is applied.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from fxc.dialects.text.diagnostics import OpPassFailedException
 
 
 class Isolated:
-    """An anchor op and the module that passes run on; ``check`` finds the anchor anew, as a pass may replace it."""
+    """An anchor op and the temporary module that passes run on; ``check`` finds the anchor again, as a pass may replace it."""
 
     def __init__(self, module: ModuleOp, anchor: Operation, declared: set[str]) -> None:
         self.module, self.anchor = module, anchor
         self._declared, self._symbol, self._attributes = declared, _symbol_of(anchor), dict(module.attributes)
 
     def check(self) -> None:
-        """Find the anchor again. Raises ``PassFailedException`` where the pass reached beyond it."""
+        """Find the anchor again. PassFailedException where the pass changed anything outside of it."""
         own = [op for op in self.module.body.block.ops if _symbol_of(op) not in self._declared]
         where = f"{self.anchor.name}" + (f" @{self._symbol}" if self._symbol else "")
         hint = f"run it on {ModuleOp.name}, not inside {self.anchor.name}(...)"
@@ -41,7 +40,7 @@ class Isolated:
 
 @contextmanager
 def isolated(anchor: Operation) -> Iterator[Isolated]:
-    """Move ``anchor`` into a module of its own while the context lasts; what is there at the end moves back."""
+    """Move ``anchor`` into a temporary module for the duration of the context; the final op moves back."""
     if not anchor.has_trait(IsolatedFromAbove):
         raise OpPassFailedException(f"passes cannot be anchored on {anchor.name}: it uses values of the ops around it", anchor)
     outer = anchor.parent_op()
@@ -68,7 +67,7 @@ def _module_attributes(outer: Operation) -> dict[str, Attribute]:
 
 
 def _declarations(anchor: Operation) -> Iterator[Operation]:
-    """What the symbols that ``anchor`` uses need to resolve: functions without their bodies, other ops whole."""
+    """Declarations of the symbols that ``anchor`` uses: functions without bodies, other ops in full."""
     table = anchor.parent_op()
     while table is not None and not table.has_trait(SymbolTable):
         table = table.parent_op()

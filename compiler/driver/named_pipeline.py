@@ -1,4 +1,4 @@
-"""A pipeline with a name: its steps, and what ``name{option=value}`` sets in them; and the flows made of such. Data."""
+"""Named pipelines: steps and the options that ``name{option=value}`` sets in them; and flows that combine them. Data only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Setting = tuple[tuple[str, tuple[Word, ...]], ...]
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of passes that whoever names the pipeline adds: ``name{slot=my-pass}``, quoted where they have options."""
+    """A position for passes of the user: ``name{slot=my-pass}``, quoted if they have options."""
 
     name: str
 
@@ -24,13 +24,13 @@ class Slot:
 
 @dataclass(frozen=True)
 class NamedPipeline:
-    """``steps`` in order. ``options``: for each option of the pipeline the passes that it belongs to, with its name there."""
+    """``steps`` in order. ``options``: option of the pipeline -> the passes that have it, each with its name of the option."""
 
     steps: tuple[Spec | Slot, ...]
     options: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     def specs(self, name: str, given: Setting = ()) -> tuple[Spec, ...]:
-        """The passes of ``name{given}``. Raises PipelineError for an option that the pipeline does not have."""
+        """The passes of ``name{given}``. PipelineError for an option that the pipeline does not have."""
         known = self.option_names()
         for option, _ in given:
             if option not in known:
@@ -41,7 +41,7 @@ class NamedPipeline:
         return tuple(spec for step in self.steps for spec in self._filled(step, values))
 
     def option_names(self) -> list[str]:
-        """What may stand in the braces."""
+        """The names that may appear in the braces."""
         return [*self.options, *(step.name for step in self.steps if isinstance(step, Slot))]
 
     def _filled(self, step: Spec | Slot, values: Mapping[str, tuple[Word, ...]]) -> tuple[Spec, ...]:
@@ -62,10 +62,10 @@ class NamedPipeline:
 
 @dataclass(frozen=True)
 class Flow:
-    """Pipeline text of a compilation: ``prepare``, and then what ends in PyTorch's ``operators`` or in ``kernels``.
+    """Pipeline text of a compilation: ``prepare``, then either ``operators`` (calls of PyTorch) or ``kernels``.
 
-    ``frozen`` stands between them where weights are to stay as they are; None where that cannot be. ``plan``: the pipeline that
-    makes a host program of kernels; None where there is to be none.
+    ``frozen`` runs between them where weights are frozen; None if that is not supported. ``plan``: the pipeline that makes a
+    host program of kernels; None if there is none.
     """
 
     prepare: str
@@ -75,7 +75,7 @@ class Flow:
     plan: str | None = None
 
     def text(self, *, kernels: bool, freeze: bool, streams: int = 1) -> str:
-        """The whole, a host program with so many ``streams``. PipelineError where weights are to be frozen that cannot be."""
+        """The whole text; a host program uses up to ``streams`` streams. PipelineError for ``freeze`` without ``frozen``."""
         if freeze and self.frozen is None:
             raise PipelineError("this pipeline cannot freeze weights", hint="fxc.compile freezes them, without training=True")
         parts = [self.prepare, self.frozen if freeze else None, self.kernels if kernels else self.operators]

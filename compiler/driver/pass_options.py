@@ -1,4 +1,4 @@
-"""A pass from its name and options, and back. The options of a pass are the fields of its dataclass."""
+"""Passes from names and options, and back. The options of a pass are the fields of its dataclass."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_pass(cls: type[ModulePass], spec: PassSpec) -> ModulePass:
 
 
 def spec_of(instance: ModulePass) -> PassSpec:
-    """The spec that makes ``instance`` again: its options that differ from their defaults."""
+    """The spec that recreates ``instance``: its options that differ from the defaults."""
     options = []
     for field in _options(type(instance)):
         value = getattr(instance, field.name)
@@ -87,7 +87,7 @@ def _convert(hint: Any, words: tuple[Word, ...], what: str) -> Any:
 
 
 def _converters(hint: Any) -> list[_Convert]:
-    """Ways to read words as ``hint``, the strictest first. Each raises ValueError where the words do not fit."""
+    """Converters from words to ``hint``, the strictest first. Each raises ValueError where the words do not fit."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         order = [NoneType, bool, int, float]

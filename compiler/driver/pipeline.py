@@ -1,4 +1,4 @@
-"""A pipeline ready to run: pass instances, passes anchored on ops, and named stages."""
+"""A resolved pipeline: pass instances, passes anchored on ops, and named stages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fxc.errors import PipelineError, nearest
 
 @dataclass(frozen=True)
 class Anchored:
-    """``steps`` run on each ``op_name`` op directly in the op around, one op at a time, and see nothing beside it."""
+    """``steps`` run on each ``op_name`` op directly in the enclosing op, one at a time, isolated from the others."""
 
     op_name: str
     steps: tuple[Step, ...]
@@ -24,7 +24,7 @@ class Anchored:
 
 @dataclass(frozen=True)
 class NamedSteps:
-    """A named pipeline: ``steps`` run as if they were written in its place."""
+    """A named pipeline: ``steps`` run as if they were written in its position."""
 
     name: str
     steps: tuple[Step, ...]
@@ -35,7 +35,7 @@ Pipeline = tuple[Step, ...]
 
 
 def resolve(specs: Sequence[Spec], registry: PassRegistry, named: Mapping[str, NamedPipeline]) -> Pipeline:
-    """The passes of ``specs``, in which ``named`` pipelines may stand. Imports their files, and no others."""
+    """The passes of ``specs``, which may name pipelines of ``named``. Imports the files of these passes only."""
     return tuple(_resolve_one(spec, registry, named) for spec in specs)
 
 
@@ -56,7 +56,7 @@ def _resolve_one(spec: Spec, registry: PassRegistry, named: Mapping[str, NamedPi
 
 
 def pipeline_text(pipeline: Sequence[Step]) -> str:
-    """The canonical text of ``pipeline``, with named stages written out; parses back to the same passes."""
+    """The canonical text of ``pipeline``, with named stages expanded; parses to the same passes."""
     return to_text(tuple(_specs(pipeline)))
 
 
@@ -71,7 +71,7 @@ def _specs(pipeline: Sequence[Step]) -> Iterator[PassSpec | AnchorSpec]:
 
 
 def steps_from(name: str, pipeline: Sequence[Step]) -> Pipeline:
-    """The first pass ``name`` that is not anchored, and what comes after it, with stages written out; nothing without it."""
+    """The steps from the first unanchored pass ``name`` on, with named stages expanded; empty if there is none."""
     steps = tuple(_written_out(pipeline))
     numbers = [number for number, step in enumerate(steps) if isinstance(step, ModulePass) and step.name == name]
     return steps[numbers[0] :] if numbers else ()
@@ -86,7 +86,7 @@ def _written_out(pipeline: Sequence[Step]) -> Iterator[Step]:
 
 
 def passes_in(pipeline: Sequence[Step]) -> Iterator[ModulePass]:
-    """All passes of ``pipeline``, those of stages and anchored ones too."""
+    """All passes of ``pipeline``, including those of stages and anchored passes."""
     for step in pipeline:
         if isinstance(step, ModulePass):
             yield step
@@ -95,7 +95,7 @@ def passes_in(pipeline: Sequence[Step]) -> Iterator[ModulePass]:
 
 
 def anchors(pipeline: Sequence[Step]) -> Iterator[str]:
-    """The names of all ops that something in ``pipeline`` is anchored on."""
+    """The names of all ops that a step of ``pipeline`` is anchored on."""
     for step in pipeline:
         if isinstance(step, Anchored):
             yield step.op_name

@@ -1,4 +1,4 @@
-"""Pipeline text, as mlir-opt takes it, to and from specs. Knows the syntax only: no pass is looked up here.
+"""Pipeline text in the syntax of mlir-opt, to and from specs. Parses the syntax only; no pass is looked up here.
 
 pipeline ::= element ("," element)*
 element  ::= pass-name options? | op-name "(" pipeline? ")"
@@ -24,7 +24,7 @@ _ESCAPES = {"n": "\n", "t": "\t"}
 
 @dataclass(frozen=True)
 class Word:
-    """An option's value as written; ``quoted`` tells the string "true" from the boolean."""
+    """A word of an option value; ``quoted`` distinguishes the string "true" from the boolean."""
 
     text: str
     quoted: bool = False
@@ -38,7 +38,7 @@ class Word:
 
 @dataclass(frozen=True)
 class PassSpec:
-    """One pass and its options: key -> values, none for a bare key."""
+    """A pass and its options: key -> values; a bare key has no values."""
 
     name: str
     options: tuple[tuple[str, tuple[Word, ...]], ...] = ()
@@ -56,7 +56,7 @@ class PassSpec:
 
 @dataclass(frozen=True)
 class AnchorSpec:
-    """Passes to run on each ``op_name`` op, one op at a time."""
+    """Passes that run on each ``op_name`` op, one op at a time."""
 
     op_name: str
     items: tuple[PassSpec | AnchorSpec, ...]
@@ -69,19 +69,19 @@ Spec = PassSpec | AnchorSpec
 
 
 def scalar_word(value: str | int | float | bool) -> Word:
-    """The word that stands for ``value``. Strings are quoted where they would read as something else."""
+    """The word for ``value``. A string that would parse as another type is quoted."""
     if isinstance(value, str):
         return Word(value, quoted=not re.fullmatch(r"[A-Za-z][\w./-]*", value) or value in ("true", "false", "none"))
     return Word(str(value).lower() if isinstance(value, bool) else repr(value))
 
 
 def to_text(specs: Sequence[Spec]) -> str:
-    """The canonical text: ``builtin.module(...)``, no spaces but between options."""
+    """The canonical text: ``builtin.module(...)``, with spaces between options only."""
     return str(AnchorSpec(ROOT, tuple(specs)))
 
 
 def parse(text: str) -> tuple[Spec, ...]:
-    """The elements of ``text``; an outermost ``builtin.module(...)`` is the module itself and is left out."""
+    """The elements of ``text``. An outermost ``builtin.module(...)`` stands for the module itself and is dropped."""
     specs = _Parser(text).whole()
     if len(specs) == 1 and isinstance(specs[0], AnchorSpec) and specs[0].op_name == ROOT:
         return specs[0].items

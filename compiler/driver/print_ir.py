@@ -1,4 +1,4 @@
-"""Dumps the IR around passes, under banners like mlir-opt's."""
+"""Dump the IR before and after passes, under banners like those of mlir-opt."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fxc.driver.instrumentation import PassRun
 
 @dataclass
 class PrintIR:
-    """Which dumps to make, and where they go.
+    """An instrumentation that dumps IR.
 
-    Pass names in ``before`` and ``after`` say around which passes. ``after_change`` leaves out the dump after a pass that
-    changed nothing, and alone asks for a dump after every pass. ``after_failure_too`` dumps what a failing pass left, as
-    well as it prints.
+    ``before`` and ``after`` are names of passes to dump around. ``after_change`` dumps only after passes that
+    changed the IR: all passes, unless ``after`` names some. ``after_failure_too`` also dumps the IR that a failing pass left,
+    as far as it can be printed.
     """
 
     write: Callable[[str], object]
@@ -52,7 +52,7 @@ class PrintIR:
             return
         try:
             text = self._text(run)
-        except Exception as unprintable:  # a failing pass may leave anything; its own error is what counts
+        except Exception as unprintable:  # a failing pass may leave any IR; the error of the pass is reported
             text = f"// cannot be printed: {type(unprintable).__name__}: {unprintable}\n"
         self._dump("After", run, text, " Failed")
 

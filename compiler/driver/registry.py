@@ -1,4 +1,4 @@
-"""The passes that a pipeline may name: the package's own, and those loaded from files that the user names."""
+"""The passes that a pipeline may name: those of the package, and those loaded from user files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PassRegistry:
         return name in self.extra or name in available()
 
     def get(self, name: str) -> type[ModulePass]:
-        """The class called ``name``; imports its file. Raises ``PipelineError`` where there is none."""
+        """The pass class ``name``; imports its file. PipelineError where there is none."""
         if name in self.extra:
             return self.extra[name]
         if name not in available():
@@ -45,7 +45,7 @@ class PassRegistry:
         return replace(self, extra=MappingProxyType({**self.extra, cls.name: cls}))
 
     def with_file(self, path: Path) -> PassRegistry:
-        """Also the one pass that the Python file at ``path`` defines. This runs the file."""
+        """A registry that also has the one pass that the Python file at ``path`` defines. Runs the file."""
         return self.with_pass(_load_file(path))
 
 
@@ -57,9 +57,9 @@ def _load_file(path: Path) -> type[ModulePass]:
     if spec is None or spec.loader is None:
         raise PipelineError(f"no pass can be loaded from {path}: it is not a Python file", hint="name it *.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up by name
+    sys.modules[name] = module  # dataclasses look up their module by name
     try:
         spec.loader.exec_module(module)
         return pass_in(module)
-    except Exception as error:  # whatever the user's file raises
+    except Exception as error:  # user files may raise any exception
         raise PipelineError(f"no pass can be loaded from {path}: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""Files that replay a failing pipeline: the module before it, and how it was run as MLIR's external resources.
+"""Files that replay a failing pipeline: the module before it, and the run options as MLIR's external resources.
 
 {-# external_resources: { mlir_reproducer: { pipeline: "builtin.module(cse)", verify_each: true } } #-}
 """
@@ -20,7 +20,7 @@ _ENTRY = re.compile(r"\s*(?P<key>\w+)\s*:\s*(?P<value>true|false|\"(?:[^\"\\]|\\
 
 @dataclass(frozen=True)
 class Reproducer:
-    """How the module in the file was run."""
+    """The pipeline and options that the module in the file was run with."""
 
     pipeline: str
     verify_each: bool = True
@@ -39,7 +39,7 @@ class Reproducer:
 def write(
     path: Path, reproducer: Reproducer, module_text: str, error: str, inputs: tuple[Path, ...] = (), more: str = ""
 ) -> None:
-    """Write the file at ``path``, which must be none of the ``inputs``. ``more``: arguments of ``fxc-opt``."""
+    """Write the file at ``path``, which must not be one of the ``inputs``. ``more``: arguments of ``fxc-opt``."""
     check_path(path, inputs)
     summary = error.splitlines()[0] if error else "unknown error"
     comment = f"// replay with: fxc-opt --run-reproducer {path.name}{more}\n// {summary}\n"
@@ -47,13 +47,13 @@ def write(
 
 
 def check_path(path: Path, inputs: tuple[Path, ...]) -> None:
-    """Raises ``PipelineError`` where a reproducer at ``path`` would overwrite an input."""
+    """Raise ``PipelineError`` where a reproducer at ``path`` would overwrite an input."""
     if any(path.resolve() == given.resolve() for given in inputs):
         raise PipelineError(f"the reproducer {path} would overwrite the input", hint="name another file for --crash-reproducer")
 
 
 def split(text: str) -> tuple[Reproducer | None, str]:
-    """The reproducer that ``text`` holds, if any, and ``text`` with it blanked out (line numbers stay)."""
+    """The reproducer in ``text``, if any, and ``text`` with it blanked out, so that line numbers do not change."""
     found = _BLOCK.search(text)
     if found is None:
         return None, text

@@ -1,7 +1,7 @@
-"""Runs a pipeline over a module: verifies after each pass, calls instrumentations, turns failures into fxc's errors.
+"""Run a pipeline over a module: verify after each pass, call instrumentations, convert failures to fxc's errors.
 
-Passes raise xDSL's exceptions or let Python's escape; whatever it is, ``run_pipeline`` raises one ``FxcError`` from it
-that names the pass, the op, its place, and the file that replays the failure. Nothing is swallowed.
+Passes raise exceptions of xDSL or of Python. ``run_pipeline`` converts each to one ``FxcError`` that names the pass, the op,
+its location, and the file that replays the failure. No exception is swallowed.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ PlaceOf = Callable[[Operation], "str | None"]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run. ``crash_reproducer`` is written when a pass fails, and is never one of the ``inputs``. ``check_types``: the
-    types of results come from a text, and are checked first."""
+    """Options of a run. ``crash_reproducer``: written when a pass fails; never one of the ``inputs``. ``check_types``: check
+    the types of results first, because they come from a text."""
 
     verify_each: bool = True
     instrumentations: tuple[Instrumentation, ...] = ()
@@ -54,13 +54,13 @@ class RunOptions:
 
 
 def run_pipeline(context: Context, module: ModuleOp, pipeline: Sequence[Step], options: RunOptions | None = None) -> None:
-    """Run ``pipeline`` on ``module``, in place. Raises ``FxcError``; the module is then as the failing pass left it."""
+    """Run ``pipeline`` on ``module``, in place. Raises ``FxcError``; the failing pass may have changed the module."""
     with collections_paused():
         _Run(context, module, tuple(pipeline), options or RunOptions()).run()
 
 
 def verify_module(module: ModuleOp, place_of: PlaceOf = place_of, rules: OwnRules | None = None) -> None:
-    """Verify ``module``. Raises ``VerifyError`` with the op at fault and its place."""
+    """Verify ``module``. Raises ``VerifyError`` with the invalid op and its location."""
     try:
         verify(module, rules)
     except (VerifyException, ValueError) as error:
@@ -68,7 +68,7 @@ def verify_module(module: ModuleOp, place_of: PlaceOf = place_of, rules: OwnRule
 
 
 def read_module(context: FxcContext, text: str, filename: str) -> ModuleOp:
-    """The verified module of IR text. Raises ``ParseError`` or ``VerifyError``, with the place in ``filename``."""
+    """The verified module of IR text. Raises ``ParseError`` or ``VerifyError``, with the location in ``filename``."""
     try:
         module, places = parse_with_places(context, text, filename)
     except XdslParseError as error:
@@ -78,7 +78,7 @@ def read_module(context: FxcContext, text: str, filename: str) -> ModuleOp:
 
 
 def parse_error(error: XdslParseError) -> ParseError:
-    """fxc's error for a parse error of xDSL: the message, the place, and the line of text."""
+    """fxc's error for a parse error of xDSL: the message, the location, and the line of text."""
     location = error.span.get_location()
     content = error.span.input.content
     lines = (content if isinstance(content, str) else content.decode("utf-8", "replace")).split("\n")
@@ -88,7 +88,7 @@ def parse_error(error: XdslParseError) -> ParseError:
 
 
 def _op_hint(message: str) -> str | None:
-    """The operators whose names are nearest to one that the text misspells."""
+    """A hint with the operators whose names are nearest to a misspelt one."""
     match = _UNKNOWN_OP.fullmatch(message)
     if match is None:
         return None
@@ -131,7 +131,7 @@ class _Run:
             elif isinstance(step, Anchored):
                 with self.options.timer.scope(f"'{step.op_name}'"), self.failures(None):
                     self.anchored(step, module if inside is None else inside.anchor)
-                    if step.op_name != ModuleOp.name:  # each pass over a module inside verified that
+                    if step.op_name != ModuleOp.name:  # passes over the module itself have verified it
                         self.verify_each(module)
             else:
                 self.one_pass(step, module, inside)
@@ -173,7 +173,7 @@ class _Run:
 
     @contextmanager
     def failures(self, instance: ModulePass | None) -> Iterator[None]:
-        """Turn what is raised inside into an ``FxcError``, and write the reproducer."""
+        """Convert exceptions in the context to an ``FxcError``, and write the reproducer."""
         try:
             yield
         except FxcError as error:
@@ -194,7 +194,7 @@ class _Run:
         replay = reproducer.Reproducer(pipeline_text(self.pipeline), self.options.verify_each, self.context.allow_unregistered)
         try:
             reproducer.write(path, replay, self.text_before, message, self.options.inputs)
-        except OSError as error:  # must not hide the failure that is being reported
+        except OSError as error:  # must not hide the original failure
             return f"no reproducer could be written: {error}"
         return f"replay with: fxc-opt --run-reproducer {path}"
 
@@ -211,7 +211,7 @@ def _message(instance: ModulePass | None, error: BaseException) -> str:
 
 
 def _op_and_place(error: BaseException, place_of: PlaceOf) -> dict[str, str | None]:
-    """``op`` and ``place`` of an error, where the exception or one that it came from names its op."""
+    """``op`` and ``place`` of an error, from the exception in its chain that names an op."""
     cause: BaseException | None = error
     while cause is not None:
         op = getattr(cause, "op", None)

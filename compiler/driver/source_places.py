@@ -1,4 +1,4 @@
-"""Parses a module and remembers the line and column of every op, for errors about ops that carry no location."""
+"""Parse a module and record the line and column of every op, for errors about ops without a location."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _COMMENT = re.compile(r"//[^\n]*")
 
 @dataclass(frozen=True)
 class SourcePlaces:
-    """Where each op of a parsed text starts. Kept beside the IR: as locations, they would be printed with it."""
+    """Source positions of the ops of a parsed text. Stored outside of the IR, because locations would be printed with it."""
 
     filename: str
     text: str
     starts: dict[Operation, int]
 
     def place_of(self, op: Operation) -> str | None:
-        """``file:line:column`` of the op in the text, and its own location; for an op made by a pass, the latter only."""
+        """``file:line:column`` of the op in the text, and its location; for an op that a pass made, its location only."""
         start = self.starts.get(op)
         if start is None:
             return place_of(op)
@@ -48,7 +48,7 @@ class _PlacingParser(FxcParser):
 
 
 def parse_with_places(context: Context, text: str, filename: str) -> tuple[ModuleOp, SourcePlaces]:
-    """Like ``parse_module``, with the places; a text of nothing but comments is an empty module. Raises ParseError."""
+    """Parse a module and record source positions. A text of comments only is an empty module. Raises ParseError."""
     if not _COMMENT.sub("", text).strip():
         return ModuleOp([]), SourcePlaces(filename, text, {})
     parser = _PlacingParser(context, text, filename)
@@ -58,6 +58,6 @@ def parse_with_places(context: Context, text: str, filename: str) -> tuple[Modul
         raise
     except RecursionError:
         parser.raise_error("the text is nested too deeply")
-    except Exception as error:  # an attribute or op that refuses its parts while it is read: the text is at fault
+    except Exception as error:  # the constructor of an attribute or op rejects its arguments: the text is invalid
         parser.raise_error(str(error) or type(error).__name__)
     return module, SourcePlaces(filename, text, parser.starts)

@@ -1,4 +1,4 @@
-"""What each pass did: ops before and after, and the counters that it bumped with ``fxc.passes.analysis.statistics.count``."""
+"""Statistics of each pass: ops before and after, and the counters of ``fxc.passes.analysis.statistics.count``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fxc.passes.analysis.statistics import recording
 
 @dataclass
 class PassStatistics:
-    """One run of one pass; ``ops_after`` is None where it failed; ``seconds``: wall time, verification included."""
+    """One run of one pass. ``ops_after``: None where it failed; ``seconds``: wall time, verification included."""
 
     name: str
     ops_before: int
@@ -24,7 +24,7 @@ class PassStatistics:
 
 @dataclass
 class Statistics:
-    """An instrumentation that keeps a ``PassStatistics`` for every pass that ran, in order."""
+    """An instrumentation that records a ``PassStatistics`` for every pass run, in order."""
 
     runs: list[PassStatistics] = field(default_factory=list)
     _start: float = field(default=0.0, init=False, repr=False)

@@ -1,4 +1,4 @@
-"""A tree of wall and CPU times: ``with timer.scope("parse"): ...``, nested as the scopes are."""
+"""A tree of wall and CPU times: ``with timer.scope("parse"): ...``, nested like the scopes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class TimedScope:
-    """Times of everything that ran under one name in one parent."""
+    """Accumulated times of one name in one parent scope."""
 
     name: str
     wall: float = 0.0
@@ -20,7 +20,7 @@ class TimedScope:
 
 
 class Timer:
-    """Collects the times; measuring costs about a microsecond a scope, so it is always on."""
+    """Collects times. A scope costs about a microsecond, so timing is always on."""
 
     def __init__(self) -> None:
         self.root = TimedScope("total")
@@ -29,7 +29,7 @@ class Timer:
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Time what runs inside, under ``name`` in the scope that is open; the same name again adds up."""
+        """Time the body under ``name`` in the current scope; times of the same name add up."""
         span = self._stack[-1].children.setdefault(name, TimedScope(name))
         wall, cpu = time.perf_counter(), time.process_time()
         self._stack.append(span)
@@ -42,16 +42,16 @@ class Timer:
             span.calls += 1
 
     def rename(self, old: str, new: str) -> None:
-        """Count what took time under ``old``, in no other scope, as ``new``."""
+        """Rename the outermost scope ``old`` to ``new``."""
         span = self.root.children.pop(old)
         self.root.children[new], span.name = span, new
 
     def stages(self) -> dict[str, float]:
-        """Wall ms of each scope that lies in no other."""
+        """Wall ms of each outermost scope."""
         return {name: span.wall * 1e3 for name, span in self.root.children.items()}
 
     def rows(self) -> list[tuple[str, float, float, float, int]]:
-        """Name (indented), wall ms, share of all wall time, CPU ms, calls; the time of no child is ``rest``."""
+        """Name (indented), wall ms, share of all wall time, CPU ms, calls; ``rest`` is the time in no child scope."""
         self.root.wall = time.perf_counter() - self._start[0]
         self.root.cpu = time.process_time() - self._start[1]
         rows: list[tuple[str, float, float, float, int]] = []
