@@ -1,4 +1,4 @@
-"""Makes the context that every tool and API call starts from."""
+"""The initial context of all tools and API calls."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fxc.dialects.semantics import Semantics
 
 
 def new_context(live: dict[str, Any] | None = None) -> FxcContext:
-    """A context with fxc's dialects and xDSL's, and PyTorch's semantics, each loaded on first use.
+    """A context with the dialects of fxc and xDSL, and PyTorch's semantics, each loaded on first use.
 
-    ``live``: functions and modules beside the allow-list, as in ``fxc.program.program.Program``.
+    ``live``: functions and modules allowed in addition to the allow-list, as in ``fxc.program.program.Program``.
     """
 
     def load_semantics() -> Semantics:

@@ -1,6 +1,6 @@
-"""Runs a program on the reference interpreter: binds its state and its inputs to the entry function.
+"""Run a program on the reference interpreter: bind its state and its inputs to the entry function.
 
-What the program writes, it writes to copies: neither its own tensors nor the caller's inputs change.
+The program writes to copies: neither its tensors nor the inputs of the caller change.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EntryArgument:
 
 @dataclass(frozen=True)
 class RunResult:
-    """``value``: what was returned, nested as the captured model had it. ``written``: new values of arguments, by name."""
+    """``value``: the result, nested as in the captured model. ``written``: new values of arguments, by name."""
 
     value: Any
     written: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -56,12 +56,12 @@ def arguments(program: Program) -> list[EntryArgument]:
 
 
 def seeded_inputs(program: Program, seed: int = 0) -> dict[str, Any]:
-    """Made-up values for the runtime inputs, by name: random of their types, the same for the same seed."""
+    """Generated values for the runtime inputs, by name: random of their types, equal for equal seeds."""
     return _seeded(program, seed, [argument for argument in arguments(program) if not argument.is_state])
 
 
 def seeded_state(program: Program, seed: int = 0) -> dict[str, torch.Tensor]:
-    """Made-up values for every tensor that the program names, in the place of a weights file."""
+    """Generated values for every tensor that the program names, instead of a weights file."""
     from fxc.interpret.example_values import Seeded
 
     maker = Seeded(program.module.attributes.get(SYMBOLS), seed)
@@ -88,11 +88,11 @@ def _seeded(program: Program, seed: int, wanted: Sequence[EntryArgument]) -> dic
 
 
 def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, seed: int | None = None) -> RunResult:
-    """Runs the entry function on ``inputs``, one a runtime input in order.
+    """Run the entry function on ``inputs``, one for each runtime input in order.
 
-    ``lifted``: results come flat, new values of arguments among them, as the function returns them. ``seed`` sets PyTorch's
-    generator first. Raises InputError for inputs that do not fit or an op that fails, with the op; TargetError for a callee
-    that a program may not name; WeightsError for a tensor without a value.
+    ``lifted``: return results flat, with the new values of arguments, as the function does. ``seed``: seeds the generator of
+    PyTorch first. Raises InputError for inputs that do not fit, and for an op that fails, with the op; TargetError for a
+    callee that a program may not name; WeightsError for a tensor without a value.
     """
     import torch
 
@@ -117,7 +117,7 @@ def execute(program: Program, inputs: Sequence[Any], *, lifted: bool = False, se
 
 
 class BoundProgram:
-    """The state of one execution: copies of tensors that share memory where the originals do."""
+    """The state of one execution: copies of tensors, which share memory where the originals do."""
 
     def __init__(self, program: Program) -> None:
         from fxc.interpret.binding import Binding
@@ -127,7 +127,7 @@ class BoundProgram:
         self.interpreter = self.binding.interpreter()
 
     def bind(self, inputs: Sequence[Any]) -> list[Any]:
-        """A value an argument: copies of the state and of ``inputs``."""
+        """A value for each argument: copies of the state and of ``inputs``."""
         import torch
         from torch.utils._pytree import tree_map_only
 
@@ -138,7 +138,7 @@ class BoundProgram:
         return [binding.tensor(a.name) if a.is_state else next(given) for a in arguments(self.program)]
 
     def written(self, names: Sequence[str], values: Sequence[Any], inputs: Sequence[Any]) -> dict[str, torch.Tensor]:
-        """The copies that differ from what they are copies of. Some kernels write without telling autograd's counter."""
+        """The copies that differ from their originals. Compares bytes, as some kernels write without increasing the version."""
         import torch
         from torch.utils._pytree import tree_leaves
 
@@ -157,7 +157,7 @@ def _no_value(name: str, type: Attribute | None) -> Any:
 
 
 def outcome_of(function: FuncOp, returned: Any, names: Sequence[str], written: Mapping[str, Any]) -> RunResult:
-    """Takes the new values of arguments out of what was returned, and nests the rest as the model did."""
+    """Separate the new values of arguments from the returned values, and nest the others as in the model."""
     from torch.utils._pytree import tree_unflatten
 
     from fxc.bridge.nesting import OUTPUTS, spec_of
@@ -173,7 +173,7 @@ def outcome_of(function: FuncOp, returned: Any, names: Sequence[str], written: M
 
 
 def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors of one type hold the same bytes, NaN and all; True for a layout that has no plain bytes."""
+    """Whether two tensors of one type hold equal bytes, NaN included; True for a layout without plain bytes."""
     import torch
 
     if a.layout is not torch.strided or a.is_quantized or not a.numel():

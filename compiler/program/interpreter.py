@@ -1,4 +1,4 @@
-"""``fxc.Interpreter``: runs a program op by op, to be watched or changed by subclassing, like ``torch.fx.Interpreter``."""
+"""``fxc.Interpreter``: run a program op by op; subclasses observe or change it, like ``torch.fx.Interpreter``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fxc.program.program_signature import signature_of
 
 
 class Interpreter(ReferenceInterpreter):
-    """Runs ``program`` on real tensors. Override ``op(op, env)``, which gives the results of one op, and call ``super().op``.
+    """Runs ``program`` on real tensors. Override ``op(op, env)``, which returns the results of one op, and call ``super().op``.
 
-    ``env`` maps the operands of the op to their values. Ops inside called functions and the branches of ``cond`` come through
-    ``op`` as well. Nothing of the caller's is written: parameters, buffers and inputs are copied first.
+    ``env`` maps the operands of the op to their values. ``op`` is also called for ops in called functions and in the branches
+    of ``cond``. Parameters, buffers and inputs are copied first, so tensors of the caller are never written.
     """
 
     def __init__(self, program: Program) -> None:
@@ -22,7 +22,7 @@ class Interpreter(ReferenceInterpreter):
         self.program = program
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """What the program returns, nested as in the captured model, which the inputs are, too. InputError for wrong ones."""
+        """The result of the program. Inputs and result are nested as in the captured model. InputError for invalid inputs."""
         bound = BoundProgram(self.program)
         self.tensor, self.submodule = bound.binding.tensor, bound.binding.submodule
         signature = signature_of(self.program)

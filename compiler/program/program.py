@@ -1,4 +1,4 @@
-"""A program: the IR, and the tensors and live objects that it names."""
+"""A program: the IR, and the tensors and live objects that the IR names."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
     from fxc.runtime.host_program import HostProgram
 
 Look: TypeAlias = Callable[[Sequence[Any], Callable[[], Any]], tuple[Any, bool]]
-"""Runs a call that starts from these inputs: what it returns, and whether that was compared."""
+"""Runs a call on the given inputs. Returns its result, and whether the result was compared."""
 
 
 class Watch(Protocol):
-    """What compares the first call of ``program`` with what it was before the passes, ``captured``."""
+    """Makes the comparison of the first call of ``program`` with ``captured``, the program before the passes."""
 
     def __call__(self, captured: Program, program: Program, *, boxed: bool = False) -> Look: ...
 
 
 class DerivativeLowering(Protocol):
-    """Runs the passes over parts of a program that are compiled when they are first needed."""
+    """Compiles parts of a program on first use."""
 
     def __call__(self, program: Program, *, kernels: bool) -> HostProgram | None:
-        """Lower ``program``, a derivative whose gradients are marked, in place: to ``kernels``, else to operators. The host
-        program, where it ends in one."""
+        """Lower ``program`` in place: a derivative with marked gradients, to ``kernels`` or else to operators. Returns the host
+        program if the pipeline makes one."""
         ...
 
 
 @dataclass
 class Program:
-    """An IR module and what its names stand for.
+    """An IR module and the objects that it names.
 
-    ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants; the
-    user's own tensors, of which only a frozen plan has copies. ``live``: modules by path and functions by name that came from
-    the running process and that a file could not name; empty for a program read from a file. ``key``: that of its entry
-    on disk, if it is as cached. ``assigned``: attributes of the model that a call assigns, by path. ``group_limit``: seconds
-    that a pass may take over one group, which runs as calls of ATen where that fails; None where it is an error. ``watch``
-    checks first calls. ``later`` compiles what is needed at a call and was not compiled before, with the options of the rest;
-    None where that is an error.
+    ``module``: the IR; ``str(program)`` is its text. ``state``: name -> tensor, of parameters, buffers and constants. These are
+    the tensors of the user; only a frozen plan has copies. ``live``: modules by path and functions by name that came from the
+    running process and that a file could not name; empty for a program read from a file. ``key``: its key in the disk cache,
+    while the program is as cached. ``assigned``: attributes of the model that a call assigns, by path. ``group_limit``: time
+    limit in seconds of a pass on one group; a group that fails runs as calls of ATen. None: a failure is an error. ``watch``
+    compares first calls. ``later`` compiles at a call what was not compiled before, with the same options; None where that is
+    an error.
     """
 
     module: ModuleOp
@@ -74,7 +74,7 @@ class Program:
         return print_module(self.module, debuginfo=debuginfo, generic=generic)
 
     def copy(self) -> Program:
-        """A program with its own IR over the same tensors."""
+        """A program with a copy of the IR and the same tensors."""
         return replace(self, module=clone_module(self.module), state=dict(self.state), live=dict(self.live), key=None)
 
     @property
@@ -83,7 +83,7 @@ class Program:
         return entry_function(self.module)
 
     def save(self, path: str | Path, *, debuginfo: bool = True) -> None:
-        """Writes ``path`` (IR text) and, where there is state, ``path`` with the suffix ``.safetensors``."""
+        """Write ``path`` (IR text) and, if there is state, ``path`` with the suffix ``.safetensors``."""
         path = Path(path)
         path.write_text(self.text(debuginfo=debuginfo), encoding="utf-8")
         if self.state:
@@ -91,9 +91,9 @@ class Program:
 
     @classmethod
     def load(cls, path: str | Path, *, allow: Mapping[str, Any] | None = None) -> Program:
-        """Reads what ``save`` wrote. Runs no code. ParseError, VerifyError or WeightsError where a file is not right.
+        """Read the files that ``save`` wrote. Runs no code. ParseError, VerifyError or WeightsError for an invalid file.
 
-        ``allow``: functions and module classes by name that the graph may name beside the allow-list.
+        ``allow``: functions and module classes by name that the graph may name in addition to the allow-list.
         """
         live = dict(allow or {})
         path, context = Path(path), new_context(live)
@@ -115,14 +115,14 @@ class Program:
     def parse(
         cls, text: str, state: Mapping[str, torch.Tensor] | None = None, *, allow: Mapping[str, Any] | None = None
     ) -> Program:
-        """The program of IR text, verified, for tests and notebooks; ``state`` gives the tensors that it names."""
+        """The verified program of IR text, for tests and notebooks; ``state`` has the tensors that it names."""
         live = dict(allow or {})
         context = new_context(live)
         return cls(read_module(context, text, "<string>"), dict(state or {}), live, context)
 
 
 def entry_function(module: ModuleOp) -> FuncOp:
-    """``@main``, or the only function that is not private. FxcError where there is none, or no one."""
+    """``@main``, or the only public function. FxcError where there is none or more than one."""
     entry = find_entry(module)
     if entry is None:
         names = ", ".join(f"@{f.sym_name.data}" for f in public_functions(module)) or "none"
@@ -131,12 +131,12 @@ def entry_function(module: ModuleOp) -> FuncOp:
 
 
 def state_names(module: ModuleOp) -> list[str]:
-    """The names of tensors that ``module`` takes from the weights file: declared ones, and state arguments of the entry."""
+    """The names of tensors that ``module`` reads from the weights file: declared ones, and state arguments of the entry."""
     return list(_state_facts(module))
 
 
 def with_parameters(state: Mapping[str, torch.Tensor], module: ModuleOp) -> dict[str, torch.Tensor]:
-    """``state`` with what ``module`` calls a parameter as one; names of one tensor share one parameter."""
+    """``state`` with parameters as ``torch.nn.Parameter``; names of one tensor share one parameter."""
     from torch.nn import Parameter
 
     parameters, result = dict[int, Parameter](), dict(state)
@@ -163,7 +163,7 @@ def _state_facts(module: ModuleOp) -> dict[str, tuple[str, bool]]:
 
 
 def is_frozen(tensor: torch.Tensor | None) -> bool:
-    """Whether ``tensor`` is a parameter that does not learn; its argument is marked ``fx.frozen``."""
+    """Whether ``tensor`` is a parameter that does not require a gradient; its argument is marked ``fx.frozen``."""
     import torch
 
     return isinstance(tensor, torch.nn.Parameter) and tensor.dtype.is_floating_point and not tensor.requires_grad
@@ -175,10 +175,10 @@ def weights_path(path: Path) -> Path:
 
 
 def weights_beside(path: Path) -> Path:
-    """The weights file to read with an IR file: its own, or ``weights.safetensors`` of its folder where it has none."""
+    """The weights file of an IR file: of the same name, else ``weights.safetensors`` in its folder."""
     own, shared = weights_path(path), path.with_name(SHARED_WEIGHTS)
     return shared if shared.exists() and not own.exists() else own
 
 
 SHARED_WEIGHTS = "weights.safetensors"
-"""The weights of all IR files of a folder, as a plan and ``fxc compile`` leave them."""
+"""The weights file of all IR files of a folder that a plan or ``fxc compile`` writes."""

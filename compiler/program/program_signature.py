@@ -1,4 +1,4 @@
-"""The runtime signature of a program: what its entry function takes beside the model's own tensors."""
+"""The runtime signature of a program: the inputs of its entry function, without the tensors of the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fxc.runtime.signature import Signature
 
 
 def signature_of(program: Program) -> Signature:
-    """Inputs in call order, with the nesting of the captured model where the program records one."""
+    """Inputs in call order, with the nesting of the captured model if the program records one."""
     function = program.main
     inputs = list[TensorInput | OtherInput]()
     for argument, attributes in zip(function.args, argument_attributes(function), strict=True):
@@ -53,7 +53,7 @@ def signature_of(program: Program) -> Signature:
 
 
 def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
-    """``signature`` with what the IR does not say of the example call: constants (strings, None), and where autocast is on."""
+    """``signature`` with facts of the example call that the IR does not have: constants (strings, None), and autocast state."""
     signature = replace(signature, autocast=autocast.current())
     leaves = signature.leaves(args, kwargs)
     if leaves is None:
@@ -66,7 +66,7 @@ def with_constants(signature: Signature, args: tuple[Any, ...], kwargs: dict[str
 
 
 def with_writes(signature: Signature, program: Program) -> Signature:
-    """``signature`` of the captured ``program`` with what that may write to, and what must begin at its storage's start."""
+    """``signature`` of the captured ``program`` with the inputs that it may write, and those that must start their storage."""
     written = written_arguments(program.main, or_returned=False)
     placed = written & placed_arguments(program.module, program.main)
     facts = map(ArgumentFacts.of, argument_attributes(program.main))
@@ -79,7 +79,7 @@ def with_writes(signature: Signature, program: Program) -> Signature:
 
 
 def with_findings(signature: Signature, program: Program) -> Signature:
-    """``signature`` with what the pipeline found out: which inputs may come on any device, and what it assumed of sizes."""
+    """``signature`` with results of the pipeline: which inputs may be on any device, and the conditions that it assumed."""
     names = {ArgumentFacts.of(attributes).name for attributes in argument_attributes(program.main) if MOVES in attributes.data}
     inputs = list(signature.inputs)
     for i, spec in enumerate(inputs):
@@ -106,7 +106,7 @@ def _other(name: str, type: Attribute) -> OtherInput:
 
 
 def _number(type: Attribute, text: str) -> Any:
-    """The number that a type says its value is, or ANY."""
+    """The number that a type states as its value, or ANY."""
     if isinstance(type, BoolType):
         return {"True": True, "False": False}.get(text, ANY)
     try:
@@ -128,16 +128,16 @@ def _bounds(program: Program) -> dict[str, tuple[int, int | None]]:
     return bounds
 
 
-# A program specialised to a call: which of its arguments require a gradient, as TorchScript's ``specializeTypes`` notes it
+# Specialization of a program to a call: which arguments require a gradient, like TorchScript's ``specializeTypes``
 
 
 MARK = "fx.requires_grad"
 
 
 def mark_gradients(program: Program, signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Marks ``fx.requires_grad`` on the inputs of this call, and on the parameters, that require a gradient.
+    """Mark with ``fx.requires_grad`` the inputs of this call and the parameters that require a gradient.
 
-    Where none does, nothing is marked: any may need one.
+    If none does, nothing is marked, which means that any of them may.
     """
     function = program.main
     inputs = iter(signature.leaves(tuple(args), kwargs) or ())
@@ -152,8 +152,8 @@ def mark_gradients(program: Program, signature: Signature, args: Sequence[Any], 
 
 
 def refuse_written_leaves(program: Program) -> None:
-    """CaptureError where ``program``, without mutation, has a new value for a parameter that requires a gradient: autograd lets
-    nothing write there where gradients are on, and of what reads the new value no gradient would come back."""
+    """CaptureError where ``program``, without mutation, has a new value for a parameter that requires a gradient: autograd
+    refuses such a write where gradients are on, and uses of the new value would have no gradient."""
     known = argument_attributes(program.main)
     for attributes in program.main.res_attrs or ():
         index = attributes.data.get("fx.mutates")

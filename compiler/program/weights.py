@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Writes tensors to a safetensors file. Names of one tensor share one entry; the metadata says which."""
+    """Write tensors to a safetensors file. Names of one tensor share an entry; the metadata lists them."""
     import torch
     from safetensors.torch import save_file
 
@@ -35,7 +35,7 @@ def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
             views[name], plain = str(plain.dtype).removeprefix("torch."), torch.view_as_real(plain)
         tensors[name] = plain
     facts = {"aliases": aliases, "complex": views}
-    # without what is empty: safetensors writes entries in any order, and equal weights are to be equal files
+    # omit empty facts: safetensors writes entries in any order, and equal weights must give equal files
     save_file(tensors, path, {name: json.dumps(found) for name, found in facts.items() if found})
 
 
@@ -61,7 +61,7 @@ def load_state(path: Path, names: Iterable[str]) -> dict[str, torch.Tensor]:
                     continue
                 tensor = file.get_tensor(source)
                 if source in views:
-                    if tensor.data_ptr() % (2 * tensor.element_size()):  # reading complex numbers there ends the process
+                    if tensor.data_ptr() % (2 * tensor.element_size()):  # unaligned reads of complex numbers end the process
                         tensor = tensor.clone()
                     tensor = torch.view_as_complex(tensor)
                 state[source] = state[name] = tensor
