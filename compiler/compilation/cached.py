@@ -1,4 +1,4 @@
-"""Compilations that were done before: found on disk, else stored there."""
+"""Compilations through the disk cache: load the result if it is there, else compile and store it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fxc.runtime.plan import FROM_DISK, PLAN_CACHE
 
 T = TypeVar("T")
 Kernels = Mapping[str, KernelCode]
-"""Machine code of the kernels of a program, and of modules in it under their names."""
+"""Machine code of the kernels of a program: under the empty name, and under the names of modules in it."""
 
 
 @dataclass(frozen=True)
 class CachedCompilation:
-    """What ``passes`` make of ``program``. ``key``: that of its entry on disk; None where it is not cached."""
+    """A compilation of ``program`` by ``passes``. ``key``: its cache key; None where it is not cached."""
 
     program: Program
     passes: Passes
@@ -29,7 +29,7 @@ class CachedCompilation:
 
     @classmethod
     def of(cls, program: Program, passes: Passes, *, named: bool = True) -> CachedCompilation:
-        """``named``: whether the names of values count."""
+        """``named``: whether the names of values are part of the key."""
         program.key = None
         if is_cached(passes.options):
             with passes.timer.scope(PLAN_CACHE):
@@ -37,7 +37,7 @@ class CachedCompilation:
         return cls(program, passes, program.key)
 
     def ready(self) -> cache.Ready | None:
-        """The entry as what runs as it is; None where there is none that says it."""
+        """The cached host program, ready to run; None where the entry has none."""
         return None if self.key is None else self._looked_up(cache.find_ready, self.key)
 
     def compile(
@@ -46,9 +46,9 @@ class CachedCompilation:
         kernels: Callable[[T], Kernels],
         host: Callable[[T], HostProgram | None] = lambda made: None,
     ) -> T:
-        """What ``finish`` makes of the program after the passes, which run now where there is no entry.
+        """The result of ``finish`` on the program after the passes, which run only if there is no cache entry.
 
-        ``kernels`` and ``host`` are asked what to store of that: machine code, and what may run again as it is.
+        ``kernels`` and ``host`` extract from the result what to store: machine code, and a host program that can run unchanged.
         """
         program, timer = self.program, self.passes.timer
         entry = None if self.key is None else self._looked_up(cache.find, self.key)
@@ -71,12 +71,12 @@ class CachedCompilation:
 
 
 def is_cached(options: Options) -> bool:
-    """Whether what is compiled with ``options`` is stored on disk."""
+    """Whether compilations with ``options`` are stored on disk."""
     return options.cache_plans and not (options.check_numerics or options.print_ir or options.passes)
 
 
 def text_of(options: Options) -> str:
-    """What ``options`` ask of passes beside the pipeline, with the target that its name stands for here."""
+    """The options that passes depend on beside the pipeline, with the target resolved to its description."""
     target = None if options.target is None else str(target_named(options.target))
     return str((target, [(item.name, getattr(options, item.name)) for item in fields(options) if item.name not in _UNREAD]))
 
@@ -95,4 +95,4 @@ _UNREAD = (
     "group_seconds",
     "passes",
 )
-"""Options that change nothing in what passes make."""
+"""Options that do not change the result of the passes."""

@@ -1,4 +1,4 @@
-"""Derivatives that are compiled at a call, when gradients first come that the passes did not expect."""
+"""Compile derivatives at a call, when gradients occur that the passes did not expect."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fxc.runtime.host_program import HostProgram
 
 @dataclass(frozen=True)
 class LaterDerivatives:
-    """Compiles the derivatives that are first needed at a call, as ``options`` say."""
+    """Compiles derivatives on first use, with ``options``."""
 
     options: Options
 
     def __call__(self, program: Program, *, kernels: bool) -> HostProgram | None:
-        """Run the passes over ``program``, a derivative whose gradients are marked, in place, or find what they made of an
-        equal one. The host program, where it ends in one."""
+        """Run the passes over ``program`` in place, a derivative with marked gradients, or load the result for an equal one
+        from the cache. Returns the host program if the pipeline makes one."""
         pipeline = LATER_DERIVATIVE.text(kernels=kernels and target_of(program.module) is not None, freeze=False)
         cached = CachedCompilation.of(program, Passes(pipeline, self.options), named=False)
         return cached.compile(

@@ -1,4 +1,4 @@
-"""The passes of a compilation, run over programs as options say: watched, timed, and with the groups that fail as calls."""
+"""Run the passes of a compilation: instrumented, timed, and with groups that fail lowered to calls of ATen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Passes:
-    """The passes of ``pipeline``, a text that is parsed when they first run. ``timer`` takes the times of all that runs."""
+    """The passes of the text ``pipeline``, which is parsed on first use. ``timer`` records the times of all runs."""
 
     pipeline: str
     options: Options
@@ -43,11 +43,11 @@ class Passes:
         return parse_pipeline(self.pipeline, registry)
 
     def run(self, program: Program) -> None:
-        """Run over ``program``, which a user may have written, in place."""
+        """Run over ``program`` in place. The program may come from a user, so declared types are checked."""
         self._run(self.steps, program, check_types=lays_out_memory(self.steps))
 
     def compile(self, program: Program, finish: Callable[[Program], T]) -> T:
-        """What ``finish`` makes of ``program``, which was captured, after the passes. It is changed."""
+        """Run over the captured ``program`` in place, and return the result of ``finish`` on it."""
         rest = steps_from(FIRST, self.steps)
 
         def start(program: Program, checkpoint: Checkpoint) -> None:
@@ -77,6 +77,6 @@ class Passes:
         self.print_times()
 
     def print_times(self) -> None:
-        """Print what was timed so far, where options ask for it."""
+        """Print the recorded times, if ``options.timing``."""
         for name, wall, share, cpu, _ in self.timer.rows() if self.options.timing else ():
             print(f"{name:40} {wall:9.1f} ms {share:6.1%} cpu {cpu:9.1f} ms", file=sys.stderr)
