@@ -1,4 +1,4 @@
-"""From a model to a program, by each of PyTorch's capture routes."""
+"""Capture models as programs, by PyTorch's capture routes."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def capture(
     dynamic_shapes: Any = None,
     packed: bool = False,
 ) -> Program:
-    """The program of ``model`` called with ``args`` and ``kwargs``; the model itself is not changed.
+    """The program of ``model`` called with ``args`` and ``kwargs``; the model is not changed.
 
     ``route``: ``export`` (as torch.export, non-strict: ATen operators, with the nestings and mutations of the model),
-    ``symbolic_trace`` (the fx level: calls as the code has them), ``dynamo`` (Dynamo's graph, inputs and outputs flat),
-    ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as torch.export takes it; for ``make_fx`` a true value makes all
-    sizes symbolic. ``packed``: by ``export``, for packed sequences of these lengths only. Raises CaptureError with PyTorch's
-    reason and a hint.
+    ``symbolic_trace`` (the fx level: calls as in the source), ``dynamo`` (Dynamo's graph, inputs and outputs flat),
+    ``make_fx`` (ATen after decomposition). ``dynamic_shapes``: as for torch.export; for ``make_fx`` a true value makes all
+    sizes symbolic. ``packed``: with ``export``, specialize to the lengths of the packed sequences of this call. Raises
+    CaptureError with PyTorch's reason and a hint.
     """
     refuse_packed(_name(model), tuple(args), dict(kwargs or {}))
     args, kwargs = _told_apart((tuple(args), dict(kwargs or {})))
@@ -89,19 +89,19 @@ def capture(
 def capture_somehow(
     model: Model, args: Sequence[Any], kwargs: Mapping[str, Any], *, dynamic_shapes: Any, training: bool
 ) -> Program:
-    """The program of ``model`` by ``export``, or else by the first route that gives one which is called as ``model`` is.
+    """The program of ``model`` by ``export``, or else by the first route whose program has the signature of ``model``.
 
-    Of ``make_fx`` a derivative that the model has of its own (``training``) and sizes that are free are not asked. CaptureError
-    with what is in the way of each route.
+    ``make_fx`` is skipped for ``training``, as it would lose custom derivatives of the model. Only ``export`` supports
+    ``dynamic_shapes``. Raises CaptureError with the reason for which each route failed.
     """
     try:
         return capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
     except (CaptureError, InputError) as error:
-        if isinstance(error, CaptureError) and error.__cause__ is None:  # no route can do anything about it
+        if isinstance(error, CaptureError) and error.__cause__ is None:  # no other route can capture it either
             raise
         first = error
     reasons = dict[str, str]()
-    refused = isinstance(first, InputError)  # an autograd.Function whose derivative is none of a program
+    refused = isinstance(first, InputError)  # an autograd.Function whose derivative a program cannot have
     routes = ("packed sequences", "dynamo", *["make_fx"] * (not training))
     for route in () if dynamic_shapes is not None or (training and refused) else routes:
         state = KeptState(model if isinstance(model, torch.nn.Module) else _FunctionModule(model), registered=False)
@@ -131,7 +131,7 @@ _PARTLY = (
 
 
 def _told_apart(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """``inputs`` where a tensor that is passed twice is two of the same elements, as a later call may pass two."""
+    """``inputs`` with a copy of each repeated tensor, as a later call may pass two tensors."""
     tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
     if len(set(map(id, tensors))) == len(tensors):
         return inputs
@@ -148,7 +148,7 @@ def _told_apart(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[A
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps back what PyTorch prints beside the error that it raises; what a capture that succeeds printed is shown."""
+    """Hold back what PyTorch prints in addition to the error that it raises; print it if the capture succeeds."""
     stderr, disabled = io.StringIO(), logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -172,7 +172,7 @@ _NUMBER = (
 
 
 def _line(error: BaseException) -> str | None:
-    """The innermost line of a model that ``error`` came through: of the user's code, or of a module of PyTorch's."""
+    """The innermost line of a model in the traceback of ``error``: of user code, or of a module of PyTorch."""
     package = os.path.dirname(torch.__file__)
     modules, ours = os.path.join(package, "nn", "modules"), os.path.dirname(os.path.dirname(__file__))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -202,9 +202,9 @@ _tracing = RLock()
 
 @contextlib.contextmanager
 def compile_lock(*, dynamo: bool = False) -> Iterator[None]:
-    """Held while a model is captured: PyTorch's tracers serve one thread at a time.
+    """A lock for captures: PyTorch's tracers are not thread-safe.
 
-    Dynamo compiles under a lock of its own, which is held too where Dynamo is there. ``dynamo``: it is needed, and imported.
+    If Dynamo is imported, its compile lock is held as well. ``dynamo``: the capture needs Dynamo, so import it.
     """
     with contextlib.ExitStack() as held:
         held.enter_context(_tracing)
@@ -216,7 +216,7 @@ def compile_lock(*, dynamo: bool = False) -> Iterator[None]:
 
 
 class _FunctionModule(torch.nn.Module):
-    """A function as the forward of a module, with the function's own argument names; modules that it names are submodules."""
+    """A function as the forward of a module, with the same argument names; modules that it references are submodules."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -227,7 +227,7 @@ class _FunctionModule(torch.nn.Module):
 
 
 def modules_of(model: Model) -> dict[str, torch.nn.Module]:
-    """The modules whose tensors a program of ``model`` has, by what leads to them there: itself, or those that it names."""
+    """The modules whose tensors a program of ``model`` has, by access path: the model, or the modules that it references."""
     if isinstance(model, torch.nn.Module):
         return {"": model}
     owner = getattr(model, "__self__", None)
@@ -238,7 +238,7 @@ def modules_of(model: Model) -> dict[str, torch.nn.Module]:
 
 
 def _named_forward(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` under the name of those frames of which torch.export keeps the places."""
+    """``function`` renamed to ``forward``: torch.export records source locations of frames of this name."""
     if not isinstance(function, FunctionType):
         return function if _has_signature(function) else lambda *args, **kwargs: function(*args, **kwargs)
     code = function.__code__.replace(co_name="forward")
@@ -248,7 +248,7 @@ def _named_forward(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _has_signature(function: Callable[..., Any]) -> bool:
-    """Whether Python knows the arguments of ``function``; it does not know those of ``torch.relu``."""
+    """Whether ``function`` has a Python signature; ``torch.relu`` has none."""
     try:
         inspect.signature(function)
     except ValueError:
@@ -261,7 +261,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
     if dynamic_shapes is None and not kwargs and (trace := _plain_trace(module, args)) is not None:
         return import_traced(trace)
     kinds = [kind for kind in torch._C._autocast_supported_devices() if torch.is_autocast_enabled(kind)]
-    if kinds:  # torch.export records the regions that a model enters, not those that it is called in
+    if kinds:  # torch.export records autocast regions inside the model, not the enclosing one
         module = _entering(module, {kind: torch.get_autocast_dtype(kind) for kind in kinds})
     with (
         compile_lock(dynamo=True),
@@ -286,7 +286,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
 
 
 def _export_packed(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-    """NoPackedSequence where there is none."""
+    """Export with ``KnownLengths``. NoPackedSequence where the model packs no sequence."""
     module = copy.copy(model) if isinstance(model, torch.nn.Module) else _FunctionModule(model)
     lengths, forward = KnownLengths(args, kwargs), module.forward
 
@@ -298,7 +298,7 @@ def _export_packed(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
     module.forward, gradients = run, torch.is_grad_enabled()
     try:
-        with torch.inference_mode(False), torch.set_grad_enabled(gradients):  # as versions of tensors are compared
+        with torch.inference_mode(False), torch.set_grad_enabled(gradients):  # versions of tensors are compared
             args, kwargs = tree_map_only(torch.Tensor, lambda t: t.clone() if t.is_inference() else t, (args, kwargs))
             program = _export(module, args, kwargs, None)
     except Exception:
@@ -312,7 +312,7 @@ def _export_packed(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 class _NoNewData(TorchFunctionMode):
-    """Refuses what no trace records: that the data of a tensor is assigned."""
+    """Raise CaptureError where the data of a tensor is assigned, which no trace records."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if is_data_set(func):
@@ -324,8 +324,8 @@ class _NoNewData(TorchFunctionMode):
 
 
 _FUNCTORCH = "torch._functorch.predispatch"
-"""The module of the calls that torch.export records of ``vmap`` and ``jvp``, which switch what operators do for all of the
-process; after decomposition there are operators in their place."""
+"""The module of the calls that torch.export records for ``vmap`` and ``jvp``. They change process state; decomposition replaces
+them by operators."""
 
 
 def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
@@ -336,7 +336,7 @@ def _plain_trace(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | Non
 
 
 def _entering(module: torch.nn.Module, dtypes: Mapping[str, torch.dtype | None]) -> torch.nn.Module:
-    """``module`` over the same parameters, whose forward enters autocast for these kinds of devices itself."""
+    """``module`` with the same parameters, whose forward enters autocast for these kinds of devices."""
     entering, forward = copy.copy(module), module.forward
 
     @functools.wraps(forward)
@@ -371,7 +371,7 @@ def _symbolic_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-    """Dynamo's one graph, called as the model is: its inputs and outputs are found by identity in one run."""
+    """Dynamo's only graph, with the signature of the model: inputs and outputs are matched by identity in one run."""
     captured = list[GraphModule]()
     inputs, outputs = list[Any](), list[Any]()
 
@@ -388,7 +388,7 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
     torch._dynamo.reset()
     state = _state(model)
     given, nesting = tree_flatten((args, kwargs))
-    given = _distinct(given)  # Dynamo takes a tensor that is given twice once, and guards on it
+    given = _distinct(given)  # Dynamo makes one input of a repeated tensor, and guards on it
     args, kwargs = tree_unflatten(given, nesting)
     with _unchanged([*state.values(), *given]):
         try:
@@ -406,7 +406,7 @@ def _dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prog
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
-    """``values`` with a copy of each tensor that has come before."""
+    """``values`` with a copy of each repeated tensor."""
     seen = set[int]()
     distinct = list[Any]()
     for value in values:
@@ -418,7 +418,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 
 @contextlib.contextmanager
 def _unchanged(values: Sequence[Any]) -> Iterator[None]:
-    """Puts tensors and the generator back as they were: a run that only looks must leave nothing behind."""
+    """Restore the tensors and the generator on exit, because a capture must not have side effects."""
     saved = [(v, v._version, v.detach().clone()) for v in values if isinstance(v, torch.Tensor)]
     generator = torch.get_rng_state()
     try:
@@ -427,7 +427,7 @@ def _unchanged(values: Sequence[Any]) -> Iterator[None]:
         torch.set_rng_state(generator)
         with torch.no_grad():
             for tensor, version, before in saved:
-                if tensor._version != version or not torch.equal(tensor, before):  # batch norm writes without counting
+                if tensor._version != version or not torch.equal(tensor, before):  # batch norm does not bump it
                     tensor.copy_(before)
 
 
@@ -466,7 +466,7 @@ def _state(model: Model) -> dict[str, torch.Tensor]:
 
 
 def _name_state(program: Program, inputs: Sequence[Any], state: Mapping[str, torch.Tensor], model: Model) -> None:
-    """Marks the arguments that were given the model's own tensors, so that the program holds them."""
+    """Mark the arguments that are tensors of the model, and add these to the state of the program."""
     names = {id(tensor): name for name, tensor in state.items()}
     parameters = {id(p) for p in model.parameters()} if isinstance(model, torch.nn.Module) else set[int]()
     function = program.main

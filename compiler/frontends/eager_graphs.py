@@ -1,5 +1,5 @@
-"""Graphs of Dynamo that only eager runs right: PyTorch's AOTAutograd knows too little of the memory of their tensors, or takes
-operators apart into others that are not the same."""
+"""Detect graphs of Dynamo that AOTAutograd compiles wrongly, so that they run in eager mode: it lacks facts on the memory of
+their tensors, or decomposes operators into others that are not equivalent."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from fxc.frontends.noop_dropout import dropped, is_idle
 from fxc.semantics.windows import counts_in_memory, may_write, name_of
 
 STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})
-"""Operators that count from where the storage of an operand starts, which is elsewhere in what functionalization puts there."""
+"""Operators with offsets from the start of an operand's storage, which functionalization does not preserve."""
 
 UNDECLARED: Final = frozenset(operator.split(".")[1] for operator in UNDECLARED_VIEWS)
-"""Operators whose results are views that their schemas do not declare: functionalization takes them for copies, and autograd
-does not see what is written through them."""
+"""Operators whose results are views that their schemas do not declare: functionalization treats them as copies, and autograd
+misses writes through them."""
 
 MISCOUNTED: Final = frozenset({"multilabel_margin_loss", "multilabel_margin_loss_forward"})
-"""Operators that AOTAutograd takes apart before it differentiates, into others that give another value."""
+"""Operators that AOTAutograd decomposes before differentiation into operators that compute another value."""
 
 TIES: Final = frozenset({"multi_margin_loss"})
-"""Operators that AOTAutograd takes apart so that their gradient is another where a margin is just met."""
+"""Operators whose decomposition in AOTAutograd has another gradient at exact ties of the margin."""
 
 DIVIDED: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
-"""Operators whose gradient AOTAutograd divides by the number of elements, in Python: where there are none, that is an error."""
+"""Operators whose gradient AOTAutograd divides by the number of elements in Python: an error for empty tensors."""
 
 
 def is_for_eager(module: GraphModule) -> bool:
-    """Whether AOTAutograd would get ``module`` wrong: what it writes, a gradient of a view that it returns, or a loss."""
+    """Whether AOTAutograd compiles ``module`` wrongly: a write, the gradient of a returned view, or a loss."""
     if any(map(_is_lost, _nodes(module))):
         return True
     return _writes_what_is_hidden(module) or _uses_number_of_written(module) or _returns_overlapping_input(module)
 
 
 def _is_lost(node: Node) -> bool:
-    """Whether AOTAutograd takes the loss ``node`` apart into what gives another value or gradient, or an error."""
+    """Whether AOTAutograd decomposes the loss ``node`` to another value or gradient, or to an error."""
     name = name_of(node)
     if name in MISCOUNTED:
         return True
@@ -54,8 +54,8 @@ def _is_lost(node: Node) -> bool:
 
 
 def _writes_what_is_hidden(module: GraphModule) -> bool:
-    """Whether it writes memory of which functionalization does not see all views. The graphs in it have tensors of their own:
-    what they write may be any."""
+    """Whether ``module`` writes memory that has views unknown to functionalization. Tensors of nested graphs are not tracked,
+    so any write there may be one."""
     nodes = [node for node in _nodes(module) if node.op.startswith("call_")]
     hidden = [node for node in nodes if name_of(node) in STRIDED | UNDECLARED or counts_in_memory(node)]
     written = [node for node in nodes if may_write(node)] if hidden else []
@@ -70,7 +70,7 @@ def _nodes(module: GraphModule) -> list[Node]:
 
 
 def _written_by(node: Node) -> list[Node]:
-    """What ``node``, which may write, may write: all tensors that its operator takes, else the first, and ``out``."""
+    """The operands that ``node`` may write: all tensors of an ATen operator, else the first argument and ``out``."""
     if isinstance(node.target, OpOverload) or not node.args:
         return node.all_input_nodes
     return [value for value in tree_leaves((node.args[0], node.kwargs.get("out"))) if isinstance(value, Node)]
@@ -81,8 +81,8 @@ def _memory(nodes: Sequence[Node]) -> set[StorageWeakRef]:
 
 
 def _uses_number_of_written(module: GraphModule) -> bool:
-    """Whether a 0-d float64 tensor on the CPU is written, and its ``item()`` is used: PyTorch takes that number for what the
-    tensor had before, and starts Dynamo again, which then removes the write."""
+    """Whether a 0-d float64 tensor on the CPU is written and its ``item()`` is used: PyTorch assumes the number from before the
+    write, and restarts Dynamo, which then removes the write."""
     nodes = _nodes(module)
     numbers = symbolic_parts([node.meta.get("example_value") for node in nodes if node.op != "placeholder"])
     used = {symbol for part in numbers for symbol in part.node._expr.free_symbols}
@@ -94,8 +94,8 @@ def _uses_number_of_written(module: GraphModule) -> bool:
 
 
 def _returns_overlapping_input(module: GraphModule) -> bool:
-    """Whether a result is a view, with sizes that are free, of an input whose elements may share memory: AOTAutograd makes it
-    by ``as_strided``, which gives elements of one memory the mean of their gradients."""
+    """Whether a result is a view, with dynamic sizes, of an input whose elements may share memory: AOTAutograd makes it by
+    ``as_strided``, which averages the gradients of elements that share memory."""
     graph = module.graph
     inputs = [_tensor(node) for node in graph.find_nodes(op="placeholder")]
     wanted = {
@@ -106,7 +106,7 @@ def _returns_overlapping_input(module: GraphModule) -> bool:
     if not wanted:
         return False
     results = [leaf for leaf in tree_leaves(graph.output_node().args) if isinstance(leaf, Node)]
-    views = [*results, *(dropped(node) for node in graph.nodes if is_idle(node))]  # a result may be a view of what is dropped
+    views = [*results, *(dropped(node) for node in graph.nodes if is_idle(node))]  # a result may be a view of a removed dropout
     return any(value is not None and _storage(value) in wanted for value in map(_tensor, views))
 
 
@@ -129,7 +129,7 @@ def _is_free(tensor: torch.Tensor) -> bool:
 
 
 def _may_overlap(tensor: torch.Tensor) -> bool:
-    """Whether elements share memory, or a stride is a number that no size tells."""
+    """Whether elements share memory, or a stride has symbols that the sizes do not have."""
     type = type_of(tensor)
     if not isinstance(type, TensorType):
         return False

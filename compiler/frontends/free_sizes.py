@@ -1,9 +1,9 @@
-"""torch.export with free sizes, right for sizes 0 and 1, too.
+"""torch.export with dynamic sizes that is also correct for sizes 0 and 1.
 
-torch.export takes each free size for at least 2 (its 0/1 specialization) and states no guard: of a function that is
-``x * 2 if x.shape[0] != 1 else x * 3`` there is ``x * 2`` only. Here it is asked in the way in which it takes sizes for at
-least 1. Where something depends on whether a size is 1, the model is captured at 1 as well; at 0 always, where the caller
-leaves that free. Where that gives another graph, the sizes begin above.
+torch.export assumes that each dynamic size is at least 2 (its 0/1 specialization) and states no guard: for
+``x * 2 if x.shape[0] != 1 else x * 3`` it returns ``x * 2`` only. Here the export assumes sizes of at least 1. If the graph may
+depend on whether a size is 1, the model is also captured at 1, and always at 0, where the caller allows that size. If such a
+capture returns another graph, the range of the size starts above it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fxc.semantics.assumptions import conditions_on
 
 
 def export_free(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
-    """What ``torch.export.export`` gives, with a range of each size for which it is right."""
+    """The result of ``torch.export.export``, with the range of each size for which it is correct."""
     try:
         with _silent(), _config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
             found = export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
-    except Exception:  # a condition on a size that the caller left free without one, or what the second way says better
+    except Exception:  # a condition that the caller did not allow for, or an error that the second export reports better
         found = None
     small = (0,)
     if found is None or _is_doubtful(found):
@@ -44,7 +44,7 @@ def export_free(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """What PyTorch says of a capture that may fail is for nobody."""
+    """Suppress the messages of PyTorch for a capture that may fail."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -55,7 +55,7 @@ def _silent() -> Iterator[None]:
 
 
 def _is_doubtful(program: ExportedProgram) -> bool:
-    """Whether sizes of 1 may mean another graph."""
+    """Whether the graph may differ where a size is 1."""
     nodes = program.graph.nodes
     for node in nodes:
         if node.target in _SQUEEZES and any(isinstance(size, torch.SymInt) for size in node.args[0].meta["val"].shape):
@@ -67,13 +67,13 @@ def _is_doubtful(program: ExportedProgram) -> bool:
 
 _SQUEEZES = [getattr(torch.ops.aten.squeeze, name) for name in torch.ops.aten.squeeze.overloads()]
 _SQUEEZES += [getattr(torch.ops.aten.squeeze_, name) for name in torch.ops.aten.squeeze_.overloads()]
-"""The operators whose results have as many dimensions as their operands have sizes that are not 1."""
+"""The operators that remove dimensions of size 1, so the rank of the result depends on sizes."""
 
 
 def _is_right_at(
     program: ExportedProgram, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], sizes: Mapping[Any, int]
 ) -> bool:
-    """Whether a capture at ``sizes`` gives the graph of ``program``."""
+    """Whether a capture at ``sizes`` returns the graph of ``program``."""
     leaves, nesting = tree_flatten((args, kwargs))
     nodes = [node for node in program.graph.nodes if node.op == "placeholder"][-len(leaves) :]
     known = dict(sizes)
@@ -87,7 +87,7 @@ def _is_right_at(
     try:
         with _silent():
             small = export(module, small_args, small_kwargs, strict=False)
-    except Exception:  # no such call can be captured: these sizes are left out
+    except Exception:  # calls with these sizes cannot be captured: exclude them
         return False
     constants = [(program.constants.get(name), value) for name, value in small.constants.items()]
     are_equal = all(
@@ -106,7 +106,7 @@ def _resized(leaf: Any, shape: Any) -> Any:
 
 
 def _known(value: Any, sizes: Mapping[Any, int]) -> Any:
-    """The shape of a tensor, or a number, where the symbols have ``sizes``; other values as they are."""
+    """The shape of a tensor, or a number, evaluated at ``sizes``; other values unchanged."""
     if isinstance(value, torch.Tensor):
         return [_known(size, sizes) for size in value.shape]
     if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)):
@@ -116,7 +116,7 @@ def _known(value: Any, sizes: Mapping[Any, int]) -> Any:
 
 
 def _written(graph: Graph, sizes: Mapping[Any, int]) -> list[Any]:
-    """The operators in order, with their arguments and shapes; numbers made of sizes as what they are there."""
+    """The operators in order, with their arguments and shapes; numbers evaluated at ``sizes``."""
     places, rows = dict[Node, int](), list[Any]()
 
     def argument(value: Any) -> Any:
@@ -133,7 +133,7 @@ def _written(graph: Graph, sizes: Mapping[Any, int]) -> list[Any]:
         if node.op == "output":
             rows.append([argument(part) for part in tree_leaves(node.args)])
         elif node.target is torch.ops.aten.slice.Tensor and shapes == _known(node.args[0].meta["val"], sizes):
-            places[node] = places[node.args[0]]  # all of the dimension: of known size it is not in the graph
+            places[node] = places[node.args[0]]  # a slice of the whole dimension; a graph of static size does not have it
         elif is_tensor and node.op != "get_attr":
             places[node] = len(rows)
             target = None if node.op == "placeholder" else node.target

@@ -1,4 +1,4 @@
-"""Inference graphs of ``torch.compile`` with frozen weights: Dynamo passes the weights with every call, and may pass others."""
+"""Inference graphs of ``torch.compile`` with frozen weights. Dynamo passes the weights with every call and may change them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Make = Callable[[Program], Callable[..., Any]]
 
 
 class FrozenGraph:
-    """A graph as a function of its inputs, compiled for the weights among them when it first gets them.
+    """A graph as a function of its inputs, compiled for the weights among them on first use.
 
-    ``weights``: their places. ``make`` compiles a program that has them as its own tensors; the function that it gives takes
-    the other inputs. Weights that were written since, or have other memory (``weight.data = ...``), are compiled for anew, and
-    so are those of another model that shares the graph: at most ``most`` models are kept, the latest.
+    ``weights``: their input indices. ``make`` compiles a program whose state has these weights, to a function of the other
+    inputs. Weights that were written since, or have other memory (``weight.data = ...``), are compiled again, and so are those
+    of another model that shares the graph. At most ``most`` compiled models are cached, the latest.
     """
 
     def __init__(self, graph: GraphModule, weights: Sequence[int], make: Make, most: int) -> None:
@@ -67,8 +67,8 @@ def _placeholders(graph: GraphModule) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Made:
-    """``function`` was made for ``weights`` as ``marks`` says. They are kept, and their ``memory``, so that no others come to
-    have their ids or addresses."""
+    """``function``, compiled for ``weights`` at the versions ``marks``. Holds the weights and their ``memory``, so that no
+    other tensors reuse their ids or addresses."""
 
     marks: tuple[tuple[int, int], ...]
     function: Callable[..., Any]
@@ -77,6 +77,6 @@ class _Made:
 
 
 def _mark(weight: torch.Tensor) -> tuple[int, int]:
-    """How often ``weight`` was written, which nobody counts for tensors made in inference mode, and where it lies."""
+    """The version of ``weight``, -1 for tensors of inference mode, which have none, and its address."""
     version = -1 if weight.is_inference() else weight._version
     return version, weight.data_ptr() if weight.layout is torch.strided else 0

@@ -1,6 +1,6 @@
-"""FX graphs to IR, losslessly: ``import_fx`` takes a GraphModule of any origin or an ExportedProgram.
+"""Import FX graphs to IR without loss: ``import_fx`` takes a GraphModule of any origin or an ExportedProgram.
 
-``compiler/export/fx.py`` is the way back.
+``compiler/export/fx.py`` does the reverse.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _KINDS = {"USER_INPUT": "input", "PARAMETER": "parameter", "BUFFER": "buffer", "
 
 
 def import_fx(source: GraphModule | ExportedProgram, args: Sequence[Any] | None = None) -> Program:
-    """The program of an FX graph, losslessly.
+    """The program of an FX graph, without loss.
 
-    ``args``: example inputs, one a placeholder, that give the types of placeholders whose nodes do not say them (a graph of
-    ``symbolic_trace``). Raises CaptureError, with the node and the user's line, for what the IR cannot hold.
+    ``args``: example inputs, one for each placeholder, for the types of placeholders whose nodes have none (a graph of
+    ``symbolic_trace``). Raises CaptureError, with the node and the user's source line, for nodes that the IR cannot represent.
     """
     importer = _ModuleImporter(args)
     if isinstance(source, ExportedProgram):
@@ -52,7 +52,7 @@ def import_fx(source: GraphModule | ExportedProgram, args: Sequence[Any] | None 
 
 
 def import_traced(trace: Traced) -> Program:
-    """The program of a plain trace: that of the ExportedProgram that it stands for."""
+    """The program of a plain trace, equal to that of the ExportedProgram."""
     return _ModuleImporter(None).traced(trace)
 
 
@@ -90,7 +90,7 @@ class _ModuleImporter(GraphImporter):
         return self.program(function)
 
     def inputs(self, specs: Sequence[InputSpec], tensors: Mapping[str, Any]) -> dict[str, InputSpec]:
-        """The specifications of placeholders by their names; the state that they name is that of the module."""
+        """The specifications of placeholders by name; adds the state that they name to the module."""
         for spec in specs:
             if _KINDS.get(spec.kind.name, "input") != "input" and spec.target is not None:
                 value = tensors.get(spec.target)
@@ -151,7 +151,7 @@ class _ModuleImporter(GraphImporter):
         return DictionaryAttr(attributes)
 
     def mark_mutations(self, function: FuncOp, program: ExportedProgram) -> None:
-        """Records on each result that is the new value of an argument which argument that is: ``fx.mutates``."""
+        """Set ``fx.mutates`` on each result that is the new value of an argument: the index of that argument."""
         nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
         index = {node.name: i for i, node in enumerate(nodes)}
         by_target = {spec.target: spec.arg.name for spec in program.graph_signature.input_specs if spec.target is not None}

@@ -1,4 +1,4 @@
-"""``x[:, p] = y`` where ``p`` is a number in a tensor, as operators: PyTorch's own code for it would ask for the number."""
+"""Trace ``x[:, p] = y``, where ``p`` is a number in a tensor, as operators: PyTorch's implementation reads the number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class IndexedWrites(TorchFunctionMode):
-    """Writes by an index that is known only when the program runs. torch.export does this for reads."""
+    """Writes by an index that is computed at run time. torch.export supports this for reads."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not torch.Tensor.__setitem__ or not _is_view_by_data(items := _items(args[1], args[0].dim())):
@@ -19,7 +19,7 @@ class IndexedWrites(TorchFunctionMode):
 
 
 def _write(x: torch.Tensor, items: Sequence[Any], value: Any) -> None:
-    """Numbers in tensors are indices of ``index_put_``, which has a derivative for all of them; what else there is, a view."""
+    """Apply slices as a view, and pass numbers in tensors to ``index_put_``, which has derivatives for both."""
     from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler  # imports Dynamo
 
     places = [item if isinstance(item, torch.Tensor) else None for item in items if type(item) not in _REMOVED]
@@ -38,11 +38,11 @@ def _write(x: torch.Tensor, items: Sequence[Any], value: Any) -> None:
 
 
 _REMOVED = (int, torch.SymInt)
-"""Items that select."""
+"""Items that select one index and remove the dimension."""
 
 
 def _items(index: Any, dims: int) -> list[Any]:
-    """``index`` for each dimension, with None for new ones."""
+    """``index`` as one item for each dimension, with None for new dimensions."""
     items = list(index) if isinstance(index, tuple) else [index]
     places = [i for i, item in enumerate(items) if item is Ellipsis]
     for i in places[:1]:
@@ -51,7 +51,7 @@ def _items(index: Any, dims: int) -> list[Any]:
 
 
 def _is_view_by_data(items: Sequence[Any]) -> bool:
-    """Whether ``items`` select and slice only, somewhere by a number in a tensor."""
+    """Whether ``items`` only select and slice, and at least one is a number in a tensor."""
     bounds = [bound for item in items for bound in ((item.start, item.stop, item.step) if isinstance(item, slice) else (item,))]
     return all(bound is None or type(bound) is int or _is_number(bound) for bound in bounds) and any(map(_is_number, bounds))
 

@@ -1,4 +1,4 @@
-"""What a model keeps in Python from one call to the next: a program has no such memory, so that it must not depend on it."""
+"""Python state that a model changes between calls. A program has no such state, so its results must not depend on it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fxc.semantics.trace import first_line
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _MOST = 256
-"""Entries of a global container that is looked at."""
+"""The largest global container that is checked, in entries."""
 
 
 class KeptState:
-    """The attributes of all modules in ``module``, what the lists, dictionaries and sets among them hold, and so of the objects
-    and containers that their ``forward`` names as globals or in closures. ``registered``: their parameters, buffers and
-    submodules as well."""
+    """The Python state of ``module``: attributes of all its modules, contents of lists, dictionaries and sets among them, and
+    of the objects and containers that a ``forward`` references as globals or in closures. ``registered``: include
+    parameters, buffers and submodules."""
 
     def __init__(self, module: torch.nn.Module, *, registered: bool) -> None:
         self._left_out = () if registered else ("_parameters", "_buffers", "_modules")
@@ -42,7 +42,7 @@ class KeptState:
         self._saved = {key: _contents(value) for key, (_, value) in self._found.items()}
 
     def _add_named(self, function: Any) -> None:
-        """What ``function`` names outside of itself."""
+        """Add the globals and closure variables that ``function`` references."""
         function = inspect.unwrap(function)
         if getattr(function, "__code__", None) is None:
             return
@@ -65,7 +65,7 @@ class KeptState:
                     self._add(_place(path, value, key), inner, nested=True)
 
     def changed(self) -> dict[str, tuple[Any, Any]]:
-        """What is there now and was not, by its path: (before, now)."""
+        """The values that differ from the saved ones, by path: (before, now)."""
         found = dict[str, tuple[Any, Any]]()
         for key, (path, value) in self._found.items():
             was, now = self._saved[key], _contents(value)
@@ -75,7 +75,7 @@ class KeptState:
         return found
 
     def put_back(self) -> bool:
-        """Whether anything is not what it was; then it is again."""
+        """Restore the saved values. Returns whether any had changed."""
         changed = [key for key, (_, value) in self._found.items() if not _is_same(value, self._saved[key])]
         for key in changed:
             value, was = self._found[key][1], self._saved[key]
@@ -88,7 +88,7 @@ class KeptState:
 
 
 class Variables:
-    """Globals and variables of outer functions that ``function`` names."""
+    """Globals and closure variables that ``function`` references."""
 
     def __init__(self, function: Any) -> None:
         code = function.__code__
@@ -96,12 +96,12 @@ class Variables:
         self._cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
 
     def all(self) -> dict[str, Any]:
-        """Their values by name, where they have one."""
+        """All that have a value, by name."""
         found = {name: self._globals[name] for name in self._names if name in self._globals}
         return found | {name: cell.cell_contents for name, cell in self._cells.items() if cell != CellType()}
 
     def values(self) -> dict[str, Any]:
-        """Those that are numbers, texts or tensors."""
+        """Those that are numbers, strings or tensors."""
         return {name: value for name, value in self.all().items() if isinstance(value, (*_PLAIN, torch.Tensor))}
 
     def put(self, values: Mapping[str, Any]) -> None:
@@ -121,7 +121,7 @@ _ABSENT = _Absent()
 
 
 def _is_object(value: Any) -> bool:
-    """Whether ``value`` is of a class of the user's, and no class itself."""
+    """Whether ``value`` is an instance of a user class."""
     if isinstance(value, type) or not isinstance(getattr(value, "__dict__", None), dict):
         return False
     package = type(value).__module__.partition(".")[0]
@@ -129,7 +129,7 @@ def _is_object(value: Any) -> bool:
 
 
 def _is_kept(was: Any, now: Any) -> bool:
-    """Whether ``now`` is what it was, or a tuple of what it was, as Dynamo leaves those of a model."""
+    """Whether ``now`` is identical to ``was``, or a tuple of identical values: Dynamo replaces the tuples of a model."""
     if type(was) is tuple and type(now) is tuple:
         return len(was) == len(now) and all(map(_is_kept, was, now))
     return was is now
@@ -153,14 +153,14 @@ def _place(path: str, container: Any, key: Any) -> str:
 
 
 def is_data_set(function: Any) -> bool:
-    """Whether ``function`` is what ``tensor.data = other`` calls: the tensor gets other memory, which no trace records."""
+    """Whether ``function`` implements ``tensor.data = other``: the tensor gets other memory, which no trace records."""
     return function == torch.Tensor.data.__set__  # type: ignore[attr-defined]
 
 
 @contextmanager
 def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Within, ``module`` is captured; then the attributes that a call assigns, by path. CaptureError where one of them changes
-    what the next call computes."""
+    """Capture ``module`` in this context; yields the attributes that a call assigns, by path. CaptureError where one of them
+    changes what the next call computes."""
     state, changed = KeptState(module, registered=False), dict[str, tuple[Any, Any]]()
     handle = module.register_forward_hook(lambda *_: changed.update(state.changed()))
     try:
@@ -173,9 +173,9 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
 
 
 def _refuse_what_is_kept(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: KeptState) -> None:
-    """CaptureError where, of two calls in a row with fake tensors, what the first one leaves changes what the second one does.
+    """CaptureError where the state after a first call with fake tensors changes what a second call computes.
 
-    Fine is what is the same after every call, and what is built once of other things than inputs.
+    Allowed is state that is equal after every call, and state that is built once from values other than inputs.
     """
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -241,7 +241,7 @@ _DEEPEST = 4
 
 @dataclass(frozen=True)
 class _Change:
-    """What an attribute was, and is ``now``: all but the elements of the ``tensors`` in it."""
+    """A description of an attribute before and ``now``, without the elements of its ``tensors``."""
 
     before: Any
     now: Any
@@ -270,21 +270,21 @@ def _tensors(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
 
 
 def _inside(value: Any) -> dict[Any, Any]:
-    """The elements of a container, the attributes of an object."""
+    """The elements of a container or the attributes of an object."""
     if isinstance(value, (dict, list, tuple, set)):
         return _contents(value)
     return dict(vars(value)) if _is_object(value) and not isinstance(value, torch.nn.Module) else {}
 
 
 class _Calls(TorchDispatchMode):
-    """What operators did with ``inputs`` and what they gave. ``read``: the tensors that they were given; ``of_inputs``: those
-    that depend on inputs, or on chance."""
+    """Records the operators that depend on ``inputs``, with their arguments. ``read``: all tensor operands; ``of_inputs``:
+    tensors that depend on inputs or on random operators."""
 
     def __init__(self, inputs: Sequence[Any]) -> None:
         super().__init__()
         self.of_inputs, self.read = {id(value) for value in inputs if isinstance(value, torch.Tensor)}, set[int]()
         self.made = list[Any]()
-        self._held = list[Any]()  # so that no other tensor comes to have its id
+        self._held = list[Any]()  # prevents reuse of the ids of these tensors
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

@@ -1,9 +1,9 @@
-"""What non-strict ``torch.export`` gives for a plain model, traced without Dynamo, which takes longer to import than most
-models take to trace.
+"""Non-strict ``torch.export`` of plain models without importing Dynamo, whose import takes longer than most models take to
+trace.
 
-Plain is a model on the CPU that is given tensors of known sizes, calls PyTorch's operators only and assigns no attribute,
-outside of autocast and with gradients on or off throughout. Of any other, and of one that fails, ``traced`` gives None and
-leaves nothing behind: PyTorch is asked for those, and for their errors.
+A model is plain if it is on the CPU, takes tensors of static sizes, calls PyTorch's operators only, assigns no attribute, and
+runs outside of autocast with a constant grad mode. For any other model, and on any failure, ``traced`` returns None without
+side effects, and the caller falls back to torch.export, which also reports the error.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PREFIX = {InputKind.USER_INPUT: "", InputKind.PARAMETER: "p_", InputKind.BUFFER
 
 @dataclass(frozen=True)
 class Traced:
-    """What a program needs of an ExportedProgram. ``tensors``: parameters and buffers by name."""
+    """The parts of an ExportedProgram that a program needs. ``tensors``: parameters and buffers by name."""
 
     graph: Graph
     inputs: Sequence[InputSpec]
@@ -64,17 +64,17 @@ class Traced:
 
 
 class _NotPlain(FxcError):
-    """Something that is PyTorch's to trace."""
+    """A model that only torch.export can trace."""
 
 
 def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
-    """The graph of ``module(*args)`` as torch.export has it; None where that has to say it."""
+    """The graph of ``module(*args)``, equal to that of torch.export; None where torch.export has to trace it."""
     before = KeptState(module, registered=True)
     had_dynamo = "torch._dynamo" in sys.modules
     try:
         _check(module, args)
         found = _Trace(module, args).run()
-    except Exception:  # what is wrong, PyTorch says, if anything is
+    except Exception:  # torch.export reports the error, if there is one
         return None
     finally:
         changed = before.put_back()
@@ -82,7 +82,7 @@ def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
 
 
 def _check(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-    """_NotPlain for what no recording of operators can do."""
+    """_NotPlain for a model or state that recording operators cannot trace."""
     hooks = torch.nn.modules.module
     modules = [each for _, each in module.named_modules(remove_duplicate=False)]
     state = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
@@ -107,7 +107,7 @@ def _check(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
 
 
 class _Trace:
-    """One trace: fakes for the tensors of ``module`` and for ``args``, a placeholder each, and a call with them."""
+    """One trace: fake tensors for the tensors of ``module`` and for ``args``, a placeholder for each, and a call with them."""
 
     def __init__(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         self.module, self.args = module, args
@@ -156,10 +156,10 @@ class _Trace:
             stack.enter_context(_reparametrize_module(module, fakes, tie_weights=True, strict=True, stack_weights=True))
             stack.enter_context(self.recorder.assignments())
             stack.callback(torch._C._set_grad_enabled, gradients)
-            for backend in (torch.backends.mkldnn, torch.backends.nnpack, torch.backends.cudnn):  # as torch.export has them
+            for backend in (torch.backends.mkldnn, torch.backends.nnpack, torch.backends.cudnn):  # as in torch.export
                 stack.callback(backend.set_flags, *backend.set_flags(False))
             stack.enter_context(without_dynamo())
-            stack.enter_context(autograd_functions.kept())  # which fails, as there is no tracer of PyTorch's to keep them in
+            stack.enter_context(autograd_functions.kept())  # entering it fails here, because there is no PyTorch tracer
             stack.enter_context(_compiling_state_context())
             stack.enter_context(self.mode)
             stack.enter_context(enable_python_dispatcher())
@@ -177,7 +177,7 @@ class _Trace:
                 self.recorder.graph.erase_node(node)
 
     def assert_converted(self) -> None:
-        """Before each conversion, what torch.export asserts of the tensor."""
+        """Insert the assertion of tensor metadata that torch.export emits before each conversion."""
         graph = self.recorder.graph
         for node in [node for node in graph.nodes if node.target in _CONVERSIONS]:
             source: Any = node.args[0]
@@ -187,7 +187,7 @@ class _Trace:
             check.meta.update({name: fact for name, fact in node.meta.items() if name != "val"}, val=None)
 
     def rename(self) -> None:
-        """Placeholders as torch.export calls them, and other nodes out of their way."""
+        """Rename placeholders as torch.export does, and other nodes that collide with them."""
         names, available, used = dict[str, str](), defaultdict[str, int](int), set[str]()
         paths = [path for path, _ in tree_flatten_with_path(_bind_signature_to_inputs(self.module, self.args, {}))[0]]
         first = len(self.placeholders) - len(paths)
@@ -206,7 +206,7 @@ class _Trace:
 
 
 def _without_dynamo(module: torch.nn.Module) -> Callable[..., Any]:
-    """What PyTorch compiled is traced like all else."""
+    """``module``, with Dynamo disabled: functions compiled by PyTorch are traced like others."""
     dynamo = sys.modules.get("torch._dynamo")
     return module if dynamo is None else dynamo.disable(module.__call__)
 
@@ -216,32 +216,32 @@ def _identifier(text: str) -> str:
 
 
 def _key(key: Any) -> str:
-    """A step of a path in a nesting, in a name."""
+    """A step of a path in a nesting, as part of a name."""
     if hasattr(key, "key"):
         return _identifier(str(key.key))
     return (str(key.idx) if hasattr(key, "idx") else key.name).lower()
 
 
 class _Switches(PreDispatchTorchFunctionMode):
-    """Notices what becomes no operator: gradients and autocast switched, functorch, and ``data`` assigned."""
+    """Detects calls that are no operators: switches of gradients and autocast, functorch, and assignments to ``data``."""
 
     def __init__(self, recorder: _Recorder) -> None:
-        self.recorder = recorder  # without PyTorch's tracer
+        self.recorder = recorder  # no PyTorch tracer
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         is_switch = func in SWITCHES
         if is_switch or is_data_set(func) or str(getattr(func, "__module__", "")).startswith("torch._functorch"):
-            self.recorder.is_whole = False  # an error would leave half of it switched
+            self.recorder.is_whole = False  # an exception here would leave the switch half done
         if is_switch and func is not torch._C._set_grad_enabled:
-            return None  # torch.autocast has done it
+            return None  # torch.autocast has already switched it
         return func(*args, **(kwargs or {}))
 
 
 class _Recorder(ProxyTorchDispatchMode):
-    """Records operators before dispatch, where PyTorch lets modes of this class stand only.
+    """Records operators before dispatch. PyTorch accepts only modes of this base class there.
 
-    ``nodes``: of tensors, which it does not keep: PyTorch copies what it has just made where that is known elsewhere too.
-    ``is_whole``: whether nothing was left out, even if the model caught the error.
+    ``nodes``: tensor -> node, with weak references, as PyTorch copies results that have other references. ``is_whole``: whether
+    everything was recorded, even if the model caught the error.
     """
 
     def __init__(self, module: torch.nn.Module, mode: StaticFakeMode) -> None:
@@ -262,7 +262,7 @@ class _Recorder(ProxyTorchDispatchMode):
 
     @contextmanager
     def calls(self) -> Iterator[None]:
-        """Follows the calls of modules."""
+        """Track the calls of modules."""
         thread = threading.get_ident()
 
         def enter(module: torch.nn.Module, args: Any) -> None:
@@ -282,7 +282,7 @@ class _Recorder(ProxyTorchDispatchMode):
 
     @contextmanager
     def assignments(self) -> Iterator[None]:
-        """Refuses parameters and buffers that are assigned."""
+        """Reject traces that assign parameters or buffers."""
         thread = threading.get_ident()
 
         def refuse(module: torch.nn.Module, name: str, value: Any) -> None:
@@ -332,7 +332,7 @@ class _Recorder(ProxyTorchDispatchMode):
         return node
 
     def trace(self) -> str:
-        """The calls of ``forward`` under way, outermost first."""
+        """The active calls of ``forward``, outermost first."""
         frame: FrameType | None = sys._getframe(1)
         frames = list[tuple[str, int]]()
         while frame is not None:
@@ -346,7 +346,7 @@ class _Recorder(ProxyTorchDispatchMode):
         return self.traces[known]
 
     def track(self, node: Node, value: Any) -> None:
-        """``node`` stands for ``value``; for its elements, nodes that take them out."""
+        """Map ``value`` to ``node``, and its elements to new getitem nodes."""
         node.meta["val"] = tree_map_only(torch.Tensor, self.mode.snapshot, value)
         if isinstance(value, torch.Tensor):
             if type(value) is not FakeTensor:
@@ -359,7 +359,7 @@ class _Recorder(ProxyTorchDispatchMode):
             raise _NotPlain("a result that is no tensor")
 
     def argument(self, value: Any) -> Any:
-        """``value`` with nodes for tensors."""
+        """``value`` with tensors replaced by nodes."""
         if isinstance(value, torch.Tensor):
             if (node := self.nodes.get(value)) is None:
                 raise _NotPlain("a tensor that is no input")

@@ -1,4 +1,4 @@
-"""Dropouts that drop nothing give back their argument, in Dynamo's graphs too: what is written to one is written to the other.
+"""Remove dropouts that drop nothing from Dynamo's graphs: they return their argument, so writes to one affect the other.
 
 PyTorch's decomposition of ``aten.dropout``, which AOTAutograd traces, copies it: writes to the copy do not reach the argument.
 """
@@ -15,7 +15,7 @@ from torch.fx import GraphModule, Node
 
 
 def _dropout(input: Any, p: float, train: bool) -> None:
-    """The arguments of ``torch.dropout``."""
+    """The signature of ``torch.dropout``."""
 
 
 _SIGNATURES: Mapping[Callable[..., Any], inspect.Signature] = MappingProxyType({
@@ -25,7 +25,7 @@ _SIGNATURES: Mapping[Callable[..., Any], inspect.Signature] = MappingProxyType({
 
 
 def remove_idle_dropouts(module: GraphModule) -> None:
-    """Let the argument of each such dropout be its result, in ``module`` and the graphs in it."""
+    """Replace each such dropout by its argument, in ``module`` and its nested graphs."""
     for inner in module.modules():
         if not isinstance(inner, GraphModule):
             continue
@@ -38,7 +38,7 @@ def remove_idle_dropouts(module: GraphModule) -> None:
 
 
 def is_idle(node: Node) -> bool:
-    """Whether ``node`` is a dropout that drops nothing. The fake of one that trains is a copy, as is what views it."""
+    """Whether ``node`` is a dropout that drops nothing."""
     if node.op != "call_function" or node.target not in _SIGNATURES:
         return False
     found = _arguments(node)
@@ -47,7 +47,7 @@ def is_idle(node: Node) -> bool:
 
 
 def dropped(node: Node) -> Any:
-    """The argument of a dropout."""
+    """The input of a dropout."""
     return _arguments(node)["input"]
 
 

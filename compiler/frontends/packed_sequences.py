@@ -1,9 +1,9 @@
-"""Recurrent layers over packed sequences, traced for the lengths that the sequences have in one call.
+"""Trace recurrent layers over packed sequences for the sequence lengths of one call.
 
-How large tensors are there, and which elements belong together, hangs on the lengths: a program is for some of them only. While
-``KnownLengths`` is entered, integer tensors of the host that are inputs or are made of Python numbers have known values, and so
-has what is computed of these alone. Sequences are packed and padded by ``index_select`` at known places, and recurrent layers
-give way to their steps.
+Sizes of tensors, and which elements belong together, depend on the lengths, so a program is specialized to them. While
+``KnownLengths`` is active, integer tensors on the CPU that are inputs or are made of Python numbers have known values, and so
+have values that are computed of these alone. Sequences are packed and padded by ``index_select`` at constant indices, and
+recurrent layers are unrolled into their steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fxc.program.program import Program
 
 
 class NoPackedSequence(CaptureError):
-    """There is nothing that ``KnownLengths`` are for."""
+    """The model packs no sequence, so there is nothing to specialize to."""
 
 
 _COMPUTED = frozenset(
@@ -39,18 +39,18 @@ _COMPUTED = frozenset(
         "__getitem__", "max", "min", "sum",
     }
 )  # fmt: skip
-"""Functions of which values are known where those of all tensors are that they are given."""
+"""Functions whose result is known if the values of all their tensor operands are."""
 
 _ASKED = frozenset({"__int__", "__index__", "__bool__", "item", "tolist"})
-"""Methods that give the values of a tensor to Python."""
+"""Methods that return the values of a tensor to Python."""
 
 _SIZED = frozenset({"zeros", "ones", "empty", "full"})
-"""Functions that take sizes, which may be tensors."""
+"""Functions whose sizes may be tensors."""
 
 _LAYERS: Mapping[str, Callable[..., Any]] = MappingProxyType({
     name: decomposition_table[getattr(torch.ops.aten, name).data] for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
 })  # fmt: skip
-"""Recurrent layers by their functions -> what they do to a packed sequence, of which they take the batch sizes as numbers."""
+"""Recurrent layers by function name -> their decomposition on a packed sequence, with batch sizes as numbers."""
 
 _HINT = (
     "give forward the lengths as a tensor of integers on the CPU, or as a list of numbers; or use "
@@ -60,7 +60,7 @@ _HINT = (
 
 @dataclass(frozen=True)
 class _Known:
-    """The values of a tensor, the inputs that they are computed of, and the tensor's version that has them."""
+    """The value of a tensor, the inputs that it is computed from, and the version of the tensor that has it."""
 
     value: Tensor
     inputs: frozenset[Any]
@@ -68,7 +68,7 @@ class _Known:
 
 
 def refuse_packed(model: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """CaptureError where an input is a packed sequence: its batch sizes are numbers that a program would have to know."""
+    """CaptureError where an input is a packed sequence: a program would have to be specialized to its batch sizes."""
     leaves, _ = tree_flatten_with_path((args, kwargs), is_leaf=lambda value: isinstance(value, PackedSequence))
     for (where, *path), leaf in leaves:
         if isinstance(leaf, PackedSequence):
@@ -81,8 +81,8 @@ def refuse_packed(model: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 class KnownLengths(TorchFunctionMode):
-    """``read``: by their paths in (args, kwargs), the inputs whose values the trace hangs on. ``is_used``: whether a sequence
-    was packed at all."""
+    """``read``: the inputs whose values the trace depends on, by path in (args, kwargs). ``is_used``: whether a sequence was
+    packed."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         super().__init__()
@@ -93,13 +93,13 @@ class KnownLengths(TorchFunctionMode):
         self.is_used = False
 
     def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """The call that is traced has these inputs in the place of those that were given."""
+        """Map the inputs of the traced call to the given values."""
         for path, traced in tree_flatten_with_path((args, dict(kwargs)))[0]:
             if path in self._given and isinstance(traced, Tensor):
                 self._learn(traced, self._given[path], frozenset({path}))
 
     def mark(self, program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Records which values the inputs of ``program`` must have."""
+        """Record the required values of inputs as attributes of the arguments of ``program``."""
         attributes = argument_attributes(program.main)
         places = [i for i, known in enumerate(attributes) if not ArgumentFacts.of(known).is_state]
         nesting = program.main.attributes[INPUTS]
@@ -118,7 +118,7 @@ class KnownLengths(TorchFunctionMode):
             return self._pack(*args, **kwargs)
         if name == "_pad_packed_sequence":
             return self._pad(*args, **kwargs)
-        if name in _LAYERS and isinstance(args[1], Tensor) and args[1].dim() == 1:  # else hidden states come second
+        if name in _LAYERS and isinstance(args[1], Tensor) and args[1].dim() == 1:  # hidden states if not packed
             return self._layers(_LAYERS[name], *args, **kwargs)
         if name in _ASKED and args[0] in self._known:
             with _disable_current_modes():
@@ -164,7 +164,7 @@ class KnownLengths(TorchFunctionMode):
         return torch.tensor(_numbers(value), dtype=value.dtype, device=device)
 
     def _known_constant(self, value: Tensor, source: Tensor) -> Tensor:
-        """A tensor of the values that are computed of those of ``source``."""
+        """A constant tensor of ``value``, which is computed from the values of ``source``."""
         made = self._constant(value)
         self._learn(made, value, self._known[source].inputs)
         return made
@@ -186,7 +186,7 @@ class KnownLengths(TorchFunctionMode):
         self.is_used = True
         value = self._value(batch_sizes, "batch sizes")
         with _disable_current_modes():
-            rows = torch.arange(1, data.shape[0] + 1).unsqueeze(1)  # what is padded is row 0
+            rows = torch.arange(1, data.shape[0] + 1).unsqueeze(1)  # row 0 is the padding
             padded, lengths = torch._VF._pad_packed_sequence(rows, value, False, 0, total_length)
             places, sizes = padded.flatten(), padded.shape[:2]
         rows = torch.constant_pad_nd(data, [0, 0] * (data.dim() - 1) + [1, 0], padding_value)
@@ -206,7 +206,7 @@ class KnownLengths(TorchFunctionMode):
         train: bool,
         bidirectional: bool,
     ) -> tuple[Tensor, ...]:
-        """One layer after the other: PyTorch's decompositions of several leave out the dropouts between them."""
+        """Run one layer after the other: PyTorch's decompositions of several layers omit the dropouts between them."""
         self.is_used = True
         if any(torch.is_autocast_enabled(kind) for kind in torch._C._autocast_supported_devices()):
             raise CaptureError("a recurrent layer over a packed sequence under autocast", hint=_HINT.partition("; or ")[2])

@@ -1,4 +1,4 @@
-"""Gives a captured graph the signature of the model that it came from, where the two can be matched by identity."""
+"""Restore the signature of the model on a captured graph, where inputs and outputs can be matched by identity."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def resign(
     outputs: Sequence[Any],
     result: Any,
 ) -> None:
-    """Makes the entry function take ``given`` (nested as ``nesting``) and return what ``result`` was.
+    """Make the entry function take ``given`` (nested as ``nesting``) and return ``result``.
 
-    ``inputs`` and ``outputs`` are the graph's own values of the run that gave ``result``. A graph whose inputs or outputs are
-    not all found there keeps its flat signature.
+    ``inputs`` and ``outputs`` are the values of the graph in the run that returned ``result``. A graph with an input or output
+    that has no match keeps its flat signature.
     """
     function = program.main
     block = function.body.block
@@ -49,11 +49,11 @@ def resign(
     try:
         returned = tuple(made.get(id(leaf)) or arguments.get(id(leaf)) or attribute_of(leaf) for leaf in leaves)
     except CaptureError:
-        return  # Dynamo's bytecode made an output of its own, a view of an input for one
+        return  # an output made by Dynamo's bytecode, such as a view of an input
     attributes = dict(zip(block.args, kinds, strict=True))
     for i, value in enumerate(given):
         argument = arguments.get(id(value))
-        if argument is None or argument not in free:  # not an input of the graph, or given twice
+        if argument is None or argument not in free:  # not an input of the graph, or passed twice
             argument = block.insert_arg(type_of(value) if isinstance(value, torch.Tensor) else VALUE, len(block.args))
             argument._name = f"unused_{i}"
             attributes[argument] = DictionaryAttr({"fx.kind": str_attr("input"), "fx.name": str_attr(f"unused_{i}")})
@@ -70,7 +70,7 @@ def resign(
 
 
 def _move_last(block: Any, argument: SSAValue) -> None:
-    """Makes ``argument`` the last of its block."""
+    """Make ``argument`` the last argument of its block."""
     arguments = [a for a in block.args if a is not argument] + [argument]
     block._args = tuple(arguments)
     for i, value in enumerate(arguments):

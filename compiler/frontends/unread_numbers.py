@@ -1,7 +1,7 @@
-"""The numbers that Dynamo keeps of 0-d float64 tensors on the CPU are dropped where its graph does not use them.
+"""Drop the values that Dynamo records for 0-d float64 tensors on the CPU, where its graph does not use them.
 
-AOTAutograd takes such a number for one that it must know, and starts Dynamo again, which then removes the tensor with every
-write to it: ``x.add_(1.0)`` has no effect.
+AOTAutograd would specialize on such a value and restart Dynamo, which then removes the tensor with every write to it:
+``x.add_(1.0)`` has no effect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fxc.bridge.tensors import hints_of, symbolic_parts
 
 
 def drop_unread_numbers(graph: GraphModule) -> None:
-    """Let the shape environment of ``graph`` forget the numbers of tensors that no value in it has."""
+    """Remove from the shape environment of ``graph`` the hints of tensor values that no node or guard uses."""
     from torch._dynamo.source import CallMethodItemSource
 
     nodes = [node for module in graph.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]

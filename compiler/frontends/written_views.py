@@ -1,8 +1,8 @@
-"""Results of AOTAutograd's graphs that are views of an input which the graph writes are views of that input.
+"""Make results of AOTAutograd's graphs that are views of a written input views of that input, not of its new value.
 
-AOTAutograd makes such a result again at run time, of the written input, with the sizes, strides and storage offset of what the
-graph returned. In its graphs that is a view of the new value, which is another tensor: where it starts in its storage, and
-whether it has gaps, it does not have from the input.
+AOTAutograd regenerates such a result at run time from the written input, with the sizes, strides and storage offset of the
+result of the graph. In the graph the result is a view of the new value, a separate tensor, whose storage offset and gaps may
+differ from those of the input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.fx import GraphModule, Node
 
 
 def return_views_of_inputs(graph: GraphModule) -> None:
-    """Rewrites such results of ``graph``, which AOTAutograd is compiling."""
+    """Rewrite such results of ``graph``, which AOTAutograd is compiling."""
     metadata = TracingContext.get().fw_metadata
     assert metadata is not None
     output = graph.graph.output_node()
@@ -40,13 +40,13 @@ def return_views_of_inputs(graph: GraphModule) -> None:
 
 
 def _new_value(argument: Node) -> Node | None:
-    """What the graph itself copies into ``argument``."""
+    """The value that the graph copies into ``argument``."""
     copies = [user for user in argument.users if user.target is torch.ops.aten.copy_.default and user.args[0] is argument]
     return copies[-1].args[1] if copies else None  # type: ignore[return-value]
 
 
 def _same_view(view: Node, of: Node, argument: Node) -> Any:
-    """``view``, which operators that return views make of ``of``, made of ``argument``; as it is, where others made it."""
+    """``view``, a chain of view operators on ``of``, applied to ``argument``; ``view`` itself if it is no such chain."""
     if view is of:
         return argument
     source, schema = view.args[0] if view.args else None, getattr(view.target, "_schema", None)
