@@ -1,4 +1,4 @@
-"""The dialects of fxc. Importing this imports no dialect, and never torch."""
+"""The dialects of fxc. Importing this package imports no dialect and not torch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DIALECTS = {
     "plan": "fxc.dialects.plan:Plan",
     "target": "fxc.dialects.target:Target",
 }
-"""Dialect name -> module and name of the object: a dialect is imported when a text first uses it."""
+"""Dialect name -> module and object name. A dialect is imported when a text first uses it."""
 
 
 def all_dialects() -> dict[str, Callable[[], Dialect]]:
-    """Dialect name -> function that imports and returns it."""
+    """Dialect name -> function that imports the dialect and returns it."""
     return {name: partial(resolve_name, where) for name, where in DIALECTS.items()}

@@ -1,8 +1,9 @@
-"""The ``autodiff`` dialect: what differentiation adds to a program, until it is plain ``torch`` ops again.
+"""The ``autodiff`` dialect: derivatives and gradients, until they are lowered to plain ``torch`` ops.
 
-A gradient may be *undefined*: known to be zero, and not there. That is not a tensor of zeros: an undefined gradient costs
-nothing, and a program may ask for it. ``autodiff.zero`` is one, every value that stands for a gradient may be one, and the
-interpreter has None in its place. Ops of ``torch`` take none of them: ``autodiff.grad_of`` guards those that use gradients.
+A gradient may be *undefined*: it is known to be zero, and there is no tensor for it. An undefined gradient costs nothing, and a
+program can test for it; a tensor of zeros is a defined gradient. ``autodiff.zero`` is undefined, every gradient value may be,
+and the interpreter represents it as None. Ops of ``torch`` accept no undefined gradient: ``autodiff.grad_of`` guards ops that
+use one.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ from fxc.dialects.text.syntax import parse_type, type_text
 
 INDEX_LISTS = ("input_vjps", "captured_inputs", "captured_outputs", "output_vjps")
 UNDEFINED, DEFINED = "autodiff.undefined", "autodiff.defined"
-"""Unit attributes of a function's argument: the gradient that it takes is never there, or always."""
+"""Unit attributes of a function argument that is a gradient: it is always undefined, or always defined."""
 
 IMPLEMENTS = "autodiff.implements"
-"""The attribute of a module whose entry computes what the function that it names does: ``f``, or ``df`` for the set of incoming
-gradients that the arguments of the entry are marked with."""
+"""The attribute of a module whose entry implements the function of that name: ``f``, or ``df`` for the set of defined incoming
+gradients that is marked on the arguments of the entry."""
 
 
 def is_differentiable(type: Attribute) -> bool:
@@ -71,8 +72,8 @@ def contiguous_type(type: Attribute) -> TensorType:
 
 
 def gradient_type(type: Attribute) -> TensorType:
-    """The type in which the gradient of a value of ``type`` comes from outside: its strides where each element is one place
-    in memory and there are no gaps, else contiguous."""
+    """The type of incoming gradients of a value of ``type``: with its strides if it is dense and no elements overlap, else
+    contiguous."""
     assert isinstance(type, TensorType)
     steps, expected = strides(type), 1
     if steps is None or layout(type) != "strided":
@@ -91,9 +92,9 @@ def gradient_type(type: Attribute) -> TensorType:
 class GradientAttr(ParametrizedAttribute):
     """``#autodiff.gradient<@df, real_outputs = 1, input_vjps = [0], captured_inputs = [0], captured_outputs = [1], ...>``.
 
-    The derivative of a function f, as a function df with one argument for each of these, in this order: the gradients of
-    the outputs ``input_vjps`` of f, its inputs ``captured_inputs`` and its outputs ``captured_outputs``. It returns the
-    gradients of the inputs ``output_vjps`` of f. The outputs of f from ``real_outputs`` on are there for df alone.
+    The derivative of a function f: a function df with one argument for each of these, in this order: the gradients of the
+    outputs ``input_vjps`` of f, its inputs ``captured_inputs`` and its outputs ``captured_outputs``. df returns the gradients
+    of the inputs ``output_vjps`` of f. The outputs of f from ``real_outputs`` on are used by df only.
     """
 
     name = "autodiff.gradient"
@@ -131,7 +132,7 @@ class GradientAttr(ParametrizedAttribute):
                 raise VerifyException(f"#autodiff.gradient: {name} names an index twice")
 
     def signature(self, f: FunctionType) -> FunctionType:
-        """The type of df for an f of this type, strides of its results apart. VerifyException where there is none."""
+        """The type of df for an f of type ``f``, with any strides of results. VerifyException where there is none."""
         inputs, outputs, real = f.inputs.data, f.outputs.data, self.real_outputs.value.data
         if not 0 <= real <= len(outputs):
             raise VerifyException(f"real_outputs is {real}, but the function returns {len(outputs)} values")
@@ -179,12 +180,12 @@ def _name(parser: AttrParser, name: str) -> None:
 
 
 def _alike(a: Attribute, b: Attribute) -> bool:
-    """Whether these are tensors of one shape and dtype."""
+    """Whether these are tensors of equal shape and dtype."""
     return isinstance(a, TensorType) and isinstance(b, TensorType) and (a.element_type, a.shape) == (b.element_type, b.shape)
 
 
 class _SubgraphSymbols(SymbolUserOpInterface):
-    """The callee and the derivative are functions of the types that the op and its gradient say."""
+    """Verifies that the callee and the derivative have the types that the op and its gradient attribute state."""
 
     def verify(self, op: Operation) -> None:
         assert isinstance(op, SubgraphOp)
@@ -225,7 +226,7 @@ def _function(op: Operation, symbol: SymbolRefAttr) -> FuncOp:
 class SubgraphOp(IRDLOperation, EffectsInterface):
     """``%y = autodiff.subgraph @f(%x) {gradient = #autodiff.gradient<@df, ...>} : (tensor<2xf32>) -> tensor<2xf32>``.
 
-    A part of the program that is differentiated as a whole: a call of f, whose derivative df is once ``gradient`` is there.
+    A call of f that is differentiated as a whole. Its derivative is df, after ``gradient`` is set.
     """
 
     name = "autodiff.subgraph"
@@ -240,12 +241,12 @@ class SubgraphOp(IRDLOperation, EffectsInterface):
         return cls.create(operands=operands, result_types=result_types, properties={"callee": SymbolRefAttr(callee)})
 
     def function(self) -> FuncOp | None:
-        """The function that is called, where the op stands in a module that has it."""
+        """The callee, if the op is in a module that has it."""
         found = SymbolTable.lookup_symbol(self, self.callee) if _has_symbol_table(self) else None
         return found if isinstance(found, FuncOp) else None
 
     def has_side_effect(self) -> bool:
-        """What the ops of its function do; anything, where that is not to be found."""
+        """Whether an op of the callee has a side effect; True where the callee is not found."""
         function = self.function()
         if function is None or function.is_declaration:
             return True
@@ -278,8 +279,8 @@ class SubgraphOp(IRDLOperation, EffectsInterface):
 class GradOfOp(IRDLOperation):
     """``%da = autodiff.grad_of "mul"(%g) ({ ...; autodiff.yield %p : tensor<2xf32> }) : (tensor<2xf32>) -> tensor<2xf32>``.
 
-    The backward of one op: a *linear* map of the gradients that it takes, so where all of them are undefined its results
-    are, whatever the body computes; else the body runs. It reads values of its surroundings, the gradients among them.
+    The backward of one op, a *linear* map of its gradient operands. If all of them are undefined, so are its results; else the
+    body runs. The body reads values of the enclosing block, including the gradients.
     """
 
     name = "autodiff.grad_of"
@@ -334,7 +335,7 @@ class GradOfOp(IRDLOperation):
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """``autodiff.yield %p, %q : tensor<2xf32>, tensor<3xf32>``: what the body of ``autodiff.grad_of`` gives."""
+    """``autodiff.yield %p, %q : tensor<2xf32>, tensor<3xf32>``: ends the body of ``autodiff.grad_of`` with its results."""
 
     name = "autodiff.yield"
     values = var_operand_def()
@@ -390,7 +391,7 @@ class ZeroOp(IRDLOperation):
 
 
 class _GradientCall(PositionalCall):
-    """An op of gradients in the text of a call, with one result."""
+    """An op on gradients with the text of a call and one result."""
 
     PROPERTY_NAMES = ("args", "kwargs")
     traits: ClassVar[OpTraits] = OpTraits(lambda: (Pure(),))
@@ -424,7 +425,7 @@ class AnyNonzeroOp(_GradientCall):
 class AddOp(_GradientCall):
     """``%s = autodiff.add(%a, %b) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>``: the sum of two gradients.
 
-    Of two that are there, as ``aten.add`` of equal shapes; of one, itself; of none, undefined.
+    ``aten.add`` of equal shapes if both are defined; the defined one if one is; else undefined.
     """
 
     name = "autodiff.add"
@@ -436,9 +437,9 @@ class AddOp(_GradientCall):
 
 
 class SumToSizeOp(_GradientCall):
-    """``%r = autodiff.sum_to_size(%g, [2, 1]) : (tensor<2x3xf32>) -> tensor<2x1xf32>``: undoes a broadcast in its gradient.
+    """``%r = autodiff.sum_to_size(%g, [2, 1]) : (tensor<2x3xf32>) -> tensor<2x1xf32>``: the gradient of a broadcast.
 
-    ``none`` in place of the size, or a value that is none when the program runs, leaves the gradient as it is.
+    If the size is ``none``, or a value that is none at run time, the result is the operand.
     """
 
     name = "autodiff.sum_to_size"
@@ -451,7 +452,7 @@ class SumToSizeOp(_GradientCall):
 class MaterializeOp(_GradientCall):
     """``%m = autodiff.materialize(%g, [2, 3]) : (tensor<2x3xf32>) -> tensor<2x3xf32>``: zeros where it is undefined.
 
-    For a backward that takes several gradients of which one is there: it can compute with tensors only.
+    For a backward with several gradients of which at least one is defined: it computes with tensors only.
     """
 
     name = "autodiff.materialize"

@@ -1,4 +1,4 @@
-"""The context of a compilation: known dialects and operators, and the lazy door to what operators mean."""
+"""The context of a compilation: known dialects and operators, and lazily loaded semantics of operators."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 Times: TypeAlias = Callable[[Sequence[ModuleOp]], Sequence[float] | None]
-"""Milliseconds that the function ``main`` of each module takes on the device of its tensors, measured by turns: infinite where
-it cannot run. None where that device is not here, or nothing is to be measured."""
+"""Milliseconds of the function ``main`` of each module on the device of its tensors, measured alternately; infinite where it
+cannot run. None where that device is not present, or measuring is disabled."""
 
 
 class FxcContext(Context):
-    """An xDSL context that makes classes for PyTorch's operators when they are first named.
+    """An xDSL context that makes classes for PyTorch's operators on first use.
 
-    ``semantics`` answers what an operator means (types, values); the object, and torch with it, is loaded on first use by
-    the ``load_semantics`` function that the compiler passes in. Dialects and passes therefore never import torch.
+    ``semantics`` infers types and values of operators. It is loaded on first use, and torch with it, by the function
+    ``load_semantics`` that the compiler passes in, so dialects and passes never import torch.
     """
 
     def __init__(self, load_semantics: Callable[[], Semantics] | None = None) -> None:
@@ -32,7 +32,7 @@ class FxcContext(Context):
         self._load_semantics = load_semantics
         self._semantics: Semantics | None = None
         self.times: Times = lambda modules: None
-        """Measures programs; whoever runs passes hands it in."""
+        """Measures programs; set by the caller that runs passes."""
 
     @property
     def semantics(self) -> Semantics:

@@ -1,4 +1,4 @@
-"""The function that a program starts in, and which of its arguments are the model's own tensors."""
+"""The entry function of a program, and its arguments that are tensors of the model."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 STATE_KINDS = frozenset({"parameter", "buffer", "constant"})
-"""The ``fx.kind`` of function arguments whose values are the model's own."""
+"""The ``fx.kind`` of function arguments that are tensors of the model."""
 
 
 VALUES = "fx.values"
-"""The attribute of a tensor argument that has the elements which a program is for: the program is wrong for any others."""
+"""The attribute of a tensor argument with the element values that a program is specialized to; it is wrong for any others."""
 
 
 class ArgumentFacts(NamedTuple):
-    """What the attributes of an argument say: its ``fx.kind``, ``input`` where there is none, and its ``fx.name``."""
+    """Attributes of an argument: its ``fx.kind``, ``input`` by default, and its ``fx.name``."""
 
     kind: str
     name: str | None
@@ -29,17 +29,17 @@ class ArgumentFacts(NamedTuple):
 
     @property
     def is_state(self) -> bool:
-        """Whether the value is the model's own."""
+        """Whether the argument is a tensor of the model."""
         return self.kind in STATE_KINDS
 
     @property
     def state_name(self) -> str | None:
-        """The name among the model's own tensors."""
+        """The name of the tensor in the model."""
         return self.name if self.is_state else None
 
 
 def argument_attributes(function: FuncOp) -> list[DictionaryAttr]:
-    """Those of each argument of ``function``."""
+    """The attributes of each argument of ``function``."""
     found = function.arg_attrs
     return list(found) if found is not None else [DictionaryAttr({})] * len(function.function_type.inputs)
 
@@ -51,7 +51,7 @@ def public_functions(module: ModuleOp) -> list[FuncOp]:
 
 
 def find_entry(module: ModuleOp) -> FuncOp | None:
-    """``@main``, or the only function that is not private; None where there is none, or no one."""
+    """``@main``, or the only public function; None where there is none or more than one."""
     for op in module.ops:
         if isinstance(op, FuncOp) and op.sym_name.data == "main":
             return op
@@ -60,7 +60,7 @@ def find_entry(module: ModuleOp) -> FuncOp | None:
 
 
 def updated_arguments(function: FuncOp) -> set[SSAValue]:
-    """The arguments that ``function`` returns new values of, with the mark ``fx.mutates``."""
+    """The arguments that ``function`` returns new values of: results marked ``fx.mutates``."""
     marks = [attrs.data.get("fx.mutates") for attrs in function.res_attrs or ()]
     return {function.args[mark.value.data] for mark in marks if isinstance(mark, IntegerAttr)}
 

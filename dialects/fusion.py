@@ -1,4 +1,4 @@
-"""The ``fusion`` dialect: ops of a program that may be computed in one piece, by one kernel."""
+"""The ``fusion`` dialect: groups of ops that one kernel may compute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fxc.dialects.text.syntax import parse_type, type_text
 class GroupOp(IRDLOperation, EffectsInterface):
     """``%u = fusion.group ({ %t = ...; fusion.yield %t : tensor<2xf32> }) -> tensor<2xf32>``.
 
-    Does what its body does. The body reads values of its surroundings, and yields values that it makes.
+    Runs its body. The body reads values of the enclosing block, and yields values that it computes.
     """
 
     name = "fusion.group"
@@ -41,7 +41,7 @@ class GroupOp(IRDLOperation, EffectsInterface):
         return last.operands
 
     def inputs(self) -> list[SSAValue]:
-        """What the body reads of its surroundings, once each."""
+        """The distinct values of the enclosing block that the body reads."""
         made = set[SSAValue]()
         for op in self.body.walk():
             made.update(op.results, *(block.args for region in op.regions for block in region.blocks))
@@ -53,7 +53,7 @@ class GroupOp(IRDLOperation, EffectsInterface):
                 yield index, source
 
     def _sources(self, value: SSAValue) -> Iterator[SSAValue]:
-        """The values around the group whose memory a value of its body may share."""
+        """The values outside of the group that may share memory with a value of its body."""
         if not isinstance(value.owner, Operation) or value.owner.parent_op() is not self:
             yield value
             return
@@ -100,7 +100,7 @@ def _reads(body: Region) -> Iterator[SSAValue]:
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """``fusion.yield %p, %q : tensor<2xf32>, tensor<3xf32>``: what the body of ``fusion.group`` gives."""
+    """``fusion.yield %p, %q : tensor<2xf32>, tensor<3xf32>``: ends the body of ``fusion.group`` with its results."""
 
     name = "fusion.yield"
     values = var_operand_def()
@@ -113,7 +113,7 @@ class YieldOp(IRDLOperation):
 
 
 def groups_of(around: Operation) -> list[GroupOp]:
-    """The groups in ``around``, in order, modules inside it apart; no group lies in another."""
+    """The groups in ``around``, in order, without those of nested modules. Groups are not nested."""
     found = list[GroupOp]()
     for region in around.regions:
         for block in region.blocks:

@@ -1,8 +1,8 @@
-"""The ``fx`` dialect: a graph as FX captured it, before its calls are known as ATen operators.
+"""The ``fx`` dialect: a graph as FX captured it, before its calls are resolved to ATen operators.
 
-``%y = fx.call_module @layer1.conv(%x) : (!fx.value) -> !fx.value`` is a node of an FX graph, argument for argument. The
-modules and tensors that such nodes name are declared beside the function, as data: ``fx.module`` says the class and the
-configuration, ``fx.tensor`` the type, of what lies at a path of the user's model. Values of tensors are not in the text.
+``%y = fx.call_module @layer1.conv(%x) : (!fx.value) -> !fx.value`` is a node of an FX graph, with the same arguments. Modules
+and tensors that nodes name are declared beside the function, as data: for a path in the model, ``fx.module`` states the class
+and the configuration, ``fx.tensor`` the type. Values of tensors are not in the text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fxc.dialects.text.syntax import type_text
 PURE_FUNCTIONS = frozenset(
     {"getattr", "len", "int", "float", "bool", "min", "max", "abs", "sum", "round", "pow", "range", "slice"}
 )
-"""Python functions without effects; every function of ``operator`` (in-place ones apart) and ``math`` is one too."""
+"""Python functions without effects. All functions of ``math``, and of ``operator`` except in-place ones, have none either."""
 
 IN_PLACE_OPERATORS = frozenset(
     {
@@ -43,7 +43,7 @@ IN_PLACE_OPERATORS = frozenset(
 
 
 class PositionalCall(CallOp):
-    """A call whose callee has no schema: positional and keyword arguments as they were given."""
+    """A call of a callee without a schema: positional and keyword arguments as passed."""
 
     PROPERTY_NAMES = ("target", "args", "kwargs")
 
@@ -129,7 +129,7 @@ class GetAttrOp(_FxCall):
 
 
 class OutputOp(PositionalCall):
-    """``fx.output((%a, [%b, none]))``: what the graph returns, any nesting of values and constants."""
+    """``fx.output((%a, [%b, none]))``: the result of the graph, any nesting of values and constants."""
 
     name = "fx.output"
     traits: ClassVar[OpTraits] = OpTraits(lambda: (IsTerminator(),))
@@ -138,8 +138,8 @@ class OutputOp(PositionalCall):
 class ModuleDeclOp(PositionalCall):
     """``fx.module @conv @torch.nn.modules.conv.Conv2d(in_channels = 3, weight = #fx.state<"conv.weight">, ...)``.
 
-    A submodule: the path, the class (resolved through the allow-list only), and its ``__dict__`` as keywords. Own
-    parameters and buffers are references to ``fx.tensor`` declarations.
+    A submodule: the path, the class (resolved through the allow-list only), and its ``__dict__`` as keywords. Its parameters
+    and buffers are references to ``fx.tensor`` declarations.
     """
 
     name = "fx.module"
@@ -171,10 +171,10 @@ _TENSOR_FACTS = ("kind", "requires_grad", "non_persistent")
 
 @irdl_op_definition
 class TensorDeclOp(IRDLOperation):
-    """``fx.tensor @fc.weight : tensor<10x5xf32> {kind = "parameter", requires_grad}``: a tensor of the user's model.
+    """``fx.tensor @fc.weight : tensor<10x5xf32> {kind = "parameter", requires_grad}``: a tensor of the model.
 
-    ``kind`` is ``parameter``, ``buffer`` (``non_persistent`` where it is not in the state dict) or ``constant``. The value lies
-    under the same name in the safetensors file beside the text.
+    ``kind`` is ``parameter``, ``buffer`` (``non_persistent`` where it is not in the state dict) or ``constant``. The value is
+    stored under the same name in the safetensors file beside the text.
     """
 
     name = "fx.tensor"

@@ -1,4 +1,4 @@
-"""Attributes as numbers, so that ops can be compared without walking their attributes."""
+"""Number attributes, so that ops can be compared without walking their attributes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from xdsl.ir import Attribute, SSAValue
 
 
 class AttributeNumbers:
-    """Equal attributes get equal numbers. Hashing an attribute walks it; most are interned, so most are known by identity."""
+    """Maps equal attributes to equal numbers. Looks up by identity first: hashing walks an attribute, and most are interned."""
 
     def __init__(self) -> None:
-        self._by_id = dict[int, int]()  # from 1 on
+        self._by_id = dict[int, int]()  # numbers start at 1
         self._by_value = dict[Attribute, int]()
-        self._held = list[Attribute]()  # so that no id is used again
+        self._held = list[Attribute]()  # prevents reuse of an id
 
     def of(self, attribute: Attribute) -> int:
         return self._by_id.get(id(attribute)) or self._new(attribute)
 
     def of_types(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
-        """Of the types of ``values``."""
+        """The numbers of the types of ``values``."""
         known = self._by_id.get
         return tuple([known(id(value._type)) or self._new(value._type) for value in values])
 

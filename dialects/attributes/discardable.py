@@ -1,4 +1,4 @@
-"""Discardable attributes of ops that more than one part of the compiler reads."""
+"""Discardable attributes of ops that several parts of the compiler read."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 ONCE = "fx.once"
-"""The mark of calls that are made once, when the plan is made."""
+"""Marks calls that run once, when the plan is made."""
 
 BORROWS = "plan.borrows"
-"""The mark of calls of functions that keep no memory that they are given, and return none of it."""
+"""Marks calls of functions that neither retain nor return memory of their arguments."""
 
 BRIEF = "plan.brief"
-"""The mark of buffers whose memory is given back when they are released, and not kept for the next ones."""
+"""Marks buffers whose memory is returned to the allocator on release, instead of being reused for later buffers."""
 
 STREAM = "plan.stream"
-"""The attribute of a launch, call or allocation that says which stream it runs on; 0 is the caller's, also where there is
-none."""
+"""The stream of a launch, call or allocation; 0, the default, is the stream of the caller."""
 
 
 def stream_of(op: Operation) -> int:
-    """The stream that ``op`` runs on; 0 is the caller's."""
+    """The stream that ``op`` runs on; 0 is the stream of the caller."""
     mark = op.attributes.get(STREAM)
     return mark.value.data if isinstance(mark, IntegerAttr) else 0

@@ -1,4 +1,4 @@
-"""Affine maps in which symbols are factors and divisors too, as sizes that are not known are: built, replaced and parsed."""
+"""Affine maps whose factors and divisors may be symbols, for dynamic sizes: build, replace and parse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS: Mapping[str, AffineBinaryOpKind] = MappingProxyType(
 
 
 def combined(kind: AffineBinaryOpKind, left: AffineExpr, right: AffineExpr) -> AffineExpr:
-    """The expression of two; simplified where it is affine."""
+    """The expression of two operands, simplified where it is affine."""
     constants = isinstance(right, AffineConstantExpr) or (isinstance(left, AffineConstantExpr) and kind in _EITHER)
     return AffineExpr.binary(kind, left, right) if constants or kind is _ADD else AffineBinaryOpExpr(kind, left, right)
 
@@ -30,14 +30,14 @@ _EITHER = (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul)
 
 
 def replaced(expression: AffineExpr, leaf: Callable[[AffineExpr], AffineExpr]) -> AffineExpr:
-    """``expression`` with ``leaf`` of each of its constants, dimensions and symbols."""
+    """``expression`` with ``leaf`` applied to each constant, dimension and symbol."""
     if isinstance(expression, AffineBinaryOpExpr):
         return combined(expression.kind, replaced(expression.lhs, leaf), replaced(expression.rhs, leaf))
     return leaf(expression)
 
 
 class SemiAffineParser(AffineParser):
-    """Reads products with symbols and quotients by them."""
+    """Parses products with symbols and quotients by them."""
 
     def _create_binop_expr(self, lhs: AffineExpr, rhs: AffineExpr, binop: MLIRToken) -> AffineExpr:
         kind = _KINDS.get(binop.text)

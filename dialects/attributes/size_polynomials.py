@@ -1,6 +1,6 @@
-"""Sizes that are not known, as polynomials: sums of products of names and integers.
+"""Dynamic sizes as polynomials: sums of products of symbol names and integers.
 
-``"s0*s1 + 1"`` is one of ``s0`` and ``s1``. What is no sum or product, as ``"(s0 - 1)//2"``, makes the whole text a name.
+``"s0*s1 + 1"`` is a polynomial in ``s0`` and ``s1``. A text with other operations, such as ``"(s0 - 1)//2"``, is one name.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fxc.dialects.attributes.semi_affine import combined
 from fxc.dialects.attributes.types import Dim, sizes, strides
 
 Monomial: TypeAlias = tuple[str, ...]
-"""Names that are multiplied, in order; one may stand there several times."""
+"""A product of names, sorted; a name may occur several times."""
 
 
 @dataclass(frozen=True)
 class Polynomial:
-    """``terms``: names that are multiplied and a factor that is not 0, in order; some term has names. A number is an int."""
+    """``terms``: pairs of names and a nonzero factor, sorted. At least one term has names; a plain number is an int."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -60,22 +60,22 @@ class Polynomial:
     __rmul__ = __mul__
 
     def names(self) -> list[str]:
-        """The names, each once."""
+        """The distinct names."""
         return sorted({name for names, _ in self.terms for name in names})
 
     def at(self, numbers: Mapping[str, int]) -> int:
-        """The value where names are these ``numbers``."""
+        """The value for ``numbers``, a value for each name."""
         return sum(factor * prod(numbers[name] for name in names) for names, factor in self.terms)
 
     def text(self, name: Callable[[str], str] = str) -> str:
-        """Python text, in which ``name`` says how names are written."""
+        """Python text; ``name`` renders each name."""
         parts = list[str]()
         for names, factor in self.terms:
             parts.append("*".join([*([] if names and factor == 1 else [str(factor)]), *map(name, names)]))
         return " + ".join(parts)
 
     def expression(self, expression: Callable[[str], AffineExpr]) -> AffineExpr:
-        """An affine expression, in which names are what ``expression`` says."""
+        """An affine expression; ``expression`` maps each name to its expression."""
         total: AffineExpr = AffineExpr.constant(0)
         for names, factor in self.terms:
             term = reduce(partial(combined, AffineBinaryOpKind.Mul), map(expression, names), AffineExpr.constant(1))
@@ -87,7 +87,7 @@ class Polynomial:
 
 
 Steps: TypeAlias = int | Polynomial
-"""A number that may not be known: how many steps a loop has, or how far one goes."""
+"""A number that may be dynamic: a loop bound or a step."""
 
 
 def _terms(number: Steps) -> Sequence[tuple[Monomial, int]]:
@@ -102,22 +102,22 @@ def _polynomial(terms: Mapping[Monomial, int]) -> Steps:
 
 
 def names_of(number: Steps) -> list[str]:
-    """The names in ``number``, each once."""
+    """The distinct names in ``number``."""
     return number.names() if isinstance(number, Polynomial) else []
 
 
 def value_at(number: Steps, numbers: Mapping[str, int]) -> int:
-    """``number`` where names are these ``numbers``."""
+    """``number`` evaluated with a value for each name."""
     return number.at(numbers) if isinstance(number, Polynomial) else number
 
 
 def is_natural(number: Steps) -> bool:
-    """Whether ``number`` is surely not negative, whatever sizes are."""
+    """Whether ``number`` is certainly not negative for any sizes."""
     return all(factor >= 0 for _, factor in _terms(number))
 
 
 def shifted(number: Steps, by: Mapping[str, int]) -> Steps:
-    """``number`` where each name stands for how much more it is than what ``by`` says, else than 0."""
+    """``number`` with each name ``n`` replaced by ``n`` plus its value in ``by``, or 0."""
     total: Steps = 0
     for names, factor in _terms(number):
         total = total + factor * prod([Polynomial.name(name) + by.get(name, 0) for name in names])  # type: ignore[arg-type]
@@ -125,9 +125,9 @@ def shifted(number: Steps, by: Mapping[str, int]) -> Steps:
 
 
 def divided(number: Steps, divisor: Steps) -> tuple[Steps, Steps]:
-    """Quotient and rest: ``number`` is their sum, the quotient times ``divisor``. The rest is 0 where it is seen to divide.
+    """Quotient and remainder: ``number`` is the quotient times ``divisor`` plus the remainder, 0 if it divides symbolically.
 
-    Of numbers as Python divides; a divisor of several terms divides nothing but its multiples by a number.
+    Numbers divide as in Python. A divisor of several terms divides only its integer multiples.
     """
     if isinstance(divisor, int) and isinstance(number, int):
         return divmod(number, divisor)
@@ -152,7 +152,7 @@ def divided(number: Steps, divisor: Steps) -> tuple[Steps, Steps]:
 
 @lru_cache(4096)
 def steps_of_size(size: Dim) -> Steps:
-    """The number that a size, or a stride, of a type says."""
+    """The number of a size or stride in a type."""
     if isinstance(size, int):
         return size
     try:
@@ -192,7 +192,7 @@ def strides_of(type: TensorType) -> list[Steps]:
 
 
 def contiguous_steps(sizes: Sequence[Steps]) -> list[Steps]:
-    """Row-major strides; a size of 0 counts as 1 where it is known."""
+    """Row-major strides; a static size of 0 counts as 1."""
     found, step = list[Steps](), 1
     for size in reversed(sizes):
         found.insert(0, step)
@@ -201,5 +201,5 @@ def contiguous_steps(sizes: Sequence[Steps]) -> list[Steps]:
 
 
 def names_in(type: TensorType) -> list[str]:
-    """The names that say the sizes and strides of a tensor type, each once."""
+    """The distinct names in the sizes and strides of a tensor type."""
     return sorted({name for number in (*sizes_of(type), *strides_of(type)) for name in names_of(number)})

@@ -1,6 +1,6 @@
-"""Types: builtin tensors with PyTorch's extra facts in the encoding, host scalars, and untyped Python values.
+"""Types: builtin tensors with PyTorch's additional facts in the encoding, host scalars, and untyped Python values.
 
-``tensor<2x3xf32>`` is a contiguous CPU tensor. What differs from that stands in the encoding:
+``tensor<2x3xf32>`` is a contiguous CPU tensor. Differences from that are in the encoding:
 ``tensor<?x3xf32, #torch.meta<sizes = ["s0", 3], strides = [1, "s0"], device = "cuda:0">>``.
 """
 
@@ -51,7 +51,7 @@ from fxc.dialects.attributes.values import int_attr, str_attr, string_text
 
 @irdl_attr_definition
 class ValueType(ParametrizedAttribute, TypeAttribute):
-    """Any Python value: nothing is known about it before the graph is converted to the torch level."""
+    """Any Python value, of unknown type: the type of all values before the conversion to the torch level."""
 
     name = "fx.value"
 
@@ -64,7 +64,7 @@ class NoneValueType(ParametrizedAttribute, TypeAttribute):
 
 
 class _ScalarType(ParametrizedAttribute, TypeAttribute):
-    """A host number; ``expression`` is its value in the module's symbols, empty where it is data-dependent."""
+    """A host number; ``expression`` is its value in the symbols of the module, empty where it is data-dependent."""
 
     expression: StringAttr
 
@@ -109,7 +109,7 @@ class BoolType(_ScalarType):
 
 @irdl_attr_definition
 class OtherDType(ParametrizedAttribute, TypeAttribute):
-    """An element type that MLIR has no name for, by PyTorch's name: ``!torch.element<"quint8">``."""
+    """An element type without an MLIR name, by PyTorch's name: ``!torch.element<"quint8">``."""
 
     name = "torch.element"
     dtype: StringAttr
@@ -117,10 +117,10 @@ class OtherDType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class TensorMeta(ParametrizedAttribute):
-    """What differs from a contiguous, strided, static tensor on the CPU.
+    """The differences of a tensor from a contiguous, strided, static tensor on the CPU.
 
-    ``sizes`` and ``strides`` hold integers and expressions in the module's symbols; an empty array means "as the shape
-    says" and "contiguous". ``device`` and ``layout`` are empty for ``cpu`` and ``strided``.
+    ``sizes`` and ``strides`` hold integers and expressions in the symbols of the module. An empty array means the sizes of the
+    shape, or contiguous strides. ``device`` and ``layout`` are empty for ``cpu`` and ``strided``.
     """
 
     name = "torch.meta"
@@ -203,7 +203,7 @@ _DTYPE_NAMES = {element: name for name, element in ELEMENT_TYPES.items()}
 
 
 def element_type(dtype: str) -> Attribute:
-    """The element type of PyTorch's dtype called ``dtype`` (``"float32"``)."""
+    """The element type of PyTorch's dtype ``dtype`` (``"float32"``)."""
     return ELEMENT_TYPES.get(dtype) or OtherDType(str_attr(dtype))
 
 
@@ -218,7 +218,7 @@ def dtype_name(element: Attribute) -> str:
 
 
 Dim = int | str
-"""A static size, or an expression in the module's symbols."""
+"""A static size, or an expression in the symbols of the module."""
 
 
 def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -238,7 +238,7 @@ def tensor_type(
     device: str = "cpu",
     layout: str = "strided",
 ) -> TensorType:
-    """The tensor type of these facts, interned. ``strides`` is None for a contiguous tensor."""
+    """The interned tensor type with these facts. ``strides`` is None for a contiguous tensor."""
     static = all(isinstance(s, int) for s in sizes)
     if static and strides is not None and strides == contiguous_strides([s for s in sizes if isinstance(s, int)]):
         strides = None
@@ -282,7 +282,7 @@ def strides(type: TensorType) -> tuple[Dim, ...] | None:
 
 
 def overlaps(type: TensorType) -> bool:
-    """Whether elements of such a tensor surely share memory, as those of ``expand`` and ``unfold``."""
+    """Whether elements of a tensor of ``type`` certainly share memory, as those of ``expand`` and ``unfold``."""
     given = strides(type)
     if given is None:
         return False
@@ -312,7 +312,7 @@ def layout(type: TensorType) -> str:
 
 
 def tuple_type(types: Sequence[Attribute]) -> TupleType:
-    """The packed result of a call that returns several values; Python lists and tuples alike."""
+    """The packed result type of a call that returns several values, as a Python list or tuple."""
     return TupleType(ArrayAttr(list(types)))  # type: ignore[arg-type]
 
 
@@ -320,7 +320,7 @@ _IMMUTABLE = (IntType, FloatType, BoolType, NoneValueType, IntegerType, IndexTyp
 
 
 def is_mutable(type: Attribute) -> bool:
-    """Whether a value of ``type`` may hold memory that an op can write."""
+    """Whether a value of ``type`` may have memory that an op can write."""
     return not _is_immutable(type.__class__)
 
 
@@ -330,10 +330,10 @@ def _is_immutable(cls: type[Attribute]) -> bool:
 
 
 SYMBOLS = "torch.symbols"
-"""The module attribute that gives hint and range of each symbol: ``{s0 = {hint = 4, min = 2, max = 100}}``."""
+"""The module attribute with hint and range of each symbol: ``{s0 = {hint = 4, min = 2, max = 100}}``."""
 
 CONDITIONS = "torch.conditions"
-"""The module attribute of what else was assumed of symbols: ``["s0 % 4 == 0", "s0 < s1"]``."""
+"""The module attribute with further assumptions on symbols: ``["s0 % 4 == 0", "s0 < s1"]``."""
 
 
 def conditions_of(module: ModuleOp) -> tuple[str, ...]:

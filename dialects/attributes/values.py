@@ -1,7 +1,7 @@
 """Python values as attributes, and trees of them as call arguments.
 
 FX lets a call take any nesting of lists, tuples, dicts and slices over graph values and constants. In the IR such an
-argument is a *template*: an attribute in which ``#fx.ssa`` stands for the next operand. ``encode`` and ``decode`` go
+argument is a *template*: an attribute in which ``#fx.ssa`` stands for the next operand. ``encode`` and ``decode`` convert
 between a template with its operands and a *tree*: Python ``list``, ``tuple``, ``dict`` and ``slice`` whose leaves are
 SSA values and attributes. Constants are interned, so attributes compare by identity on the fast path.
 """
@@ -105,7 +105,7 @@ class FunctionAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class StateAttr(ParametrizedAttribute):
-    """A parameter or buffer of the user's model, by the name under which ``fx.tensor`` declares it."""
+    """A parameter or buffer of the model, by the name under which ``fx.tensor`` declares it."""
 
     name = "fx.state"
     target: StringAttr
@@ -113,7 +113,7 @@ class StateAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class OpaqueAttr(ParametrizedAttribute):
-    """A field of a module that text cannot hold, by its class; the module can only be used where it is live."""
+    """A field of a module that text cannot represent, by its class; the module is usable only in the process that has it."""
 
     name = "fx.opaque"
     description: StringAttr
@@ -185,7 +185,7 @@ def _float_attr(bits: bytes) -> FloatAttr:
 
 
 def float_attr(value: float) -> FloatAttr:
-    """An f64; every NaN is the one canonical NaN, and -0.0 differs from 0.0."""
+    """An f64; every NaN becomes the canonical NaN, and -0.0 differs from 0.0."""
     return _float_attr(struct.pack("<d", math.nan if math.isnan(value) else value))
 
 
@@ -215,7 +215,8 @@ def device_attr(name: str) -> DeviceAttr:
 
 
 def string_text(value: str) -> str:
-    """``value`` as a string literal of MLIR, as xDSL prints one: UTF-8, with what is no printable ASCII as two hex digits."""
+    """``value`` as an MLIR string literal, as xDSL prints one: UTF-8, each byte that is not printable ASCII as two hex
+    digits."""
     if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
         return f'"{value}"'
     return '"' + "".join([_escaped(byte) for byte in value.encode("utf-8")]) + '"'
@@ -228,7 +229,7 @@ def _escaped(byte: int) -> str:
 
 
 def scalar_attr(value: Any) -> Attribute | None:
-    """The attribute of a Python constant that needs no torch to name, or None where it is not one."""
+    """The attribute of a Python constant that is not a torch object, or None for any other value."""
     kind = type(value)
     if value is None:
         return NONE
@@ -290,7 +291,7 @@ def encode(tree: Tree, operands: list[SSAValue]) -> Attribute:
 
 
 def decode(template: Attribute, operands: Iterator[SSAValue]) -> Tree:
-    """The tree of ``template``, taking its SSA values from ``operands`` in order."""
+    """The tree of ``template``, with SSA values from ``operands`` in order."""
     kind = type(template)
     if kind is SSAAttr:
         return next(operands)
@@ -308,12 +309,12 @@ def decode(template: Attribute, operands: Iterator[SSAValue]) -> Tree:
 
 
 def decode_constants(template: Attribute) -> Tree:
-    """The tree of ``template`` with its ``#fx.ssa`` left as attributes."""
+    """The tree of ``template``, with ``#fx.ssa`` attributes unchanged."""
     return decode(template, repeat(SSA))  # type: ignore[arg-type]
 
 
 def _parts(template: Attribute) -> Sequence[Attribute]:
-    """The templates in a container; none of what is a leaf."""
+    """The child templates of a container; empty for a leaf."""
     kind = type(template)
     if kind is ArrayAttr:
         return cast(ArrayAttr, template).data
@@ -328,7 +329,7 @@ def _parts(template: Attribute) -> Sequence[Attribute]:
 
 
 def count_ssa(template: Attribute) -> int:
-    """How many operands ``template`` takes."""
+    """The number of operands of ``template``."""
     return 1 if type(template) is SSAAttr else sum(map(count_ssa, _parts(template)))
 
 
@@ -338,7 +339,7 @@ def holds_region(template: Attribute) -> bool:
 
 
 def map_tree(tree: Any, leaf: Callable[[Any], Any], key: Callable[[Any], Any] = lambda key: key) -> Any:
-    """``tree`` with ``leaf`` applied to what is no container, and ``key`` to keys of dicts."""
+    """``tree`` with ``leaf`` applied to each leaf, and ``key`` to keys of dicts."""
     if isinstance(tree, list):
         return [map_tree(element, leaf, key) for element in tree]
     if isinstance(tree, tuple):
@@ -351,7 +352,7 @@ def map_tree(tree: Any, leaf: Callable[[Any], Any], key: Callable[[Any], Any] = 
 
 
 def leaves(tree: Tree) -> Iterator[SSAValue | Attribute]:
-    """The SSA values and constants of ``tree``, in the order in which ``encode`` takes them."""
+    """The SSA values and constants of ``tree``, in the order of ``encode``."""
     if isinstance(tree, (list, tuple)):
         for element in tree:
             yield from leaves(element)
@@ -365,7 +366,7 @@ def leaves(tree: Tree) -> Iterator[SSAValue | Attribute]:
 
 
 def region_names(trees: Sequence[Tree]) -> list[str]:
-    """The names of the regions that a call passes, each once, in order of first appearance: names[i] is region i."""
+    """The distinct names of the regions that a call passes, in order of first appearance: names[i] is region i."""
     found = dict[str, None]()
     for leaf in leaves(list(trees)):
         if isinstance(leaf, RegionAttr):

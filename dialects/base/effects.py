@@ -1,8 +1,8 @@
 """The effects of operations: what they write, alias and capture, and whether they must run.
 
-Passes call the functions of this module. An operation of fxc answers them by implementing ``EffectsInterface``; for operations
-of xDSL's dialects, and where a class overrides nothing, the answer follows from the traits. A call whose callee is unknown is
-assumed to do anything.
+Passes call the functions of this module. Operations of fxc implement ``EffectsInterface``. For operations of xDSL's dialects,
+and for methods that a class does not override, the effects follow from the traits. A call of an unknown callee may have any
+effect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fxc.dialects.attributes.types import ValueType
 
 
 class EffectsInterface(Operation):
-    """An operation that states its effects. The function of the same name says what each method returns."""
+    """An operation that states its effects. Each method is documented at the function of the same name."""
 
     def writes(self) -> list[SSAValue] | None:
         return [] if is_pure(self) else None
@@ -68,51 +68,51 @@ def writes(op: Operation) -> list[SSAValue] | None:
 
 
 def aliases(op: Operation) -> Iterator[tuple[int, SSAValue]]:
-    """(result index, operand) pairs that may share memory; all pairs where nothing is known.
+    """(result index, operand) pairs that may share memory; all pairs where that is unknown.
 
-    Of a ``fusion.group`` the second is a value that its body reads.
+    For a ``fusion.group`` the second is a value that its body reads.
     """
     return op.aliases() if isinstance(op, EffectsInterface) else _any_aliases(op)
 
 
 def reshapes(op: Operation) -> list[SSAValue]:
-    """The values to which ``op`` may give other sizes or strides than they had: what is resized, or passed as ``out``."""
+    """The values whose sizes or strides ``op`` may change: resized tensors, and those passed as ``out``."""
     return op.reshapes() if isinstance(op, EffectsInterface) else []
 
 
 def may_keep(op: Operation) -> bool:
-    """Whether ``op`` may hold on to the memory of an operand once it has returned, but for results that ``aliases`` names; or
-    reads where in its storage an operand starts."""
+    """Whether ``op`` may retain the memory of an operand after it returns, except in results that ``aliases`` names; or reads
+    the storage offset of an operand."""
     return op.may_keep() if isinstance(op, EffectsInterface) else BORROWS not in op.attributes
 
 
 def has_side_effect(op: Operation) -> bool:
-    """Whether ``op`` must run though nothing reads its results, writes to memory apart."""
+    """Whether ``op`` must run even if its results are unused, for another reason than a write to memory."""
     return op.has_side_effect() if isinstance(op, EffectsInterface) else _side_effect_of_traits(op)
 
 
 def is_random(op: Operation) -> bool:
-    """Whether ``op`` samples from a generator: two calls differ, and dropping one changes what the next samples."""
+    """Whether ``op`` samples from a generator: two calls differ, and removing one changes the samples of the next."""
     return isinstance(op, EffectsInterface) and op.is_random()
 
 
 def is_view(op: Operation) -> bool:
-    """Whether every result of ``op`` surely shares its argument's memory, and reads none of it: ``permute``, ``split``."""
+    """Whether every result of ``op`` certainly shares memory with its argument, and ``op`` reads none of it: ``permute``."""
     return isinstance(op, EffectsInterface) and op.is_view()
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether ``op`` does nothing but compute its results: no write, no random number, no side effect."""
+    """Whether ``op`` only computes its results: no write, no random number, no side effect."""
     return op.is_pure() if isinstance(op, EffectsInterface) else not _side_effect_of_traits(op)
 
 
 def reads_memory(op: Operation) -> bool:
-    """Whether what ``op`` computes depends on the contents of tensors that others may write."""
+    """Whether the results of ``op`` depend on the contents of tensors that others may write."""
     return op.reads_memory() if isinstance(op, EffectsInterface) else _reads_operands(op)
 
 
 def inner_operations(op: Operation) -> Iterator[Operation]:
-    """The operations directly in the regions of ``op``, terminators apart."""
+    """The operations directly in the regions of ``op``, without terminators."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
@@ -121,7 +121,7 @@ def inner_operations(op: Operation) -> Iterator[Operation]:
 
 
 def has_inner_effect(op: Operation) -> bool:
-    """Whether an operation in the regions of ``op`` must run, or writes."""
+    """Whether an operation in the regions of ``op`` has a side effect or writes."""
     return any(has_side_effect(inner) or writes(inner) != [] for inner in inner_operations(op))
 
 

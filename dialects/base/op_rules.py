@@ -1,9 +1,9 @@
-"""The rules that ops have of their own, asked once of all ops that look the same.
+"""Verify the rules of ops, once for all ops with equal local state.
 
-An op's looks are its class, properties, attributes, the types of its operands and results, how many successors it has, and of
-each region how many blocks, and the types of the entry's arguments. What its definition says of its parts (IRDL) is about
-these, and so are rules that ``local`` marks: an op that looks like one that obeyed them obeys them. Other rules, and those of
-traits, may look at definitions, users, parents, children and symbols, and are asked of every op each time.
+The local state of an op, its *looks*, is its class, properties, attributes, operand and result types, number of successors, and
+for each region the number of blocks and the argument types of the entry block. The IRDL definition of an op, and rules marked
+``local``, depend on these only: if one op obeys them, so does every op with equal looks. Other rules, and those of traits, may
+depend on definitions, users, parents, children and symbols, and are checked for every op.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ Rule: TypeAlias = Callable[[Operation], None]
 RuleT = TypeVar("RuleT", bound=Callable[..., None])
 
 LOCAL_TRAITS = (NoTerminator, ReturnLike, SameOperandsAndResultType)
-"""Traits that look at an op's looks alone."""
+"""Traits whose rule depends on the looks of an op only."""
 
 LOCAL_RULES = frozenset({"xdsl.dialects.linalg.abstract_ops.LinalgStructuredOperation.verify_"})
-"""The same of xDSL's ``verify_``."""
+"""``verify_`` methods of xDSL whose rule depends on the looks of an op only."""
 
 _MARK = "__local__"
 
 
 def local(rule: RuleT) -> RuleT:
-    """Marks a ``verify_`` that reads nothing of an op but its looks."""
+    """Mark a ``verify_`` that reads only the looks of an op."""
     vars(rule)[_MARK] = True
     return rule
 
 
 def is_local(rule: Rule) -> bool:
-    """Whether ``rule`` has the mark of ``local``."""
+    """Whether ``rule`` is marked ``local``."""
     return hasattr(rule, _MARK)
 
 
 class OwnRules:
-    """The looks of ops that obeyed their rules, and the ``functions`` that did, as long as this is kept."""
+    """Caches the looks of valid ops, and the valid ``functions``."""
 
     def __init__(self) -> None:
         self.functions = Snapshots()
         self._seen, self._numbers = set[Hashable](), AttributeNumbers()
 
     def verify(self, op: Operation, *, is_isolated: bool = False, callee: Attribute | None = None) -> None:
-        """Ask the rules of ``op``, without those of ops in it. Raises what they raise.
+        """Check the rules of ``op``, without those of nested ops. Raises the exceptions of the rules.
 
-        ``is_isolated``: it is known that no op in it reads a value from outside. ``callee``: ``op`` is a call of a function of
-        this type, which is all that its rules see beyond its looks.
+        ``is_isolated``: no nested op reads a value from outside. ``callee``: ``op`` is a call of a function of this type, the
+        only thing that its rules depend on beside its looks.
         """
         full, beyond, isolation = _rules(type(op))
         looks = self._looks(op)
@@ -89,7 +89,7 @@ class OwnRules:
 
 @lru_cache(maxsize=1 << 12)
 def _rules(kind: type[Operation]) -> tuple[Rule, Sequence[Rule], Rule | None]:
-    """All rules of a class of ops in one; those that looks do not answer; that of ``IsolatedFromAbove``."""
+    """All rules of a class of ops as one; the rules that do not depend on looks only; the rule of ``IsolatedFromAbove``."""
     if kind.verify is not Operation.verify:
         return _verify_alone, (_verify_alone,), None
     beyond = _beyond(kind, kind.verify_)
@@ -102,10 +102,10 @@ def _verify_alone(op: Operation) -> None:
 
 
 def _beyond(kind: type[Operation], rule: Callable[..., None]) -> list[Rule]:
-    """The parts of ``rule`` that look beyond the looks of an op."""
+    """The parts of ``rule`` that depend on more than the looks of an op."""
     if rule is Operation.verify_ or is_local(rule) or f"{rule.__module__}.{rule.__qualname__}" in LOCAL_RULES:
         return []
-    parts = getclosurevars(rule).nonlocals  # xDSL's decorator joins what the definition says and what the class does
+    parts = getclosurevars(rule).nonlocals  # xDSL's decorator combines the rules of the definition and of the class
     if not isinstance(parts.get("op_def"), OpDef):
         return [rule]
     traits = [trait for trait in kind.traits if type(trait).verify is not OpTrait.verify]
@@ -113,22 +113,23 @@ def _beyond(kind: type[Operation], rule: Callable[..., None]) -> list[Rule]:
     return [*asked, *_beyond(kind, parts["custom_verify"])] if "custom_verify" in parts else asked
 
 
-# the functions of a module as they were when they obeyed all rules, so that what no pass changed is not verified again
+# Snapshots of valid functions of a module: a function that no pass changed is not verified again.
 
 
 Snapshot = list[object]
-"""An op and all in it, flat: equal for the same ops, in the same order, of the same values, with equal attributes and types."""
+"""An op and its nested ops, flat. Equal for the same ops, in the same order, of the same values, with equal attributes and
+types."""
 
 
 class Snapshots:
-    """What obeyed the rules, as long as this is kept."""
+    """Caches snapshots of valid functions."""
 
     def __init__(self) -> None:
         self._heads, self._functions = Snapshot(), dict[Operation, Snapshot]()
         self._found = dict[Operation, Snapshot]()
 
     def start(self, module: Operation) -> None:
-        """Note what functions of ``module`` can see of each other; all are to be verified where that is not as it was."""
+        """Record the parts of functions of ``module`` that other functions can see; a change invalidates all snapshots."""
         heads: Snapshot = [module, dict(module.properties), dict(module.attributes)]
         for op in _ops(module):
             _add_head(op, heads)
@@ -137,7 +138,7 @@ class Snapshots:
             self._functions.clear()
 
     def is_known(self, function: Operation) -> bool:
-        """Whether ``function`` is as it was when it obeyed the rules."""
+        """Whether ``function`` is unchanged since it was found valid."""
         if not function.has_trait(IsolatedFromAbove):
             return False
         found: Snapshot = [function.parent, function._operands, function.results]
@@ -146,7 +147,7 @@ class Snapshots:
         return self._functions.get(function) == found
 
     def add(self, function: Operation) -> None:
-        """Note that ``function``, as it was when ``is_known`` was asked, obeys the rules."""
+        """Record that ``function`` is valid, in its state at the last call of ``is_known``."""
         if (found := self._found.pop(function, None)) is not None:
             self._functions[function] = found
 

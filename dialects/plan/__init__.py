@@ -1,7 +1,7 @@
-"""The ``plan`` dialect: the host program, with its memory.
+"""The ``plan`` dialect: host programs with explicit memory.
 
-Allocations, launches, library calls, views, write-backs and releases stand in the order in which they happen. A tensor value is
-memory, a buffer or a view of one: ops of ``torch`` with an ``out`` argument and ``plan.launch`` write into it.
+Allocations, launches, library calls, views, write-backs and releases are in execution order. A tensor value is a buffer or a
+view of one: ops of ``torch`` with an ``out`` argument and ``plan.launch`` write into it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which memory each op of a block touches on the stream that it runs on.
+"""Find the memory that each op of a block accesses on its stream.
 
-Memory is named by a *root*: an argument of the block, the buffer of a ``plan.alloc``, an arena, the first ``fx.get_attr`` of a
-name, or a result that shares memory with nothing before. Two arguments share no memory where one is written, as
-``functionalize`` has it, nor do tensors of two names.
+Memory is identified by a *root*: an argument of the block, the buffer of a ``plan.alloc``, an arena, the first ``fx.get_attr``
+of a name, or a result that shares no memory with earlier values. Two arguments share no memory where one is written, as
+``functionalize`` ensures, nor do tensors of two names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fxc.dialects.torch_ops.effects import is_size_query
 
 @dataclass(frozen=True)
 class Touched:
-    """The roots that an op uses, without and with writing them. ``is_barrier``: it may use and write any others too."""
+    """The roots that an op reads, and those that it writes. ``is_barrier``: it may also read and write any others."""
 
     reads: tuple[SSAValue, ...]
     writes: tuple[SSAValue, ...]
@@ -34,20 +34,20 @@ class Touched:
 
 
 class Accesses:
-    """Follows a block: ``step`` takes its ops in order."""
+    """Tracks the accesses of a block: call ``step`` on its ops in order."""
 
     def __init__(self) -> None:
         self.roots = dict[SSAValue, tuple[SSAValue, ...]]()
-        """Value -> the roots whose memory it may share; itself where it is not here."""
+        """Value -> the roots that it may share memory with; a value that is missing is a root."""
         self._named = dict[str | None, SSAValue]()
         self._meets = dict[SSAValue, list[SSAValue]]()
         self._placed = dict[SSAValue, list[tuple[int, int, SSAValue]]]()
 
     def step(self, op: Operation) -> Touched | None:
-        """What ``op`` touches; None where it runs on no stream: a name, a view, a release, an event.
+        """The accesses of ``op``; None where it does no work on a stream: a name, a view, a release, an event.
 
-        An allocation writes its buffer: a stream may still be working on memory that its allocator gives again. The end of the
-        block is a barrier: what the caller does next may use anything.
+        An allocation writes its buffer, because a stream may still use memory that its allocator reuses. The end of the block
+        is a barrier, because the caller may use any memory next.
         """
         for value, roots in self._results(op):
             self.roots[value] = roots
@@ -69,7 +69,7 @@ class Accesses:
         return Touched(tuple(root for root in used if root not in changed), tuple(changed), written is None)
 
     def meets(self, root: SSAValue) -> list[SSAValue]:
-        """``root``, and the buffers that have bytes of an arena in common with it."""
+        """``root``, and the buffers that overlap it in an arena."""
         return self._meets.get(root) or [root]
 
     def _of(self, values: Iterator[SSAValue] | tuple[()] | list[SSAValue]) -> Iterator[SSAValue]:
@@ -108,7 +108,7 @@ def _in_arena(root: SSAValue) -> bool:
 
 
 def only_names(op: Operation) -> bool:
-    """Whether ``op`` does nothing on a stream: it makes, drops or gives out names of memory, or is about events."""
+    """Whether ``op`` does no work on a stream: it makes, releases or returns names of memory, or handles events."""
     if isinstance(op, (FreeOp, RecordOp, WaitOp, GetAttrOp, ConstantOp)) or ONCE in op.attributes:
         return True
     return is_size_query(op) or (is_view(op) and not has_side_effect(op))

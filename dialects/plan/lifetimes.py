@@ -1,7 +1,7 @@
-"""What a block of the ``plan`` level must obey: no name is used after its release, no two live buffers share bytes.
+"""Verify lifetimes in a block of the ``plan`` level: no name is used after its release, no two live buffers share bytes.
 
-Nothing here knows how offsets were chosen: buffers are followed in the order of the program, through views, until the last of
-their names is released.
+The check is independent of how offsets were chosen: it follows buffers in program order, through views, until their last name
+is released.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fxc.dialects.text.diagnostics import OpVerifyException
 
 
 def reads(op: Operation) -> Iterator[SSAValue]:
-    """What ``op`` reads, in its regions too."""
+    """The values that ``op`` reads, including those read in its regions."""
     yield from op.operands
     for region in op.regions:
         for inner in region.walk():
@@ -25,7 +25,7 @@ def reads(op: Operation) -> Iterator[SSAValue]:
 
 
 def check_releases(block: Block, released: Callable[[Operation], Sequence[SSAValue]]) -> None:
-    """Refuse the use of a name after an op that releases it."""
+    """Raise OpVerifyException where a name is used after an op that releases it."""
     gone = set[SSAValue]()
     for op in block.ops:
         for value in reads(op):
@@ -35,27 +35,27 @@ def check_releases(block: Block, released: Callable[[Operation], Sequence[SSAVal
 
 
 class Names:
-    """Follows the names of memory through a block: the value that it was made as, and views, until all are released."""
+    """Tracks the names of memory through a block: the defining value and views, until all are released."""
 
     def __init__(self, released: Callable[[Operation], Sequence[SSAValue]]) -> None:
         self.released = released
         self.memory = dict[SSAValue, dict[SSAValue, None]]()
-        """Name -> the memory that it may be in, which goes by the value that it was made as."""
+        """Name -> the memory that it may refer to, as the values that define it."""
         self.open = dict[SSAValue, set[SSAValue]]()
-        """Memory -> its names that are not released."""
+        """Memory -> its names that are not released yet."""
 
     def make(self, value: SSAValue) -> None:
-        """There is new memory, and ``value`` its name."""
+        """Add new memory with the name ``value``."""
         self.memory[value], self.open[value] = {value: None}, {value}
 
     def share(self, name: SSAValue, other: SSAValue) -> None:
-        """``name`` may be in the memory of ``other``."""
+        """``name`` may refer to the memory of ``other``."""
         for memory in self.memory.get(other, ()):
             self.memory.setdefault(name, {})[memory] = None
             self.open[memory].add(name)
 
     def step(self, op: Operation) -> Iterator[SSAValue]:
-        """Follow ``op``, the next one of the block; the memory whose last name it releases."""
+        """Process ``op``, the next one of the block. Yields the memory whose last name it releases."""
         for index, operand in aliases(op):
             if op.results[index].first_use is not None:
                 self.share(op.results[index], operand)
@@ -67,16 +67,16 @@ class Names:
 
 
 class ArenaCheck:
-    """Follows the buffers of one arena through a block, op by op."""
+    """Tracks the buffers of one arena through a block, op by op."""
 
     def __init__(self, released: Callable[[Operation], Sequence[SSAValue]]) -> None:
         self.names = Names(released)
         self.places = list[tuple[int, int]]()
-        """First byte and end of each live buffer, in order; they do not overlap."""
+        """First byte and end of each live buffer, sorted; they do not overlap."""
         self.place_of = dict[SSAValue, tuple[int, int]]()
 
     def place(self, op: Operation, buffer: SSAValue, start: int, end: int) -> None:
-        """``op`` puts ``buffer`` at these bytes. OpVerifyException where a live buffer has one of them."""
+        """Add ``buffer`` at these bytes, for ``op``. OpVerifyException where it overlaps a live buffer."""
         self.names.make(buffer)
         if start == end:
             return
@@ -90,7 +90,7 @@ class ArenaCheck:
         self.place_of[buffer] = (start, end)
 
     def step(self, op: Operation) -> None:
-        """``op`` is the next one of the block, and no ``plan.alloc`` in this arena."""
+        """Process ``op``, the next one of the block, which is no ``plan.alloc`` in this arena."""
         if op.has_trait(IsTerminator):
             for value in reads(op):
                 if value in self.names.memory:

@@ -1,4 +1,4 @@
-"""The ops of the ``plan`` dialect that make, fill and release memory."""
+"""The ops of the ``plan`` dialect that allocate, fill and release memory."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _SEGMENTS = AttrSizedOperandSegments(as_property=True).attribute_name
 class ArenaOp(IRDLOperation, MemoryEffects):
     """``%a = plan.arena : !plan.arena<65536, "cpu">``: one block of memory that buffers share.
 
-    Its first byte is a multiple of 64. It lasts for one call: no buffer in it is returned.
+    It is aligned to 64 bytes. It lives for one call, so buffers in it cannot be returned.
     """
 
     name = "plan.arena"
@@ -79,7 +79,7 @@ class ArenaOp(IRDLOperation, MemoryEffects):
 
 
 def _check_buffers(arena: SSAValue, block: Block) -> None:
-    """Refuse two buffers of ``block`` that meet in ``arena``, and one that outlives the call."""
+    """Raise OpVerifyException where two live buffers of ``block`` overlap in ``arena``, or one is returned."""
     check = ArenaCheck(released)
     for op in block.ops:
         if isinstance(op, AllocOp) and op.arena is arena:
@@ -92,10 +92,10 @@ def _check_buffers(arena: SSAValue, block: Block) -> None:
 class AllocOp(IRDLOperation, MemoryEffects):
     """``%b = plan.alloc : tensor<64x128xf32>`` or ``plan.alloc %a[4096] : tensor<64x128xf32>``: memory for a tensor.
 
-    Nothing is written to it. It has the sizes and strides of its type. In the first form it is a tensor of its own, and takes
-    a number for each name in these: ``plan.alloc(%n) : tensor<?x128xf32, ...>`` with ``%n : !torch.int<"s0">``; in the
-    second, the bytes of the arena from 4096 on, a multiple of 64. There it may be an arena, too, for a function that is called:
-    ``plan.alloc %a[4096] : !plan.arena<65536, "cpu">``.
+    The memory is not initialized and has the sizes and strides of the type. The first form allocates a separate tensor; its
+    operands are a number for each symbol in the type: ``plan.alloc(%n) : tensor<?x128xf32, ...>`` with ``%n :
+    !torch.int<"s0">``. The second form is the bytes of the arena from 4096 on, a multiple of 64. It may also be an arena, for a
+    function that is called: ``plan.alloc %a[4096] : !plan.arena<65536, "cpu">``.
     """
 
     name = "plan.alloc"
@@ -108,7 +108,7 @@ class AllocOp(IRDLOperation, MemoryEffects):
 
     @classmethod
     def of(cls, type: Attribute, numbers: Sequence[SSAValue] = ()) -> AllocOp:
-        """A tensor of its own, of the sizes that are among ``numbers`` where ``type`` does not say them."""
+        """A separate tensor; ``numbers`` includes the values of the symbols in ``type``."""
         known = {number.type.expression.data: number for number in numbers if isinstance(number.type, IntType)}
         given = [known[size] for size in _symbols(type) if size in known]
         return cls.create(operands=given, result_types=[type], properties={_SEGMENTS: _segments(0, len(given))})
@@ -120,11 +120,11 @@ class AllocOp(IRDLOperation, MemoryEffects):
         return cls.create(operands=[arena], result_types=[type], properties=properties)
 
     def start(self) -> int:
-        """The first byte in the arena; 0 for a tensor of its own."""
+        """The first byte in the arena; 0 for a separate tensor."""
         return self.offset.value.data if self.offset is not None else 0
 
     def needed(self) -> int:
-        """How many bytes there must be. VerifyException where the type does not say it."""
+        """The required number of bytes. VerifyException where the type does not determine it."""
         found = storage_bytes(self.buffer.type)
         if found is None:
             raise VerifyException(f"plan.alloc: memory has static sizes and strides, unlike {self.buffer.type}")
@@ -158,12 +158,12 @@ class AllocOp(IRDLOperation, MemoryEffects):
 
     @property
     def device(self) -> str:
-        """Where the memory is."""
+        """The device of the memory."""
         type = self.buffer.type
         return type.device.data if isinstance(type, ArenaType) else device(type)  # type: ignore[arg-type]
 
     def _verify_numbers(self, numbers: Sequence[SSAValue]) -> None:
-        """Refuse numbers other than those of the names in the type, each once."""
+        """Raise VerifyException unless ``numbers`` are the values of the symbols in the type, one for each."""
         given = [number.type.expression.data for number in numbers if isinstance(number.type, IntType)]
         if (
             given != _symbols(self.buffer.type)
@@ -206,7 +206,7 @@ class AllocOp(IRDLOperation, MemoryEffects):
 
 
 def _defined(parser: Parser, name: UnresolvedOperand) -> SSAValue:
-    """The value of this name, of whatever type, which is made above."""
+    """The value of this name, of any type, which must be defined above."""
     values = parser.ssa_values.get(name.operand_name, ())
     if name.index >= len(values):
         text = f"expected an arena that is made above, found %{name.operand_name}"
@@ -221,12 +221,12 @@ def _first_in(arena: SSAValue, block: Block) -> AllocOp | None:
 
 @cache
 def _segments(arenas: int, numbers: int) -> Attribute:
-    """How many operands of a ``plan.alloc`` are which."""
+    """The operand segment sizes of a ``plan.alloc``."""
     return DenseArrayBase.from_list(i32, [arenas, numbers])
 
 
 def _symbols(type: Attribute) -> list[str]:
-    """The names of sizes in a type, each once."""
+    """The distinct symbols in a type."""
     return names_in(type) if isinstance(type, TensorType) else []
 
 
@@ -234,8 +234,8 @@ def _symbols(type: Attribute) -> list[str]:
 class ViewOp(IRDLOperation, PlanEffects):
     """``%v = plan.view %b : tensor<64x128xf32> to tensor<8x8x128xf32>``: the bytes of ``%b`` as a tensor of another type.
 
-    Both types fill the same bytes with as many elements of one dtype; their orders of dimensions are their own. Of a buffer in
-    an arena it costs nothing in a call.
+    Both types are dense, with an equal number of elements of one dtype; their orders of dimensions may differ. A view of a
+    buffer in an arena costs nothing at run time.
     """
 
     name = "plan.view"
@@ -261,8 +261,8 @@ class LaunchOp(IRDLOperation, MemoryEffects):
     """``plan.launch @k(%x, %n) outs(%b) : (tensor<4xf32>, !torch.int) outs(tensor<4xf32>)``: run a kernel on buffers.
 
     Operands: a tensor for each pointer that is read, then a number for each scalar; ``outs``: a tensor for each pointer that is
-    written, first filled where the kernel says ``tile.init``. Each has exactly the sizes and strides of its type. A tensor that
-    is read may be in ``outs``, too, where the pointers of both have ``tile.in_place`` in the kernel.
+    written, initialized before the launch where the kernel has ``tile.init``. Each has exactly the sizes and strides of its
+    type. A tensor that is read may also be in ``outs``, if both pointers have ``tile.in_place`` in the kernel.
     """
 
     name = "plan.launch"
@@ -277,7 +277,7 @@ class LaunchOp(IRDLOperation, MemoryEffects):
         return cls.build(operands=[inputs, outs], properties={"callee": SymbolRefAttr(name)})
 
     def kernel(self) -> KernelOp | None:
-        """The kernel, as found in the symbol table around; None where there is none."""
+        """The kernel in the enclosing symbol table; None where there is none."""
         return kernel_around(self, self.callee)
 
     def writes(self) -> list[SSAValue]:
@@ -331,11 +331,11 @@ class LaunchOp(IRDLOperation, MemoryEffects):
 
 
 IN_PLACE = "tile.in_place"
-"""Of two pointers of a kernel, one read and one written: they may be the same one."""
+"""The attribute of two pointers of a kernel, one read and one written, that may be equal."""
 
 
 BOXED = "plan.boxed"
-"""Of a function: it takes its arguments in one list, which it empties, so that it may release them."""
+"""The attribute of a function that takes its arguments in one list and empties it, so that it may release them."""
 
 
 def is_boxed(block: Block) -> bool:
@@ -348,8 +348,8 @@ def is_boxed(block: Block) -> bool:
 class FreeOp(IRDLOperation, PlanEffects):
     """``plan.free %b, %c : tensor<4xf32>, tensor<4xf32>``: the last use of these names.
 
-    The bytes of an arena may be used again once all names of a buffer, those of views of it too, are released. Another tensor
-    goes when PyTorch says so: a view keeps it.
+    The bytes of a buffer in an arena may be reused after all its names are released, including those of views. Memory of
+    other tensors is released by PyTorch's reference counts: a view holds a reference.
     """
 
     name = "plan.free"
@@ -362,7 +362,7 @@ class FreeOp(IRDLOperation, PlanEffects):
         return cls.create(operands=values)
 
     def writes(self) -> list[SSAValue]:
-        """What has been released holds anything from then on, as if it had been written."""
+        """Released memory may be overwritten, so a release counts as a write."""
         return list(self.values)
 
     def verify_(self) -> None:
@@ -374,7 +374,7 @@ class FreeOp(IRDLOperation, PlanEffects):
         following = self.next_op
         while following is not None and not isinstance(following, FreeOp):
             following = following.next_op
-        if following is None and self.parent is not None:  # the last one checks the block, once
+        if following is None and self.parent is not None:  # only the last plan.free checks the block
             check_releases(self.parent, released)
             check_calls(self.parent)
 
@@ -386,9 +386,9 @@ def released(op: Operation) -> Sequence[SSAValue]:
 
 @irdl_op_definition
 class BringOp(IRDLOperation, PlanEffects):
-    """``%x1 = plan.bring %x : tensor<4xf32> to tensor<4xf32, #torch.meta<device = "cuda:0">>``: ``%x`` where the plan needs it.
+    """``%x1 = plan.bring %x : tensor<4xf32> to tensor<4xf32, #torch.meta<device = "cuda:0">>``: ``%x`` on another device.
 
-    A copy, or ``%x`` itself where it is there already.
+    A copy, or ``%x`` itself if it is on that device already.
     """
 
     name = "plan.bring"
@@ -402,11 +402,11 @@ class BringOp(IRDLOperation, PlanEffects):
         return cls.build(operands=[source], result_types=[type])
 
 
-# what calls with the mark ``plan.borrows`` promise of the functions that they call
+# verification of functions that are called with the mark ``plan.borrows``
 
 
 def borrows(block: Block) -> bool:
-    """Whether ``block`` neither returns memory of its arguments, in a view or not, nor gives it to what may keep it."""
+    """Whether ``block`` neither returns memory of its arguments or views of it, nor passes it to an op that may retain it."""
     names = set[SSAValue](block.args)
     for op in block.ops:
         if (op.has_trait(IsTerminator) or may_keep(op)) and not names.isdisjoint(reads(op)):
@@ -416,7 +416,7 @@ def borrows(block: Block) -> bool:
 
 
 def check_calls(block: Block) -> None:
-    """Refuse calls with the mark of functions that do not keep to it."""
+    """Raise OpVerifyException for a call marked ``plan.borrows`` whose callee retains or returns memory of arguments."""
     known = dict[str, bool]()
     for op in block.ops:
         if isinstance(op, CallOp) and BORROWS in op.attributes:

@@ -1,4 +1,4 @@
-"""The ops of the ``plan`` dialect that order the work of an accelerator's streams."""
+"""The ops of the ``plan`` dialect that synchronize streams of an accelerator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fxc.dialects.plan.types import EventType, PlanEffects
 
 @irdl_op_definition
 class RecordOp(IRDLOperation, PlanEffects):
-    """``%e = plan.record {stream = 1 : i64} : !plan.event``: where stream 1 is now."""
+    """``%e = plan.record {stream = 1 : i64} : !plan.event``: records the current position of stream 1."""
 
     name = "plan.record"
     stream = prop_def(IntegerAttr.constr(i64))
@@ -32,7 +32,7 @@ class RecordOp(IRDLOperation, PlanEffects):
 
 @irdl_op_definition
 class WaitOp(IRDLOperation, PlanEffects):
-    """``plan.wait %e {stream = 0 : i64}``: what stream 0 does from here on starts after what ``%e`` recorded."""
+    """``plan.wait %e {stream = 0 : i64}``: later work of stream 0 starts after the work that ``%e`` recorded."""
 
     name = "plan.wait"
     event = operand_def(EventType)

@@ -1,4 +1,4 @@
-"""Types of the ``plan`` dialect, and how many bytes a tensor takes."""
+"""Types of the ``plan`` dialect, and storage sizes of tensors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fxc.dialects.attributes.types import contiguous_strides, device, layout, si
 from fxc.dialects.base.effects import EffectsInterface
 
 ALIGNMENT = 64
-"""Bytes: what each offset in an arena is a multiple of. A line of the cache, and the widest vector."""
+"""The alignment of offsets in an arena, in bytes: a cache line and the widest vector."""
 
 
 @irdl_attr_definition
 class ArenaType(ParametrizedAttribute, TypeAttribute):
-    """``!plan.arena<65536, "cpu">``: a block of so many bytes on a device, which buffers share."""
+    """``!plan.arena<65536, "cpu">``: a block of this many bytes on a device, which buffers share."""
 
     name = "plan.arena"
     bytes: IntAttr
@@ -50,15 +50,15 @@ class ArenaType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class EventType(ParametrizedAttribute, TypeAttribute):
-    """``!plan.event``: a point in the work of a stream that another stream may wait for."""
+    """``!plan.event``: a position in the work of a stream that another stream can wait for."""
 
     name = "plan.event"
 
 
 def storage_bytes(type: Attribute) -> int | None:
-    """How many bytes a tensor of ``type`` takes, from its first element to its last; or an arena.
+    """The bytes of a tensor of ``type`` from its first to its last element, or of an arena.
 
-    None where that is not known: no strided tensor, sizes or strides that are not static, an element without a known size.
+    None where that is unknown: the tensor is not strided, sizes or strides are dynamic, or the element has no known size.
     """
     if isinstance(type, ArenaType):
         return type.bytes.data
@@ -77,7 +77,7 @@ def storage_bytes(type: Attribute) -> int | None:
 
 
 def has_known_steps(type: TensorType) -> bool:
-    """Whether the sizes and strides of a strided tensor of ``type`` are known, or have names."""
+    """Whether a strided tensor of ``type`` has only static or named sizes and strides."""
     return layout(type) == "strided" and "" not in sizes(type)
 
 
@@ -89,12 +89,12 @@ def _element_bytes(element: Attribute) -> int | None:
 
 
 def aligned(bytes: int) -> int:
-    """``bytes``, made a multiple of ``ALIGNMENT``."""
+    """``bytes`` rounded up to a multiple of ``ALIGNMENT``."""
     return -(-bytes // ALIGNMENT) * ALIGNMENT
 
 
 def fill_the_same(first: Attribute, second: Attribute) -> bool:
-    """Whether tensors of both types fill as many bytes with elements of one dtype, on one device: none twice, and none left."""
+    """Whether tensors of both types are dense, on one device, with an equal number of elements of one dtype."""
     if not isinstance(first, TensorType) or not isinstance(second, TensorType) or device(first) != device(second):
         return False
     alike = first.element_type == second.element_type and _elements(first) == _elements(second)
@@ -107,7 +107,7 @@ def _elements(type: TensorType) -> int | None:
 
 
 def is_dense(type: TensorType) -> bool:
-    """Whether the bytes of a tensor of ``type`` are those of its elements, each once."""
+    """Whether the bytes of a tensor of ``type`` are exactly those of its elements, each once."""
     width, bytes, elements = _element_bytes(type.element_type), storage_bytes(type), _elements(type)
     if width is None or bytes is None or elements is None or bytes != width * elements:
         return False
@@ -120,11 +120,11 @@ def is_dense(type: TensorType) -> bool:
     return True
 
 
-# the effects that the ops of the ``plan`` dialect have in common
+# effects that the ops of the ``plan`` dialect share
 
 
 class PlanEffects(EffectsInterface):
-    """An op that says itself what it writes and releases, and keeps nothing."""
+    """An op that states its writes and releases, and retains no memory."""
 
     def writes(self) -> list[SSAValue]:
         return []
@@ -134,7 +134,7 @@ class PlanEffects(EffectsInterface):
 
 
 class MemoryEffects(PlanEffects):
-    """An op that makes or fills memory: two equal ones are two, but none is needed where nothing reads that memory."""
+    """An op that allocates or fills memory: equal ones are not merged, and one is dead if its memory is not read."""
 
     def has_side_effect(self) -> bool:
         return False
