@@ -1,6 +1,6 @@
-"""What passes must know of the machine that kernels are made for: an attribute of the module, and presets by name.
+"""Target machines of kernels: an attribute of the module, and presets by name.
 
-``builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512, threads = 2>} { ... }``. What is left out has the
+``builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512, threads = 2>} { ... }``. Omitted fields have the
 default of the class.
 """
 
@@ -23,19 +23,19 @@ ATTRIBUTE = "fxc.target"
 """The module attribute that holds the target."""
 
 AUTOTUNE = "fxc.autotune"
-"""The module attribute that says that launches find out on the device how their kernels run fastest."""
+"""The module attribute that enables autotuning: launches measure on the device which configuration is fastest."""
 
 DETERMINISTIC = "fxc.deterministic"
-"""The module attribute that says that kernels give the same bits in each run: floats are not added in any order."""
+"""The module attribute that requires kernels with equal bits in each run: floats are added in a fixed order."""
 
 HOST = "host"
 """The name of the machine that this process runs on."""
 
 GPU = "cuda"
-"""The name of the GPU that is here, AMD's too, as PyTorch calls them."""
+"""The name of the present GPU, as PyTorch names it, also for AMD."""
 
 INTERPRETER = "interpreter"
-"""The ``cpu`` of a target whose kernels the reference interpreter runs."""
+"""The ``cpu`` field of a target whose kernels the reference interpreter runs."""
 
 
 def _attribute(value: int | str) -> Attribute:
@@ -49,7 +49,7 @@ class _TargetAttr(ParametrizedAttribute):
 
     @classmethod
     def of(cls, **fields: int | str):
-        """The target with these fields, others as by default."""
+        """The target with these fields; others have their defaults."""
         if unknown := fields.keys() - cls.DEFAULTS.keys():
             raise ValueError(f"#{cls.name} has no {', '.join(sorted(unknown))}, but {', '.join(cls.DEFAULTS)}")
         return cls(*map(_attribute, (cls.DEFAULTS | fields).values()))  # type: ignore[operator]
@@ -91,9 +91,8 @@ class _TargetAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class CpuAttr(_TargetAttr):
-    """Cores with vector registers. ``features`` as LLVM spells them; caches in bytes: of one core, ``l3`` shared. ``clock`` in
-    MHz, ``bandwidth`` of memory in bytes a nanosecond, for one core; ``launch`` nanoseconds are what a kernel costs that does
-    nothing."""
+    """A CPU with vector registers. ``features`` in LLVM's spelling; caches in bytes: per core, ``l3`` shared. ``clock`` in MHz,
+    ``bandwidth`` of memory in bytes per nanosecond, for one core; ``launch``: nanoseconds of an empty kernel."""
 
     name = "target.cpu"
     vector_bits: IntegerAttr
@@ -114,16 +113,16 @@ class CpuAttr(_TargetAttr):
     )  # fmt: skip
 
     def lanes(self, bits: int = 32) -> int:
-        """How many elements of this many bits fit a vector register."""
+        """The number of elements of ``bits`` bits in a vector register."""
         return max(self.vector_bits.value.data // bits, 1)
 
 
 @irdl_attr_definition
 class GpuAttr(_TargetAttr):
-    """``warp`` threads run in step; of one of ``multiprocessors``, ``shared`` bytes and ``registers`` that a block may have,
-    and ``units`` that add two numbers in a cycle of ``clock`` MHz. ``bandwidth`` of memory in bytes a nanosecond; ``launch``
-    nanoseconds are what a kernel costs that does nothing, ``event`` what it costs that a stream waits for another,
-    ``atomic`` how far apart two updates of one element in memory are."""
+    """A GPU. ``warp``: threads that run in lockstep; for one of ``multiprocessors``: ``shared`` bytes and ``registers``
+    available to a block, and ``units`` that add two numbers in a cycle of ``clock`` MHz. ``bandwidth`` of memory in bytes per
+    nanosecond; ``launch``: nanoseconds of an empty kernel; ``event``: nanoseconds for a stream to wait for another; ``atomic``:
+    nanoseconds between two updates of one element in memory."""
 
     name = "target.gpu"
     arch: StringAttr
@@ -164,8 +163,8 @@ PRESETS: Mapping[str, TargetAttr] = MappingProxyType(
         "interpret": CpuAttr.of(cpu=INTERPRETER),
     }
 )
-"""Machines by name. ``cpu`` is what any 64-bit processor can run; ``cuda`` and ``rocm`` name the largest part of their kind;
-``interpret`` is the reference interpreter of kernels, which checks each access of memory."""
+"""Machines by name. ``cpu`` runs on any 64-bit processor; ``cuda`` and ``rocm`` are the largest GPUs of their kinds;
+``interpret`` is the reference interpreter of kernels, which checks each memory access."""
 
 
 Kind = TypeVar("Kind", CpuAttr, GpuAttr)
@@ -177,26 +176,26 @@ def presets(kind: type[Kind]) -> dict[str, Kind]:
 
 
 def target_names() -> str:
-    """What ``--target`` and ``fxc.Options(target=)`` take: the machine that is here, and presets."""
+    """The values of ``--target`` and ``fxc.Options(target=)``: the present machine, and presets."""
     return ", ".join((HOST, GPU, *PRESETS))
 
 
 def preset(name: str) -> TargetAttr:
-    """The machine called ``name``; ValueError, which lists the names, where there is none."""
+    """The machine called ``name``. ValueError, with a list of the names, where there is none."""
     if name not in PRESETS:
         raise ValueError(f"there is no target {name!r}, but {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
 def toplevel(op: Operation) -> ModuleOp:
-    """The outermost module around ``op``, which says for what machine kernels are made; ``op`` itself, where it is that."""
+    """The outermost module around ``op``, which has the target; ``op`` itself if it is that module."""
     module = op.get_toplevel_object()
     assert isinstance(module, ModuleOp)
     return module
 
 
 def target_of(module: ModuleOp) -> TargetAttr | None:
-    """The target that ``module`` names; None where it names none."""
+    """The target of ``module``; None where it has none."""
     found = module.attributes.get(ATTRIBUTE)
     return found if isinstance(found, (CpuAttr, GpuAttr)) else None
 

@@ -1,7 +1,7 @@
-"""Ops that are Python calls: what they passed, and the text of it.
+"""Ops that are Python calls: their arguments, and their text.
 
-``torch.aten.add.Tensor(%0, %1, alpha = 2) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>`` reads like the call that it
-is: positional arguments first, keywords as they were given, nothing that the call left out.
+``torch.aten.add.Tensor(%0, %1, alpha = 2) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>`` has the form of the call:
+positional arguments first, keywords in the order of the call, and no omitted arguments.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from fxc.dialects.text.syntax import FxcParser, parse_isolated_region, parse_typ
 
 
 class CallOp(IRDLOperation):
-    """An op that is one call. Subclasses say how arguments lie in properties."""
+    """An op that is one call. Subclasses define how arguments are stored in properties."""
 
     PROPERTY_NAMES: ClassVar[tuple[str, ...]] = ()
     HAS_TARGET: ClassVar[bool] = False
     traits: ClassVar[OpTraits] = OpTraits(lambda: ())
 
     def __post_init__(self) -> None:
-        pass  # the IRDL accessors would build the definition of 4,000 classes
+        pass  # IRDL accessors would build the definition of 4,000 classes
 
     @classmethod
     def get_irdl_definition(cls) -> OpDef:
@@ -48,16 +48,16 @@ class CallOp(IRDLOperation):
 
     @abstractmethod
     def call_arguments(self) -> Arguments:
-        """The templates of the call in the order in which it was written."""
+        """The templates of the arguments in the order of the call."""
 
     def call_operands(self) -> Sequence[SSAValue]:
-        """The operands in the order in which ``call_arguments`` takes them."""
+        """The operands in the order of ``call_arguments``."""
         return self.operands
 
     @classmethod
     @abstractmethod
     def layout(cls, arguments: Arguments, target: str | None) -> Layout:
-        """How arguments lie in the op; the inverse of ``call_arguments``. VerifyException where the op cannot take them."""
+        """How the op stores arguments; the inverse of ``call_arguments``. VerifyException where the op cannot store them."""
 
     @classmethod
     def from_arguments(
@@ -71,7 +71,7 @@ class CallOp(IRDLOperation):
         regions: Sequence[Region] = (),
         location: Any = None,
     ) -> Self:
-        """The op of a call; ``operands`` in the order in which ``arguments`` take them."""
+        """The op of a call; ``operands`` in the order of ``arguments``."""
         properties, order = cls.layout(arguments, target)
         return cls.create(
             operands=operands if order is None else [operands[index] for index in order],
@@ -90,7 +90,7 @@ class CallOp(IRDLOperation):
         result_types: Sequence[Attribute],
         **more: Any,
     ) -> Self:
-        """The op that calls with these trees of SSA values and attributes. ``more`` as in ``from_arguments``."""
+        """The op that calls with these trees of SSA values and attributes. ``more`` as for ``from_arguments``."""
         operands = list[SSAValue]()
         arguments: Arguments = [(None, encode(tree, operands)) for tree in args]
         arguments += [(name, encode(tree, operands)) for name, tree in kwargs.items()]
@@ -109,7 +109,7 @@ class CallOp(IRDLOperation):
         return args, kwargs
 
     def with_trees(self, args: Sequence[Tree], kwargs: Mapping[str, Tree]) -> Self:
-        """A detached copy of this op that passes other arguments. Regions are moved into the copy."""
+        """A detached copy of this op with other arguments. Regions are moved into the copy."""
         copy = self.build_call(
             args,
             kwargs,
@@ -124,7 +124,7 @@ class CallOp(IRDLOperation):
         return copy
 
     def call_target(self) -> str | None:
-        """What is called, where the op's name does not say it."""
+        """The callee, if the name of the op does not determine it."""
         return None
 
     def region_names(self) -> list[str]:
@@ -136,7 +136,7 @@ class CallOp(IRDLOperation):
         self.verify_call(self.call_arguments())
 
     def verify_call(self, arguments: Arguments) -> None:
-        """What all calls must obey, for the op's own ``arguments``."""
+        """Verify the rules of all calls, for the ``arguments`` of this op."""
         expected = sum([count_ssa(template) for _, template in arguments])
         if expected != len(self._operands):
             raise VerifyException(f"the arguments of {self.name} take {expected} operands, but it has {len(self._operands)}")
@@ -183,7 +183,7 @@ class CallOp(IRDLOperation):
 
     @classmethod
     def _parse_tokens(cls, parser: Parser, target: str | None, line: Line | None, lines: CallLines) -> Self:
-        """Read the call token by token, and learn ``line`` where that is all there is."""
+        """Parse the call token by token, and cache it as ``line`` if the line holds nothing else."""
         reader = CallReader(parser)
         arguments = reader.arguments()
         regions, attributes = [], {}

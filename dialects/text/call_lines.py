@@ -1,7 +1,7 @@
-"""Calls read by one regex: what follows an op's name is looked up where the text has shown the same, names apart, before.
+"""Parse calls with one regex: the text after the name of an op is cached, without value names, and looked up again.
 
-``(%a, [2, 3], alpha = 2) : (tensor<2xf32>) -> tensor<2xf32>`` up to the end of the line. A graph has few different lines
-of this kind; each is read by the full parser once. This takes a third of the time of reading every token.
+``(%a, [2, 3], alpha = 2) : (tensor<2xf32>) -> tensor<2xf32>`` up to the end of the line. A graph has few distinct lines
+of this kind; the full parser reads each once. This takes a third of the time of reading every token.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import TypeAlias
 
 from xdsl.ir import Attribute, SSAValue
 
-# No strings, comments, parentheses or parts of a value (%a#1) among the arguments; no function types among the types.
+# Arguments have no strings, comments, parentheses or value elements (%a#1); types have no function types.
 _LINE = re.compile(r'(\([^()"#/\n]*\)) : (\([^()\n]*\) -> [^\n]*?)(?=\n| loc\(|\Z)')
 _NAME = re.compile(r"%([0-9A-Za-z$._-]+)")
 
 Layout: TypeAlias = tuple[Mapping[str, Attribute], Sequence[int] | None]
-"""How the arguments of a call lie in an op: its properties, and the order of its operands where it is not that of the text."""
+"""How an op stores the arguments of a call: its properties, and the order of its operands where it differs from the text."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """The rest of a line, from the arguments on: the text with values as ``%``, their names, and the text of the types."""
+    """The rest of a line from the arguments on: the text with values as ``%``, their names, and the text of the types."""
 
     arguments: str
     names: list[str]
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass
 class CallLines:
-    """What one parser has read: (op class, target, arguments) -> layout, and text -> operand and result types."""
+    """The lines that a parser has read: (op class, target, arguments) -> layout, and text -> operand and result types."""
 
     layouts: dict[tuple[type, str | None, str], Layout] = field(default_factory=dict)
     types: dict[str, tuple[Sequence[Attribute], Sequence[Attribute]]] = field(default_factory=dict)
@@ -49,7 +49,8 @@ class CallLines:
     def known(
         self, ssa_values: Mapping[str, Sequence[SSAValue]], cls: type, target: str | None, line: Line
     ) -> tuple[Layout, list[SSAValue], Sequence[Attribute]] | None:
-        """Layout, operands as written, and result types of ``line``; None where it, or a value in it, is not known yet."""
+        """Layout, operands as written, and result types of ``line``; None where the line is not cached or a value is
+        undefined."""
         layout, types = self.layouts.get((cls, target, line.arguments)), self.types.get(line.types)
         if layout is None or types is None or len(types[0]) != len(line.names):
             return None

@@ -1,6 +1,6 @@
-"""The text of calls: templates of arguments as Python-like text, and back.
+"""Print and parse the text of calls: templates of arguments as Python-like text.
 
-``torch.aten.add.Tensor(%0, [1, none], alpha = 2)``: what CallWriter writes for the arguments, CallReader reads.
+``torch.aten.add.Tensor(%0, [1, none], alpha = 2)``: CallWriter prints the arguments, CallReader parses them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from fxc.dialects.text.syntax import FxcPrinter
 
 Template: TypeAlias = Attribute
 Arguments: TypeAlias = list[tuple[str | None, Template]]
-"""What a call passed, in order: a keyword or None for a positional argument, and the template of its value."""
+"""The arguments of a call in order: a keyword, or None for a positional argument, and the template of its value."""
 
 
 class CallWriter:
@@ -130,7 +130,7 @@ class CallWriter:
 
 
 class CallReader:
-    """Reads the text that CallWriter writes. ``operands`` collects what was named, in order."""
+    """Parses the text of CallWriter. ``operands`` collects the operands in order."""
 
     def __init__(self, parser: Parser) -> None:
         self.parser = parser
@@ -270,7 +270,7 @@ def _keyword(name: str) -> str:
 
 
 def _integer(attr: IntegerAttr[Any]) -> str | None:
-    """The text of an integer that reads back as ``attr``; None where its type must be written."""
+    """The text of an integer that parses to ``attr``; None where its type must be written."""
     value = attr.value.data
     if attr.type == i1:
         return ("true" if value else "false") if attr == bool_attr(bool(value)) else None
@@ -290,7 +290,7 @@ def _float(attr: FloatAttr[Any]) -> str | None:
 
 
 def _printed(printer: Printer, write: Callable[[], Any]) -> str:
-    """What ``write`` prints, as a string."""
+    """The output of ``write`` as a string."""
     outer, printer.stream = printer.stream, StringIO()
     try:
         write()

@@ -1,7 +1,7 @@
-"""How an op is shown in an error: one line of text, and its place.
+"""Show an op in an error: one line of text, and its location.
 
-A dialect or a pass that knows which op is at fault raises ``OpVerifyException`` or ``OpPassFailedException``; the
-runner reads ``op`` from it. Unlike ``Operation.emit_error`` neither prints the module, which takes seconds on a large one.
+A dialect or a pass that knows the invalid op raises ``OpVerifyException`` or ``OpPassFailedException``; the runner reads its
+``op``. Unlike ``Operation.emit_error`` neither prints the module, which takes seconds for a large one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class OpVerifyException(VerifyException):
 
 
 class OpPassFailedException(PassFailedException):
-    """A pass cannot go on because of ``op``."""
+    """A pass fails because of ``op``."""
 
     def __init__(self, message: str, op: Operation) -> None:
         super().__init__(message)
@@ -34,15 +34,15 @@ class OpPassFailedException(PassFailedException):
 
 
 def one_line(op: Operation) -> str:
-    """One line that shows ``op``, even where the op is too broken to print."""
+    """One line that shows ``op``, even where the op is too malformed to print."""
     try:
         return op_text(op, LINE_LIMIT)
-    except Exception:  # a broken op may well not print, and the error that is being reported matters more
+    except Exception:  # a malformed op may not print; the original error matters more
         return f'"{op.name}"(...)'
 
 
 def place_of(op: Operation) -> str | None:
-    """Where the op came from: its location, else that of the nearest op around it, else the symbol that it is in."""
+    """The location of the op, else that of the nearest enclosing op that has one, else the enclosing symbol."""
     around: Operation | None = op
     symbol: str | None = None
     while around is not None:
@@ -56,7 +56,7 @@ def place_of(op: Operation) -> str | None:
 
 
 def user_line(location: Attribute) -> str | None:
-    """The user's line of a stack trace, outside of PyTorch, and where it is: ``return x * 0.5  (model.py:12)``."""
+    """The innermost user line of a stack trace, outside of PyTorch, with its location: ``return x * 0.5  (model.py:12)``."""
     frames = list(_frames(location))
     if not frames:
         return None
@@ -82,7 +82,7 @@ def _frames(location: Attribute) -> Iterator[tuple[str, int, str]]:
 
 
 def location_text(location: Attribute) -> str | None:
-    """A location as a person reads it: of a stack trace the innermost frame outside of PyTorch. None where it says nothing."""
+    """A location in readable form: for a stack trace, the innermost frame outside of PyTorch. None for an unknown location."""
     match location:
         case FileLineColLoc():
             return f"{location.filename.data}:{location.line.data}:{location.column.data}"

@@ -1,6 +1,6 @@
-"""The lexer: xDSL's tokens by one regex. Time is linear in the text, and no text makes it fail but with a ParseError.
+"""A lexer for xDSL's tokens with one regex. Time is linear in the text, and malformed text raises only ParseError.
 
-xDSL's own takes exponential time on a long string literal that is not closed, and twice the time on any other text.
+xDSL's lexer takes exponential time on a long string literal that is not closed, and twice the time on any other text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_$.]*+"
 SUFFIX = r"(?:[0-9]++|[A-Za-z$._-][A-Za-z0-9$._-]*+)"
 STRING = r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"'
 DIGITS = 1000
-"""The most that an integer literal may have: Python refuses to convert much longer ones."""
+"""The maximum digits of an integer literal: Python refuses to convert much longer ones."""
 _KINDS = {
     "PERCENT_IDENT": f"%{SUFFIX}",
     "BARE_IDENT": IDENTIFIER,
@@ -42,7 +42,7 @@ _PARENTHESES = re.compile(f"{STRING}|[()]")
 
 
 def closing(text: str, start: int) -> int | None:
-    """Where the parentheses that ``text`` opens first behind ``start`` are closed, strings apart; None where they are not."""
+    """The position after the first parenthesized text from ``start`` on, ignoring strings; None where it is not closed."""
     depth = 0
     for match in _PARENTHESES.finditer(text, start):
         depth += {"(": 1, ")": -1}.get(match.group(), 0)
@@ -52,7 +52,7 @@ def closing(text: str, start: int) -> int | None:
 
 
 class TextToken(Token[MLIRTokenKind, str]):
-    """A token that holds its text, and makes the object that says where it lies when it is asked for."""
+    """A token that stores its text, and makes its span on first access."""
 
     __slots__ = ("_input", "_start", "kind", "text")
 
@@ -65,7 +65,7 @@ class TextToken(Token[MLIRTokenKind, str]):
 
 
 class FxcLexer(MLIRLexer):
-    """Reads the tokens of ``MLIRLexer``; only strings and comments hold other characters than ASCII."""
+    """Lexes the tokens of ``MLIRLexer``; only strings and comments may hold non-ASCII characters."""
 
     def lex(self) -> MLIRToken:
         match = _TOKEN.match(self.input.content, self.pos)

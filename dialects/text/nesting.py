@@ -1,7 +1,7 @@
-"""``#fx.nesting<((_, _), {"scale" = _})>``: how inputs or outputs are nested; ``_`` is a leaf.
+"""``#fx.nesting<((_, _), {"scale" = _})>``: the nesting of inputs or outputs; ``_`` is a leaf.
 
-``#fx.nesting<(_, (_, _)), named = ["", "torch.return_types.max"]>``: which of the tuples, from the outside in and from left to
-right, are of a class of named tuples.
+``#fx.nesting<(_, (_, _)), named = ["", "torch.return_types.max"]>``: ``named`` lists the named tuple class of each tuple, from
+the outside in and from left to right.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class _Reader(CallReader):
 
 @irdl_attr_definition
 class NestingAttr(ParametrizedAttribute):
-    """A nesting of lists, tuples and dicts, as a template whose ``#fx.ssa`` are the leaves.
+    """A nesting of lists, tuples and dicts, as a template whose leaves are ``#fx.ssa``.
 
-    ``named``: the names of the classes of its tuples, empty for a plain one; none at all where all are plain.
+    ``named``: the class names of its tuples, empty for a plain tuple; an empty list if all are plain.
     """
 
     name = "fx.nesting"

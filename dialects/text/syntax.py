@@ -1,7 +1,7 @@
-"""Text in, text out: the printer and parser that keep FX names, non-ASCII strings and locations exact.
+"""The printer and parser of IR text, exact for FX names, non-ASCII strings and locations.
 
-xDSL's own printer strips a trailing ``_1`` from a name and can print one name twice; its parser turns non-ASCII strings
-into bytes, and reads the bits of a float in ``dense<0xFF800000>`` as its value. All are mended here, for every dialect alike.
+xDSL's printer strips a trailing ``_1`` from a name and can print one name twice; its parser turns non-ASCII strings into bytes,
+and reads the bits of a float in ``dense<0xFF800000>`` as its value. These classes fix all of that, for every dialect.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from fxc.dialects.text.call_lines import CallLines
 from fxc.dialects.text.lexer import FxcLexer, closing
 
 _type_text = dict[Attribute, str]()
-_text_of = dict[int, tuple[Attribute, str]]()  # by id: hashing a type walks all of it, and few objects stand for a type
+_text_of = dict[int, tuple[Attribute, str]]()  # by id: hashing a type walks it, and few objects stand for one type
 MAX_WIDTH = 2**24 - 1
-"""MLIR's own limit. Without it, a number of type ``i99999999999`` takes gigabytes to check."""
+"""MLIR's limit. Without it, verifying a number of type ``i99999999999`` takes gigabytes."""
 _TYPE = re.compile(r"(?:tensor|tuple)<(?:[^<>\"]|<(?:[^<>\"]|<[^<>\"]*+>)*+>)*+>|![A-Za-z_][\w.]*+(?!<)", re.ASCII)
 
 
@@ -46,19 +46,19 @@ def type_text(type: Attribute) -> str:
     text = _type_text.get(type)
     if text is None:
         text = _type_text[type] = str(type)
-    _text_of[id(type)] = (type, text)  # the type is kept, so that no other can get its id
+    _text_of[id(type)] = (type, text)  # holds the type, so that its id is not reused
     return text
 
 
 class FxcPrinter(Printer):
-    """Prints each value under its own name, made unique in its scope; an isolated region starts a fresh scope.
+    """Prints each value with its name, made unique in its scope; an isolated region starts a fresh scope.
 
-    Attributes that come again, in others too, are spelled out once.
+    The text of repeated attributes, nested ones included, is cached.
     """
 
     def __init__(self, stream: IO[str], **options: Any) -> None:
         super().__init__(stream, **options)
-        self._known = dict[tuple[int, bool], tuple[Attribute, str]]()  # by id: to hash an attribute is to walk it
+        self._known = dict[tuple[int, bool], tuple[Attribute, str]]()  # by id: hashing an attribute walks it
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         if self.stream is None or "\n" in text:
@@ -71,7 +71,7 @@ class FxcPrinter(Printer):
         self.print_string(string_text(string))
 
     def print_attribute(self, attribute: Attribute) -> None:
-        key = id(attribute), self.printing_location  # a location in another has no ``loc(...)`` around it
+        key = id(attribute), self.printing_location  # a nested location has no ``loc(...)`` around it
         known = self._known.get(key)
         if known is not None:
             self.print_string(known[1])
@@ -84,7 +84,7 @@ class FxcPrinter(Printer):
             self.stream = outer
         text = inner.getvalue()
         print(text, end="", file=outer)
-        if "\n" not in text:  # else it depends on the indentation
+        if "\n" not in text:  # otherwise the text depends on the indentation
             self._known[key] = attribute, text
 
     def ssa_name(self, value: SSAValue) -> str:
@@ -115,7 +115,7 @@ class FxcPrinter(Printer):
 
 
 class _DenseElement(AttrParser._TensorLiteralElement):
-    """A number in ``dense<...>``. Hexadecimal digits are the bits of a float, as printing gives them for infinities and NaN."""
+    """A number in ``dense<...>``. Hexadecimal digits are the bits of a float, as printed for infinities and NaN."""
 
     def to_type(self, parser: AttrParser, type: Any) -> Any:
         if not isinstance(type, AnyFloat) or not isinstance(self.value, int) or self.span.text[:2].lower() != "0x":
@@ -126,12 +126,12 @@ class _DenseElement(AttrParser._TensorLiteralElement):
 
 
 _PARSING = RLock()
-"""Held while a module is parsed: where its text leaves out a terminator, xDSL changes how all threads make operations."""
+"""Held while a module is parsed: for omitted terminators, xDSL changes how all threads make operations."""
 
 
 class FxcParser(Parser):
-    """Keeps the written name of every value, decodes UTF-8 strings, and reads tensor types and locations that came before by
-    regexes."""
+    """Preserves the written name of every value, decodes UTF-8 strings, and looks up repeated tensor types and locations by
+    regex."""
 
     _TensorLiteralElement = _DenseElement
 
@@ -175,7 +175,7 @@ class FxcParser(Parser):
             self._resume_from(end)
             return known
         location = super().parse_optional_location()
-        if location is not None and not text[end : self.pos].strip():  # else a comment has parentheses
+        if location is not None and not text[end : self.pos].strip():  # otherwise a comment has parentheses
             self._locations[written] = location
         return location
 
@@ -197,7 +197,7 @@ class FxcParser(Parser):
         return op
 
     def parse_type_fast(self) -> Attribute:
-        """A type; one that this text has shown before costs one regex."""
+        """A type; a repeated one costs one regex match."""
         match = _TYPE.match(self.lexer.input.content, self._current_token.span.start)
         if match is None:
             return self.parse_type()
@@ -210,13 +210,13 @@ class FxcParser(Parser):
 
 
 def parse_type(parser: AttrParser) -> Attribute:
-    """A type, by the fast path where the parser has one."""
+    """A type, by the fast path if the parser has one."""
     return parser.parse_type_fast() if isinstance(parser, FxcParser) else parser.parse_type()
 
 
 @contextmanager
 def isolated(parser: Parser) -> Iterator[None]:
-    """What is parsed here sees no value of its surroundings, so its names may repeat theirs."""
+    """Parse without access to values of the enclosing scope, so that names may be reused."""
     outer, parser.ssa_values = parser.ssa_values, {}
     try:
         yield
@@ -225,25 +225,25 @@ def isolated(parser: Parser) -> Iterator[None]:
 
 
 def parse_isolated_region(parser: Parser, arguments: Sequence[Parser.Argument] | None = None) -> Region:
-    """A region that sees no value of its surroundings, whose first block has ``arguments`` where they stand outside of it."""
+    """A region without access to values of the enclosing scope; ``arguments`` of its first block if they are outside of it."""
     with isolated(parser):
         return parser.parse_region(arguments)
 
 
 def parse_module(context: Context, text: str, filename: str = "<string>") -> ModuleOp:
-    """The module of ``text``, not yet verified. Raises xDSL's ParseError with the place in ``filename``."""
+    """The module of ``text``, not yet verified. Raises xDSL's ParseError with the location in ``filename``."""
     return FxcParser(context, text, filename).parse_module()
 
 
 def print_module(op: Operation, *, debuginfo: bool = False, generic: bool = False) -> str:
-    """The text of ``op``, ending in a newline; parsing it gives an equal op."""
+    """The text of ``op``, with a final newline; it parses to an equal op."""
     stream = io.StringIO()
     FxcPrinter(stream, print_debuginfo=debuginfo, print_generic_format=generic).print_op(op)
     return stream.getvalue() + "\n"
 
 
 def op_text(op: Operation, limit: int = 200) -> str:
-    """One line that shows ``op`` in a message, regions left out, cut to ``limit`` characters."""
+    """One line that shows ``op`` in a message, without regions, cut to ``limit`` characters."""
     stream = io.StringIO()
     printer = FxcPrinter(stream)
     if op.regions:
@@ -258,7 +258,7 @@ def op_text(op: Operation, limit: int = 200) -> str:
 
 
 def clone_module(module: ModuleOp) -> ModuleOp:
-    """A deep copy that keeps the names of values (xDSL's clone strips their numbers)."""
+    """A deep copy that preserves the names of values (xDSL's clone strips their numbers)."""
     copy = module.clone()
     for old, new in zip(module.walk(), copy.walk(), strict=True):
         copy_names(old.results, new.results)
@@ -269,6 +269,6 @@ def clone_module(module: ModuleOp) -> ModuleOp:
 
 
 def copy_names(old: Sequence[SSAValue[Any]], new: Sequence[SSAValue[Any]]) -> None:
-    """Gives ``new`` values the exact names of ``old`` ones."""
+    """Give ``new`` values the exact names of ``old`` ones."""
     for source, target in zip(old, new, strict=True):
         target._name = source._name

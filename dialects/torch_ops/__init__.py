@@ -1,7 +1,7 @@
 """The ``torch`` dialect: one op for every operator overload of PyTorch's registry.
 
-The operators stand in ``operators.tbl``, one line each, generated from PyTorch's own schemas; a class is made when an op is
-first named. Operators that the table does not know are declared in the module by ``torch.operator``, so a file is complete.
+The operators are listed in ``operators.tbl``, one line each, generated from PyTorch's schemas; a class is made when an op is
+first named. ``torch.operator`` declares operators that are not in the table in the module, so a file is complete.
 """
 
 from __future__ import annotations

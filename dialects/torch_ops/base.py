@@ -80,7 +80,7 @@ class TorchOp(SchemaCall, EffectsInterface):
                     yield from ((i, leaf) for leaf in tied_to if isinstance(leaf, SSAValue))
 
     def _undeclared_aliases(self) -> Sequence[Argument]:
-        """Arguments that a result may share memory with though no alias set says so."""
+        """Arguments that a result may share memory with although no alias set declares it."""
         schema = self.SCHEMA
         if self.operator in UNDECLARED_VIEWS:
             return schema.arguments[:1]
@@ -89,7 +89,7 @@ class TorchOp(SchemaCall, EffectsInterface):
         if self.operator in VIEWS_OF_FIRST:
             return schema.arguments[:1]
         if self.is_random() and not any(isinstance(self.argument(name), SSAValue) for name in ("p", "train")):
-            return ()  # random numbers lie in memory of their own
+            return ()  # random numbers are in new memory
         if not any(r.type.startswith("Tensor") for r in schema.returns):
             return ()
         return tuple(argument for argument in schema.arguments if argument.is_tensor)
@@ -122,7 +122,7 @@ class TorchOp(SchemaCall, EffectsInterface):
         return "r" in self.FLAGS and not self._is_inert_random()
 
     def _is_inert_random(self) -> bool:
-        """Whether this is a dropout that is switched off, or that drops nothing: it samples nothing."""
+        """Whether this is a dropout that is not training or drops nothing, so it samples nothing."""
         arguments, off = self.SCHEMA.by_name, bool_attr(False)
         for name in ("train", "training"):
             if name in arguments:
@@ -148,9 +148,9 @@ class TorchOp(SchemaCall, EffectsInterface):
 
 @cache
 def leaves_memory_alone(cls: type[Operation]) -> bool:
-    """Whether no call of ``cls``, whatever it passes, writes memory or returns what it was given: true of most operators.
+    """Whether no call of ``cls`` writes memory or returns memory of an operand, for any arguments; true for most operators.
 
-    ``writes`` and ``aliases`` say the same of each call, after a longer look.
+    ``writes`` and ``aliases`` determine the same for a single call, at a higher cost.
     """
     if not issubclass(cls, TorchOp):
         return False
@@ -159,7 +159,7 @@ def leaves_memory_alone(cls: type[Operation]) -> bool:
 
 @cache
 def _returns_own_memory(cls: type[TorchOp]) -> bool:
-    """Whether no result of a call of ``cls`` may share memory with an operand, whatever these are."""
+    """Whether no result of a call of ``cls`` may share memory with an operand, for any operands."""
     if any(r.alias for r in cls.SCHEMA.returns):
         return False
     operator = cls.name.removeprefix("torch.")
@@ -167,17 +167,17 @@ def _returns_own_memory(cls: type[TorchOp]) -> bool:
 
 
 def counts_in_storage(op: TorchOp) -> bool:
-    """Whether ``op`` counts from where the storage of an operand starts: ``as_strided`` with an offset does."""
+    """Whether ``op`` depends on the storage offset of an operand: ``as_strided`` with an offset does."""
     asks, takes_offset = _asks_of_storage(type(op))
     return asks or (takes_offset and op.argument("storage_offset") is not None)
 
 
 @cache
 def _asks_of_storage(cls: type[TorchOp]) -> tuple[bool, bool]:
-    """Whether an operator returns a position in the storage, and whether it takes one."""
+    """Whether an operator returns a storage offset, and whether it takes one."""
     return cls.name == "torch.aten.sym_storage_offset.default", "storage_offset" in cls.SCHEMA.by_name
 
 
 def _has_parts(type: Attribute) -> bool:
-    """Whether a tensor of ``type`` may be made of others, which it then keeps: a sparse one is."""
+    """Whether a tensor of ``type`` may consist of other tensors and retain them, as a sparse one does."""
     return isinstance(type, TensorType) and layout(type) != "strided"

@@ -58,8 +58,8 @@ class TensorLiteralAttr(ParametrizedAttribute):
 class ConstantOp(IRDLOperation, EffectsInterface):
     """``%c = torch.constant([1.0, nan, -0.0]) : tensor<3xf32>`` or ``%n = torch.constant(3) : !torch.int``.
 
-    Elements in row-major order where there are at most 64 of a plain dtype, else the bytes as ``#torch.literal<"...">``. Each
-    execution gives a value that nothing else may write to; a pass that would return or mutate it keeps the call that made it.
+    Elements in row-major order where there are at most 64 of a plain dtype, else the bytes as ``#torch.literal<"...">``. The
+    value must not be written by others; a pass that would return or mutate it leaves the call that made it instead.
     """
 
     name = "torch.constant"
@@ -119,7 +119,7 @@ def _literal(elements: ArrayAttr, type: Attribute, parser: Parser, position: int
 
 def _byte_count(type: TensorType) -> int | None:
     element = type.element_type
-    dtype_name(element)  # refuses a dtype that PyTorch does not have
+    dtype_name(element)  # raises for a dtype that PyTorch does not have
     if any(size < 0 for size in type.get_shape()):
         raise VerifyException("a constant tensor has a static shape")
     size = getattr(element, "compile_time_size", None)
@@ -131,11 +131,11 @@ def _byte_count(type: TensorType) -> int | None:
 
 
 def _elements(value: Attribute, type: TensorType) -> ArrayAttr | None:
-    """The elements, where they read back to the same bytes; None where only the bytes are exact or short enough."""
+    """The elements, if they parse to the same bytes; None where the bytes must be printed for exactness or length."""
     try:
         format, count = _FORMATS.get(dtype_name(type.element_type)), math.prod(type.get_shape())
     except VerifyException:
-        return None  # an op that does not verify is printed, too
+        return None  # invalid ops are printed, too
     if not isinstance(value, TensorLiteralAttr) or format is None or count > _READABLE:
         return None
     raw = value.bytes

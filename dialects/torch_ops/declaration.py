@@ -1,4 +1,4 @@
-"""``torch.operator``: the schema of an operator that PyTorch itself does not ship, kept in the file that uses it."""
+"""``torch.operator``: the schema of an operator that is not part of PyTorch, declared in the file that uses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fxc.dialects.torch_ops.schema import parse_schema
 class OperatorDeclOp(IRDLOperation):
     """``torch.operator @mylib.scale.default "(Tensor x, float by) -> Tensor" flags ""``, before its first use in the file.
 
-    ``flags`` as in ``operators.tbl``. Reading the text makes the op known to the context; it does not import the operator.
+    ``flags`` as in ``operators.tbl``. Parsing the text registers the op in the context; it does not import the operator.
     """
 
     name = "torch.operator"
@@ -40,11 +40,11 @@ class OperatorDeclOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
 
     def declare(self, parser: Parser, position: int) -> None:
-        """Makes the op known to the parser's context; a parse error at ``position`` where the signature is malformed."""
+        """Register the op in the context of the parser; a parse error at ``position`` where the signature is malformed."""
         facts = [self.properties.get(name) for name in ("sym", "flags", "signature")]
         texts = [fact.data for fact in facts if isinstance(fact, StringAttr)]
         if len(texts) != len(facts):
-            return  # the verifier says what is missing
+            return  # the verifier reports it
         try:
             op_class = make_op_class(*texts)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""What operators do that their schemas do not say: hidden writes, undeclared views, side effects."""
+"""Effects of operators that their schemas do not declare: hidden writes, undeclared views, side effects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HIDDEN_WRITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "aten._batch_norm_impl_index.default": ("training", ("running_mean", "running_var")),
     "aten.instance_norm.default": ("use_input_stats", ("running_mean", "running_var")),
 }
-"""Operator -> (the flag that makes it write, the arguments that it then writes though its schema does not say so)."""
+"""Operator -> (the flag that makes it write, the arguments that it then writes although its schema does not declare it)."""
 
 SIDE_EFFECTS = frozenset(
     {
@@ -24,7 +24,7 @@ SIDE_EFFECTS = frozenset(
         "aten.sym_constrain_range_for_size.default", "aten.manual_seed.default", "aten.from_file.default", "aten.save.default",
     }
 )  # fmt: skip
-"""Operators that must run though nothing reads their results."""
+"""Operators that must run even if their results are unused."""
 
 EFFECTFUL_NAMESPACES = frozenset(
     {"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "symm_mem", "rpc", "profiler", "prim"}
@@ -39,8 +39,8 @@ UNDECLARED_VIEWS: Mapping[str, str] = MappingProxyType(
         "_c10d_functional.wait_tensor.default": "_c10d_functional.wait_tensor.default",
     }
 )  # fmt: skip
-"""Operators whose results share memory with their first argument though their schema does not say so -> those that do the same
-and say so, if there are any."""
+"""Operators whose results share memory with their first argument although their schema does not declare it -> the equivalent
+operators that declare it, if there are any."""
 
 VIEWS_OF_EACH = frozenset(
     {
@@ -48,13 +48,13 @@ VIEWS_OF_EACH = frozenset(
         "aten.atleast_2d.Sequence", "aten.atleast_3d.Sequence",
     }
 )  # fmt: skip
-"""Composite operators of a list, whose results are views of its tensors, one of each."""
+"""Composite operators on a list, whose i-th result is a view of the i-th tensor."""
 
 VIEWS_OF_FIRST = frozenset({"aten.type_as.default"})
-"""Composite operators whose results may be their first argument, and never a view of another."""
+"""Composite operators whose results may be their first argument, but not views of another one."""
 
 DETACHES = frozenset({"aten.detach.default"})
-"""Operators whose result is a view that autograd takes for another tensor, without a gradient."""
+"""Operators whose result is a view that autograd treats as a new tensor without a gradient."""
 
 UNINITIALIZED = frozenset(
     {
@@ -62,19 +62,19 @@ UNINITIALIZED = frozenset(
         "_empty_affine_quantized", "_empty_per_channel_affine_quantized",
     }
 )  # fmt: skip
-"""Operators whose result holds whatever lay in memory: calling one twice gives different values."""
+"""Operators whose result is uninitialized memory: two calls return different values."""
 
 LAZY = frozenset({"aten._conj.default", "aten._neg_view.default"})
-"""Operators that leave memory as it is, and mark that it holds the conjugates or negatives of what they return."""
+"""Operators that do not change memory, but mark the result as the conjugate or negative of it."""
 
 RESOLVING = frozenset({"aten.resolve_conj.default", "aten.resolve_neg.default"})
-"""Operators that return a tensor whose memory holds its numbers."""
+"""Operators that return a tensor whose memory holds its actual values."""
 
 WITHOUT_DERIVATIVE = frozenset({"aten.copy.default", "aten.zero.default"})
-"""Functional forms that PyTorch cannot differentiate, or not for complex tensors, unlike the operators that write in place."""
+"""Functional operators that PyTorch cannot differentiate, or not for complex tensors, unlike their in-place variants."""
 
 EQUAL_SHAPES = frozenset({"aten.gelu_backward.default"})
-"""Pointwise operators of which some kernel takes equal shapes only, though the table has the flag ``p`` for them."""
+"""Pointwise operators, by the flag ``p``, that have a kernel which requires equal shapes."""
 
 SIZE_QUERIES = frozenset(
     {
@@ -82,7 +82,7 @@ SIZE_QUERIES = frozenset(
         "aten.sym_numel.default", "aten.dim.default",
     }
 )  # fmt: skip
-"""Operators whose results depend on the sizes of their tensor only, and on nothing else of it."""
+"""Operators whose results depend only on the sizes of their tensor operand."""
 
 DROPOUTS = frozenset(
     {
@@ -91,10 +91,10 @@ DROPOUTS = frozenset(
         "aten.alpha_dropout_.default", "aten.feature_alpha_dropout_.default",
     }
 )  # fmt: skip
-"""Operators that return their first argument where they drop nothing: ``p`` is 0, or they are not training."""
+"""Operators that return their first argument if they drop nothing: ``p`` is 0, or they are not training."""
 
 FORGETFUL_NAMESPACES = frozenset({"aten", "prims", "mkldnn", "mkl"})
-"""PyTorch's namespaces, whose operators hold on to nothing that they are given; others are somebody's own code."""
+"""PyTorch's namespaces, whose operators retain no operands; others are custom code."""
 
 RESHAPED_IN_PLACE = frozenset(
     {
@@ -102,7 +102,7 @@ RESHAPED_IN_PLACE = frozenset(
         "set_data", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_",
     }
 )  # fmt: skip
-"""Operators of ``aten`` that give the tensor they write other sizes or strides."""
+"""Operators of ``aten`` that change sizes or strides of the tensor that they write."""
 
 FRESH_COMPOSITES = frozenset(
     {
@@ -125,11 +125,11 @@ FRESH_COMPOSITES = frozenset(
         "std_mean",
     }
 )  # fmt: skip
-"""Composite operators of ``aten`` that always allocate what they return; of others that cannot be told (``dropout``)."""
+"""Composite operators of ``aten`` that always allocate their results; for others that is unknown (``dropout``)."""
 
 
 def is_uninitialized(op: Operation) -> bool:
-    """Whether ``op`` makes a tensor without giving it values."""
+    """Whether ``op`` makes a tensor without initializing it."""
     return any(part in UNINITIALIZED for part in op.name.split("."))
 
 
@@ -138,5 +138,5 @@ def is_size_query(op: Operation) -> bool:
 
 
 def is_fresh_composite(operator: str) -> bool:
-    """Whether ``operator`` is a composite one that always allocates what it returns."""
+    """Whether ``operator`` is a composite one that always allocates its results."""
     return operator.removeprefix("aten.").removesuffix(".default") in FRESH_COMPOSITES

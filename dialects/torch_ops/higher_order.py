@@ -12,14 +12,14 @@ from fxc.dialects.base.effects import CallEffects, EffectsInterface, has_inner_e
 from fxc.dialects.fx import PositionalCall
 
 RUN_ALWAYS = frozenset({"torch.higher_order.with_effects", "torch.higher_order.print"})
-"""Operators that must run, whatever their regions do."""
+"""Operators that must run, for any regions."""
 
 
 class HigherOrderOp(PositionalCall, EffectsInterface):
     """``torch.higher_order.cond(%p, @true_graph_0, @false_graph_0, (%x,)) ({...}, {...}) : ...``.
 
-    Each graph argument names its submodule; ``regions[i]`` is the i-th distinct name in argument order. A region takes what the
-    operator passes to it as block arguments, sees nothing else, and ends in ``fx.output``.
+    Each graph argument names its submodule; ``regions[i]`` is the i-th distinct name in argument order. A region takes the
+    operands of the operator as block arguments, uses no other values from outside, and ends in ``fx.output``.
     """
 
     name = "torch.higher_order"
@@ -32,7 +32,7 @@ class HigherOrderOp(PositionalCall, EffectsInterface):
         return self.name.removeprefix("torch.")
 
     def writes(self) -> list[SSAValue] | None:
-        """Nothing where the regions write nothing: they may still sample, or have to run."""
+        """Nothing where the regions write nothing, even if they sample or have side effects."""
         is_quiet = bool(self.regions) and all(writes(inner) == [] for inner in inner_operations(self))
         return [] if self.is_pure() or is_quiet else None
 

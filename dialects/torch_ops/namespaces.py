@@ -1,33 +1,33 @@
-"""Whose operators are called: what names of namespaces and of families in them say."""
+"""Classify operators by the namespace and prefix of their names."""
 
 from __future__ import annotations
 
 from xdsl.ir import Operation
 
 FOREACH = "aten._foreach_"
-"""How the names of operators begin that do the same to each tensor of a list."""
+"""The name prefix of operators that apply to each tensor of a list."""
 
 
 def is_foreach(op: Operation) -> bool:
-    """Whether ``op`` does the same to each tensor of a list."""
+    """Whether ``op`` applies to each tensor of a list."""
     return op.name.startswith(f"torch.{FOREACH}")
 
 
 def is_prim(op: Operation) -> bool:
-    """Whether ``op`` is one of those that PyTorch's decompositions are made of, which work element by element."""
+    """Whether ``op`` is a ``prims`` operator, which PyTorch's decompositions use; these work element by element."""
     return op.name.startswith("torch.prims.")
 
 
 def is_process_call(op: Operation) -> bool:
-    """Whether ``op`` means what a table of the process holds: an equal one may do something else in another process."""
+    """Whether ``op`` refers to a table of this process, so an equal op may mean something else in another process."""
     return op.name.startswith("torch.higher_order.triton_kernel_wrapper_")
 
 
 def is_onednn(op: Operation) -> bool:
-    """Whether ``op`` is an operator of oneDNN's own."""
+    """Whether ``op`` is an operator of the oneDNN namespace."""
     return op.name.startswith("torch.mkldnn.")
 
 
 def is_mkl_or_onednn(op: Operation) -> bool:
-    """Whether ``op`` is an operator of one of these libraries' own, for which PyTorch's fake mode has a rule or nothing."""
+    """Whether ``op`` is an operator of the MKL or oneDNN namespace; PyTorch's fake mode supports only some of these."""
     return op.name.startswith(("torch.mkldnn.", "torch.mkl."))

@@ -24,7 +24,7 @@ def table() -> dict[str, tuple[str, str]]:
 
 @cache
 def op_class(name: str) -> type[Operation] | None:
-    """The class of the op called ``name`` (``torch.aten.add.Tensor``), or None where the table does not know it."""
+    """The class of the op ``name`` (``torch.aten.add.Tensor``), or None where it is not in the table."""
     operator = name.removeprefix("torch.")
     if operator.startswith("higher_order."):
         return type(operator.replace(".", "_"), (HigherOrderOp,), {"name": name})
@@ -34,7 +34,7 @@ def op_class(name: str) -> type[Operation] | None:
 
 @cache
 def make_op_class(operator: str, flags: str, signature: str) -> type[TorchOp]:
-    """The class of an operator: its schema is all it needs. Equal operators give the same class."""
+    """The class of an operator, from its schema. Equal arguments return the same class."""
     return type(
         operator.replace(".", "_"),
         (TorchOp,),
@@ -49,7 +49,7 @@ def make_op_class(operator: str, flags: str, signature: str) -> type[TorchOp]:
 
 
 def torch_op(operator: str) -> type[TorchOp]:
-    """The class of ``aten.add.Tensor``, to build or recognise calls of it. ValueError where the table does not know it."""
+    """The class of ``aten.add.Tensor``, to build or match calls of it. ValueError where it is not in the table."""
     found = op_class(f"torch.{operator}")
     if found is None or not issubclass(found, TorchOp):
         raise ValueError(f"PyTorch has no operator {operator}; names are as in aten.add.Tensor, aten.relu.default")

@@ -29,7 +29,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Return:
-    """A result: type text without alias marks, and the alias set that ties it to an argument (empty for none)."""
+    """A result: type text without alias marks, and the alias set that it shares with an argument (empty for none)."""
 
     type: str
     alias: str
@@ -65,7 +65,7 @@ class Schema:
 
 
 def parse_schema(text: str) -> Schema:
-    """The schema of ``text``, an operator's signature without its name. ValueError where it is malformed."""
+    """The schema of ``text``, an operator signature without the name. ValueError where it is malformed."""
     end = _closing(text, 0)
     arrow = text.find("->", end)
     if not text.startswith("(") or arrow < 0:
@@ -74,7 +74,7 @@ def parse_schema(text: str) -> Schema:
     for part in _split(text[1:end]):
         if part == "*":
             keyword_only = True
-        elif part != "...":  # operators of TorchScript's interpreter that take anything: no graph calls them
+        elif part != "...":  # variadic operators of TorchScript's interpreter, which no graph calls
             arguments.append(_argument(part, keyword_only))
     results = text[arrow + 2 :].strip()
     parts = _split(results[1:-1]) if results.startswith("(") and _closing(results, 0) == len(results) - 1 else [results]
@@ -114,7 +114,7 @@ def _partition_default(text: str) -> tuple[str, str, str | None]:
 
 
 def _split(text: str) -> list[str]:
-    """Splits at the commas that lie in no bracket and no string."""
+    """Split at commas outside of brackets and strings."""
     parts, start = list[str](), 0
     for i, char, depth in _outside_strings(text):
         if char == "," and depth == 0:
@@ -134,7 +134,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _outside_strings(text: str) -> Iterator[tuple[int, str, int]]:
-    """Index, character, and how many brackets are open after it; characters in quotes are left out."""
+    """Index, character, and the number of open brackets after it, without characters in quotes."""
     depth, after = 0, 0
     for i, char in enumerate(text):
         if i < after:

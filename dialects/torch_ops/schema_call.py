@@ -1,4 +1,4 @@
-"""A call of an operator overload, its arguments in properties by schema name."""
+"""A call of an operator overload, whose arguments are properties by schema name."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fxc.dialects.text.call_text import Arguments
 from fxc.dialects.torch_ops.schema import Schema
 
 KEYWORDS = "keywords"
-"""The property that lists the arguments passed by keyword, where that differs from the schema's own division."""
+"""The property that lists the arguments passed by keyword, if they differ from the keyword-only arguments of the schema."""
 
 
 class SchemaCall(CallOp):
     """``torch.aten.add.Tensor(%0, %1, alpha = 2)``.
 
-    A property per argument that is a constant or holds one; arguments that are a plain SSA value need none where their
-    order says which argument they are: the first schema arguments without a property, in order.
+    An argument that is or contains a constant is a property. An argument that is a plain SSA value needs no property if its
+    position identifies it: plain operands belong to the first schema arguments without a property, in order.
 
-    Results are the operator's returns. ``packed`` form has them as FX has them, in one value of type ``tuple``; the unpacked
-    form has one result a return, or one a tensor where the operator returns a list (``split``).
+    Results are the returns of the operator. The ``packed`` form has them as FX has, in one value of type ``tuple``; the
+    unpacked form has one result for each return, or for each tensor where the operator returns a list (``split``).
     """
 
     SCHEMA: ClassVar[Schema]
@@ -41,20 +41,20 @@ class SchemaCall(CallOp):
 
     @property
     def is_packed(self) -> bool:
-        """Whether several returns, or a list, stand in one value as in FX."""
+        """Whether several returns, or a list, are packed in one value as in FX."""
         return len(self.results) == 1 and isinstance(self.results[0].type, (TupleType, NoneValueType, ValueType))
 
     def argument(self, name: str) -> Tree | None:
-        """What the call passed for ``name``: an SSA value, an attribute, or a tree of them; None where it left it out."""
+        """The value passed for ``name``: an SSA value, an attribute, or a tree of them; None where it is omitted."""
         return self.bound().get(name)
 
     def bound(self) -> dict[str, Tree]:
-        """Argument name -> tree of SSA values and attributes, for what the call passed, in schema order."""
+        """Argument name -> tree of SSA values and attributes, for the passed arguments, in schema order."""
         operands = iter(self.operands)
         return {name: decode(template, operands) for name, template in self._templates().items()}
 
     def rebuilt(self, bound: Mapping[str, Tree], result_types: Sequence[Attribute] | None = None) -> Self:
-        """A detached copy of this op that passes ``bound`` (keywords as the schema divides them)."""
+        """A detached copy of this op with the arguments ``bound``; keywords are the keyword-only arguments of the schema."""
         args, kwargs = self.divide(bound)
         op = self.build_call(
             args, kwargs, result_types or self.result_types, attributes=self.attributes, location=self.location
@@ -65,7 +65,7 @@ class SchemaCall(CallOp):
 
     @classmethod
     def divide(cls, bound: Mapping[str, Tree]) -> tuple[list[Tree], dict[str, Tree]]:
-        """Splits named arguments into positional and keyword ones: positional up to the first that is left out."""
+        """Split named arguments into positional and keyword ones: positional up to the first omitted argument."""
         args, kwargs, gap = list[Tree](), dict[str, Tree](), False
         for argument in cls.SCHEMA.arguments:
             if argument.name not in bound:
@@ -79,7 +79,7 @@ class SchemaCall(CallOp):
         return args, kwargs
 
     def _templates(self) -> dict[str, Attribute]:
-        """Argument name -> template, for what the call passed, in the order in which operands lie."""
+        """Argument name -> template, for the passed arguments, in operand order."""
         properties = self.properties
         implicit = len(self._operands)
         for name, template in properties.items():
@@ -111,7 +111,7 @@ class SchemaCall(CallOp):
         return arguments
 
     def _keywords(self, templates: dict[str, Attribute]) -> Sequence[str]:
-        """The names of arguments that were passed by keyword, in order."""
+        """The names of arguments passed by keyword, in order."""
         listed = self.properties.get(KEYWORDS)
         if listed is None:
             keyword_only = self.SCHEMA.keyword_only
@@ -178,7 +178,7 @@ class SchemaCall(CallOp):
 
 
 def _explicit(schema: Schema, given: Mapping[str, Attribute], names: Sequence[str]) -> dict[str, Attribute]:
-    """The properties that arguments need: all but the plain SSA values whose order already names them."""
+    """The properties that arguments need: all except plain SSA values that their position identifies."""
     plain = [name for name in names if type(given[name]) is SSAAttr]
     unnamed = [name for name in schema.by_name if name not in given or type(given[name]) is SSAAttr]
     implicit = set[str]()
@@ -190,7 +190,7 @@ def _explicit(schema: Schema, given: Mapping[str, Attribute], names: Sequence[st
 
 
 def _order(given: Mapping[str, Attribute], names: Sequence[str]) -> list[int]:
-    """The place of each operand in the text, in schema order, where keywords were given in another."""
+    """For each operand in schema order, its position in the text, where keywords are in another order."""
     places, next_place = dict[str, range](), 0
     for name, template in given.items():
         places[name] = range(next_place, next_place := next_place + count_ssa(template))

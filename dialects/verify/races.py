@@ -1,4 +1,5 @@
-"""What streams must obey: two ops that use the same memory, one writing, are on one stream or ordered by events."""
+"""Verify the order of streams: of two ops that use the same memory, one writing, both are on one stream or events order
+them."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from fxc.dialects.text.diagnostics import OpVerifyException
 
 
 def check_order(block: Block) -> None:
-    """Refuse ops of ``block`` that may run at one time and must not. OpVerifyException names both.
+    """Raise OpVerifyException, which names both ops, for conflicting ops of ``block`` that may run concurrently.
 
-    The caller's own work, before and after, is on stream 0: what another stream does is between an event of stream 0 and one
-    that stream 0 waits for. Ops of other blocks are not looked at, nor that the host waits for what it reads.
+    Work of the caller, before and after the block, is on stream 0: work of another stream must be between an event of stream 0
+    and one that stream 0 waits for. Not checked: ops of other blocks, and that the host waits for data that it reads.
     """
     order = _Order()
     for op in block.ops:
@@ -29,7 +30,7 @@ def check_order(block: Block) -> None:
 
 @dataclass(frozen=True)
 class _Use:
-    """What ``op`` did to ``root``, as the ``time``-th op of its stream; None of both are the caller and all memory."""
+    """An access of ``op`` to ``root``, the ``time``-th op of its stream. ``op`` None: the caller; ``root`` None: any memory."""
 
     time: int
     op: Operation | None = None
@@ -38,7 +39,7 @@ class _Use:
 
 
 _Uses = dict[int, _Use]
-"""Stream -> the last use there."""
+"""Stream -> its last use."""
 
 
 class _Order:
@@ -50,11 +51,11 @@ class _Order:
         self.last[0] = self.barriers[0] = _Use(self.clocks.run(0))
 
     def step(self, op: Operation) -> None:
-        """``op`` is the next one of the block."""
+        """Process ``op``, the next one of the block."""
         if not self.clocks.follow(op) and (touched := self.accesses.step(op)) is not None:
             stream = stream_of(op)
             time = self.clocks.run(stream)
-            if not isinstance(op, (AllocOp, ArenaOp)):  # which start nothing
+            if not isinstance(op, (AllocOp, ArenaOp)):  # allocations start no work
                 self._check(op, stream, touched)
                 self.last[stream] = _Use(time, op)
             self._note(op, stream, time, touched)
@@ -73,7 +74,7 @@ class _Order:
                 uses[root][stream] = _Use(time, op, root, uses is self.writers)
 
     def _conflicts(self, op: Operation, touched: Touched) -> Iterator[tuple[_Use, _Uses]]:
-        """Uses that ``op`` makes, with earlier ones that it must come after."""
+        """The uses of ``op``, each with earlier uses that must have finished."""
         for root in (*touched.writes, *touched.reads):
             mine = _Use(0, op, root, root in touched.writes)
             for other in self.accesses.meets(root):

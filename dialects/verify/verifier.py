@@ -1,11 +1,11 @@
-"""Checks a whole module: each op's own rules, structure, dominance, symbol uses and the order of streams, in one walk.
+"""Verify a whole module in one walk: the rules of each op, structure, dominance, symbol uses and the order of streams.
 
 xDSL's ``Operation.verify`` lacks dominance and most symbol uses, and prints the whole module into the error that it
-raises. ``verify`` raises ``OpVerifyException``, which holds the op at fault.
+raises. ``verify`` raises ``OpVerifyException``, which holds the invalid op.
 
-Dominance follows MLIR: a value is visible after its definition, in nested regions too, and in the blocks that its block
-dominates. The body of a ``builtin.module`` is a graph region, where order does not matter; ops in blocks that cannot be
-reached are not checked for dominance.
+Dominance follows MLIR: a value is visible after its definition, including nested regions, and in the blocks that its block
+dominates. The body of a ``builtin.module`` is a graph region, where order does not matter; ops in unreachable blocks are not
+checked for dominance.
 
 A symbol use is a symbol in a property of a registered op: it must name an op of the nearest symbol table. Discardable
 attributes may hold any symbol.
@@ -27,10 +27,10 @@ from fxc.dialects.text.diagnostics import OpVerifyException
 
 
 def verify(root: Operation, rules: OwnRules | None = None) -> None:
-    """Verify ``root`` and everything in it. Raises ``OpVerifyException`` for the first op that breaks a rule.
+    """Verify ``root`` and all nested ops. Raises ``OpVerifyException`` for the first op that breaks a rule.
 
-    ``rules`` are kept from one verification to the next by who verifies the same ops again: functions of a module that are as
-    they were are not walked again.
+    ``rules`` is a cache for callers that verify the same ops repeatedly: functions of a module that have not changed are
+    skipped.
     """
     _Verifier(root, rules or OwnRules()).run()
 
@@ -41,7 +41,7 @@ class _Verifier:
         self.visible: set[int] = set()  # ids of values: hashing an SSAValue is a Python call
         self.tables: dict[Operation, dict[str, Operation]] = {}
         self.unseen = 0
-        """Operands that were not visible where order does not matter."""
+        """The number of operands in graph regions that were not visible."""
 
     def run(self) -> None:
         self.visible.update(id(operand) for operand in self.root.operands)
@@ -61,7 +61,7 @@ class _Verifier:
         self.own_rules(op, is_isolated=self.unseen == unseen)
 
     def function(self, op: Operation) -> None:
-        """Verify an op of the module itself, which may be a function that is as it was."""
+        """Verify an op of the root module, unless it is an unchanged function."""
         functions = self.rules.functions
         if not functions.is_known(op):
             self.op(op, in_order=False)
@@ -112,7 +112,7 @@ class _Verifier:
         self.blocks_by_dominance(blocks)
 
     def blocks_by_dominance(self, blocks: tuple[Block, ...]) -> None:
-        """Visit each block while just the values of the blocks that dominate it are visible."""
+        """Visit each block with only the values of its dominators visible."""
         children = _dominator_tree(blocks)
         stack: list[Block | list[int]] = [blocks[0]]
         while stack:
@@ -127,7 +127,7 @@ class _Verifier:
                 self.leave(self.block(block, ordered=False))
 
     def block(self, block: Block, ordered: bool) -> list[int]:
-        """Verify the ops of ``block``; leaves its values visible and returns them."""
+        """Verify the ops of ``block``. Its values stay visible and are returned."""
         defined = [id(arg) for arg in block.args]
         visible = self.visible
         visible.update(defined)
@@ -162,7 +162,7 @@ class _Verifier:
     def resolves(self, op: Operation, symbol: SymbolRefAttr) -> bool:
         table_op = _table_around(op)
         if table_op is None:
-            return True  # a detached op: nothing to look in
+            return True  # a detached op has no symbol table
         found = self.table(table_op).get(symbol.root_reference.data)
         for name in symbol.nested_references.data:
             if found is None:
@@ -171,7 +171,7 @@ class _Verifier:
         return found is not None
 
     def callee_type(self, op: CallOp) -> Attribute | None:
-        """The type of the function that ``op`` calls, where it is one of the symbol table around."""
+        """The type of the function that ``op`` calls, if the enclosing symbol table has it."""
         table_op, callee = _table_around(op), op.properties.get("callee")
         if table_op is None or not isinstance(callee, SymbolRefAttr) or callee.nested_references.data:
             return None
@@ -195,7 +195,7 @@ def _table_around(op: Operation) -> Operation | None:
 
 
 def _check_streams(block: Block) -> None:
-    from fxc.dialects.verify.races import check_order  # few programs have streams
+    from fxc.dialects.verify.races import check_order  # imported late: few programs have streams
 
     check_order(block)
 
@@ -216,7 +216,7 @@ def _check_block_end(op: Operation) -> None:
 
 
 def _dominator_tree(blocks: tuple[Block, ...]) -> dict[Block, list[Block]]:
-    """Block -> the blocks it immediately dominates, for blocks that can be reached (Cooper, Harvey and Kennedy)."""
+    """Block -> the blocks it immediately dominates, for reachable blocks (Cooper, Harvey and Kennedy)."""
     order = list(_postorder(blocks[0]))
     number = {block: index for index, block in enumerate(order)}
     predecessors: dict[Block, list[Block]] = {block: [] for block in order}
