@@ -1,19 +1,19 @@
-"""The ``tile`` dialect: kernels as programs on blocks, between tensors and what a CPU or GPU runs.
+"""The ``tile`` dialect: kernels as programs on blocks, a level between tensors and the code of a CPU or GPU.
 
-A ``tile.kernel`` is a symbol; each of its programs loads blocks (static builtin vectors) through pointers, computes with
-``arith``, ``math``, ``scf.for`` and ``scf.if``, and stores blocks. ``tile.last_program`` is what the last of them does for all.
-``tile.launch`` runs it on tensors. ``tile.iterate`` is a loop of as many steps as each lane says. ``tile.accumulate`` stands
-between loops on tensors: it says where what they compute is added.
+A ``tile.kernel`` is a symbol. Each of its programs loads blocks (static builtin vectors) through pointers, computes with
+``arith``, ``math``, ``scf.for`` and ``scf.if``, and stores blocks. ``tile.last_program`` is code that only the last program to
+finish runs. ``tile.launch`` runs a kernel on tensors. ``tile.iterate`` is a loop with a separate trip count for each lane.
+``tile.accumulate`` is an op on tensors between loops: it adds updates to elements by index.
 
-What xDSL's ``arith`` and ``math`` have on scalars only, or not at all, is here: ``tile.compare`` (with the predicates of
-``cmpi`` and ``cmpf``), ``tile.select``, ``tile.cast`` (``sitofp``, ``uitofp``, ``fptosi``, ``fptoui``, ``extsi``, ``extui``,
-``trunci``) and ``tile.math`` (``erfc``, ...). All take scalars, too.
+The dialect adds what xDSL's ``arith`` and ``math`` support on scalars only or not at all: ``tile.compare`` (with the predicates
+of ``cmpi`` and ``cmpf``), ``tile.select``, ``tile.cast`` (``sitofp``, ``uitofp``, ``fptosi``, ``fptoui``, ``extsi``, ``extui``,
+``trunci``) and ``tile.math`` (``erfc``, ...). All accept scalars, too.
 
-Floats are IEEE's: nothing is reordered but within ``tile.reduce``, ``tile.scan``, ``tile.atomic_add`` and
-``tile.accumulate``; functions of ``math`` are within 2 ulp; ``maximumf`` and ``minimumf`` give NaN where an operand is one,
-``maxnumf`` and ``minnumf`` the other operand; of zeros ``maximumf`` and ``minimumf`` take -0.0 as below 0.0, ``maxnumf`` and
-``minnumf`` either. ``divsi`` truncates, ``floordivsi`` floors; by 0 they give any number, and do not trap. ``fptosi`` of what
-does not fit gives any number. ``index`` has 64 bits.
+Floats follow IEEE: only ``tile.reduce``, ``tile.scan``, ``tile.atomic_add`` and ``tile.accumulate`` may reorder operations;
+functions of ``math`` are within 2 ulp. ``maximumf`` and ``minimumf`` return NaN where an operand is NaN, ``maxnumf`` and
+``minnumf`` the other operand; ``maximumf`` and ``minimumf`` order -0.0 below 0.0, ``maxnumf`` and ``minnumf`` may return either
+zero. ``divsi`` truncates, ``floordivsi`` floors; division by 0 returns any number and does not trap. ``fptosi`` of a value out
+of range returns any number. ``index`` has 64 bits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Updates of a tensor at places that others say."""
+"""Update elements of a tensor by index."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fxc.dialects.tile.types import TileEffects
 class AccumulateOp(IRDLOperation, TileEffects):
     """``%r = tile.accumulate "add" %updates at %places into %start : tensor<8x4xf32>, tensor<8x4xi64>, tensor<5x4xf32>``.
 
-    A tensor that is ``start``, but each element combined with all updates that meet it, in any order: ``places`` has the
-    number of the element for each of ``updates``, row by row; one below 0 is that of no element. The kinds are those of
-    ``KINDS``. One above what there is is an error.
+    ``start`` with each element combined, in any order, with all updates for it. ``places`` has the row-major index of the
+    element for each of ``updates``; an update with a negative index is skipped, an index out of range is an error. The kinds
+    are those of ``KINDS``.
     """
 
     name = "tile.accumulate"

@@ -1,4 +1,4 @@
-"""Ops that make blocks out of numbers and blocks: no memory, no effects."""
+"""Ops that compute blocks from numbers and blocks: no memory, no effects."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ CASTS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "trunci": ("integer", "narrower integer"),
     }
 )
-"""What ``tile.cast`` does, each as the op of ``arith`` that has its name: what it takes, and what it gives."""
+"""The kinds of ``tile.cast``, named like the ops of ``arith`` -> operand and result elements."""
 
 FUNCTIONS: Mapping[str, int] = MappingProxyType(
     {"erfc": 1, "erfinv": 1, "lgamma": 1, "digamma": 1, "fmod": 2, "hypot": 2, "nextafter": 2}
 )
-"""Functions of floats that ``math`` lacks, and how many arguments they take. ``fmod`` is C's: its result has the sign of x."""
+"""Float functions that ``math`` lacks -> number of arguments. ``fmod`` is that of C: the result has the sign of x."""
 
 
 @irdl_op_definition
 class IotaOp(TileOp):
-    """``%i = tile.iota {dim = 0} : vector<16xi64>``: each lane's place along a dimension."""
+    """``%i = tile.iota {dim = 0} : vector<16xi64>``: the index of each lane along a dimension."""
 
     name = "tile.iota"
     dim = prop_def(IntegerAttr)
@@ -71,7 +71,7 @@ class IotaOp(TileOp):
 
 @irdl_op_definition
 class MaskOp(TileOp):
-    """``%m = tile.mask %start, %stop {dim = 0} : vector<16xi1>``: lane l along the dimension says whether start + l < stop."""
+    """``%m = tile.mask %start, %stop {dim = 0} : vector<16xi1>``: for lane l along the dimension, whether start + l < stop."""
 
     name = "tile.mask"
     start = operand_def(IndexType)
@@ -98,7 +98,7 @@ class MaskOp(TileOp):
 
 
 def check_elements(op: UnaryOp) -> None:
-    """Refuse a result with other elements than the operand has."""
+    """VerifyException where the element types of result and operand differ."""
     check_block(f"{op.name}: the operand", op.value.type)
     check_block(f"{op.name}: the result", op.result.type)
     check_type(f"{op.name}: the result", op.result.type, with_element(op.result.type, element_of(op.value.type)))
@@ -123,7 +123,7 @@ class SplatOp(UnaryOp):
 
 @irdl_op_definition
 class TransposeOp(UnaryOp):
-    """``%t = tile.transpose %v {permutation = [1, 0]} : vector<8x32xf32> to vector<32x8xf32>``: result's dimension i is
+    """``%t = tile.transpose %v {permutation = [1, 0]} : vector<8x32xf32> to vector<32x8xf32>``: dimension i of the result is
     dimension ``permutation[i]`` of the operand."""
 
     name = "tile.transpose"
@@ -146,7 +146,7 @@ class TransposeOp(UnaryOp):
 
 @irdl_op_definition
 class CastOp(UnaryOp):
-    """``%f = tile.cast "sitofp" %i : vector<16xi64> to vector<16xf32>``: the op of ``arith`` of that name, on blocks too."""
+    """``%f = tile.cast "sitofp" %i : vector<16xi64> to vector<16xf32>``: the op of ``arith`` of that name, also on blocks."""
 
     name = "tile.cast"
     kind = prop_def(StringAttr)
@@ -174,7 +174,7 @@ class CastOp(UnaryOp):
 
 @irdl_op_definition
 class SelectOp(TileOp):
-    """``%r = tile.select %c, %a, %b : vector<16xf32>``: in each lane a's number where c is true, else b's."""
+    """``%r = tile.select %c, %a, %b : vector<16xf32>``: in each lane, a where c is true, else b."""
 
     name = "tile.select"
     condition = operand_def()
@@ -235,7 +235,7 @@ class CompareOp(TileOp):
 
 @irdl_op_definition
 class MathOp(TileOp):
-    """``%r = tile.math "fmod" %a, %b : vector<16xf32>``: a function of floats that the ``math`` dialect lacks."""
+    """``%r = tile.math "fmod" %a, %b : vector<16xf32>``: a float function that the ``math`` dialect lacks."""
 
     name = "tile.math"
     kind = prop_def(StringAttr)
@@ -265,8 +265,8 @@ class MathOp(TileOp):
 class RandomOp(TileOp):
     """``%r = tile.random %seed, %offsets : vector<16xi64> -> vector<16xi32>``: 32 random bits a lane, by Philox 4x32-10.
 
-    The key is the seed (i64, low word first); a lane's bits are word ``offset % 4`` of the counter ``offset / 4`` (64 bits, low
-    word first, the upper two words zero). The same seed and offset always give the same bits. Offsets are not negative.
+    The key is the seed (i64, low word first); the bits of a lane are word ``offset % 4`` of the counter ``offset / 4`` (64
+    bits, low word first, the upper two words zero). Equal seeds and offsets return equal bits. Offsets are not negative.
     """
 
     name = "tile.random"

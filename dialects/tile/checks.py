@@ -1,4 +1,4 @@
-"""Conditions that a kernel's data must meet, such as indices that are within a tensor."""
+"""Run-time assertions on the data of a kernel, such as indices within bounds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from fxc.dialects.tile.types import TileOp, check_type, with_element
 class AssertOp(TileOp):
     """``tile.assert %ok, "index out of range" : vector<16xi1>``: the launch is an error where a lane is false.
 
-    The kernel goes on, so what it does with such a lane must be harmless. On a CPU the launch raises fxc.errors.BoundsError
-    when the kernel is done; on a GPU it is a device-side assertion, as PyTorch's own kernels have.
+    The kernel continues, so it must handle such a lane safely. On a CPU the launch raises fxc.errors.BoundsError after the
+    kernel has finished; on a GPU it is a device-side assertion, as in PyTorch's kernels.
     """
 
     name = "tile.assert"

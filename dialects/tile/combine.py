@@ -27,7 +27,7 @@ from fxc.dialects.tile.types import (
 )
 
 REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "xor")
-"""What ``tile.reduce`` and ``tile.scan`` combine lanes with. Integers are signed; NaN is the largest and the smallest."""
+"""The kinds of ``tile.reduce`` and ``tile.scan``. Integers are signed; for max and min, a NaN operand is the result."""
 
 
 class _Combining(UnaryOp):
@@ -54,10 +54,10 @@ def _reduced(type: Attribute, dims: Sequence[int]) -> Attribute:
 
 @irdl_op_definition
 class ReduceOp(_Combining):
-    """``%s = tile.reduce "add" %v {dims = [1]} : vector<8x32xf32> -> vector<8xf32>``: the numbers along dimensions, combined.
+    """``%s = tile.reduce "add" %v {dims = [1]} : vector<8x32xf32> -> vector<8xf32>``: combines lanes along dimensions.
 
-    Of all dimensions the result is a number. Floats are added and multiplied in any order; a NaN is the max and the min, and
-    -0.0 is below 0.0.
+    Reducing all dimensions returns a number. Floats are added and multiplied in any order; max and min return NaN if a lane is
+    NaN, and order -0.0 below 0.0.
     """
 
     name = "tile.reduce"
@@ -81,7 +81,7 @@ class ReduceOp(_Combining):
 class ScanOp(_Combining):
     """``%c = tile.scan "add" %v {dim = 1} : vector<8x32xf32> -> vector<8x32xf32>``: each lane combined with those before it.
 
-    Of equal floats, as 0.0 and -0.0 are, the last is the max and the min.
+    Of equal floats, such as 0.0 and -0.0, max and min return the last.
     """
 
     name = "tile.scan"
@@ -103,10 +103,10 @@ class ScanOp(_Combining):
 @irdl_op_definition
 class DotOp(TileOp):
     """``%d = tile.dot %a, %b, %c : vector<16x32xf16>, vector<32x16xf16> -> vector<16x16xf32>``: the matrix product of a and b,
-    and c.
+    plus c.
 
-    Factors have one type of floats, the result and ``c`` are f32 or f64. Each product is exact, or rounded as the result's type
-    says; they are added in any order.
+    The factors have one float type; the result and ``c`` are f32 or f64. Each product is exact, or rounded to the type of the
+    result; products are added in any order.
     """
 
     name = "tile.dot"

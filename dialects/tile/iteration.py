@@ -1,4 +1,4 @@
-"""A loop of as many steps as elements say."""
+"""A loop with a separate trip count for each lane."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from fxc.dialects.tile.types import (
 class IterateOp(TileOp):
     """``%r = tile.iterate %going (%x = %start) : vector<16xi1>, vector<16xf32> { ... tile.next %more, %new : ... }``
 
-    Each lane goes through the body as long as it is ``going``: then what it carries becomes what ``tile.next`` says, and
-    ``more`` whether it goes on. A lane that has stopped keeps what it carries. The results are what is carried at the end.
-    The body runs while any lane is going. It has no effects, and may use what is known around it.
+    A lane runs the body while it is ``going``. After each step its carried values become the operands of ``tile.next``, and
+    ``more`` becomes ``going``. The carried values of a lane that has stopped do not change. The results are the final carried
+    values. The body runs while any lane is going. It has no effects, and may use values from outside.
     """
 
     name = "tile.iterate"
@@ -56,7 +56,7 @@ class IterateOp(TileOp):
         return cls.create(operands=[going, *carried], result_types=types, regions=[Region(body)])
 
     def captured(self) -> list[SSAValue]:
-        """The values around it that the body uses, once each."""
+        """The distinct outside values that the body uses."""
         inside = set[SSAValue](self.body.block.args)
         found = dict[SSAValue, None]()
         for op in self.body.walk():
@@ -126,8 +126,7 @@ def _arguments(op: Operation) -> Iterator[SSAValue]:
 
 
 def structure(op: IterateOp, key: Sequence[object]) -> tuple[object, ...]:
-    """What two loops have in common that compute the same; ``key`` says of the operands, then of what is captured, which they
-    are."""
+    """A key that is equal for equal loops; ``key`` has an identity for each operand, then for each captured value."""
     numbers: dict[SSAValue, object] = dict(zip((*op.operands, *op.captured()), key, strict=True))
     found = list[object](key[: len(op.operands)])
     _describe(op.body.block, numbers, found)

@@ -1,4 +1,4 @@
-"""Kernels, and their launch on tensors."""
+"""Kernels, and launches of kernels on tensors."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ class KernelOp(IRDLOperation, TileEffects):
     """``tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}) attributes {grid = array<i64: 128>} { ...; tile.return }``.
 
     A program that runs once for each point of ``grid`` (one to three axes), in any order and in parallel. Arguments: pointers
-    that are read, then pointers that are written, then scalars. Where the number of programs is not known, the grid is a map of
-    the scalars that are an ``index``, in order: ``grid = affine_map<(d0) -> (d0 ceildiv 64)>``. Attributes of a pointer:
+    that are read, then pointers that are written, then scalars. If the number of programs is dynamic, the grid is a map of the
+    ``index`` scalars, in order: ``grid = affine_map<(d0) -> (d0 ceildiv 64)>``. Attributes of a pointer:
 
-    ``tile.access``    "read", "write" or "readwrite"; needed
-    ``tile.elements``  how many elements may be addressed, from the pointer on
-    ``tile.init``      the number that every element is before the kernel runs; what is "readwrite" needs one at a launch
-    ``tile.divisible`` a number that the address, in bytes, is a multiple of
+    ``tile.access``    "read", "write" or "readwrite"; required
+    ``tile.elements``  number of addressable elements from the pointer on
+    ``tile.init``      initial value of all elements; a launch requires it for a "readwrite" pointer
+    ``tile.divisible`` a divisor of the address in bytes
 
     and of an ``index``:
 
-    ``tile.size``      the size that it is, as types of tensors write it
+    ``tile.size``      the size that it is, as in the types of tensors
     """
 
     name = "tile.kernel"
@@ -98,7 +98,7 @@ class KernelOp(IRDLOperation, TileEffects):
 
     @property
     def programs(self) -> tuple[int, ...]:
-        """How many programs there are along each axis; ``DYNAMIC_INDEX`` where the scalars say it."""
+        """The number of programs along each axis; ``DYNAMIC_INDEX`` where it depends on scalars."""
         if isinstance(self.grid, DenseArrayBase):
             return tuple(self.grid.get_values())
         axes = self.grid.data.results
@@ -106,15 +106,15 @@ class KernelOp(IRDLOperation, TileEffects):
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the scalars say how many programs there are."""
+        """Whether the number of programs depends on scalars."""
         return DYNAMIC_INDEX in self.programs
 
     def programs_for(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """How many programs there are along each axis where the kernel's ``index`` scalars are ``numbers``."""
+        """The number of programs along each axis for these values of the ``index`` scalars."""
         return self.programs if isinstance(self.grid, DenseArrayBase) else self.grid.data.eval(numbers, [])
 
     def indices(self) -> list[BlockArgument]:
-        """The scalars that are an ``index``, of which a dynamic grid is made."""
+        """The ``index`` scalars, the operands of a dynamic grid."""
         return [argument for argument in self.scalars() if isinstance(argument.type, IndexType)]
 
     def argument_attributes(self, argument: BlockArgument) -> Mapping[str, Attribute]:
@@ -126,12 +126,12 @@ class KernelOp(IRDLOperation, TileEffects):
         return found.data if isinstance(found, StringAttr) else ""
 
     def elements(self, argument: BlockArgument) -> int | None:
-        """How many elements may be addressed; None where the kernel does not say."""
+        """The number of addressable elements; None where the kernel does not state it."""
         found = self.argument_attributes(argument).get(ELEMENTS)
         return found.value.data if isinstance(found, IntegerAttr) else None
 
     def inputs(self) -> list[BlockArgument]:
-        """The pointers that are only read."""
+        """The read-only pointers."""
         return [argument for argument in self.body.block.args if self.access(argument) == "read"]
 
     def outputs(self) -> list[BlockArgument]:
@@ -216,7 +216,7 @@ class ReturnOp(IRDLOperation, TileEffects):
 
 @irdl_op_definition
 class ProgramIdOp(TileOp):
-    """``%i = tile.program_id {axis = 0} : index``: the place of this program along an axis of the grid."""
+    """``%i = tile.program_id {axis = 0} : index``: the index of this program along an axis of the grid."""
 
     name = "tile.program_id"
     axis = prop_def(IntegerAttr)
@@ -243,7 +243,7 @@ class LaunchOp(IRDLOperation, TileEffects):
     """``%y = tile.launch @k(%x, %n) : (tensor<4xf32>, !torch.int) -> tensor<4xf32>``: run a kernel on tensors.
 
     Operands: a tensor for each pointer that is read, then a number for each scalar. Each has exactly the sizes and strides of
-    its type. Results: a new tensor for each pointer that is written, as its type says. No operand is written.
+    its type. Results: a new tensor of the result type for each pointer that is written. No operand is written.
     """
 
     name = "tile.launch"
@@ -257,7 +257,7 @@ class LaunchOp(IRDLOperation, TileEffects):
         return cls.create(properties={"callee": SymbolRefAttr(name)}, operands=operands, result_types=result_types)
 
     def kernel(self) -> KernelOp | None:
-        """The kernel, as found in the symbol table around; None where there is none."""
+        """The kernel in the enclosing symbol table; None where there is none."""
         return kernel_around(self, self.callee)
 
     def verify_(self) -> None:
@@ -300,7 +300,7 @@ class LaunchOp(IRDLOperation, TileEffects):
 
 
 def kernel_around(op: Operation, name: SymbolRefAttr) -> KernelOp | None:
-    """The kernel called ``name`` in the symbol table around ``op``; None where there is none."""
+    """The kernel ``name`` in the symbol table that encloses ``op``; None where there is none."""
     table: Operation | None = op.parent_op()
     while table is not None and not table.has_trait(SymbolTable):
         table = table.parent_op()
@@ -309,7 +309,7 @@ def kernel_around(op: Operation, name: SymbolRefAttr) -> KernelOp | None:
 
 
 def check_arguments(name: str, kernel: KernelOp, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> None:
-    """Refuse what the op ``name`` gives ``kernel`` where it does not fit: tensors that are read, numbers, tensors written."""
+    """VerifyException where operands of the op ``name`` do not fit ``kernel``: tensors read, numbers, tensors written."""
     pointers, written, scalars = kernel.inputs(), kernel.outputs(), kernel.scalars()
     expected = [len(pointers) + len(scalars), len(written)]
     if [len(inputs), len(outputs)] != expected:
@@ -330,7 +330,7 @@ def check_arguments(name: str, kernel: KernelOp, inputs: Sequence[SSAValue], out
 
 
 def _check_sizes(name: str, numbers: Sequence[SSAValue], tensors: Sequence[SSAValue]) -> None:
-    """Refuse a tensor with a size or stride that is neither static nor made of ``numbers``: the kernel would not know it."""
+    """VerifyException for a tensor with a size or stride that is neither static nor computed from ``numbers``."""
     known = {number.type.expression.data for number in numbers if isinstance(number.type, IntType)} - {""}
     for value in tensors:
         for size in names_in(value.type) if isinstance(value.type, TensorType) else ():
@@ -339,7 +339,7 @@ def _check_sizes(name: str, numbers: Sequence[SSAValue], tensors: Sequence[SSAVa
 
 
 def _check_tensor(name: str, argument: BlockArgument, value: SSAValue, elements: int | None) -> None:
-    """Refuse what is no tensor of the pointer's elements, or has too few of them."""
+    """VerifyException where ``value`` is no tensor with the element type of the pointer, or has too few elements."""
     assert isinstance(argument.type, PtrType)
     if not isinstance(value.type, TensorType) or value.type.element_type != argument.type.pointee:
         expected = f"a tensor of {argument.type.pointee}"

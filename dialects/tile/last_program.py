@@ -1,4 +1,4 @@
-"""What the last program of a kernel does beyond its own work."""
+"""Code that only the last program of a kernel runs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fxc.dialects.tile.types import PtrType, TileOp, parse_bindings, parse_types
 class LastProgramOp(TileOp):
     """``tile.last_program (%p = %parts, %y = %total) : !tile.ptr<f32>, !tile.ptr<f32> { ... }``: the end of a kernel.
 
-    The body runs once, when all programs have come here, by the last of them to do so: it finds in memory what all of them
-    have stored. It takes pointers of the kernel, each once, and nothing else of what is known around it. The op stands before
-    ``tile.return``, in a kernel whose grid is known and has a program.
+    The last program that reaches the op runs the body, after all programs have reached it, so it can load their stores.
+    Operands are distinct pointers of the kernel; the body uses no other values from outside. The op is directly before
+    ``tile.return``, in a kernel with a static, nonempty grid.
     """
 
     name = "tile.last_program"

@@ -1,4 +1,4 @@
-"""Loads and stores: a block of elements at even steps from a base, or at numbered places."""
+"""Loads and stores: a block of elements at strides from a base, or at given indices."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Access(TileOp):
         mask: SSAValue | None
 
     def check_address(self, block: Attribute) -> None:
-        """Refuse an address that is not one of ``block``."""
+        """VerifyException for an address that does not fit ``block``."""
 
     @local
     def verify_(self) -> None:
@@ -72,17 +72,17 @@ class _Access(TileOp):
 
     @property
     def other_value(self) -> SSAValue | None:
-        """What lanes hold that the mask leaves out."""
+        """The value of masked lanes."""
         return getattr(self, "other", None)
 
     @property
     def block(self) -> SSAValue:
-        """What is loaded or stored."""
+        """The block that is loaded or stored."""
         return self.results[0] if self.results else self.operands[0]
 
     @property
     def place(self) -> SSAValue:
-        """What stands in the brackets."""
+        """The operand in the brackets: base or offsets."""
         return self.operands[1 if self.results else 2]
 
     def print(self, printer: Printer) -> None:
@@ -151,7 +151,7 @@ class _Strided(_Access):
         static_strides: DenseArrayBase[IntegerType]
 
     def strides(self) -> list[int | SSAValue]:
-        """The distance in elements between neighbours along each dimension."""
+        """The distance in elements between neighbouring lanes along each dimension."""
         return list(get_dynamic_index_list(self.static_strides.get_values(), self.dynamic_strides, DYNAMIC_INDEX))
 
     def check_address(self, block: Attribute) -> None:
@@ -163,7 +163,7 @@ class _Strided(_Access):
 
 
 class _Indexed(_Access):
-    """``%p[%offsets]``: each lane is the element of its number."""
+    """``%p[%offsets]``: each lane accesses the element at its offset."""
 
     if TYPE_CHECKING:
         offsets: SSAValue
@@ -193,7 +193,7 @@ def _pointer_type(parser: Parser) -> PtrType:
 class LoadOp(_Strided, PointerRead):
     """``%v = tile.load %p[%base] strides [%s, 1], %mask, %other : !tile.ptr<f32> -> vector<8x32xf32>``.
 
-    Lane (i, j) holds element ``base + i * s + j``, or ``other`` where the mask is false; there, nothing is read. Without
+    Lane (i, j) is element ``base + i * s + j``, or ``other`` where the mask is false; masked lanes read no memory. Without
     strides it is a scalar.
     """
 
@@ -252,7 +252,7 @@ class GatherOp(_Indexed, PointerRead):
 
 @irdl_op_definition
 class StoreOp(_Strided, PointerWrite):
-    """``tile.store %v, %p[%base] strides [%s, 1], %mask : vector<8x32xf32>, !tile.ptr<f32>``: what ``tile.load`` reads."""
+    """``tile.store %v, %p[%base] strides [%s, 1], %mask : vector<8x32xf32>, !tile.ptr<f32>``: the inverse of ``tile.load``."""
 
     name = "tile.store"
     value = operand_def()
@@ -303,7 +303,7 @@ class AtomicOp(_IndexedStore):
     """``name %v, %p[%offsets], %mask : vector<16xf32>, !tile.ptr<f32>``: combines each lane with its element, in any order."""
 
     KIND: ClassVar[str]
-    """How, as ``tile.reduce`` says it."""
+    """The kind, as for ``tile.reduce``."""
 
 
 @irdl_op_definition
@@ -329,7 +329,7 @@ class _AtomicExtremeOp(AtomicOp):
 
 @irdl_op_definition
 class AtomicMaxOp(_AtomicExtremeOp):
-    """``tile.atomic_max %v, %p[%offsets], %mask : vector<16xi32>, !tile.ptr<i32>``: the larger one, of signed numbers."""
+    """``tile.atomic_max %v, %p[%offsets], %mask : vector<16xi32>, !tile.ptr<i32>``: the maximum of signed numbers."""
 
     name = "tile.atomic_max"
     KIND: ClassVar = "max"
@@ -338,7 +338,7 @@ class AtomicMaxOp(_AtomicExtremeOp):
 
 @irdl_op_definition
 class AtomicMinOp(_AtomicExtremeOp):
-    """``tile.atomic_min %v, %p[%offsets], %mask : vector<16xi32>, !tile.ptr<i32>``: the smaller one, of signed numbers."""
+    """``tile.atomic_min %v, %p[%offsets], %mask : vector<16xi32>, !tile.ptr<i32>``: the minimum of signed numbers."""
 
     name = "tile.atomic_min"
     KIND: ClassVar = "min"
@@ -346,4 +346,4 @@ class AtomicMinOp(_AtomicExtremeOp):
 
 
 ATOMICS: Mapping[str, type[AtomicOp]] = MappingProxyType({op.KIND: op for op in (AtomicAddOp, AtomicMaxOp, AtomicMinOp)})
-"""What combines in memory, by its kind."""
+"""Atomic ops by kind."""

@@ -1,4 +1,4 @@
-"""How loops over elements become a kernel: a plan in the IR, to be read, changed and run again."""
+"""Schedules: how loops over elements become a kernel, as attributes that can be read, changed and applied again."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ PROGRAMS = ("own", "last")
 class ScheduleAttr(ParametrizedAttribute):
     """``#tile.schedule<"inner", stages = [0, 1, 2], lanes = 16, unroll = 4, block = 8, form = "online">``: one kernel.
 
-    ``stages``  the linalg.generic ops of the group that the kernel computes, by their number
-    ``kind``    "elementwise": no loop is reduced. "inner": lanes run along a loop that is reduced, a program has whole rows.
-                "outer": lanes run along a loop that is kept, a program goes through all that is reduced for each
-    ``lanes``   how many elements a vector has
-    ``unroll``  how many vectors are under way at once: accumulators of an inner reduction, columns of an outer one side
-                by side, copies of an elementwise body
-    ``block``   how many elements (of a row, in "inner" kernels: rows) a program computes
+    ``stages``  indices of the linalg.generic ops of the group that the kernel computes
+    ``kind``    "elementwise": no reduction. "inner": lanes run along a reduced loop; a program computes whole rows. "outer":
+                lanes run along a loop that is not reduced; a program runs the whole reduction for each lane
+    ``lanes``   number of elements of a vector
+    ``unroll``  number of independent vectors: accumulators of an inner reduction, adjacent columns of an outer one, copies of
+                an elementwise body
+    ``block``   number of elements that a program computes; of rows in "inner" kernels
 
-    Left out where they change nothing:
+    Fields that are omitted where they have the default:
 
-    ``tile``    lanes along a second loop: that in which operands lie side by side which the first strides through (these are
-                loaded in their own order and transposed), else the next one outwards. Elementwise kernels only
-    ``parts``   in how many parts what is reduced is cut. Each is a program of its own, and the last program combines them
-    ``form``    how an inner kernel goes through a row several times. "looped": from memory each time. "held": a vector has
-                the whole row, which is loaded once. "stored": what several passes compute of an element is computed once and
-                lies in the memory of a result until that is written. "online": a reduction and one of what it centres (the
-                sum of exponentials over the maximum, the variance over the mean) in one pass, in pieces of ``piece`` elements
-    ``program`` "own": the kernel has programs of its own. "last": it is no kernel, but what the last program of the kernel
-                before does, when all have stored: for what is little
+    ``tile``    number of lanes along a second loop: the contiguous loop of operands that the first one strides through (these
+                are loaded along it and transposed), else the next outer loop. Elementwise kernels only
+    ``parts``   number of partial reductions. Each is a separate program, and the last program combines them
+    ``form``    how an inner kernel makes several passes over a row. "looped": load it from memory each time. "held": a vector
+                holds the whole row, which is loaded once. "stored": values of an element that several passes use are computed
+                once and stored in the memory of a result until that is written. "online": a reduction and the one that it
+                centres (the sum of exponentials over the maximum, the variance over the mean) in one pass, in pieces of
+                ``piece`` elements
+    ``program`` "own": the kernel has separate programs. "last": no kernel is made; the last program of the previous kernel
+                computes it after all stores, for small amounts of work
     """
 
     name = "tile.schedule"
@@ -82,7 +83,7 @@ class ScheduleAttr(ParametrizedAttribute):
 
     @property
     def is_last(self) -> bool:
-        """Whether the last program of the kernel before computes it."""
+        """Whether the last program of the previous kernel computes it."""
         return self.program.data == "last"
 
     def numbers(self) -> list[int]:
@@ -90,7 +91,7 @@ class ScheduleAttr(ParametrizedAttribute):
         return [stage.value.data for stage in self.stages]
 
     def fields(self) -> dict[str, int | str]:
-        """All but kind and stages, by name."""
+        """All fields except kind and stages, by name."""
         found = {name: getattr(self, name) for name in (*self.NUMBERS, *self.DEFAULTS)}
         return {name: value.data if isinstance(value, StringAttr) else value.value.data for name, value in found.items()}
 
@@ -109,7 +110,7 @@ class ScheduleAttr(ParametrizedAttribute):
         self._verify_kind()
 
     def _verify_kind(self) -> None:
-        """Refuse fields that the kind has no use for."""
+        """VerifyException for fields that do not apply to the kind."""
         takes = {"elementwise": ("tile",), "inner": ("parts", "form", "piece"), "outer": ("parts",)}[self.kind.data]
         takes = (*takes, "program")
         fields = self.fields()

@@ -1,6 +1,6 @@
-"""Pointers, blocks, and the text that ops of the ``tile`` dialect share.
+"""Pointers, blocks, and the shared text syntax of ops of the ``tile`` dialect.
 
-A *block* is a static builtin vector, ``vector<8x32xf32>``; where a shape is empty, the block is the scalar itself.
+A *block* is a static builtin vector, ``vector<8x32xf32>``; with an empty shape it is a scalar.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from fxc.dialects.base.effects import EffectsInterface
 from fxc.dialects.text.syntax import type_text
 
 POINTEES = (f16, bf16, f32, f64, i1, i8, i16, i32, i64, IntegerType(8, Signedness.UNSIGNED))
-"""What a pointer may point to. An ``i1`` lies in a byte of its own; blocks of ``ui8`` elements are of ``i8``, as in arith."""
+"""Element types of pointers. An ``i1`` takes a byte; blocks of ``ui8`` elements have type ``i8``, as in arith."""
 
 FLOATS = (f16, bf16, f32, f64)
 
 
 @irdl_attr_definition
 class PtrType(ParametrizedAttribute, TypeAttribute):
-    """``!tile.ptr<f32>``: the address of the first of a number of elements."""
+    """``!tile.ptr<f32>``: the address of the first of several elements."""
 
     name = "tile.ptr"
     pointee: Attribute
@@ -57,12 +57,12 @@ class PtrType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def value_type(self) -> Attribute:
-        """The element type of what is loaded and stored."""
+        """The element type of loaded and stored blocks."""
         return i8 if isinstance(self.pointee, IntegerType) and self.pointee.width.data == 8 else self.pointee
 
 
 def block_type(element: Attribute, shape: Sequence[int]) -> Attribute:
-    """The block of this element type and shape: a vector, or the element type itself where the shape is empty."""
+    """The block with this element type and shape: a vector, or the element type for an empty shape."""
     return VectorType(element, shape) if shape else element  # type: ignore[arg-type]
 
 
@@ -72,12 +72,12 @@ def shape_of(type: Attribute) -> tuple[int, ...]:
 
 
 def element_of(type: Attribute) -> Attribute:
-    """The element type of a block; a scalar's own type."""
+    """The element type of a block; the type itself for a scalar."""
     return type.element_type if isinstance(type, VectorType) else type
 
 
 def with_element(type: Attribute, element: Attribute) -> Attribute:
-    """The block of ``type``'s shape with another element type."""
+    """The block with the shape of ``type`` and another element type."""
     return block_type(element, shape_of(type))
 
 
@@ -87,7 +87,7 @@ def check_type(what: str, type: Attribute, expected: Attribute) -> None:
 
 
 def check_block(what: str, type: Attribute) -> None:
-    """Refuse what is no block of numbers."""
+    """VerifyException where ``type`` is no block of numbers."""
     element = element_of(type)
     if isinstance(type, VectorType) and (type.get_num_scalable_dims() or not all(size > 0 for size in type.get_shape())):
         raise VerifyException(f"{what} has type {type}, expected a static vector without empty dimensions")
@@ -96,13 +96,13 @@ def check_block(what: str, type: Attribute) -> None:
 
 
 def is_number(type: Attribute) -> bool:
-    """Whether ``type`` is that of a number that kernels compute with."""
+    """Whether ``type`` is a number type of kernels."""
     signless = isinstance(type, IntegerType) and type.signedness.data == Signedness.SIGNLESS
     return signless or type in FLOATS or isinstance(type, IndexType)
 
 
 def check_dims(dims: Sequence[int], rank: int) -> None:
-    """Refuse dimensions that a block of ``rank`` has not, or that are not in ascending order, each once."""
+    """VerifyException unless ``dims`` are dimensions of a block of ``rank``, strictly ascending."""
     if any(not 0 <= dim < rank for dim in dims) or list(dims) != sorted(set(dims)):
         raise VerifyException(f"dims {list(dims)} must be ascending dimensions of a block of rank {rank}")
 
@@ -112,7 +112,8 @@ def is_float(type: Attribute) -> bool:
 
 
 class TileEffects(EffectsInterface):
-    """An op of a kernel, whose results are blocks and numbers, or a launch, which allocates: none shares memory or keeps it."""
+    """An op of a kernel, with results that are blocks and numbers, or a launch, which allocates. None aliases or retains
+    memory."""
 
     def aliases(self) -> Iterator[tuple[int, SSAValue]]:
         return iter(())
@@ -122,7 +123,7 @@ class TileEffects(EffectsInterface):
 
 
 class PointerRead(TileEffects):
-    """An op that does nothing but read, through a pointer."""
+    """An op whose only effect is a read through a pointer."""
 
     def has_side_effect(self) -> bool:
         return False
@@ -139,13 +140,13 @@ class PointerWrite(TileEffects):
 
 
 class TileOp(IRDLOperation, TileEffects):
-    """An op with the text ``name "kind" operands {field = 1, fields = [0, 1]} : types``: a kind where it has one, and of the
-    types those of ``shown_types``, from which ``all_types`` makes the others."""
+    """An op with the text ``name "kind" operands {field = 1, fields = [0, 1]} : types``. The kind is optional; of the types,
+    only ``shown_types`` are printed, from which ``all_types`` derives the others."""
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
-    """Properties that stand in braces: integers and lists of integers."""
+    """Properties that are printed in braces: integers and lists of integers."""
     BETWEEN: ClassVar[tuple[str, ...]] = ()
-    """What stands between the types: ``to``, ``->`` or ``,``."""
+    """The separators of the types: ``to``, ``->`` or ``,``."""
 
     def shown_types(self) -> Sequence[Attribute]:
         return self.result_types
@@ -199,7 +200,7 @@ class TileOp(IRDLOperation, TileEffects):
 
     @classmethod
     def parse_fields(cls, parser: Parser) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-        """Properties and attributes."""
+        """The parsed properties and attributes."""
         attributes = parser.parse_optional_attr_dict()
         properties = dict[str, Attribute]()
         for name in cls.FIELDS:
@@ -222,7 +223,7 @@ def parse_types(parser: Parser) -> list[Attribute]:
 
 
 def print_bindings(printer: Printer, arguments: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
-    """``(%argument = %value, ...)``: what the arguments of a body are at first."""
+    """Print ``(%argument = %value, ...)``: the initial values of the arguments of a body."""
 
     def show(pair: tuple[SSAValue, SSAValue]) -> None:
         printer.print_ssa_value(pair[0])
@@ -244,7 +245,7 @@ def parse_bindings(parser: Parser) -> list[tuple[Parser.UnresolvedArgument, Unre
 
 
 class UnaryOp(TileOp):
-    """``name %v {...} : vector<8x1xf32> to vector<8x32xf32>``: a block or number made of one other."""
+    """``name %v {...} : vector<8x1xf32> to vector<8x32xf32>``: a block or number computed from one operand."""
 
     value = operand_def()
     result = result_def()

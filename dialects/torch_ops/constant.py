@@ -58,8 +58,8 @@ class TensorLiteralAttr(ParametrizedAttribute):
 class ConstantOp(IRDLOperation, EffectsInterface):
     """``%c = torch.constant([1.0, nan, -0.0]) : tensor<3xf32>`` or ``%n = torch.constant(3) : !torch.int``.
 
-    Elements in row-major order where there are at most 64 of a plain dtype, else the bytes as ``#torch.literal<"...">``. The
-    value must not be written by others; a pass that would return or mutate it leaves the call that made it instead.
+    Elements in row-major order where there are at most 64 of a plain dtype, else the bytes as ``#torch.literal<"...">``. No
+    other op may write the value: a pass does not fold a call whose result is returned or mutated.
     """
 
     name = "torch.constant"
