@@ -1,4 +1,4 @@
-"""``fxc import``: from a model to a file, and what ``fxc compile`` shares with it."""
+"""``fxc import``: from a model to a file; and the capture options that it shares with ``fxc compile``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _complete_source(context: click.Context, parameter: click.Parameter, text: s
 
 
 def capture_options(function: Any) -> Any:
-    """The options of both commands that capture."""
+    """The options of both commands that capture a model."""
     for option in reversed(
         [
             click.argument("source", shell_complete=_complete_source),
@@ -105,7 +105,7 @@ def import_command(
 
 
 def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], train: bool) -> tuple[Program, tuple[Any, ...]]:
-    """The program of a SOURCE, and the inputs that it was captured at: none where it was captured before."""
+    """The program of a SOURCE, and the inputs of the capture; no inputs if SOURCE is a captured program."""
     with progress(f"loading {source}"):
         from torch.export import ExportedProgram
 
@@ -122,7 +122,7 @@ def capture_source(source: str, route: str, dynamic_shapes: tuple[str, ...], tra
 
 
 def save(program: Program, path: Path, *, debuginfo: bool) -> None:
-    """Writes text and weights, and says so."""
+    """Write text and weights, with messages."""
     from fxc.program.program import weights_path
 
     with writing(path), progress(f"writing {path}"):
@@ -130,14 +130,14 @@ def save(program: Program, path: Path, *, debuginfo: bool) -> None:
     say(f"wrote {path}" + (f" and {weights_path(path)}" if program.state else ""))
 
 
-# ``--dynamic-shapes``: which sizes are free, as text or JSON
+# ``--dynamic-shapes``: which sizes are dynamic, as text or JSON
 
 
 _DIM = re.compile(r"([A-Za-z_]\w*)(?:\[(\d*)\.\.(\d*)\])?")
 
 
 def parse_dynamic_shapes(texts: Sequence[str], model: Any, args: Sequence[Any]) -> dict[str, Any] | None:
-    """As torch.export takes it: an entry for every argument. InputError where the text or a name is wrong."""
+    """The dynamic shapes for torch.export: an entry for every argument. InputError where the text or a name is wrong."""
     if not texts:
         return None
     forward = model.forward if hasattr(model, "forward") else model
@@ -172,7 +172,7 @@ def _entry(text: str) -> tuple[str, Any]:
 
 
 def _shapes(entry: Any, dims: dict[str, Any]) -> Any:
-    """An entry with its names as torch.export's dimensions: axes as a dict, nested inputs as a list."""
+    """An entry with its names as torch.export dimensions: axes as a dict, nested inputs as a list."""
     if entry is None:
         return None
     if isinstance(entry, list):

@@ -1,4 +1,4 @@
-"""What ``fxc`` and ``fxc-opt`` share: messages, output, progress, exit codes, and running in process."""
+"""Shared parts of ``fxc`` and ``fxc-opt``: messages, output, progress, exit codes, and running in process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fxc.errors import FxcError, InputError
 
 
 def complain(error: BaseException, with_traceback: bool = False) -> None:
-    """One message on stderr."""
+    """Print one error message to stderr."""
     if with_traceback:
         traceback.print_exception(error, file=sys.stderr)
         return
@@ -30,12 +30,12 @@ def complain(error: BaseException, with_traceback: bool = False) -> None:
 
 
 def say(text: str) -> None:
-    """A line for the person, not for the pipe."""
+    """Print a line for the user, to stderr."""
     print(text, file=sys.stderr)
 
 
 def write_output(path: str | Path | None, text: str) -> None:
-    """To the file, or to stdout where there is none. InputError where it cannot be written."""
+    """Write to the file, or to stdout without one. InputError where it cannot be written."""
     if path is None or str(path) == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -46,7 +46,7 @@ def write_output(path: str | Path | None, text: str) -> None:
 
 @contextmanager
 def writing(path: str | Path) -> Generator[None]:
-    """Turns a failure to write ``path`` into an InputError."""
+    """Convert a failure to write ``path`` to an InputError."""
     from safetensors import SafetensorError
 
     try:
@@ -59,7 +59,7 @@ def writing(path: str | Path) -> Generator[None]:
 
 @contextmanager
 def progress(doing: str) -> Generator[None]:
-    """Shows on a terminal that something long is going on; writes nothing elsewhere."""
+    """Show on a terminal that a long step is running; prints nothing elsewhere."""
     if not sys.stderr.isatty():
         yield
         return
@@ -82,7 +82,7 @@ def run_in_process(main: Callable[[list[str]], int], argv: Sequence[str], stdin_
 
 
 def exit_code(command: click.Command, argv: Sequence[str] | None, name: str) -> int:
-    """What ``command`` ends with, which the user calls ``name``; ``argv``: its arguments, where they are not the process's."""
+    """The exit code of ``command``, shown to the user as ``name``. ``argv``: its arguments, by default those of the process."""
     try:
         return command.main(argv, prog_name=name, standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -94,5 +94,5 @@ def exit_code(command: click.Command, argv: Sequence[str] | None, name: str) -> 
     except click.Abort:
         return 130
     except BrokenPipeError:
-        sys.stdout = None  # the reader, such as head, has seen enough; nothing is left to flush at exit
+        sys.stdout = None  # the reader of the pipe, such as head, has closed it; flush nothing at exit
         return 0

@@ -1,4 +1,4 @@
-"""``fxc run --compare``: a program's results against those of the model that it came from."""
+"""``fxc run --compare``: compare the results of a program with those of the model that it came from."""
 
 # pyright: reportUnknownMemberType=false
 # torch.manual_seed has no types.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest differences over all results, and what does not match; ``str()`` is the report."""
+    """The largest differences over all results, and the results that do not match; ``str()`` is the report."""
 
     absolute: float
     relative: float
@@ -38,7 +38,7 @@ class Verdict:
 
 
 def inputs_of_source(program: Program, source: Source) -> list[Any]:
-    """The model's example inputs in the order of the program's: by nesting, else by name, else in order."""
+    """The example inputs of the model in the input order of the program: matched by nesting, else by name, else in order."""
     from torch.utils._pytree import tree_leaves
 
     if _nesting(program) is not None:
@@ -49,7 +49,7 @@ def inputs_of_source(program: Program, source: Source) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Match:
-    """Which leaves of a model's arguments each of the program's inputs is: (name, indices)."""
+    """For each program input, the matching leaves of the arguments of the model: (name, indices)."""
 
     bound: inspect.BoundArguments
     leaves: list[Any]
@@ -69,7 +69,7 @@ def _match(program: Program, source: Source) -> _Match:
     known = dict[str, list[int]]()
     for index, (path, _) in enumerate(flat):
         known.setdefault(cast(MappingKey[str, Any], path[0]).key, []).append(index)
-        known[re.sub(r"\W+", "_", f"L{keystr(path)}")] = [index]  # as Dynamo names what it finds in the locals
+        known[re.sub(r"\W+", "_", f"L{keystr(path)}")] = [index]  # the name that Dynamo gives to a local
     leaves = [leaf for _, leaf in flat]
     if all(name in known for name in wanted):
         return _Match(bound, leaves, spec, [(name, known[name]) for name in wanted])
@@ -89,7 +89,7 @@ def _nesting(program: Program) -> Any:
 
 
 def compare_with_source(program: Program, source: Source, values: Sequence[Any], outcome: RunResult, seed: int) -> Verdict:
-    """Runs the model on copies of the same inputs and compares leaf by leaf, within the tolerances of torch.testing."""
+    """Run the model on copies of the same inputs and compare leaf by leaf, with the tolerances of torch.testing."""
     import torch
     from torch.utils._pytree import tree_flatten_with_path
 
@@ -105,7 +105,7 @@ def compare_with_source(program: Program, source: Source, values: Sequence[Any],
 
 
 def _call(program: Program, source: Source, values: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-    """``values``, the program's flat inputs, nested as the model takes them. Copies, as the model may write them."""
+    """``values``, the flat inputs of the program, nested as the model takes them. Copied, as the model may write them."""
     import torch
     from torch.utils._pytree import tree_leaves, tree_map, tree_unflatten
 
@@ -144,7 +144,7 @@ def _verdict(actual: list[Any], expected: list[Any], notes: tuple[str, ...]) -> 
 
 
 def _notes(program: Program, model: Any) -> tuple[str, ...]:
-    """What may explain a difference: weights that are not the model's."""
+    """Possible reasons for a difference: weights that are not those of the model."""
     import torch
 
     if not isinstance(model, torch.nn.Module):

@@ -1,4 +1,4 @@
-"""The work of ``fxc compile``: a program through the stages of a pipeline, each written to a folder."""
+"""The implementation of ``fxc compile``: run the stages of a pipeline and write the IR of each to a folder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STAGES: Mapping[str, str] = MappingProxyType(
         "lower-to-plan": "plan",
     }
 )
-"""What the IR after a pass, or a named pipeline, is called. Others have the name of the pass."""
+"""Pass or named pipeline -> stage name of the IR after it. Other stages have the name of the pass."""
 
 CAPTURED = "captured"
 
@@ -56,19 +56,19 @@ EXPLAINED = ("fuse", "convert-to-plan")
 
 @dataclass(frozen=True)
 class CompileStage:
-    """``pipeline``: the passes that lead from the stage before to this one; none to the first."""
+    """``pipeline``: the passes from the previous stage to this one; empty for the first."""
 
     name: str
     pipeline: tuple[Spec, ...] = ()
 
 
 def stages_of(pipeline: str) -> list[CompileStage]:
-    """The stages that a program goes through, from its capture on. A named pipeline is one, or is made of several."""
+    """The stages of a compilation, from the capture on. A named pipeline is one stage or several."""
     return [CompileStage(CAPTURED), *(stage for spec in parse(pipeline) for stage in _stages(spec))]
 
 
 def _stages(spec: Spec) -> Iterator[CompileStage]:
-    """What no name of a stage belongs to, within a named pipeline that has some, is a part of the next stage."""
+    """Split a named pipeline after each pass with a stage name. Other passes belong to the next stage."""
     inner = NAMED[spec.name].specs(spec.name, spec.options) if isinstance(spec, PassSpec) and spec.name in NAMED else ()
     if _name(spec) in STAGES.values() or not any(_name(each) in STAGES.values() for each in inner):
         yield CompileStage(_name(spec), (spec,))
@@ -89,7 +89,7 @@ def _name(spec: Spec) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line says; None and False leave it to the options of the environment."""
+    """The arguments of the command line; None and False mean the options of the environment."""
 
     source: str
     route: str
@@ -102,7 +102,7 @@ class Request:
 
 
 def compile_program(request: Request, folder: Path | None) -> Program:
-    """The program that the last stage leaves, with every stage written to ``folder`` where there is one."""
+    """The program after the last stage; writes every stage to ``folder`` if there is one."""
     options = Options.from_env()
     options = replace(
         options,
@@ -111,7 +111,7 @@ def compile_program(request: Request, folder: Path | None) -> Program:
         check_numerics=request.check_numerics or options.check_numerics,
     )
     flow = TRAINING if request.train else INFERENCE
-    _refuse_wrong_names(options, flow)  # before a model is captured
+    _refuse_wrong_names(options, flow)  # before the capture, which takes time
     program, args = capture_source(request.source, request.route, request.dynamic_shapes, request.train)
     options = with_machine(options, flow, program)
     program.group_limit = options.group_limit
@@ -133,14 +133,14 @@ def compile_program(request: Request, folder: Path | None) -> Program:
 
 
 def _refuse_wrong_names(options: Options, flow: Flow) -> None:
-    """PipelineError for a pass, an option of one or a machine that there is not."""
+    """PipelineError for an unknown pass, pass option or machine."""
     parse_pipeline(pipeline_for(flow, options))
     if options.target not in (None, AUTO):
         target_named(options.target)
 
 
 def _specialized(program: Program, args: tuple[Any, ...], options: Options, train: bool) -> Signature:
-    """The signature of ``program``, which is told what ``fxc.compile`` tells it of a call with ``args``."""
+    """The signature of ``program``, specialized to a call with ``args`` as ``fxc.compile`` does."""
     signature = with_constants(signature_of(program), args, {})
     if train:
         mark_gradients(program, signature, args, {})
@@ -168,7 +168,7 @@ def _write_results(program: Program, folder: Path, options: Options, signature: 
         say(f"wrote no plan.zip: {error.message}")
 
 
-# the kernels of a compiled program as files: a Triton source each, or one file of LLVM IR, and what they compile to
+# kernels of a compiled program as files: Triton sources and binaries, or one file of LLVM IR
 
 
 def write_kernels(program: Program, folder: Path) -> None:

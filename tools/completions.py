@@ -1,4 +1,4 @@
-"""What a shell can complete: names of passes, pipelines and operators."""
+"""Shell completion of names of passes, pipelines and operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 def complete_pipeline(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names that can follow what is typed of a pipeline."""
+    """The names that can follow an incomplete pipeline."""
     typed = re.split(r"(?<=[,(])", incomplete)
     before, last = "".join(typed[:-1]), typed[-1]
     return [before + name for name in pass_names() if name.startswith(last)]

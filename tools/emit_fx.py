@@ -1,4 +1,4 @@
-"""``--emit=fx`` and ``--emit=table``: a module as FX has it, Python code or a table of nodes. Needs PyTorch, but no weights."""
+"""``--emit=fx`` and ``--emit=table``: a module as Python code or a table of FX nodes. Needs PyTorch, but no weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def emit_table(module: ModuleOp, options: EmitOptions) -> str:
 
 
 def python_text(program: Program) -> str:
-    """The graph as Python, and that of each submodule."""
+    """The graph and its submodules as Python."""
     code = graph_module(program).print_readable(print_output=False).strip()
     imports = [line for line in PYTHON_IMPORTS if f"{line.split()[-1]}." in code]
     return "\n".join([*imports, "", "", code]) + "\n"
@@ -54,7 +54,7 @@ def plain_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def graph_module(program: Program, lifted: bool = False) -> GraphModule:
-    """The FX graph of ``program``; a tensor without a value is one without data, which is enough to show code."""
+    """The FX graph of ``program``. Tensors without a value are meta tensors, which is enough to show code."""
     from fxc.api import to_fx
 
     state = {**stand_ins(program), **program.state}
@@ -62,7 +62,7 @@ def graph_module(program: Program, lifted: bool = False) -> GraphModule:
 
 
 def stand_ins(program: Program) -> dict[str, Any]:
-    """A tensor without data for each that the program names."""
+    """A tensor without data for each tensor that the program names."""
     import torch
 
     from fxc.bridge.values import torch_dtype

@@ -13,7 +13,7 @@ from fxc.tools.emitters import EmitOptions
 
 
 def emit_llvm(module: ModuleOp, options: EmitOptions) -> str:
-    """For the module's CPU target; where it names none, for any CPU. Raises KernelError for an op that has no code."""
+    """For the CPU target of the module; without one, for any CPU. Raises KernelError for an op that has no code."""
     from fxc.codegen.cpu.kernel_printer import print_kernels
 
     kernels = [op for op in module.ops if isinstance(op, KernelOp)]

@@ -1,4 +1,4 @@
-"""A graph drawn as SVG, without Graphviz: a layer a topological generation, from top to bottom."""
+"""Draw a graph as SVG, without Graphviz: one layer for each topological generation, from top to bottom."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILLS = {"input": "#dbeafe", "parameter": "#f3f4f6", "op": "#ffffff", "output": 
 CHARACTER, LINE, PADDING, GAP, LAYER = 6.7, 14, 8, 24, 46
 """Pixels: width of a character, height of a line, inside a box, between boxes, between layers."""
 SWEEPS = 4
-"""How often each layer is ordered again by where its neighbours stand."""
+"""The number of times that each layer is sorted by the positions of neighbours."""
 
 
 def emit_svg(module: ModuleOp, options: EmitOptions) -> str:
@@ -37,7 +37,7 @@ def drawn(view: View) -> str:
 
 
 def _edges(view: View) -> list[tuple[str, str, str, bool]]:
-    """(from, to, label, dashed): values, and the way from an op into its regions."""
+    """(from, to, label, dashed): values, and dashed edges from an op to its regions."""
     edges = [(edge.source, edge.target, edge.label, False) for edge in view.edges]
     for cluster in view.clusters:
         inside = next((node.id for node in view.nodes if node.cluster == cluster.id), None)
@@ -47,11 +47,11 @@ def _edges(view: View) -> list[tuple[str, str, str, bool]]:
 
 
 def _layers(view: View) -> list[list[Node]]:
-    """Each node below all that it reads; what reads nothing stands just above its first reader."""
+    """Assign each node to the layer below all that it reads; a node without operands to the one above its first reader."""
     order = {node.id: index for index, node in enumerate(view.nodes)}
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(order)
-    graph.add_edges_from((a, b) for a, b, _, _ in _edges(view) if order[a] < order[b])  # a cycle of a graph region is cut
+    graph.add_edges_from((a, b) for a, b, _, _ in _edges(view) if order[a] < order[b])  # cut cycles of graph regions
     depth = {name: layer for layer, names in enumerate(nx.topological_generations(graph)) for name in names}
     for name in order:
         readers = [depth[reader] for reader in graph.successors(name)]
@@ -76,7 +76,7 @@ Box = tuple[float, float, float, float]
 
 
 def _boxes(layers: list[list[Node]]) -> tuple[dict[str, Box], float, float]:
-    """Where each node stands, and the size of it all; layers are centred."""
+    """The position of each node, and the total size; layers are centred."""
     widths = {node.id: max(map(len, node.lines), default=1) * CHARACTER + 2 * PADDING for layer in layers for node in layer}
     totals = [sum(widths[node.id] for node in layer) + GAP * (len(layer) - 1) for layer in layers]
     full = max(totals, default=0.0) + 2 * GAP

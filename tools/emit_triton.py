@@ -1,4 +1,4 @@
-"""``--emit=triton``: the kernels of a module as Triton source, a file of Python each. Needs neither PyTorch nor Triton."""
+"""``--emit=triton``: the kernels of a module as Triton source, one Python file each. Needs neither PyTorch nor Triton."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``fxc-opt --emit`` can write. An emitter is a function ``(module, EmitOptions) -> str``, imported when asked for."""
+"""The formats of ``fxc-opt --emit``. An emitter is a function ``(module, EmitOptions) -> str``, imported on first use."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ EMITTERS: Mapping[str, str] = MappingProxyType(
         "svg": "fxc.tools.emit_svg:emit_svg",
     }
 )
-"""Name -> ``module:function``. Adding an emitter is adding a line."""
+"""Name -> ``module:function``. A new emitter is a new line."""
 
 
 @dataclass(frozen=True)
 class EmitOptions:
-    """How IR text is printed. Emitters of other formats ignore what does not apply to them."""
+    """Print options of IR text. Emitters of other formats ignore options that do not apply to them."""
 
     debuginfo: bool = False
     generic: bool = False
 
 
 def emit(name: str, module: ModuleOp, options: EmitOptions) -> str:
-    """The text of ``module`` in the format ``name``, a key of ``EMITTERS``. FxcError for whatever the emitter raises."""
+    """The text of ``module`` in the format ``name``, a key of ``EMITTERS``. FxcError for any exception of the emitter."""
     path, function = EMITTERS[name].split(":")
     try:
         return getattr(importlib.import_module(path), function)(module, options)
     except (FxcError, RecursionError):
         raise
-    except Exception as error:  # a bug of the emitter, and still one message
+    except Exception as error:  # a bug of the emitter also becomes one message
         text = (str(error).strip().splitlines() or [""])[0]
         message = f"the module cannot be written as {name}: {type(error).__name__}: {text}"
         raise FxcError(message, hint="--traceback shows where") from error

@@ -4,8 +4,8 @@
     // expected-error@+1 {{on the next line}}      @-2, @above, @below: by distance, or the nearest line without a comment
     // expected-error-re {{literal text {{[a-z]+}} and regexes in inner braces}}
 
-``expected-warning``, ``expected-remark`` and ``expected-note`` read the same. A hint of an error counts as a note, which
-may be expected and need not be.
+``expected-warning``, ``expected-remark`` and ``expected-note`` work the same way. A hint of an error counts as a note, which
+is optional.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMMENT = re.compile(
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """What a tool said. ``line`` counts from 1; None where the place is not in the file."""
+    """A message of a tool. ``line`` counts from 1; None where the location is not in the file."""
 
     kind: str
     line: int | None
@@ -34,7 +34,7 @@ class Diagnostic:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a comment on ``written_at`` expects on ``line`` (None: anywhere)."""
+    """An expectation of a comment on ``written_at`` for ``line`` (None: anywhere)."""
 
     kind: str
     line: int | None
@@ -93,7 +93,7 @@ def _regex(text: str) -> str:
 
 
 def mismatches(text: str, diagnostics: Sequence[Diagnostic], filename: str) -> list[str]:
-    """What is expected and was not said, and what was said and is not expected; empty where all is well."""
+    """Expected messages that are missing, and messages that are not expected; empty if all match."""
     missing = expectations(text)
     problems = list[str]()
     for diagnostic in diagnostics:

@@ -1,4 +1,4 @@
-"""fxc: captures, runs, translates and explains, one sub-command each. Results go to stdout, everything else to stderr."""
+"""fxc: capture, run, translate and explain, one sub-command each. Results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Exit codes: 0, 1 with one message on stderr, 2 for a wrong command line.
 
 
 class Commands(click.Group):
-    """Lists commands in the order in which a newcomer needs them."""
+    """Lists commands in the order in which a new user needs them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -95,12 +95,12 @@ def completion_command(shell: str) -> None:
 
 
 def main() -> None:
-    """The console script."""
+    """The entry point of the console script."""
     sys.exit(_main(None))
 
 
 def run(argv: Sequence[str], stdin_text: str = "") -> tuple[int, str, str]:
-    """fxc inside this process: exit code, stdout, stderr."""
+    """Run fxc inside this process: exit code, stdout, stderr."""
     return run_in_process(_main, argv, stdin_text)
 
 
@@ -109,6 +109,6 @@ def _main(argv: list[str] | None) -> int:
     with_traceback = "--traceback" in words[:1]
     try:
         return exit_code(command, argv, "fxc")
-    except Exception as error:  # what is no FxcError is a bug of ours, and still one message
+    except Exception as error:  # an exception that is no FxcError is a bug, and still becomes one message
         complain(error, with_traceback)
         return 1

@@ -1,4 +1,4 @@
-"""fxc-opt: runs passes on a text file, as mlir-opt does. IR goes to stdout, everything else to stderr."""
+"""fxc-opt: run passes on a text file, as mlir-opt does. IR goes to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fxc.tools.opt_driver import DriverOptions, drive
 
 
 class GroupedOption(click.Option):
-    """An option that belongs under the heading ``group``."""
+    """An option listed under the heading ``group``."""
 
     def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -49,7 +49,7 @@ class GroupedCommand(click.Command):
 
 
 def _complete_passes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """For the shell: the names that can follow what is typed of a pipeline."""
+    """Shell completion: the names that can follow an incomplete pipeline."""
     typed = re.split(r"(?<=[,(])", incomplete)
     before, last = "".join(typed[:-1]), typed[-1]
     return [before + name for name in (*PassRegistry().names(), *NAMED) if name.startswith(last)]
@@ -127,12 +127,12 @@ def command(click_context: click.Context, **arguments: Any) -> None:
 
 
 def main() -> None:
-    """The console script."""
+    """The entry point of the console script."""
     sys.exit(_main(None))
 
 
 def run(argv: Sequence[str], stdin_text: str = "") -> tuple[int, str, str]:
-    """fxc-opt inside this process: exit code, stdout, stderr."""
+    """Run fxc-opt inside this process: exit code, stdout, stderr."""
     return run_in_process(_main, argv, stdin_text)
 
 
@@ -202,14 +202,14 @@ def _print_ir(arguments: dict[str, Any], registry: PassRegistry) -> PrintIR:
 
 
 def _known(names: Sequence[str], registry: PassRegistry, purpose: str) -> frozenset[str]:
-    """``names``, all of which must be passes."""
+    """``names`` as a set. PipelineError for a name that is no pass."""
     for name in names:
         if name not in registry:
             raise PipelineError(f"there is no pass {name} {purpose}", hint=nearest(name, registry.names()))
     return frozenset(names)
 
 
-# tables on stderr: drawn by rich on a terminal, plain text elsewhere
+# tables on stderr: rendered by rich on a terminal, plain text elsewhere
 
 
 def print_timing(timer: Timer) -> None:
@@ -225,7 +225,7 @@ def print_statistics(statistics: Statistics) -> None:
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> None:
-    """``numbers`` are the columns to align on the right."""
+    """Print a table. ``numbers`` are the right-aligned columns."""
     if sys.stderr.isatty():
         _print_rich(title, header, rows, numbers)
         return

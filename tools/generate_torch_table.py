@@ -1,7 +1,7 @@
-"""Writes ``dialects/torch_ops/operators.tbl``: one line an operator overload of the running PyTorch.
+"""Write ``dialects/torch_ops/operators.tbl``: one line for each operator overload of the running PyTorch.
 
 A line is ``namespace.name.overload <TAB> flags <TAB> schema``. Flags: r random (consumes a generator), p pointwise,
-R reduction, d output depends on data, y output shape depends on data, c composite (PyTorch itself decomposes it).
+R reduction, d output depends on data, y output shape depends on data, c composite (PyTorch decomposes it).
 """
 
 # pyright: reportPrivateUsage=false, reportUnknownArgumentType=false

@@ -1,4 +1,4 @@
-"""A module as nodes and edges, for drawing: one node an op or argument, one cluster a function or region."""
+"""A module as nodes and edges, for drawing: a node for each op or argument, a cluster for each function or region."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fxc.dialects.text.call import CallOp
 from fxc.dialects.text.syntax import type_text
 
 DECLARATIONS = frozenset({"fx.module", "fx.tensor", "torch.operator"})
-"""Ops that say what names stand for, and compute nothing."""
+"""Ops that only declare names."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """``kind``: ``input``, ``parameter``, ``op`` or ``output``. ``lines``: what to write in it."""
+    """``kind``: ``input``, ``parameter``, ``op`` or ``output``. ``lines``: its text."""
 
     id: str
     kind: str
@@ -32,7 +32,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A function or region. ``owner``: the node of the op that holds it."""
+    """A function or region. ``owner``: the node of the op with the region."""
 
     id: int
     label: str
@@ -42,7 +42,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Edge:
-    """From what makes a value to what reads it."""
+    """From the definition of a value to a use."""
 
     source: str
     target: str
@@ -57,7 +57,7 @@ class View:
 
 
 def view_of(module: ModuleOp) -> View:
-    """Everything in ``module`` but declarations."""
+    """All of ``module`` except declarations."""
     builder = _Builder()
     builder.region(module.body, builder.cluster("module", None, None))
     return builder.view
@@ -114,7 +114,7 @@ def _kinds(function: FuncOp) -> list[str]:
 
 
 def op_label(op: Operation) -> str:
-    """``aten.relu.default``, ``call_module fc1``: what ``op`` is, in few characters."""
+    """A short label of ``op``: ``aten.relu.default``, ``call_module fc1``."""
     target = op.call_target() if isinstance(op, CallOp) else None
     callee = op.get_attr_or_prop("callee")
     if target is None and callee is not None:
@@ -124,7 +124,7 @@ def op_label(op: Operation) -> str:
 
 
 def short_type(type: Attribute) -> str:
-    """``3x5xf32``, ``s0x5xf32``: a type in few characters."""
+    """A short form of a type: ``3x5xf32``, ``s0x5xf32``."""
     if isinstance(type, TensorType):
         tensor = cast("TensorType[Attribute]", type)
         sizes = "x".join(str(size) or "?" for size in types.sizes(tensor))

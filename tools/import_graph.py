@@ -1,6 +1,6 @@
-"""Who imports whom: ``python -m fxc.tools.import_graph > imports.svg`` draws the packages, importers above what they import.
+"""Draw the import graph: ``python -m fxc.tools.import_graph > imports.svg`` puts importers above the packages they import.
 
-Reads the sources of a checkout; imports none of them. ``tests/test_layering.py`` holds what the picture shows: arrows run down.
+Reads the sources of a checkout without importing them. ``tests/test_layering.py`` checks the same order: arrows point down.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ LAYERS = {
     "compiler": "torch xdsl",
     "tools": "torch xdsl click networkx rich safetensors",
 }
-"""Folder or file, the lowest first: the libraries that it may import, beside the standard one and what stands before it. Of
-several entries for a file the longest counts."""
+"""Folder or file, the lowest first -> the libraries that it may import, in addition to the standard library and the entries
+before it. The longest matching entry applies to a file."""
 
 
 def python_files() -> list[Path]:
@@ -64,7 +64,7 @@ def python_files() -> list[Path]:
 
 @cache
 def imports(path: Path, *, top_level_only: bool = False) -> tuple[tuple[str, int], ...]:
-    """(module, line) of each import in ``path``, those for types only left out."""
+    """(module, line) of each import in ``path``, except those under ``TYPE_CHECKING``."""
     return tuple(_imports(path, top_level_only))
 
 
@@ -108,7 +108,7 @@ def layer(path: Path) -> str:
 
 
 def own_module(module: str) -> str:
-    """The module of ours that ``module``, or the module that defines the name ``module``, is."""
+    """The fxc module that ``module`` names, or that defines the name ``module``."""
     while module not in MODULES:
         module = module.rpartition(".")[0]
     return module
@@ -131,7 +131,7 @@ def layer_graph() -> nx.DiGraph[str]:
 
 
 def view() -> View:
-    """The layers as boxes, from the highest down. An arrow that others together imply is left out; none runs up."""
+    """The layers as boxes, from the highest down. Edges that follow from others are omitted; none points up."""
     order, graph = list(LAYERS), layer_graph()
     down: nx.DiGraph[str] = nx.DiGraph((a, b) for a, b in graph.edges if order.index(a) > order.index(b))
     reduced = nx.transitive_reduction(down)

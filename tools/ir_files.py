@@ -1,4 +1,4 @@
-"""Reading the IR files that commands are given."""
+"""Read the IR files of command lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fxc passes`` and ``fxc ops``: what there is, and what each does. Neither loads PyTorch."""
+"""``fxc passes`` and ``fxc ops``: list and explain passes and ops. Neither loads PyTorch."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from fxc.passes.operators.table import OPERATORS
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SPELLINGS = {"self": "x", "input": "x", "other": "y"}
-"""Arguments of schemas that formulas spell another way."""
+"""Schema arguments that have other names in formulas."""
 _DIALECTS = re.compile(r"^DIALECTS = \{\n(?: {4}.*\n)*", re.MULTILINE)
 _RECORDS = re.compile(r"^RECORDS: Mapping\[str, Operator\] = MappingProxyType\(\n {4}\{\n(?: {8}.*\n)*", re.MULTILINE)
 
@@ -130,7 +130,7 @@ def new_operator(root: Path, name: str, formula: str, schema: str, folder: str) 
 
 
 def _stem(name: str) -> str:
-    """The stem of the files of ``name``. An error where it is not words joined by dashes."""
+    """The file stem of ``name``. An error unless it is words joined by dashes."""
     stem = name.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(stem):
         raise click.ClickException(f"{name} is not a name in kebab case, such as fold-add-zero")
@@ -147,7 +147,7 @@ def _one_of(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 def _write(root: Path, files: Mapping[str, str], **values: str) -> None:
-    """Write each of ``files`` from the template named behind it. An error, and nothing is written, where one exists."""
+    """Write each of ``files`` from its template. If one exists already, raises an error and writes nothing."""
     taken = [path for path in files if (root / path).exists() or (root / path.removesuffix(".py")).is_dir()]
     if taken:
         raise click.ClickException(f"there is already {taken[0]}: choose another name")

@@ -1,4 +1,4 @@
-"""What is known of an operator or op, in words: schema, flags, views and writes. Reads tables, never PyTorch."""
+"""Describe an operator or op in words: schema, flags, views and writes. Reads tables, never PyTorch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLAGS = {
 
 @cache
 def own_ops() -> dict[str, type[Operation]]:
-    """The ops of fxc's own dialects by name."""
+    """The ops of fxc's dialects by name."""
     return {op.name: op for factory in all_dialects().values() for op in factory().operations}
 
 
@@ -35,7 +35,7 @@ def known_ops() -> list[str]:
 
 
 def matches(text: str) -> list[str]:
-    """The ops that ``text`` names: one, the overloads of one operator, or all that start with it."""
+    """The ops that match ``text``: one op, the overloads of one operator, or all with this prefix."""
     name = text.replace("::", ".")
     if name in own_ops():
         return [name]
@@ -48,7 +48,7 @@ def matches(text: str) -> list[str]:
 
 
 def help_of(name: str) -> str:
-    """All that is known of the op ``name``."""
+    """The full description of the op ``name``."""
     if (cls := own_ops().get(name)) is not None:
         return f"{name}\n\n{inspect.getdoc(cls) or 'no documentation'}\n"
     operator = name.removeprefix("torch.")
@@ -84,7 +84,7 @@ def facts(operator: str, flags: str, schema: Schema) -> list[str]:
 
 
 def one_line(name: str) -> str:
-    """A line of a list of ops."""
+    """A line of the list of ops."""
     if (cls := own_ops().get(name)) is not None:
         doc = (inspect.getdoc(cls) or "").strip()
         return f"{name}  {doc.split(chr(10), 1)[0]}"
@@ -93,7 +93,7 @@ def one_line(name: str) -> str:
 
 
 def overview() -> str:
-    """The dialects: our own ops with a line each, PyTorch's operators counted by namespace."""
+    """The dialects: fxc's ops with a line each, and the number of PyTorch's operators by namespace."""
     lines = list[str]()
     for dialect, factory in sorted(all_dialects().items()):
         lines.append(f"{dialect}:")

@@ -1,4 +1,4 @@
-"""What ``fxc-opt`` does with one input: split, parse, run the pipeline, emit. No command line, no process state."""
+"""Process one input of ``fxc-opt``: split, parse, run the pipeline, emit. Independent of command line and process state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SEPARATOR = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class DriverOptions:
-    """The command line of ``fxc-opt``, checked."""
+    """The validated command line of ``fxc-opt``."""
 
     filename: str = "<stdin>"
     pipeline: str = ""
@@ -50,7 +50,7 @@ class DriverOptions:
 
 @dataclass(frozen=True)
 class DriverResult:
-    """``output`` is None where something failed; ``problems`` are complete messages."""
+    """``output`` is None on failure; ``problems`` are complete messages."""
 
     output: str | None
     problems: tuple[str, ...]
@@ -58,12 +58,12 @@ class DriverResult:
 
 
 def drive(options: DriverOptions, text: str, timer: Timer, watchers: tuple[Instrumentation, ...] = ()) -> DriverResult:
-    """Run the whole of ``text``, chunk by chunk where it is to be split. Each failing chunk gives one error."""
+    """Process the whole of ``text``, or each chunk separately if it is split. Each failing chunk has one error."""
     if options.check_numerics:
         require_numerics()
     if not options.run_reproducer:
         with timer.scope("load passes"):
-            parse_pipeline(options.pipeline, options.registry)  # a wrong pipeline is one error, not one a chunk
+            parse_pipeline(options.pipeline, options.registry)  # report a wrong pipeline once, not for each chunk
     chunks = _chunks(text) if options.split_input_file else [text]
     outputs: list[str] = []
     errors: list[FxcError] = []
@@ -126,7 +126,7 @@ def _one_chunk(options: DriverOptions, text: str, timer: Timer, watchers: tuple[
 
 
 def machine(name: str) -> TargetAttr:
-    """The target called ``name``. Imports torch for the machine that is here, ``host`` or ``cuda``, and for an unknown name."""
+    """The target called ``name``. Imports torch for the present machine, ``host`` or ``cuda``, and for an unknown name."""
     if name in PRESETS:
         return PRESETS[name]
     from fxc.codegen.contract import target_named
@@ -135,7 +135,7 @@ def machine(name: str) -> TargetAttr:
 
 
 def require_numerics() -> Callable[[FxcContext], Instrumentation]:
-    """The function that makes the instrumentation of ``--check-numerics``. Imports torch, so only when asked for."""
+    """The factory of the ``--check-numerics`` instrumentation. Imports torch, so it is called on demand only."""
     try:
         return importlib.import_module("fxc.numerics.check_numerics").instrumentation
     except ImportError as error:
@@ -143,7 +143,7 @@ def require_numerics() -> Callable[[FxcContext], Instrumentation]:
 
 
 def _chunks(text: str) -> list[str]:
-    """The parts of ``text``, each after as many empty lines as come before it, so that line numbers stay true."""
+    """The chunks of ``text``, padded with empty lines so that line numbers are those of the file."""
     chunks, line = list[str](), 0
     for part in _SEPARATOR.split(text):
         chunks.append("\n" * line + part)
@@ -152,6 +152,6 @@ def _chunks(text: str) -> list[str]:
 
 
 def _numbered(options: DriverOptions, number: int) -> Path | None:
-    """Where chunk ``number`` writes its reproducer: the first to the file itself, the others beside it."""
+    """The reproducer path of chunk ``number``: the given file for the first, numbered files beside it for the others."""
     path = options.crash_reproducer
     return path if path is None or number == 1 else path.with_name(f"{path.stem}.{number}{path.suffix}")

@@ -1,4 +1,4 @@
-"""Programs from the IR files that commands are given, and passes over them."""
+"""Load programs from the IR files of command lines, and run passes on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def allow_options(function: Any) -> Any:
-    """The options that widen what a file may name."""
+    """The options that extend the allow-list of a file."""
     allow = click.option(
         "--allow",
         multiple=True,
@@ -46,7 +46,7 @@ def load_program(
     check_numerics: bool = False,
     need_weights: bool = True,
 ) -> Program:
-    """The program of an IR file after ``pipeline``, with the weights beside the file where they are needed."""
+    """The program of an IR file after ``pipeline``, with the weights file beside it if needed."""
     from fxc.driver.runner import read_module
     from fxc.program.context import new_context
 
@@ -78,7 +78,7 @@ def load_program(
 
 
 def run_on(program: Program, pipeline: str, check_numerics: bool = False) -> None:
-    """Runs passes over ``program`` in place."""
+    """Run passes on ``program`` in place."""
     from fxc.api import run_options
     from fxc.compilation.passes import Passes
 

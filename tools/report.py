@@ -1,4 +1,4 @@
-"""The work of ``fxc report``: what a module holds, counted from its text."""
+"""The implementation of ``fxc report``: count the contents of a module from its text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fxc.tools.graph_view import DECLARATIONS
 
 
 def report(text: str, name: str) -> str:
-    """The lines of the report on the module of ``text``, a file called ``name``."""
+    """The report on the module of ``text``, from a file called ``name``."""
     return "\n".join(_report(read_module(new_context(), text, name))) + "\n"
 
 
@@ -48,7 +48,7 @@ def _report(module: ModuleOp) -> Iterator[str]:
 
 
 def _kind(op: Operation) -> str:
-    """The op's name, and what it calls where that says more than which submodule it is."""
+    """The name of the op, and its callee unless that only identifies a submodule."""
     target = op.properties.get("target")
     if isinstance(target, StringAttr) and op.name in ("fx.call_function", "fx.call_method"):
         return f"{op.name} {target.data}"
@@ -70,7 +70,7 @@ def _function(function: FuncOp) -> Iterator[str]:
 
 
 def _state(module: ModuleOp) -> Iterator[tuple[str, tuple[str, Attribute]]]:
-    """Name -> (kind, type) of each tensor that the module takes from the weights file."""
+    """Name -> (kind, type) of each tensor that the module reads from the weights file."""
     for op in module.ops:
         if isinstance(op, TensorDeclOp):
             yield op.sym.data, (op.kind.data, cast(Attribute, op.type))

@@ -1,4 +1,4 @@
-"""``fxc report``: what an IR file holds. Reads the text only, neither weights nor PyTorch."""
+"""``fxc report``: summarize an IR file. Reads the text only, without weights or PyTorch."""
 
 from __future__ import annotations
 

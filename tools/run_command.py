@@ -1,4 +1,4 @@
-"""``fxc run``: an IR file on the reference interpreter."""
+"""``fxc run``: run an IR file on the reference interpreter."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def read_inputs(program: Program, path: Path) -> list[Any]:
 
 
 def results_by_name(outcome: RunResult) -> dict[str, Any]:
-    """``result``, ``result[0]``, ``result['logits']``: each leaf of what was returned."""
+    """``result``, ``result[0]``, ``result['logits']`` -> each leaf of the result."""
     from torch.utils._pytree import keystr, tree_flatten_with_path
 
     leaves, _ = tree_flatten_with_path(outcome.value)
@@ -130,7 +130,7 @@ def results_by_name(outcome: RunResult) -> dict[str, Any]:
 
 
 def summary(outcome: RunResult) -> list[str]:
-    """A line for the type of each result, and one for its numbers."""
+    """For each result, a line with its type and a line with its numbers."""
     lines = list[str]()
     for name, value in results_by_name(outcome).items():
         lines += _shown(name, value)
@@ -166,7 +166,7 @@ def _number(value: Any, kind: type) -> str:
 
 
 def write_results(outcome: RunResult, path: Path) -> None:
-    """Results under their names, new values of arguments under theirs."""
+    """Write results and new values of arguments to ``path``, by name."""
     import torch
 
     named = {re.sub(r"\W+", "_", name).strip("_"): value for name, value in results_by_name(outcome).items()}

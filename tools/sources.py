@@ -1,7 +1,7 @@
-"""SOURCE on the command line: where a model comes from.
+"""SOURCE on the command line: the origin of a model.
 
-``package.module:factory``, ``file.py`` with ``Model`` and ``get_inputs``, ``file.py:factory``, or ``file.pt2``. Naming a source
-is asking to run it: Python is imported, and ``torch.export.load`` may unpickle what a .pt2 file holds.
+``package.module:factory``, ``file.py`` with ``Model`` and ``get_inputs``, ``file.py:factory``, or ``file.pt2``. Loading a
+source runs code: Python is imported, and ``torch.export.load`` may unpickle the contents of a .pt2 file.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -55,7 +55,7 @@ def load_source(text: str, *, train: bool = False) -> Source:
 
 
 def import_source(place: str) -> ModuleType:
-    """The module of a Python file, or of a dotted name; the working directory counts as a place to find modules."""
+    """The module of a Python file or a dotted name; the working directory is on the search path."""
     if not place.endswith(".py"):
         if not all(part.isidentifier() for part in place.split(".")):
             raise InputError(f"{place!r} is not a source of a model", hint=FORMS)
@@ -73,7 +73,7 @@ def import_source(place: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # Dynamo and dataclasses look a class's module up by name
+    sys.modules[name] = module  # Dynamo and dataclasses look up the module of a class by name
     try:
         with _first_on_path(str(path.parent)):
             spec.loader.exec_module(module)
@@ -84,7 +84,7 @@ def import_source(place: str) -> ModuleType:
 
 
 def allowed(names: tuple[str, ...]) -> dict[str, Any]:
-    """What ``--allow MODULE:NAME`` names, under the name that IR text has for it."""
+    """The objects that ``--allow MODULE:NAME`` names, under their names in IR text."""
     found = dict[str, Any]()
     for text in names:
         place, _, name = text.rpartition(":")
@@ -110,18 +110,18 @@ def attribute(module: ModuleType, path: str) -> Any:
 
 @contextmanager
 def running(place: str) -> Generator[None]:
-    """Turns what the user's code raises into one CaptureError, with the line of it."""
+    """Convert an exception of user code to one CaptureError, with the source line."""
     try:
         yield
     except (InputError, CaptureError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # the user's code may raise anything, SystemExit too
+    except BaseException as error:  # user code may raise anything, including SystemExit
         message = f"{place} cannot be run: {type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"
         raise CaptureError(message, place=_line_of(error, place), hint=_hint(error, place)) from error
 
 
 def _line_of(error: BaseException, place: str) -> str | None:
-    """The innermost line of the user's file, or of any file but the machinery of imports."""
+    """The innermost line of the user file, or of any file outside of the import system."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: {(error.text or '').strip()}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename and f.filename != __file__]
@@ -147,7 +147,7 @@ def _first_on_path(folder: str) -> Generator[None]:
 
 
 def _made(text: str, module: ModuleType, name: str) -> Source:
-    """What the factory makes: a model, or (model, inputs); inputs come from ``get_inputs`` otherwise."""
+    """The result of the factory: a model, or (model, inputs); without inputs, those of ``get_inputs``."""
     import torch
 
     if not name and not (hasattr(module, "Model") and hasattr(module, "get_inputs")):
@@ -177,7 +177,7 @@ def _exported(path: str) -> Source:
         raise CaptureError(f"{path} is not a program that torch.export can load: it is not an archive")
     try:
         program = torch.export.load(path)
-    except Exception as error:  # PyTorch raises anything for a file that is not one
+    except Exception as error:  # PyTorch raises any exception for an invalid file
         raise CaptureError(f"{path} is not a program that torch.export can load: {str(error).splitlines()[0]}") from error
     args, _ = program.example_inputs or ((), {})
     return Source(path, program, tuple(args))

@@ -1,4 +1,4 @@
-"""``fxc translate``: an IR file as Python, as a table, or drawn."""
+"""``fxc translate``: convert an IR file to Python, a table, or a drawing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def translate_command(
 
 
 def _drawn(file: str, format: str, pipeline: str) -> str:
-    """From the IR alone: neither weights nor PyTorch are needed."""
+    """A drawing of the IR, without weights or PyTorch."""
     from fxc.driver.runner import read_module, run_pipeline
     from fxc.measure.clock import times
     from fxc.pipelines import parse_pipeline

@@ -1,7 +1,8 @@
-"""The entry point by which stock xDSL tools (``xdsl-opt``) find fxc's dialects and passes.
+"""The entry point by which xDSL tools (``xdsl-opt``) find fxc's dialects and passes.
 
-Their context knows nothing of classes made on first use, so the ``torch`` dialect lists every operator of the table here.
-Universes may not share a name, and ``cse`` is xDSL's too: ours are ``fxc-cse`` there. Those that ask PyTorch need ``fxc-opt``.
+Their context does not support classes made on first use, so the ``torch`` dialect lists every operator of the table here.
+Universes may not share a name, and xDSL also has a ``cse``, so passes have a prefix: ``fxc-cse``. Passes that query PyTorch
+run in ``fxc-opt`` only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A GraphModule as a folder that Python imports: ``module.py`` to read, ``weights.safetensors`` beside it, nothing pickled."""
+"""Write a GraphModule as an importable folder: ``module.py`` and ``weights.safetensors``, nothing pickled."""
 
 # pyright: reportPrivateUsage=false
 # PyTorch has no public interface for printing modules.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule
 
 PYTHON_IMPORTS = ("import torch", "import torch.fx._pytree as fx_pytree", "import torch.utils._pytree as pytree")
-"""What the code of a graph may name beside its own globals."""
+"""Names that the code of a graph may use in addition to its globals."""
 
 _HEAD = '''"""Written by `fxc translate --to=fx`. `from {package} import Model; Model()(...)` runs it."""
 
@@ -40,7 +40,7 @@ def _set(root, path, value):
 
 
 def write_folder(graph: GraphModule, folder: Path) -> None:
-    """Writes ``graph``. FxcError for a submodule that cannot be written as Python."""
+    """Write ``graph``. FxcError for a submodule that cannot be written as Python."""
     folder.mkdir(parents=True, exist_ok=True)
     writer = _Writer()
     writer.graph_class(graph, "Model", "")
@@ -59,7 +59,7 @@ class _Writer:
         self.first = dict[int, str]()
 
     def graph_class(self, graph: GraphModule, name: str, prefix: str) -> None:
-        """The class of ``graph``; ``prefix`` is where it lies, as in the names of weights."""
+        """The class of ``graph``; ``prefix`` is its path, as in the names of weights."""
         from torch.fx.graph import _PyTreeCodeGen
         from torch.utils._pytree import treespec_dumps
 
@@ -108,7 +108,7 @@ class _Writer:
         return lines
 
     def leaf(self, module: torch.nn.Module, prefix: str, at: str) -> list[str]:
-        """A module of PyTorch's own, as its ``repr`` makes it again."""
+        """A module of PyTorch, recreated from its ``repr``."""
         if not type(module).__module__.startswith("torch.nn.modules.") or list(module.children()):
             raise FxcError(
                 f"the submodule {at} is a {type(module).__name__}, which cannot be written as Python",
@@ -120,7 +120,7 @@ class _Writer:
         return [*lines, f"self.get_submodule({at!r}).train({module.training})"]
 
     def tensor(self, owner: torch.nn.Module, path: str, key: str, name: str, tensor: torch.Tensor) -> str:
-        """The statement that sets a tensor; one that is shared stands once in the weights file."""
+        """The statement that sets a tensor; a shared one is stored once in the weights file."""
         import torch
 
         if id(tensor) not in self.first:
