@@ -166,8 +166,10 @@ class _PlanMaker:
 
 
 def _signature_of_call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
-    """The signature of a call of ``program``, captured at these inputs. CaptureError where the inputs share memory in a way
-    that a signature cannot state."""
+    """The signature of a call of ``program``, captured at these inputs.
+
+    CaptureError where the inputs share memory in a way that a signature cannot state.
+    """
     refuse_partial_sharing(program)
     signature = with_writes(with_constants(signature_of(program), args, kwargs), program)
     refuse_shared_inputs(program, signature.leaves(args, kwargs))
@@ -282,8 +284,10 @@ def _refuse_idle_streams(flow: Flow, options: Options) -> None:
 
 
 def run_options(options: Options | Mapping[str, Any] | None) -> Options:
-    """``options`` merged over the environment. PipelineError for a field that Options does not have, and for a value of a wrong
-    type."""
+    """``options`` merged over the environment.
+
+    PipelineError for a field that Options does not have, and for a value of a wrong type.
+    """
     if isinstance(options, Options):
         return options
     names = [field.name for field in fields(Options)]

@@ -126,8 +126,7 @@ class ExecutionPlan(Plan):
         return {name: code for name, code in found.items() if code is not None}
 
     def save(self, path: str | Path) -> None:
-        """Write the IR, the current weights, machine code of kernels, and a manifest: to a folder, or to one file if ``path``
-        ends in ``.zip``.
+        """Write a folder, or one file if ``path`` ends in ``.zip``: IR, current weights, machine code and a manifest.
 
         An existing plan at ``path`` is replaced. Raises PlanFileError where ``path`` is something else, or where the plan holds
         values that a file cannot store.
@@ -140,8 +139,10 @@ class ExecutionPlan(Plan):
 
     @classmethod
     def load(cls, path: str | Path, *, trust_kernels: bool = False) -> ExecutionPlan:
-        """Read a plan that ``save`` wrote. The file is data: nothing in it is imported, unpickled or called; kernels are
-        compiled from the IR, or loaded from the cache of object files on this machine.
+        """Read a plan that ``save`` wrote.
+
+        The file is data: nothing in it is imported, unpickled or called; kernels are compiled from the IR, or loaded from the
+        cache of object files on this machine.
 
         ``trust_kernels``: run the machine code in the file, and the Python code that calls it, if they are intact and were made
         by these versions for this CPU; else compile the kernels. Set it only for files from a source that you trust to run

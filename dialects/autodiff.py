@@ -72,8 +72,7 @@ def contiguous_type(type: Attribute) -> TensorType:
 
 
 def gradient_type(type: Attribute) -> TensorType:
-    """The type of incoming gradients of a value of ``type``: with its strides if it is dense and no elements overlap, else
-    contiguous."""
+    """The type of incoming gradients of a value of ``type``: with its strides if these are dense, else contiguous."""
     assert isinstance(type, TensorType)
     steps, expected = strides(type), 1
     if steps is None or layout(type) != "strided":
@@ -452,7 +451,7 @@ class SumToSizeOp(_GradientCall):
 class MaterializeOp(_GradientCall):
     """``%m = autodiff.materialize(%g, [2, 3]) : (tensor<2x3xf32>) -> tensor<2x3xf32>``: zeros where it is undefined.
 
-    For a backward with several gradients of which at least one is defined: it computes with tensors only.
+    For a backward with several gradients, at least one of them defined: it computes with tensors only.
     """
 
     name = "autodiff.materialize"

@@ -42,8 +42,11 @@ class Vjp:
 
 @dataclass(frozen=True)
 class Jvp:
-    """The forward derivative of an op: a function of its distinct operands and then the tangents of the operands ``tangents``,
-    which returns the results, flat, and then the tangents of the results ``results``."""
+    """The forward derivative of an op.
+
+    A function of its distinct operands and then the tangents of the operands ``tangents``, which returns the results, flat, and
+    then the tangents of the results ``results``.
+    """
 
     function: FuncOp
     tangents: tuple[int, ...]
@@ -53,8 +56,10 @@ class Jvp:
 
 @dataclass(frozen=True)
 class OutVariant:
-    """The overload ``operator`` (``aten.mm.out``) with the arguments of the op, which writes the results, in order, into the
-    tensors passed as ``outs``."""
+    """The overload ``operator`` (``aten.mm.out``) of an op that writes its results into given tensors.
+
+    It takes the arguments of the op, and in the arguments ``outs``, in the order of the results, the tensors to write.
+    """
 
     operator: str
     outs: tuple[str, ...]
@@ -68,13 +73,15 @@ class Semantics(Protocol):
     """
 
     def infer(self, op: Operation) -> Sequence[Attribute]:
-        """The result types of ``op`` for its operand types, by fake tensors. A size or number that the types do not determine
-        has no name. VerifyException where PyTorch rejects the call, CannotInfer where the types say too little."""
+        """The result types of ``op`` for its operand types, by fake tensors.
+
+        A size or number that the types do not determine has no name. VerifyException where PyTorch rejects the call,
+        CannotInfer where the types say too little.
+        """
         ...
 
     def requires_grad(self, op: Operation, operands: Sequence[bool]) -> Sequence[bool]:
-        """For each result of ``op``, whether it requires grad, given that of the operands. CannotInfer where that is
-        unknown."""
+        """Whether each result of ``op`` requires grad, given that of the operands. CannotInfer where that is unknown."""
         ...
 
     def aliases(self, op: Operation) -> Sequence[tuple[int, int]]:
@@ -82,24 +89,33 @@ class Semantics(Protocol):
         ...
 
     def evaluate(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> Sequence[Attribute] | None:
-        """The values of the results of ``op`` at constant operand values. None where the call raises, or where a result is not
-        a plain tensor or host value, or has more than ``max_elements`` elements. Never allocates a larger result."""
+        """The values of the results of ``op`` at constant operand values. Never allocates more than ``max_elements`` elements.
+
+        None where the call raises, or where a result is not a plain tensor or host value, or has more than ``max_elements``.
+        """
         ...
 
     def decompose(self, op: Operation) -> FuncOp | None:
-        """A detached function of simpler operators that computes the torch op ``op`` for its operand types: an argument for
-        each distinct operand, in order, a value for each result, which may be an argument. None where PyTorch has no further
-        decomposition, or where it contains a write or a random operator."""
+        """A detached function of simpler operators that computes the torch op ``op`` for its operand types.
+
+        It has an argument for each distinct operand, in order, and a value for each result, which may be an argument. None
+        where PyTorch has no further decomposition, or where it contains a write or a random operator.
+        """
         ...
 
     def out_variant(self, op: Operation) -> OutVariant | None:
-        """The overload that computes the results of the torch op ``op`` directly into tensors of the result types. None where
-        there is none, or it computes elsewhere and copies, or rejects such tensors, or may resize them."""
+        """The overload that computes the results of the torch op ``op`` directly into tensors of the result types.
+
+        None where there is none, or it computes elsewhere and copies, or rejects such tensors, or may resize them.
+        """
         ...
 
     def autocast(self, op: Operation, state: Mapping[str, str | None]) -> Mapping[int, str]:
-        """The operands that autocast casts before ``op``, with the dtype, if it is on for the kinds of devices and dtypes of
-        ``state`` (None: PyTorch's default). VerifyException where autocast changes ``op`` in another way."""
+        """The operands that autocast casts before ``op``, with the dtype.
+
+        Autocast is on for the kinds of devices and dtypes of ``state`` (None: PyTorch's default). VerifyException where it
+        changes ``op`` in another way.
+        """
         ...
 
     def convert_fx_to_torch(self, module: ModuleOp, function: FuncOp) -> None:
@@ -121,8 +137,10 @@ class Semantics(Protocol):
         ...
 
     def has_second_backward(self, operator: str) -> bool:
-        """Whether ``operator`` is a backward without a derivative, which autograd replaces by a differentiable function where
-        gradients are differentiated again."""
+        """Whether ``operator`` is a backward without a derivative that has a differentiable replacement.
+
+        Autograd uses the replacement where gradients are differentiated again.
+        """
         ...
 
     def jvp(self, op: Operation, needs: Sequence[bool]) -> Jvp:

@@ -91,8 +91,11 @@ class _TargetAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class CpuAttr(_TargetAttr):
-    """A CPU with vector registers. ``features`` in LLVM's spelling; caches in bytes: per core, ``l3`` shared. ``clock`` in MHz,
-    ``bandwidth`` of memory in bytes per nanosecond, for one core; ``launch``: nanoseconds of an empty kernel."""
+    """A CPU with vector registers.
+
+    ``features`` in LLVM's spelling; caches in bytes: per core, ``l3`` shared. ``clock`` in MHz, ``bandwidth`` of memory in
+    bytes per nanosecond, for one core; ``launch``: nanoseconds of an empty kernel.
+    """
 
     name = "target.cpu"
     vector_bits: IntegerAttr
@@ -119,10 +122,13 @@ class CpuAttr(_TargetAttr):
 
 @irdl_attr_definition
 class GpuAttr(_TargetAttr):
-    """A GPU. ``warp``: threads that run in lockstep; for one of ``multiprocessors``: ``shared`` bytes and ``registers``
-    available to a block, and ``units`` that add two numbers in a cycle of ``clock`` MHz. ``bandwidth`` of memory in bytes per
-    nanosecond; ``launch``: nanoseconds of an empty kernel; ``event``: nanoseconds for a stream to wait for another; ``atomic``:
-    nanoseconds between two updates of one element in memory."""
+    """A GPU.
+
+    ``warp``: threads that run in lockstep; for one of ``multiprocessors``: ``shared`` bytes and ``registers`` available to a
+    block, and ``units`` that add two numbers in a cycle of ``clock`` MHz. ``bandwidth`` of memory in bytes per nanosecond;
+    ``launch``: nanoseconds of an empty kernel; ``event``: nanoseconds for a stream to wait for another; ``atomic``:
+    nanoseconds between two updates of one element in memory.
+    """
 
     name = "target.gpu"
     arch: StringAttr

@@ -1,6 +1,6 @@
 """Write the files of a new pass, pattern, operator record or dialect: ``python -m fxc.tools.new pass NAME --folder simplify``.
 
-Run it in the root of a checkout. What it writes works, and the lit file passes: replace the example by what is wanted.
+Run it in the root of a checkout. The new files work and their lit test passes; replace the example with the real code.
 """
 
 from __future__ import annotations

@@ -21,8 +21,10 @@ class LaterDerivatives:
     options: Options
 
     def __call__(self, program: Program, *, kernels: bool) -> HostProgram | None:
-        """Run the passes over ``program`` in place, a derivative with marked gradients, or load the result for an equal one
-        from the cache. Returns the host program if the pipeline makes one."""
+        """Compile ``program`` in place: a derivative with marked gradients.
+
+        Loads the result for an equal program from the cache if it is there. Returns the host program if the pipeline makes one.
+        """
         pipeline = LATER_DERIVATIVE.text(kernels=kernels and target_of(program.module) is not None, freeze=False)
         cached = CachedCompilation.of(program, Passes(pipeline, self.options), named=False)
         return cached.compile(

@@ -41,8 +41,11 @@ PlaceOf = Callable[[Operation], "str | None"]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of a run. ``crash_reproducer``: written when a pass fails; never one of the ``inputs``. ``check_types``: check
-    the types of results first, because they come from a text."""
+    """Options of a run.
+
+    ``crash_reproducer``: written when a pass fails; never one of the ``inputs``. ``check_types``: check the types of results
+    first, because they come from a text.
+    """
 
     verify_each: bool = True
     instrumentations: tuple[Instrumentation, ...] = ()

@@ -1,5 +1,7 @@
-"""Detect graphs of Dynamo that AOTAutograd compiles wrongly, so that they run in eager mode: it lacks facts on the memory of
-their tensors, or decomposes operators into others that are not equivalent."""
+"""Detect graphs of Dynamo that AOTAutograd compiles wrongly, so that they run in eager mode.
+
+AOTAutograd lacks facts on the memory of their tensors, or decomposes operators into others that are not equivalent.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,10 @@ def _is_lost(node: Node) -> bool:
 
 
 def _writes_what_is_hidden(module: GraphModule) -> bool:
-    """Whether ``module`` writes memory that has views unknown to functionalization. Tensors of nested graphs are not tracked,
-    so any write there may be one."""
+    """Whether ``module`` writes memory that has views unknown to functionalization.
+
+    Where such a view or a write is in a nested graph, any write counts: tensors of nested graphs cannot be matched.
+    """
     nodes = [node for node in _nodes(module) if node.op.startswith("call_")]
     hidden = [node for node in nodes if name_of(node) in STRIDED | UNDECLARED or counts_in_memory(node)]
     written = [node for node in nodes if may_write(node)] if hidden else []
@@ -81,8 +85,10 @@ def _memory(nodes: Sequence[Node]) -> set[StorageWeakRef]:
 
 
 def _uses_number_of_written(module: GraphModule) -> bool:
-    """Whether a 0-d float64 tensor on the CPU is written and its ``item()`` is used: PyTorch assumes the number from before the
-    write, and restarts Dynamo, which then removes the write."""
+    """Whether a 0-d float64 tensor on the CPU is written and its ``item()`` is used.
+
+    PyTorch assumes the number from before the write, and restarts Dynamo, which then removes the write.
+    """
     nodes = _nodes(module)
     numbers = symbolic_parts([node.meta.get("example_value") for node in nodes if node.op != "placeholder"])
     used = {symbol for part in numbers for symbol in part.node._expr.free_symbols}
@@ -94,8 +100,10 @@ def _uses_number_of_written(module: GraphModule) -> bool:
 
 
 def _returns_overlapping_input(module: GraphModule) -> bool:
-    """Whether a result is a view, with dynamic sizes, of an input whose elements may share memory: AOTAutograd makes it by
-    ``as_strided``, which averages the gradients of elements that share memory."""
+    """Whether a result is a view, with dynamic sizes, of an input whose elements may share memory.
+
+    AOTAutograd makes it by ``as_strided``, which averages the gradients of elements that share memory.
+    """
     graph = module.graph
     inputs = [_tensor(node) for node in graph.find_nodes(op="placeholder")]
     wanted = {

@@ -67,8 +67,10 @@ def _placeholders(graph: GraphModule) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Made:
-    """``function``, compiled for ``weights`` at the versions ``marks``. Holds the weights and their ``memory``, so that no
-    other tensors reuse their ids or addresses."""
+    """``function``, compiled for ``weights`` at the versions ``marks``.
+
+    Holds the weights and their ``memory``, so that no other tensors reuse their ids or addresses.
+    """
 
     marks: tuple[tuple[int, int], ...]
     function: Callable[..., Any]

@@ -25,9 +25,11 @@ _MOST = 256
 
 
 class KeptState:
-    """The Python state of ``module``: attributes of all its modules, contents of lists, dictionaries and sets among them, and
-    of the objects and containers that a ``forward`` references as globals or in closures. ``registered``: include
-    parameters, buffers and submodules."""
+    """The Python state of ``module``.
+
+    Attributes of all its modules, contents of lists, dictionaries and sets among them, and of the objects and containers that a
+    ``forward`` references as globals or in closures. ``registered``: include parameters, buffers and submodules.
+    """
 
     def __init__(self, module: torch.nn.Module, *, registered: bool) -> None:
         self._left_out = () if registered else ("_parameters", "_buffers", "_modules")
@@ -159,8 +161,10 @@ def is_data_set(function: Any) -> bool:
 
 @contextmanager
 def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Capture ``module`` in this context; yields the attributes that a call assigns, by path. CaptureError where one of them
-    changes what the next call computes."""
+    """Capture ``module`` in this context; yields the attributes that a call assigns, by path.
+
+    CaptureError where one of them changes what the next call computes.
+    """
     state, changed = KeptState(module, registered=False), dict[str, tuple[Any, Any]]()
     handle = module.register_forward_hook(lambda *_: changed.update(state.changed()))
     try:

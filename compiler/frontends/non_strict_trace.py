@@ -1,5 +1,6 @@
-"""Non-strict ``torch.export`` of plain models without importing Dynamo, whose import takes longer than most models take to
-trace.
+"""Non-strict ``torch.export`` of plain models without importing Dynamo.
+
+Importing Dynamo takes longer than most models take to trace.
 
 A model is plain if it is on the CPU, takes tensors of static sizes, calls PyTorch's operators only, assigns no attribute, and
 runs outside of autocast with a constant grad mode. For any other model, and on any failure, ``traced`` returns None without

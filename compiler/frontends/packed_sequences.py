@@ -81,8 +81,10 @@ def refuse_packed(model: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 class KnownLengths(TorchFunctionMode):
-    """``read``: the inputs whose values the trace depends on, by path in (args, kwargs). ``is_used``: whether a sequence was
-    packed."""
+    """Computes the values of integer tensors during a trace.
+
+    ``read``: the inputs whose values the trace depends on, by path in (args, kwargs). ``is_used``: whether it packed a sequence.
+    """
 
     def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         super().__init__()

@@ -38,8 +38,10 @@ class DerivativeLowering(Protocol):
     """Compiles parts of a program on first use."""
 
     def __call__(self, program: Program, *, kernels: bool) -> HostProgram | None:
-        """Lower ``program`` in place: a derivative with marked gradients, to ``kernels`` or else to operators. Returns the host
-        program if the pipeline makes one."""
+        """Lower ``program``, a derivative with marked gradients, in place: to ``kernels`` or else to operators.
+
+        Returns the host program if the pipeline makes one.
+        """
         ...
 
 

@@ -152,8 +152,10 @@ def mark_gradients(program: Program, signature: Signature, args: Sequence[Any], 
 
 
 def refuse_written_leaves(program: Program) -> None:
-    """CaptureError where ``program``, without mutation, has a new value for a parameter that requires a gradient: autograd
-    refuses such a write where gradients are on, and uses of the new value would have no gradient."""
+    """CaptureError where ``program``, without mutation, has a new value for a parameter that requires a gradient.
+
+    Autograd refuses such a write where gradients are on, and uses of the new value would have no gradient.
+    """
     known = argument_attributes(program.main)
     for attributes in program.main.res_attrs or ():
         index = attributes.data.get("fx.mutates")

@@ -215,8 +215,7 @@ def device_attr(name: str) -> DeviceAttr:
 
 
 def string_text(value: str) -> str:
-    """``value`` as an MLIR string literal, as xDSL prints one: UTF-8, each byte that is not printable ASCII as two hex
-    digits."""
+    """``value`` as an MLIR string literal in UTF-8, as xDSL prints it: bytes other than printable ASCII as two hex digits."""
     if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
         return f'"{value}"'
     return '"' + "".join([_escaped(byte) for byte in value.encode("utf-8")]) + '"'

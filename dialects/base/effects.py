@@ -81,8 +81,10 @@ def reshapes(op: Operation) -> list[SSAValue]:
 
 
 def may_keep(op: Operation) -> bool:
-    """Whether ``op`` may retain the memory of an operand after it returns, except in results that ``aliases`` names; or reads
-    the storage offset of an operand."""
+    """Whether ``op`` may retain the memory of an operand after it returns, except in results that ``aliases`` names.
+
+    Also true of an op that reads the storage offset of an operand.
+    """
     return op.may_keep() if isinstance(op, EffectsInterface) else BORROWS not in op.attributes
 
 

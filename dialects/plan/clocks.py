@@ -10,8 +10,10 @@ from fxc.dialects.plan.streams import RecordOp, WaitOp
 
 
 class Clocks:
-    """Tracks the ops of a block in order. An op runs after the earlier ops of its stream, and after the ops recorded by the
-    events that its stream waited for."""
+    """Tracks the ops of a block in order.
+
+    An op runs after the earlier ops of its stream, and after the ops recorded by the events that its stream waited for.
+    """
 
     def __init__(self) -> None:
         self._clocks = defaultdict[int, dict[int, int]](dict)

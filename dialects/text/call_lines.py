@@ -49,8 +49,7 @@ class CallLines:
     def known(
         self, ssa_values: Mapping[str, Sequence[SSAValue]], cls: type, target: str | None, line: Line
     ) -> tuple[Layout, list[SSAValue], Sequence[Attribute]] | None:
-        """Layout, operands as written, and result types of ``line``; None where the line is not cached or a value is
-        undefined."""
+        """Layout, operands as written, and result types of ``line``; None if it is not cached or a value is undefined."""
         layout, types = self.layouts.get((cls, target, line.arguments)), self.types.get(line.types)
         if layout is None or types is None or len(types[0]) != len(line.names):
             return None

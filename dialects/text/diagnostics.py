@@ -1,6 +1,6 @@
 """Show an op in an error: one line of text, and its location.
 
-A dialect or a pass that knows the invalid op raises ``OpVerifyException`` or ``OpPassFailedException``; the runner reads its
+A dialect or a pass that finds an invalid op raises ``OpVerifyException`` or ``OpPassFailedException``; the runner reads its
 ``op``. Unlike ``Operation.emit_error`` neither prints the module, which takes seconds for a large one.
 """
 

@@ -130,8 +130,10 @@ _PARSING = RLock()
 
 
 class FxcParser(Parser):
-    """Preserves the written name of every value, decodes UTF-8 strings, and looks up repeated tensor types and locations by
-    regex."""
+    """Parses IR text.
+
+    Preserves the written name of every value, decodes UTF-8 strings, and looks up repeated tensor types and locations by regex.
+    """
 
     _TensorLiteralElement = _DenseElement
 

@@ -123,8 +123,10 @@ class SplatOp(UnaryOp):
 
 @irdl_op_definition
 class TransposeOp(UnaryOp):
-    """``%t = tile.transpose %v {permutation = [1, 0]} : vector<8x32xf32> to vector<32x8xf32>``: dimension i of the result is
-    dimension ``permutation[i]`` of the operand."""
+    """``%t = tile.transpose %v {permutation = [1, 0]} : vector<8x32xf32> to vector<32x8xf32>``: reorders dimensions.
+
+    Dimension i of the result is dimension ``permutation[i]`` of the operand.
+    """
 
     name = "tile.transpose"
     permutation = prop_def(DenseArrayBase.constr(i64))

@@ -102,8 +102,7 @@ class ScanOp(_Combining):
 
 @irdl_op_definition
 class DotOp(TileOp):
-    """``%d = tile.dot %a, %b, %c : vector<16x32xf16>, vector<32x16xf16> -> vector<16x16xf32>``: the matrix product of a and b,
-    plus c.
+    """``%d = tile.dot %a, %b, %c : vector<16x32xf16>, vector<32x16xf16> -> vector<16x16xf32>``: the matrix product plus c.
 
     The factors have one float type; the result and ``c`` are f32 or f64. Each product is exact, or rounded to the type of the
     result; products are added in any order.

@@ -112,8 +112,10 @@ def is_float(type: Attribute) -> bool:
 
 
 class TileEffects(EffectsInterface):
-    """An op of a kernel, with results that are blocks and numbers, or a launch, which allocates. None aliases or retains
-    memory."""
+    """An op of a kernel, with results that are blocks and numbers, or a launch, which allocates.
+
+    None aliases or retains memory.
+    """
 
     def aliases(self) -> Iterator[tuple[int, SSAValue]]:
         return iter(())
@@ -140,8 +142,10 @@ class PointerWrite(TileEffects):
 
 
 class TileOp(IRDLOperation, TileEffects):
-    """An op with the text ``name "kind" operands {field = 1, fields = [0, 1]} : types``. The kind is optional; of the types,
-    only ``shown_types`` are printed, from which ``all_types`` derives the others."""
+    """An op with the text ``name "kind" operands {field = 1, fields = [0, 1]} : types``.
+
+    The kind is optional. Only ``shown_types`` are printed; ``all_types`` derives the others from them.
+    """
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
     """Properties that are printed in braces: integers and lists of integers."""

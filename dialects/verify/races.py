@@ -1,5 +1,4 @@
-"""Verify the order of streams: of two ops that use the same memory, one writing, both are on one stream or events order
-them."""
+"""Verify the order of streams: ops that use the same memory, one writing, are on one stream or ordered by events."""
 
 from __future__ import annotations
 
