@@ -1,4 +1,4 @@
-"""The named pipelines: the compiler on one page.
+"""The named pipelines of the compiler.
 
 Data only: naming a pass here imports nothing. A pipeline name can be used wherever a pass name can, as in
 ``fxc-opt --pass-pipeline=simplify`` or ``builtin.module(inline,optimize{reductions=true})``; ``fxc-opt --list-passes``
@@ -232,7 +232,7 @@ INFERENCE = Flow(
     frozen="freeze",
     plan="lower-to-plan",
 )
-"""What ``fxc.compile`` runs on a captured graph."""
+"""The flow of ``fxc.compile`` for inference."""
 
 _TRAINING_KERNELS = (
     "torchscript{reductions=true subgraph-threshold=1 inline-threshold=1}",
@@ -248,17 +248,16 @@ TRAINING = Flow(
     "torchscript,specialize-derivatives,builtin.module(derivative)",
     ",".join(_TRAINING_KERNELS),
 )
-"""What ``fxc.compile(training=True)`` runs."""
+"""The flow of ``fxc.compile(training=True)``."""
 
 LATER_DERIVATIVE = Flow("", "derivative", "derivative{reductions=true},lower-kernels,lower-subgraph")
-"""What compiles a derivative at a call, for gradients that ``specialize-derivatives`` did not expect."""
+"""The flow that compiles a derivative at a call, for gradients that ``specialize-derivatives`` did not expect."""
 
 AOT = Flow("lower-to-torch", "simplify", f"canonicalize,{_KERNELS}", plan="lower-to-plan")
-"""What ``torch.compile(backend="fxc")`` runs on each graph of AOTAutograd, forward or backward, which is already
-differentiated."""
+"""The flow of ``torch.compile(backend="fxc")`` for each graph of AOTAutograd, forward or backward; these are differentiated."""
 
 AOT_INFERENCE = replace(AOT, kernels=f"canonicalize,{_LAYOUTS},{_KERNELS}", frozen="canonicalize,cse,freeze")
-"""What ``torch.compile(backend="fxc")`` runs on graphs that are compiled where gradients are off."""
+"""The flow of ``torch.compile(backend="fxc")`` for graphs that are compiled where gradients are off."""
 
 FLOWS: Mapping[str, Flow] = MappingProxyType({
     "inference": INFERENCE,

@@ -45,7 +45,7 @@ def argument_attributes(function: FuncOp) -> list[DictionaryAttr]:
 
 
 def public_functions(module: ModuleOp) -> list[FuncOp]:
-    """The functions that are not private."""
+    """The public functions."""
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     return [f for f in functions if f.sym_visibility is None or f.sym_visibility.data != "private"]
 

@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.values import int_attr, str_attr, string_text
 
 ATTRIBUTE = "fxc.target"
-"""The module attribute that holds the target."""
+"""The module attribute of the target."""
 
 AUTOTUNE = "fxc.autotune"
 """The module attribute that enables autotuning: launches measure on the device which configuration is fastest."""

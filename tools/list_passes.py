@@ -27,5 +27,5 @@ def listing(registry: PassRegistry) -> str:
 
 
 def _summary(cls: type[ModulePass]) -> str:
-    """The first line of the pass file's docstring."""
+    """The first line of the module docstring of the pass."""
     return (inspect.getdoc(sys.modules[cls.__module__]) or "").split("\n", 1)[0]

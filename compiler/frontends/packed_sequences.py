@@ -83,7 +83,7 @@ def refuse_packed(model: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 class KnownLengths(TorchFunctionMode):
     """Computes the values of integer tensors during a trace.
 
-    ``read``: the inputs whose values the trace depends on, by path in (args, kwargs). ``is_used``: whether it packed a sequence.
+    ``read``: inputs whose values the trace depends on, by path in (args, kwargs). ``is_used``: whether a sequence is packed.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Tensors by name in safetensors files."""
+"""Save and load tensors by name in safetensors files."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class EffectsInterface(Operation):
 
 
 class CallEffects(MemoryEffect):
-    """Memory effects of call ops, for xDSL's own passes: a call that is not pure reads and writes."""
+    """Memory effects of call ops, for xDSL's passes: a call that is not pure reads and writes."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> set[EffectInstance] | None:
