@@ -94,7 +94,7 @@ class Options:
 
 
 def _value(kind: Any, text: str) -> Any:
-    """The value of ``text`` from the environment; ``text`` itself where it is no value of that type."""
+    """The value of ``text`` from the environment; ``text`` itself where it is not a value of that type."""
     if kind.startswith("bool"):
         return _BOOLEANS.get(text.lower(), text)
     if kind == "int":

@@ -109,6 +109,6 @@ def _main(argv: list[str] | None) -> int:
     with_traceback = "--traceback" in words[:1]
     try:
         return exit_code(command, argv, "fxc")
-    except Exception as error:  # an exception that is no FxcError is a bug, and still becomes one message
+    except Exception as error:  # other exceptions are bugs, and also become one message
         complain(error, with_traceback)
         return 1

@@ -202,7 +202,7 @@ def _print_ir(arguments: dict[str, Any], registry: PassRegistry) -> PrintIR:
 
 
 def _known(names: Sequence[str], registry: PassRegistry, purpose: str) -> frozenset[str]:
-    """``names`` as a set. PipelineError for a name that is no pass."""
+    """``names`` as a set. PipelineError for a name that is not a pass."""
     for name in names:
         if name not in registry:
             raise PipelineError(f"there is no pass {name} {purpose}", hint=nearest(name, registry.names()))

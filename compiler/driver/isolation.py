@@ -1,7 +1,7 @@
 """Run module passes on one op: it moves to a temporary module, with declarations of the symbols that it uses.
 
-A pass that is anchored on an op may change that op only. It cannot access the ops beside it. Where it removes, renames or adds
-ops at the level of the anchor, or changes the attributes of the module, it fails and none of its changes is applied.
+A pass that is anchored on an op may change that op only. It cannot access the ops beside it. It fails where it removes, renames
+or adds ops at the level of the anchor, or changes the attributes of the module; added ops and attributes are then dropped.
 """
 
 from __future__ import annotations

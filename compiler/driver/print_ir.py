@@ -15,9 +15,9 @@ from fxc.driver.instrumentation import PassRun
 class PrintIR:
     """An instrumentation that dumps IR.
 
-    ``before`` and ``after`` are names of passes to dump around. ``after_change`` dumps only after passes that
-    changed the IR: all passes, unless ``after`` names some. ``after_failure_too`` also dumps the IR that a failing pass left,
-    as far as it can be printed.
+    ``before`` and ``after`` are names of passes to dump around. ``after_change`` dumps only after passes that changed the
+    IR: all passes, unless ``after`` names some. ``after_failure_too`` also dumps the IR that a failing pass left, as far as it
+    can be printed.
     """
 
     write: Callable[[str], object]

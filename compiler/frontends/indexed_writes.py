@@ -19,7 +19,7 @@ class IndexedWrites(TorchFunctionMode):
 
 
 def _write(x: torch.Tensor, items: Sequence[Any], value: Any) -> None:
-    """Apply slices as a view, and pass numbers in tensors to ``index_put_``, which has derivatives for both."""
+    """Apply slices as a view; numbers in tensors become indices of ``index_put_``, which is differentiable."""
     from torch._export.non_strict_utils import _NonStrictTorchFunctionHandler  # imports Dynamo
 
     places = [item if isinstance(item, torch.Tensor) else None for item in items if type(item) not in _REMOVED]

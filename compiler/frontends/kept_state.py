@@ -179,7 +179,7 @@ def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
 def _refuse_what_is_kept(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: KeptState) -> None:
     """CaptureError where the state after a first call with fake tensors changes what a second call computes.
 
-    Allowed is state that is equal after every call, and state that is built once from values other than inputs.
+    State is allowed if it is equal after every call, or if it is built once from values other than inputs.
     """
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 

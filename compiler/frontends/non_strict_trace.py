@@ -224,7 +224,7 @@ def _key(key: Any) -> str:
 
 
 class _Switches(PreDispatchTorchFunctionMode):
-    """Detects calls that are no operators: switches of gradients and autocast, functorch, and assignments to ``data``."""
+    """Detects calls that the trace cannot record: switches of gradients and autocast, functorch, assignments to ``data``."""
 
     def __init__(self, recorder: _Recorder) -> None:
         self.recorder = recorder  # no PyTorch tracer

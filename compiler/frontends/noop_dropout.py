@@ -38,7 +38,10 @@ def remove_idle_dropouts(module: GraphModule) -> None:
 
 
 def is_idle(node: Node) -> bool:
-    """Whether ``node`` is a dropout that drops nothing."""
+    """Whether ``node`` is a dropout that drops nothing.
+
+    For one with ``p`` 0 that is training, the fake result is a copy, so fakes of its views do not show the aliasing.
+    """
     if node.op != "call_function" or node.target not in _SIGNATURES:
         return False
     found = _arguments(node)

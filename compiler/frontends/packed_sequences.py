@@ -2,7 +2,7 @@
 
 Sizes of tensors, and which elements belong together, depend on the lengths, so a program is specialized to them. While
 ``KnownLengths`` is active, integer tensors on the CPU that are inputs or are made of Python numbers have known values, and so
-have values that are computed of these alone. Sequences are packed and padded by ``index_select`` at constant indices, and
+have values that are computed from these alone. Sequences are packed and padded by ``index_select`` at constant indices, and
 recurrent layers are unrolled into their steps.
 """
 

@@ -46,7 +46,7 @@ def _new_value(argument: Node) -> Node | None:
 
 
 def _same_view(view: Node, of: Node, argument: Node) -> Any:
-    """``view``, a chain of view operators on ``of``, applied to ``argument``; ``view`` itself if it is no such chain."""
+    """``view``, a chain of view operators on ``of``, applied to ``argument``; ``view`` itself if it is not such a chain."""
     if view is of:
         return argument
     source, schema = view.args[0] if view.args else None, getattr(view.target, "_schema", None)

@@ -99,7 +99,7 @@ def is_random(op: Operation) -> bool:
 
 
 def is_view(op: Operation) -> bool:
-    """Whether every result of ``op`` certainly shares memory with its argument, and ``op`` reads none of it: ``permute``."""
+    """Whether every result of ``op`` must alias its argument, and ``op`` reads none of its memory: ``permute``, ``split``."""
     return isinstance(op, EffectsInterface) and op.is_view()
 
 

@@ -90,7 +90,7 @@ class ArenaCheck:
         self.place_of[buffer] = (start, end)
 
     def step(self, op: Operation) -> None:
-        """Process ``op``, the next one of the block, which is no ``plan.alloc`` in this arena."""
+        """Process ``op``, the next one of the block, which is not a ``plan.alloc`` in this arena."""
         if op.has_trait(IsTerminator):
             for value in reads(op):
                 if value in self.names.memory:

@@ -3,7 +3,7 @@
 A ``tile.kernel`` is a symbol. Each of its programs loads blocks (static builtin vectors) through pointers, computes with
 ``arith``, ``math``, ``scf.for`` and ``scf.if``, and stores blocks. ``tile.last_program`` is code that only the last program to
 finish runs. ``tile.launch`` runs a kernel on tensors. ``tile.iterate`` is a loop with a separate trip count for each lane.
-``tile.accumulate`` is an op on tensors between loops: it adds updates to elements by index.
+``tile.accumulate`` is an op on tensors between loops: it combines elements with updates by index.
 
 The dialect adds what xDSL's ``arith`` and ``math`` support on scalars only or not at all: ``tile.compare`` (with the predicates
 of ``cmpi`` and ``cmpf``), ``tile.select``, ``tile.cast`` (``sitofp``, ``uitofp``, ``fptosi``, ``fptoui``, ``extsi``, ``extui``,

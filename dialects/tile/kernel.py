@@ -66,7 +66,7 @@ class KernelOp(IRDLOperation, TileEffects):
 
     and of an ``index``:
 
-    ``tile.size``      the size that it is, as in the types of tensors
+    ``tile.size``      the size that it holds, as an expression in tensor types
     """
 
     name = "tile.kernel"
@@ -339,7 +339,7 @@ def _check_sizes(name: str, numbers: Sequence[SSAValue], tensors: Sequence[SSAVa
 
 
 def _check_tensor(name: str, argument: BlockArgument, value: SSAValue, elements: int | None) -> None:
-    """VerifyException where ``value`` is no tensor with the element type of the pointer, or has too few elements."""
+    """VerifyException unless ``value`` is a tensor with the element type of the pointer and enough elements."""
     assert isinstance(argument.type, PtrType)
     if not isinstance(value.type, TensorType) or value.type.element_type != argument.type.pointee:
         expected = f"a tensor of {argument.type.pointee}"

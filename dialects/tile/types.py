@@ -87,7 +87,7 @@ def check_type(what: str, type: Attribute, expected: Attribute) -> None:
 
 
 def check_block(what: str, type: Attribute) -> None:
-    """VerifyException where ``type`` is no block of numbers."""
+    """VerifyException unless ``type`` is a block of numbers."""
     element = element_of(type)
     if isinstance(type, VectorType) and (type.get_num_scalable_dims() or not all(size > 0 for size in type.get_shape())):
         raise VerifyException(f"{what} has type {type}, expected a static vector without empty dimensions")
