@@ -1,10 +1,10 @@
 """Arenas: one block of memory that the buffers of a call share.
 
-On the CPU a block is kept for the next call, with the tensors that stand for its buffers. A call that finds none, as when
-several threads call at once or a call happens within another, makes one more. To take a kept block with 20 buffers costs
-0.2 us, to make one 40 us, and to fill a new block of 64 MiB, whose pages are new, five times what filling a kept one does.
-On other devices the work of a call goes on after it returned, so that a block is made for each call by PyTorch's allocator,
-which gives it again to the stream that it was made on. Another stream of the call that uses it is joined to that one before.
+On the CPU, an idle block is cached for the next call, together with the tensors of its buffers. A call that finds no idle
+block (concurrent or nested calls) allocates another. Taking a cached block with 20 buffers costs 0.2 us; making one costs
+40 us. Filling a new block of 64 MiB, whose pages are not mapped yet, takes five times as long as filling a cached one.
+On other devices, work continues after the call returns. There PyTorch's allocator makes a block for each call and reuses it
+on the stream that allocated it. Other streams of the call that use the block are joined to that stream first.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import torch
 from fxc.runtime.large_memory import in_large_pages
 
 Buffer = torch.Tensor | int
-"""A tensor in an arena; or the address of its first element, where nothing but kernels of machine code use it."""
+"""A tensor in an arena; or the address of its first element, if only machine code kernels use it."""
 
 
 Arena = tuple[Any, ...]
-"""``(block, *buffers)``: a tensor of bytes, and what lies in it: buffers, and arenas of functions that are called."""
+"""``(block, *buffers)``: a tensor of bytes and its contents: buffers, and arenas of called functions."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a buffer lies: ``offset`` bytes into the block. ``is_address``: kernels of machine code alone use it."""
+    """The position of a buffer: ``offset`` bytes into the block. ``is_address``: only machine code kernels use it."""
 
     offset: int
     dtype: torch.dtype
@@ -46,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Part:
-    """``bytes`` bytes from ``offset`` on: the arena of a function that is called, with its ``places``."""
+    """The arena of a called function: ``bytes`` bytes from ``offset``, with the contents ``places``."""
 
     offset: int
     bytes: int
@@ -69,7 +69,7 @@ def _view(
 
 
 class Arenas:
-    """Arenas of ``bytes`` bytes on the CPU, each with what lies at each of ``places``."""
+    """A pool of arenas on the CPU, of ``bytes`` bytes each, with buffers and inner arenas at ``places``."""
 
     _all: ClassVar[WeakSet[Arenas]] = WeakSet()
 
@@ -80,24 +80,24 @@ class Arenas:
         self._all.add(self)
 
     def take(self) -> Arena:
-        """A block that no other call has; ``give_back`` keeps it for the next one."""
+        """Return a block that no other call uses; ``give_back`` returns it to the pool."""
         try:
             return self._idle.pop()
         except IndexError:
             return self._new()
 
     def _new(self) -> Arena:
-        with torch.inference_mode(False):  # what is made in inference mode may not be written elsewhere
+        with torch.inference_mode(False):  # tensors made in inference mode cannot be written outside of it
             return _arena(in_large_pages(torch.empty(self.bytes, dtype=torch.uint8)), self.places)
 
     @property
     def idle(self) -> int:
-        """How many blocks wait for a call."""
+        """The number of idle blocks."""
         return len(self._idle)
 
     @classmethod
     def release(cls) -> None:
-        """Give back the idle blocks of all arenas of the process."""
+        """Free the idle blocks of all arenas of the process."""
         for arenas in list(cls._all):
             arenas._idle.clear()
 
@@ -106,7 +106,7 @@ class Arenas:
 
 
 class NewArenas:
-    """A block for each call, from the allocator of ``device``."""
+    """Allocate a block for each call, from the allocator of ``device``."""
 
     def __init__(self, bytes: int, places: Sequence[Place | Part], device: str) -> None:
         self.bytes, self.places, self.device = bytes, tuple(places), torch.device(device)
@@ -116,4 +116,4 @@ class NewArenas:
         return _arena(torch.empty(self.bytes, dtype=torch.uint8, device=self.device), self.places)
 
     def give_back(self, arena: Arena) -> None:
-        """Nothing: the allocator has the block once its last name is gone."""
+        """Do nothing: the block is freed with its last reference."""

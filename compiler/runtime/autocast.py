@@ -1,4 +1,4 @@
-"""The autocast regions that a call stands in."""
+"""The autocast state of a call."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import ExitStack
 import torch
 
 Autocast = tuple[tuple[str, str], ...]
-"""(kind of device, dtype) where autocast is on."""
+"""``(device type, dtype)`` for each device type with autocast on."""
 
 is_on = torch._C._is_any_autocast_enabled
-"""Whether autocast is on for some kind of device; a tenth of a microsecond."""
+"""Whether autocast is on for some device type; takes 0.1 us."""
 
 
 def current() -> Autocast:
-    """What is on now."""
+    """Return the autocast state of this thread."""
     if not is_on():
         return ()
     kinds = [kind for kind in torch._C._autocast_supported_devices() if torch.is_autocast_enabled(kind)]
@@ -22,7 +22,7 @@ def current() -> Autocast:
 
 
 def off() -> ExitStack:
-    """A region where it is off: the casts of a program are in the program."""
+    """Return a context in which autocast is off: a compiled program contains its casts."""
     stack = ExitStack()
     for kind, _ in current():
         stack.enter_context(torch.autocast(kind, enabled=False))
@@ -30,5 +30,5 @@ def off() -> ExitStack:
 
 
 def text(state: Autocast) -> str:
-    """As an error says it."""
+    """Format ``state`` for an error message."""
     return " and ".join(f"torch.autocast({kind!r}, torch.{dtype})" for kind, dtype in state) or "no torch.autocast"

@@ -1,4 +1,4 @@
-"""A part of a program that was differentiated as a whole: forward by f, backward by df, one node for PyTorch's autograd."""
+"""Differentiated subgraphs: a forward function f and a backward function df as one node of PyTorch's autograd."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ Order = tuple[int, ...] | None
 class Gradient:
     """A function and its derivative, as plain data.
 
-    ``f`` takes the inputs and returns a sequence of outputs, or the only one; those from ``real_outputs`` on are there for
-    ``df`` alone. ``df`` takes the gradients of the outputs ``input_vjps``, then the inputs ``captured_inputs``, then the
-    outputs ``captured_outputs``, and returns the gradients of the inputs ``output_vjps`` in the same way; where it has an
-    attribute ``boxed``, it takes them in one list, and empties that. A gradient known to be zero is None, on both sides.
-    ``unreached``: inputs whose gradient is zero whatever comes in. ``differentiable``: whether f consists of operators that
-    autograd can differentiate; ``obstacle``: why what autograd makes of df is not the second derivative, asked where one is
-    wanted for the first time; None where it is. ``orders``: the layout in which df takes each gradient, dimensions from the
-    outermost in memory to the innermost, None for row-major; where they are not given, it is the layout of the output.
+    ``f`` takes the inputs and returns a sequence of outputs, or a single output. Outputs from index ``real_outputs`` on are
+    used by ``df`` only. ``df`` takes the gradients of the outputs ``input_vjps``, then the inputs ``captured_inputs``, then
+    the outputs ``captured_outputs``, and returns the gradients of the inputs ``output_vjps``, as a sequence or a single
+    value. If ``df`` has an attribute ``boxed``, it takes its arguments in one list and empties it. A gradient known to be
+    zero is None, as an argument and as a result.
+
+    ``unreached``: inputs whose gradient is always zero. ``differentiable``: whether f consists of operators that autograd can
+    differentiate. ``obstacle``: returns the error that explains why differentiating df with autograd does not yield the
+    second derivative, or None if it does; called when a second derivative is requested. ``orders``: the layout of each
+    gradient that df takes, as dimensions from the outermost in memory to the innermost, None for row-major; without
+    ``orders``, the layouts are those of the outputs.
     """
 
     f: Callable[..., Any]
@@ -44,7 +47,7 @@ class Gradient:
 
 
 class DifferentiableSubgraph(torch.nn.Module):
-    """``f`` as a module, whose results carry gradients that ``df`` computes. Modules become submodules."""
+    """``f`` as a module, whose gradients ``df`` computes. If ``f`` and ``df`` are modules, they become submodules."""
 
     def __init__(self, gradient: Gradient) -> None:
         super().__init__()
@@ -53,15 +56,18 @@ class DifferentiableSubgraph(torch.nn.Module):
         self._wanted = frozenset((*gradient.output_vjps, *gradient.unreached))
 
     def forward(self, *inputs: Any) -> tuple[Any, ...]:
-        """The real outputs of f. Where df does not serve (an input requires a gradient that it lacks, or derivatives are taken
-        forward, or by torch.func) PyTorch differentiates f itself."""
+        """Return the real outputs of f.
+
+        PyTorch differentiates f itself if df cannot be used: an input requires a gradient that df does not compute, or
+        forward-mode differentiation or torch.func is active.
+        """
         gradient = self.gradient
         wants = {i for i, value in enumerate(inputs) if _requires_grad(value)} if torch.is_grad_enabled() else frozenset[int]()
         if not wants <= self._wanted or _transformed():
             outputs = self._by_autograd(inputs)
         elif not wants.isdisjoint(gradient.output_vjps):
             outputs = _Subgraph.apply(gradient, *inputs)  # type: ignore[assignment]
-        elif wants and not gradient.differentiable:  # what autograd would watch, kernels and operators with out= do not take
+        elif wants and not gradient.differentiable:  # kernels and out= operators reject inputs that require grad
             outputs = _sequence(gradient.f(*map(_detached, inputs)))
         else:
             outputs = _sequence(gradient.f(*inputs))
@@ -74,17 +80,19 @@ class DifferentiableSubgraph(torch.nn.Module):
                 " or derivatives are taken forward or by torch.func",
                 hint="compile again where it is an input that requires a gradient now",
             )
-        # copies of what is no leaf of the gradient: running statistics are written back while autograd still holds them
+        # copy inputs without a gradient: running statistics are written back while autograd has them saved
         return _sequence(self.gradient.f(*[_copied(value) for value in inputs]))
 
 
 class _Subgraph(torch.autograd.Function):
-    """Returns every output of f: a gradient that reaches a temporary in a second backward must find this node as well.
-    Where none is saved for backward, an empty tensor behind them is: what backward makes is connected to this node by it."""
+    """The autograd node of a gradient. Returns all outputs of f, so that the second backward of a temporary reaches this node.
+
+    If no output is saved for backward, an additional empty tensor is: it connects the results of backward to this node.
+    """
 
     @staticmethod
     def forward(ctx: Any, gradient: Gradient, *inputs: Any) -> tuple[Any, ...]:
-        with torch.enable_grad():  # a fused LSTM layer keeps what its backward needs only where gradients are wanted
+        with torch.enable_grad():  # a fused LSTM layer saves tensors for backward only with grad mode on
             outputs = _sequence(gradient.f(*map(_detached, inputs)))
         ctx.gradient = gradient
         ctx.set_materialize_grads(False)
@@ -100,19 +108,19 @@ class _Subgraph(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        if autocast.is_on():  # backward runs as forward did, as with torch.amp.custom_bwd
+        if autocast.is_on():  # same autocast state as in forward, like torch.amp.custom_bwd
             with autocast.off():
                 return _Subgraph.backward(ctx, *grads)
         gradient: Gradient = ctx.gradient
         vjps = [_in_order(grads[i], order) for i, order in zip(gradient.input_vjps, ctx.orders, strict=True)]
-        # reading saved_tensors checks that none was written in place since
+        # reading saved_tensors checks that none was written in place since forward
         pairs = zip(ctx.saved_tensors, ctx.others, strict=True)
         captured = [other if saved is None else saved for saved, other in pairs]
         found: list[torch.Tensor | None] = [None] * len(ctx.needs_input_grad)
         count = len(gradient.captured_inputs) + len(gradient.captured_outputs)
         args, link = [*vjps, *captured[:count]], captured[count:]
         del vjps, captured
-        ctx.maybe_clear_saved_tensors()  # nothing but args holds them now, unless the graph is retained
+        ctx.maybe_clear_saved_tensors()  # args has the only references now, unless the graph is retained
         obstacle = gradient.obstacle() if torch.is_grad_enabled() else None
         if obstacle is None:
             results = _derived(gradient, args)
@@ -129,7 +137,7 @@ class _Subgraph(torch.autograd.Function):
 
 
 def _derived(gradient: Gradient, args: list[Any]) -> tuple[Any, ...]:
-    """The results of df. One that takes its arguments in a list empties it, so that memory is freed on the way."""
+    """Return the results of df. A boxed df empties its argument list, which frees memory early."""
     return _sequence(gradient.df(args) if getattr(gradient.df, "boxed", False) else gradient.df(*args))
 
 
@@ -138,7 +146,7 @@ def _sequence(returned: Any) -> tuple[Any, ...]:
 
 
 def _transformed() -> bool:
-    """Whether torch.func or forward differentiation is at work: they see operators, but not into a node of ours."""
+    """Whether torch.func or forward-mode differentiation is active; both trace operators, not custom autograd nodes."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
@@ -155,12 +163,12 @@ def _detached(value: Any) -> Any:
 
 
 def memory_order(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """The dimensions by their strides, the largest first."""
+    """Return the dimensions sorted by stride, the largest first."""
     return tuple(sorted(range(len(sizes)), key=lambda i: (-strides[i], -sizes[i])))
 
 
 def _memory_order(output: torch.Tensor) -> Order:
-    """The layout of ``output`` where it has no gaps and overlaps, else row-major."""
+    """Return the dimension order of ``output`` if it is dense, without overlap; else None, row-major."""
     if output.layout is not torch.strided or output.is_contiguous():
         return None
     order = memory_order(output.shape, output.stride())
@@ -168,7 +176,7 @@ def _memory_order(output: torch.Tensor) -> Order:
 
 
 def _in_order(grad: torch.Tensor | None, order: Order) -> torch.Tensor | None:
-    """``grad`` in the layout that df was compiled for; autograd gives any, such as the zero strides of an expanded sum."""
+    """Convert ``grad`` to the layout that df takes. Gradients have any layout, such as zero strides for an expanded sum."""
     if grad is None or grad.layout is not torch.strided:
         return grad
     if order is None:
@@ -178,7 +186,7 @@ def _in_order(grad: torch.Tensor | None, order: Order) -> torch.Tensor | None:
 
 
 class _Once(torch.autograd.Function):
-    """``results`` as a function of all ``sources`` that they were computed from, whose derivative is the error ``obstacle``."""
+    """An autograd node from ``sources`` to ``results``, which they compute, that raises ``obstacle`` in its backward."""
 
     @staticmethod
     def forward(ctx: Any, obstacle: DerivativeError, results: tuple[Any, ...], *sources: Any) -> tuple[Any, ...]:

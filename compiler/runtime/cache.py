@@ -1,9 +1,9 @@
-"""Plans by argument spec: a call takes the plan that was made for arguments like its own, or has one made.
+"""A cache of plans by argument spec: a call runs the plan whose spec matches its arguments, or compiles a new one.
 
-What is compared: for a tensor rank, dtype, device, layout, memory order, and whether a gradient flows to it (it requires one,
-and grad mode is on); for any other argument type and value, so that None and a tensor differ, and 1 and True. Sizes and
-numbers are compared where a plan was specialised to them; where its signature has a symbol, any value in the symbol's bounds
-does.
+A spec compares rank, dtype, device, layout and memory order of a tensor, and whether a gradient flows to it (it requires one,
+and grad mode is on). It compares type and value of any other argument: None and a tensor differ, and so do 1 and True. Sizes
+and numbers are compared where a plan is specialized to them. Where the signature has a symbol, any value in the symbol's
+bounds matches.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MakePlan = Callable[[tuple[Any, ...], dict[str, Any]], Plan]
 
 @dataclass(frozen=True)
 class ArgumentSpec:
-    """The calls that a plan serves: ``signature``, grad mode (``gradients``), and which inputs require a gradient.
+    """The calls that a plan can run: ``signature``, and which inputs require a gradient (``wants``).
 
-    ``wants`` is None where no gradient can flow: it does not matter then what the inputs require.
+    ``wants`` is None if grad mode is off; ``requires_grad`` of the inputs is ignored then.
     """
 
     signature: Signature
@@ -45,7 +45,7 @@ def _wants(leaves: Sequence[Any]) -> tuple[bool, ...]:
 
 @dataclass(frozen=True)
 class CacheStats:
-    """``hits`` and ``misses`` of calls, plans held (``size``) and plans dropped for newer ones (``evictions``)."""
+    """Calls that found a plan (``hits``) or not (``misses``), cached plans (``size``), and dropped plans (``evictions``)."""
 
     hits: int
     misses: int
@@ -54,13 +54,13 @@ class CacheStats:
 
 
 _compiling = RLock()
-"""Held while a plan is made. PyTorch's tracing changes classes of the whole process, so that two traces would meet."""
+"""Held during compilation. PyTorch's tracing patches classes of the process, so two traces would interfere."""
 
 
 class PlanCache:
-    """At most ``capacity`` plans; the one used longest ago goes first. Several threads may call at once.
+    """A thread-safe LRU cache of at most ``capacity`` plans.
 
-    ``make`` makes the plan of a call. ``gradients``: whether results are to carry gradients where grad mode is on.
+    ``make`` compiles the plan of a call. ``gradients``: whether results carry gradients when grad mode is on.
     """
 
     def __init__(self, capacity: int, make: MakePlan, *, gradients: bool) -> None:
@@ -68,11 +68,11 @@ class PlanCache:
             raise PipelineError(f"cache_size is {capacity}", hint="a cache holds at least one plan")
         self.capacity, self.make, self.gradients = capacity, make, gradients
         self._lock = Lock()
-        self._entries: tuple[tuple[ArgumentSpec, Plan], ...] = ()  # the one used last comes first; replaced, never changed
+        self._entries: tuple[tuple[ArgumentSpec, Plan], ...] = ()  # most recently used first; replaced, never mutated
         self._hits = self._misses = self._evictions = 0
 
     def plan_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
-        """The plan of a call, made where there is none; threads that need the same one wait for one to make it."""
+        """Return the plan of a call, compiled if there is none. Threads that need the same plan wait for one compilation."""
         plan = self._find(args, kwargs)
         if plan is not None:
             return plan
@@ -87,7 +87,7 @@ class PlanCache:
             return plan
 
     def add(self, args: tuple[Any, ...], kwargs: dict[str, Any], plan: Plan) -> None:
-        """Holds ``plan`` for calls like this one, and drops the plan used longest ago where there are too many."""
+        """Cache ``plan`` for calls like this one, and evict the least recently used plan over capacity."""
         gradients = self.gradients and torch.is_grad_enabled()
         spec = ArgumentSpec(plan.signature, _wants(plan.signature.leaves(args, kwargs) or ()) if gradients else None)
         with self._lock:
@@ -109,16 +109,16 @@ class PlanCache:
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """The plans, the one used last first."""
+        """The plans, most recently used first."""
         return tuple(plan for _, plan in self._entries)
 
     @property
     def specs(self) -> tuple[ArgumentSpec, ...]:
-        """What each of ``plans`` serves."""
+        """The spec of each of ``plans``."""
         return tuple(spec for spec, _ in self._entries)
 
     @property
     def stats(self) -> CacheStats:
-        """The counts as of now."""
+        """The current counts."""
         with self._lock:
             return CacheStats(self._hits, self._misses, self._evictions, len(self._entries))

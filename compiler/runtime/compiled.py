@@ -1,4 +1,4 @@
-"""The callable that ``fxc.compile`` gives."""
+"""The callable that ``fxc.compile`` returns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fxc.runtime.signature import Signature
 
 
 class Compiled:
-    """Runs ``plan`` on inputs that fit ``signature``; with a ``cache``, makes a plan for inputs that fit no other.
+    """Run ``plan`` on inputs that fit ``signature``; with a ``cache``, compile a plan for inputs that fit no other.
 
-    ``ir``: the program after the pipeline; ``print(compiled.ir)`` shows it. ``plan``: the ``fxc.ExecutionPlan`` that runs,
-    with a cache the one of the first call. ``training``: whether results carry gradients.
+    ``ir``: the program after the pipeline; ``print(compiled.ir)`` shows it. ``plan``: the ``fxc.ExecutionPlan`` that runs;
+    with a cache, that of the first call. ``training``: whether results carry gradients.
     """
 
     def __init__(self, plan: Plan, cache: PlanCache | None = None) -> None:
@@ -33,7 +33,7 @@ class Compiled:
 
     @property
     def signature(self) -> Signature:
-        """What ``plan`` takes."""
+        """The signature of ``plan``."""
         return self.plan.signature
 
     @property
@@ -43,7 +43,7 @@ class Compiled:
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """Every plan that is held, the one used last first."""
+        """All cached plans, most recently used first."""
         return (self.plan,) if self.cache is None else self.cache.plans
 
     @property

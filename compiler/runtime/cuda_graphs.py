@@ -1,8 +1,8 @@
-"""Host programs as CUDA graphs: what a call starts on a GPU is recorded once, and started again as one piece.
+"""Run host programs as CUDA graphs: the GPU work of a call is recorded once and replayed.
 
-A recording reads and writes fixed addresses. So there is one for each set of addresses that inputs and weights come at; what
-comes at ever new ones is copied to tensors that stay. Results are copied out of the recording's own memory, which all
-recordings of a program share.
+A recording reads and writes fixed addresses, so each set of addresses of inputs and weights has a recording. Inputs whose
+addresses keep changing are copied to fixed tensors. Results are copied out of the memory pool that all recordings of a
+program share.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from fxc.runtime.host_program import HostProgram
 Key = tuple[Any, ...]
 
 RECORDINGS = 8
-"""So many sets of addresses have recordings of their own."""
+"""The maximum number of address sets with a recording."""
 
 
 class GraphDriver(Protocol):
-    """What is asked of an accelerator.
+    """The accelerator functions that recording uses.
 
-    ``new_pool``: memory for recordings, which do not run at one time. ``new_graph``: an empty recording, whose ``replay()``
-    starts what it holds. ``recording``: a region whose work goes into a graph and does not run. ``aside``: a region whose work
-    runs on a stream of its own, and leaves the generators as they are. ``mark``: an event, what was started so far; ``wait``:
-    what is started from here on comes after it.
+    ``new_pool``: memory for recordings that never run concurrently. ``new_graph``: an empty graph with a method ``replay()``.
+    ``recording``: a context that captures work into a graph without running it. ``aside``: a context that runs work on a
+    separate stream and restores the random generators. ``mark``: an event after all work so far; ``wait``: later work starts
+    after the event.
     """
 
     def is_available(self) -> bool: ...
@@ -50,7 +50,7 @@ class GraphDriver(Protocol):
 
 
 class CudaDriver:
-    """PyTorch's CUDA, and ROCm under that name."""
+    """PyTorch's CUDA; also ROCm, which has the same API."""
 
     def is_available(self) -> bool:
         return torch.cuda.is_available()
@@ -86,9 +86,9 @@ class _Recording:
 
 
 class CudaGraphs:
-    """``program.main`` as recordings. PipelineError where there is no accelerator to record.
+    """Record and replay ``program.main``. PipelineError if there is no accelerator.
 
-    A program that returns its inputs or views of them is run, not recorded: results would be those of the first call.
+    A program that returns its inputs, or views of them, runs without recording: a replay would return those of the first call.
     """
 
     def __init__(self, program: HostProgram, driver: GraphDriver | None = None) -> None:
@@ -105,7 +105,7 @@ class CudaGraphs:
         self.records = True
 
     def look_again(self) -> None:
-        """Takes note of the tensors that the program has now."""
+        """Update the weights to the current tensors of the program."""
         self._weights = tuple(self.program.tensors())
 
     def __call__(self, *inputs: Any) -> Any:
@@ -113,7 +113,7 @@ class CudaGraphs:
             return self._main(*inputs)
         with self._lock:
             if self._used is not None:
-                self.driver.wait(self._used)  # by another thread, on another stream
+                self.driver.wait(self._used)  # the last call may have been on another stream, by another thread
             try:
                 return self._run(inputs)
             finally:
@@ -133,12 +133,12 @@ class CudaGraphs:
         return self._main(*inputs) if self.program.written_inputs else self._run_on_copies(inputs)
 
     def _run_on_copies(self, inputs: Sequence[Any]) -> Any:
-        """Of inputs that come at new addresses again and again."""
+        """Copy inputs, whose addresses keep changing, to fixed tensors, and replay."""
         key = _addresses(self._weights)
         if self._copies is None or self._copies[0] != key:
             copies = tree_map_only(torch.Tensor, torch.clone, list(inputs))
             recording = self._record(copies)
-            assert recording is not None  # others were recorded
+            assert recording is not None  # earlier calls were recorded
             self._copies = (key, copies, recording)
         _, copies, recording = self._copies
         for copy, value in zip(copies, inputs, strict=True):
@@ -147,7 +147,7 @@ class CudaGraphs:
         return self._replayed(recording)
 
     def _record(self, inputs: Sequence[Any]) -> _Recording | None:
-        """A recording on these very tensors; None, for good, where results share memory with them."""
+        """Record a call on these tensors. If results share memory with them, turn recording off and return None."""
         self._warm_up(inputs)
         graph = self.driver.new_graph()
         with self.driver.recording(graph, self._pool):
@@ -158,7 +158,7 @@ class CudaGraphs:
         return _Recording(graph, results)
 
     def _warm_up(self, inputs: Sequence[Any]) -> None:
-        """Run once, so that libraries and kernels are loaded, and write nothing that stays."""
+        """Run once to load libraries and kernels, and undo all writes."""
         with self.driver.aside(), ExitStack() as stack:
             for weight in self.program.written_weights:
                 stack.callback(weight.copy_, weight.clone())
@@ -175,7 +175,7 @@ class CudaGraphs:
 
 
 def _addresses(values: Sequence[Any]) -> Key:
-    """Where tensors lie, and what other values are."""
+    """Return the addresses of tensors, and types and values of other arguments."""
     return tuple([value.data_ptr() if isinstance(value, torch.Tensor) else (type(value), value) for value in values])
 
 

@@ -1,4 +1,4 @@
-"""The graph of a plan as a function of plain arguments, without the flattening and nesting that cost 4 us a call."""
+"""Call the graph of a plan without pytree flattening and unflattening, which cost 4 us a call."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch.fx.graph import _PyTreeCodeGen
 from torch.utils._pytree import TreeSpec
 
 _LARGEST = 4096
-"""Nodes: a longer graph runs for so long that the nesting does not matter, and is not compiled a second time."""
+"""The maximum number of nodes. Longer graphs run so long that pytrees do not matter, so they are not compiled twice."""
 
 
 def direct_call(module: GraphModule) -> Callable[..., Any] | None:
-    """What ``module.forward`` does, for positional arguments; None where an argument or a result is nested deeper."""
+    """Return ``module.forward`` for positional arguments; None if arguments or results are nested, or the graph is too long."""
     codegen = module.graph._codegen
     if not isinstance(codegen, _PyTreeCodeGen) or len(module.graph.nodes) > _LARGEST:
         return None

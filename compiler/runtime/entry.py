@@ -1,7 +1,7 @@
-"""The entry of a host program: one function that checks its inputs and runs ``main``, written out for one signature.
+"""Dispatch to a host program: one function, generated for a signature, that checks the inputs and runs ``main``.
 
-What it lets through is proven: tensors of PyTorch's own classes with the dtype, sizes, strides and device that the program was
-compiled for, and weights that are still as they were. All else goes another way, which explains or copes.
+The checks prove that inputs are plain PyTorch tensors with the dtype, sizes, strides and device that the program was compiled
+for, and that weights are unchanged. Other calls go to a fallback, which runs them or raises an error that explains.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Other = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 def entry(
     program: HostProgram, signature: Signature, other: Other, counter: Any, is_same: Callable[[], bool] | None = None
 ) -> Callable[..., Any]:
-    """What a call runs: ``program.main`` where the inputs fit, else ``other(args, kwargs)``.
+    """Return the function that a call runs: ``program.main`` if the inputs fit, else ``other(args, kwargs)``.
 
-    ``counter.hits`` is the number of calls that fitted. ``is_same``: whether the model still is what the program was made of.
+    ``counter.hits`` counts the calls that fit. ``is_same``: whether the model is unchanged since compilation.
     """
     names = Names(
         main=program.main,
@@ -55,14 +55,14 @@ def entry(
 
 
 def check(program: HostProgram, signature: Signature, places: Sequence[int]) -> Callable[[Sequence[Any]], bool]:
-    """Whether ``program.main`` may be given a list of arguments: ``signature`` describes those at ``places``, which it uses."""
+    """Return a check whether ``program.main`` accepts a list of arguments. ``signature`` describes those at ``places``."""
     names = Names()
     unpacked = [f"x{i} = args[{place}]" for i, place in enumerate(places)]
     return names.function(["args"], [*unpacked, f"return {all_of(_fitting(program, signature, names))}"])
 
 
 def _fitting(program: HostProgram, signature: Signature, names: Names) -> list[str]:
-    """Tests that are true where ``main`` may be given the inputs; of tensors like those of calls before, they are quick."""
+    """Return tests that ``main`` accepts the inputs. Tensors like those of earlier calls take a fast path."""
     tests = [guard.test for guard in signature.input_guards(names)]
     for name, spec in zip(signature.names, signature.inputs, strict=True):
         if isinstance(spec, TensorInput):
@@ -74,12 +74,12 @@ def _fitting(program: HostProgram, signature: Signature, names: Names) -> list[s
         listed = ", ".join([*signature.names, f"*{weights}"])
         fits = f"({known}.check({listed}) or ({fits} and {known}.learn({listed})))"
     memory = [guard.test for guard in signature.memory_guards(names)]
-    no_autocast = f"not {names.of(autocast.is_on)}()"  # the casts of a program are in it
+    no_autocast = f"not {names.of(autocast.is_on)}()"  # a program contains its casts
     return [no_autocast, fits, *memory]
 
 
 def _weight_tests(weights: Sequence[Weight], names: Names) -> Iterator[str]:
-    """An expression for all weights that are to be alike: text for each takes long to compile, and longer to run."""
+    """Yield one test for each group of weights with equal specs: one per weight is slower to compile and to run."""
     groups = defaultdict[Any, list[Weight]](list)
     for weight in weights:
         spec = weight.spec
@@ -90,7 +90,7 @@ def _weight_tests(weights: Sequence[Weight], names: Names) -> Iterator[str]:
 
 
 def _run(program: HostProgram, call: str) -> list[str]:
-    """Statements that return what ``main`` does, with grad mode off where that matters."""
+    """Return statements that call ``main``, with grad mode off if the program calls library operators."""
     if not program.calls_library:
         return [f"return {call}"]
     return [

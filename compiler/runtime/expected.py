@@ -1,4 +1,4 @@
-"""Checks around code that takes addresses: of tensors that an operator of PyTorch has returned, and of what kernels say."""
+"""Checks around kernels that take addresses: of results of PyTorch operators, and of the status that kernels return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fxc.runtime.origins import made_by
 
 
 def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:
-    """A function that gives a tensor which is as ``spec`` says, or a copy of it with these strides. InputError for another."""
+    """Return a function that returns a tensor that fits ``spec``, copies one with other strides, and raises InputError else."""
     names = Names()
     lines = [
         f"if {all_of(spec_tests('value', names, spec))}: return value",
@@ -31,7 +31,7 @@ def _accepted(spec: TensorSpec, value: Any) -> torch.Tensor:
 
 
 def passed(kernel: str, failures: Sequence[str]) -> Callable[[int], None]:
-    """A function of what ``kernel`` says: 0, or the number, from 1 on, of what failed. BoundsError where that is so."""
+    """Return a function that checks the status of ``kernel``: 0, or the 1-based index in ``failures``, then BoundsError."""
 
     def check(status: int) -> None:
         if status:

@@ -1,4 +1,4 @@
-"""A function of which the first call is compared with something else; later ones are as they were."""
+"""Compare the first call of a function with a reference; later calls run unchanged."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import torch
 
 Look: TypeAlias = Callable[[Sequence[Any], Callable[[], Any]], tuple[Any, bool]]
-"""Runs a call that starts from these inputs: what it returns, and whether that was compared."""
+"""Run a call with these inputs; return its result, and whether it was compared."""
 
 
 class FirstCall:
-    """``run``, of which ``look`` runs the first call that can be compared. ``boxed``: it takes its inputs in one list."""
+    """``run``, whose calls go through ``look`` until one is compared. ``boxed``: ``run`` takes its inputs in one list."""
 
     def __init__(self, look: Look, run: Callable[..., Any], *, boxed: bool = False) -> None:
         self._look, self._later, self._boxed = look, run, boxed
@@ -30,7 +30,7 @@ class FirstCall:
 
 
 class FirstCallOf(torch.nn.Module):
-    """``module``, of which ``look`` runs the first call."""
+    """``module``, whose calls go through ``look`` until one is compared."""
 
     def __init__(self, look: Look, module: torch.nn.Module, *, boxed: bool = False) -> None:
         super().__init__()
@@ -43,5 +43,5 @@ class FirstCallOf(torch.nn.Module):
 
     @property
     def code(self) -> str:
-        """What runs, as Python."""
+        """The Python code of ``module``."""
         return self.module.code  # type: ignore[return-value]

@@ -1,8 +1,8 @@
-"""Guards: what must hold at a call for what was compiled to be run, as one generated Python function.
+"""Guards: the conditions under which a call may run compiled code, as one generated Python function.
 
-A guard is a test, an expression in Python over the values of a call, and the error where it is false. ``all_of`` joins tests,
-``Names.function`` compiles them, and ``check`` raises the error of the first that fails. Texts of tests name constants through
-``Names``, so that nothing of a file is ever part of a text.
+A guard is a test, a Python expression over the values of a call, and the error for when it is false. ``all_of`` joins tests,
+``Names.function`` compiles them, and ``check`` raises the error of the first that fails. Tests refer to constants through
+``Names``, so no content of a file becomes part of generated code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn import Parameter
 from fxc.errors import InputError
 
 PLAIN = (torch.Tensor, Parameter)
-"""Classes of tensors that are nothing but their numbers: of others, code that takes addresses knows nothing."""
+"""Plain tensor classes: code that takes addresses supports no others."""
 
 CPU = torch.device("cpu")
 
@@ -29,21 +29,21 @@ Values = Sequence[Any]
 
 @dataclass(frozen=True)
 class Guard:
-    """``test`` is true of a call that may go on; ``error`` is what to raise else, made of the call's values."""
+    """``test`` is true for a call that may run; ``error`` makes the exception otherwise, from the values of the call."""
 
     test: str
     error: Callable[[Values], InputError]
 
 
 class Names:
-    """What texts of tests name: constants beside the parameters of the function that they become part of."""
+    """The names in generated code: constants that the code refers to beside its parameters."""
 
     def __init__(self, **names: Any) -> None:
         self.values: dict[str, Any] = {"Tensor": torch.Tensor, "plain": PLAIN, "strided": torch.strided} | names
         self._known = dict[int, str]()
 
     def of(self, value: Any) -> str:
-        """The name of a constant."""
+        """Return the name of a constant."""
         name = self._known.get(id(value))
         if name is None:
             name = self._known[id(value)] = f"c{len(self._known)}"
@@ -51,7 +51,7 @@ class Names:
         return name
 
     def function(self, parameters: Sequence[str], lines: Sequence[str]) -> Callable[..., Any]:
-        """A function of these parameters and lines of Python, with these names as its globals."""
+        """Compile a function from these parameters and lines of Python, with these names as its globals."""
         values = dict(self.values)
         exec(_code("\n    ".join([f"def call({', '.join(parameters)}):", *lines])), values)
         return values.pop("call")
@@ -66,22 +66,22 @@ class Names:
 
 @lru_cache(1024)
 def _code(text: str) -> CodeType:
-    """Texts of small kernels and signatures are often equal: they differ in constants."""
+    """Compile ``text``. Code of small kernels and signatures is often equal but for constants, so it is cached."""
     return compile(text, "<guards>", "exec")
 
 
 def all_of(tests: Iterable[str]) -> str:
-    """An expression that is true where all ``tests`` are."""
+    """Return the conjunction of ``tests`` as an expression."""
     return " and ".join(tests) or "True"
 
 
 def tensor_tests(
     x: str, names: Names, dtype: torch.dtype, device: torch.device, sizes: str, strides: str | None, *, is_plain: bool = False
 ) -> tuple[str, str, str, str, str]:
-    """Tests of dtype, device, layout, sizes and strides of the tensor called ``x``.
+    """Return tests of dtype, device, layout, sizes and strides of the tensor named ``x``.
 
-    ``sizes`` and ``strides`` are texts of tuples; strides are None for a contiguous tensor. ``is_plain``: ``plain_tests`` are
-    made before, so that a quicker test of the device does.
+    ``sizes`` and ``strides`` are tuples as Python text; strides are None for a contiguous tensor. ``is_plain``:
+    ``plain_tests`` run before, which allows a faster test of the device.
     """
     if device == CPU:
         here = f"{x}.is_cpu"
@@ -99,25 +99,29 @@ def tensor_tests(
 
 
 def plain_tests(x: str, dtype: torch.dtype) -> list[str]:
-    """Tests that the memory of the tensor called ``x`` holds its numbers: no class in between, no lazy conjugate or negative,
-    and no zeros without memory."""
+    """Return tests that the memory of the tensor named ``x`` holds its elements.
+
+    It is not an instance of a subclass, not a lazy conjugate or negative, and not a ZeroTensor, which has no memory.
+    """
     lazy = [f"not {x}.is_neg()", f"not {x}._is_zerotensor()"] + [f"not {x}.is_conj()"] * dtype.is_complex
     return [f"type({x}) in plain", *lazy]
 
 
 class KnownTensors:
-    """``check``: whether tensors have the class, dtype, device, sizes, strides, lazy bits and grad flag of those learnt last,
-    found out in native code."""
+    """Compare tensors, in native code, with those that passed last.
+
+    ``check`` compares class, dtype, device, sizes, strides, lazy bits and ``requires_grad``.
+    """
 
     MOST = 8
-    """How often is learnt: callers that take turns, with grad mode on and off say, are not to make a guard each time."""
+    """The maximum number of ``learn`` calls: callers that alternate, such as grad mode on and off, do not rebuild guards."""
 
     def __init__(self) -> None:
         self.check: Callable[..., bool] = lambda *tensors: False
         self._left = self.MOST
 
     def learn(self, *tensors: torch.Tensor) -> bool:
-        """``tensors`` have been found to be right; True."""
+        """Let ``check`` accept tensors like these, which passed the tests; return True."""
         if self._left > 0:
             self._left -= 1
             sizes, strides = [[*tensor.shape] for tensor in tensors], [[*tensor.stride()] for tensor in tensors]

@@ -1,4 +1,4 @@
-"""A host program: Python that was printed from the ``plan`` level, with what its names stand for."""
+"""Host programs: Python code printed from the ``plan`` level, with the values of its names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMBERS = count()
 
 @dataclass(frozen=True)
 class HostFacts:
-    """What one call does, and the memory that it takes, as ``fxc.runtime.plan.PlanStats`` has them."""
+    """The work of one call, and its memory, as in ``fxc.runtime.plan.PlanStats``."""
 
     launches: int = 0
     library_calls: int = 0
@@ -38,7 +38,7 @@ class HostFacts:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """The machine code of a program's kernels. ``key``: what it was made by and for; ``names``: the kernels in it."""
+    """The machine code of a program's kernels. ``key``: compiler, platform and CPU features; ``names``: the kernels in it."""
 
     code: bytes
     key: str
@@ -46,14 +46,14 @@ class KernelCode:
 
     @staticmethod
     def key_of(features: CpuFeatures) -> str:
-        """The key of code for ``features`` that is made in this process."""
+        """Return the key of code that this process compiles for ``features``."""
         parts = [platform.machine(), sys.platform, f"fxc {version('fxc')}", f"llvmlite {version('llvmlite')}", features.text]
         return " ".join(parts)
 
 
 @dataclass(frozen=True)
 class Weight:
-    """A tensor of the program that kernels are given the address of: it must still be as ``spec`` says."""
+    """A tensor of the program whose address kernels take: it must still fit ``spec``."""
 
     name: str
     tensor: torch.Tensor
@@ -61,11 +61,11 @@ class Weight:
 
 
 class HostProgram:
-    """``source`` as a module whose function ``main`` takes the inputs, flat, and returns the outputs in their nesting.
+    """A module with the code ``source``, whose function ``main`` takes flat inputs and returns the outputs in their nesting.
 
-    ``main`` checks nothing: it may be called with plain tensors that fit the signature, while ``weights`` are as they were,
-    with grad mode off where ``calls_library``. ``globals``: what the names in ``source`` stand for. ``written_inputs``: the
-    places of those that a call writes; ``written_weights``: names in ``globals``. ``code``: the machine code of its kernels.
+    ``main`` checks nothing: callers pass plain tensors that fit the signature, check that ``weights`` fit their specs, and turn
+    grad mode off if ``calls_library``. ``globals``: the values of names in ``source``. ``written_inputs``: the positions of
+    inputs that a call writes; ``written_weights``: names in ``globals``. ``code``: the machine code of its kernels.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class HostProgram:
 
     @property
     def written_weights(self) -> list[torch.Tensor]:
-        """The tensors of the program that a call writes."""
+        """The weights that a call writes."""
         return [self.globals[name] for name in self._written_weights]
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        """The tensors that the program holds: weights and constants."""
+        """Yield the tensors of the program: weights and constants."""
         for value in self.globals.values():
             if isinstance(value, torch.nn.Module):
                 yield from (*value.parameters(), *value.buffers())
@@ -105,7 +105,7 @@ class HostProgram:
                 yield value
 
     def use_tensors(self, tensors: Mapping[int, torch.Tensor]) -> None:
-        """Puts others in the place of the tensors with these ids; who calls ``main`` checks ``weights`` as they are then."""
+        """Replace the tensors with these ids. Callers of ``main`` check ``weights`` as they are then."""
         for names in (self.globals, self._names):
             for name, value in names.items():
                 if isinstance(value, torch.Tensor):
@@ -115,7 +115,7 @@ class HostProgram:
         self.weights = tuple(replace(weight, tensor=tensors.get(id(weight.tensor), weight.tensor)) for weight in self.weights)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> HostProgram:
-        """With copies of its tensors, and memory of its own; code is shared."""
+        """Copy the program with its tensors and arenas; code is shared."""
         globals = {name: _copied(value, memo) for name, value in self.globals.items()}
         weights = [Weight(weight.name, deepcopy(weight.tensor, memo), weight.spec) for weight in self.weights]
         return HostProgram(
@@ -134,7 +134,7 @@ class HostProgram:
 
 
 def use_tensors(module: torch.nn.Module, tensors: Mapping[int, torch.Tensor]) -> None:
-    """Puts others in the place of the tensors with these ids, in ``module`` and its submodules."""
+    """Replace the tensors with these ids, in ``module`` and its submodules."""
     for owner in module.modules():
         stores: list[Any] = [owner._parameters, owner._buffers, vars(owner)]
         for store in stores:

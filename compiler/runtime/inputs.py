@@ -1,4 +1,4 @@
-"""The inputs of what was compiled, and the guards that they are: a record for each thing that is asked, with its error."""
+"""Inputs of compiled code, and their guards: one guard for each condition, with its error."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ class _Any:
 
 
 ANY: Final = _Any()
-"""The constant of an input that was not baked in."""
+"""The constant of an input that is not specialized to a value."""
 
 
 @dataclass(frozen=True)
 class TensorInput:
-    """A tensor input. ``strides`` is None for a contiguous one. ``moves``: it may come on any device. ``written``: what runs
-    may write to it, so that no other input may share its memory. ``values``: its elements, where it may have no others.
-    ``at_start``: it must begin where its storage does."""
+    """A tensor input.
+
+    ``strides`` is None for a contiguous tensor. ``moves``: any device is accepted. ``written``: the code may write it, so no
+    other input may share its memory. ``values``: its elements, if the code is specialized to them. ``at_start``: it must begin
+    at the start of its storage.
+    """
 
     name: str
     dtype: str
@@ -57,14 +60,14 @@ class TensorInput:
 
     @property
     def is_exact(self) -> bool:
-        """Whether dtype, device, sizes and strides are all that is asked, and are known."""
+        """Whether the spec consists of dtype, device, and static sizes and strides."""
         dims = (*self.sizes, *(self.strides or ()))
         return self.layout == "strided" and not self.moves and self.values is None and all(isinstance(n, int) for n in dims)
 
 
 @dataclass(frozen=True)
 class OtherInput:
-    """An input that is no tensor: one of ``types``, the ``constant`` that was baked in, or the value of ``symbol``."""
+    """An input that is not a tensor: one of ``types``, the ``constant`` that was baked in, or the value of ``symbol``."""
 
     name: str
     types: tuple[str, ...]
@@ -81,13 +84,13 @@ _RECOMPILE = "compile again with an example of this kind"
 _FREE = "compile with dynamic_shapes to leave a size free, or with the option recompile"
 _STRIDES = "compile with an example of these strides, or"
 _MOST = 16
-"""Values that a message has."""
+"""The maximum number of values in an error message."""
 
 
 def input_guards(inputs: Inputs, bounds: Bounds, conditions: Sequence[str], names: Names) -> Iterator[Guard]:
-    """What is asked of the inputs ``x0``, ``x1``, ... and of their sizes together.
+    """Yield the guards of the inputs ``x0``, ``x1``, ... and of their sizes.
 
-    What is wrong with one input is told before what is wrong with several: the order of guards is that of errors.
+    Guards of single inputs precede guards of several: the order of guards is that of errors.
     """
     writer = _Writer(bounds, names)
     tensors = [(i, spec) for i, spec in enumerate(inputs) if isinstance(spec, TensorInput)]
@@ -99,8 +102,10 @@ def input_guards(inputs: Inputs, bounds: Bounds, conditions: Sequence[str], name
 
 
 def memory_guards(inputs: Inputs, names: Names) -> Iterator[Guard]:
-    """What is asked of the memory of inputs that fit else: that some begin where their storage does, and share none with
-    others that may be written."""
+    """Yield the guards of the memory of inputs that pass ``input_guards``.
+
+    Some inputs must begin at the start of their storage, and none may share memory with an input that may be written.
+    """
     tensors = {i: spec for i, spec in enumerate(inputs) if isinstance(spec, TensorInput) and spec.layout == "strided"}
     for i, spec in tensors.items():
         if spec.at_start:
@@ -138,7 +143,7 @@ def memory_guards(inputs: Inputs, names: Names) -> Iterator[Guard]:
 
 @dataclass(frozen=True)
 class _Symbol:
-    """The name of a symbol in tests, where a call says its value, and that value."""
+    """A symbol in tests: its name, the description of where a call defines it, and its value in a call."""
 
     text: str
     where: str
@@ -151,7 +156,7 @@ class _Writer:
         self.symbols = dict[str, _Symbol]()
 
     def tensor(self, i: int, spec: TensorInput) -> Iterator[Guard]:
-        """What is asked of a tensor alone, but for strides and elements."""
+        """Yield the guards of one tensor, except those of strides and elements."""
         x, names, wrong = f"x{i}", self.names, partial(_wrong, i, spec.name)
         is_static = all(isinstance(size, int) for size in spec.sizes)
         sizes = names.of(torch.Size(spec.sizes)) if is_static else ""  # type: ignore[arg-type]
@@ -186,7 +191,7 @@ class _Writer:
         return _wrong(i, spec.name, lambda v: f"{_has_shape(spec, v)} (dimension {axis})", _FREE)
 
     def other(self, i: int, spec: OtherInput) -> Iterator[Guard]:
-        """What is asked of an input that is no tensor."""
+        """Yield the guards of an input that is not a tensor."""
         x, wrong, expected = f"x{i}", partial(_wrong, i, spec.name), " or ".join(spec.types)
         yield Guard(f"not isinstance({x}, Tensor)", wrong(lambda _: f"is a tensor, but {expected} is expected", _RECOMPILE))
         if spec.constant is not ANY:
@@ -199,7 +204,7 @@ class _Writer:
             yield self.symbol(spec.symbol, x, f"input {spec.name}", lambda values: values[i])
 
     def symbol(self, symbol: str, test: str, where: str, value: Callable[[Values], int]) -> Guard:
-        """That ``test``, of which ``value`` is the value in a call, is what the symbol is elsewhere, or else in its bounds."""
+        """Guard that ``test``, with ``value`` in a call, equals an earlier use of the symbol, or is within its bounds."""
         first = self.symbols.get(symbol)
         if first is not None:
             return Guard(
@@ -216,7 +221,7 @@ class _Writer:
         )
 
     def elements(self, i: int, spec: TensorInput) -> Iterator[Guard]:
-        """What is asked of sizes that are more than one symbol, of strides, and of elements."""
+        """Yield the guards of sizes that are expressions, of strides, and of elements."""
         x, names, sizes, strides = f"x{i}", self.names, spec.sizes, spec.strides
         wrong = partial(_wrong, i, spec.name)
         if any(isinstance(size, str) and not size.isidentifier() for size in sizes):
@@ -242,7 +247,7 @@ class _Writer:
             yield Guard(f"{names.of(_elements)}({x}) == {names.of(elements)}", error)
 
     def condition(self, text: str) -> Guard:
-        """What else the sizes must satisfy."""
+        """Guard an additional condition on sizes."""
 
         def error(values: Values) -> InputError:
             made = ", ".join(f"{symbol.where} is {symbol.value(values)}" for symbol in self.symbols.values())
@@ -251,12 +256,12 @@ class _Writer:
         return Guard(f"bool({self.names.of(value_of)}({self.names.of(text)}, {self.known()}))", error)
 
     def known(self) -> str:
-        """A dictionary of what symbols are in a call."""
+        """Return the text of a dictionary from symbols to their values in a call."""
         return f"{{{', '.join(f'{self.names.of(name)}: {symbol.text}' for name, symbol in self.symbols.items())}}}"
 
 
 def _wrong(i: int, name: str, complaint: Callable[[Any], str], hint: str | None = None) -> Error:
-    """The error of input ``i``, in which ``complaint`` says what is wrong with its value."""
+    """Return the error of input ``i``, with ``complaint`` of its value as the message."""
     return lambda values: InputError(f"input {name} {complaint(values[i])}", hint=hint)
 
 
@@ -266,13 +271,13 @@ def _has_shape(spec: TensorInput, value: torch.Tensor) -> str:
 
 
 def _are(expected: Sequence[Dim], sizes: Sequence[int], known: Mapping[str, int]) -> bool:
-    """Whether sizes are as expected, as far as that is known."""
+    """Whether all sizes with known expected values equal them."""
     pairs = [(value_of(expression, known), size) for expression, size in zip(expected, sizes, strict=True)]
     return all(value is None or value == size for value, size in pairs)
 
 
 def _are_strides(expected: Sequence[Dim], value: torch.Tensor, known: Mapping[str, int]) -> bool:
-    """The same of strides; that of one element says nothing."""
+    """Like ``_are`` for strides; strides of dimensions with one element are ignored."""
     axes = [axis for axis, size in enumerate(value.shape) if size > 1 and value.numel()]
     steps = value.stride()
     return _are([expected[axis] for axis in axes], [steps[axis] for axis in axes], known)
@@ -287,7 +292,7 @@ def _listed(values: tuple[int, ...]) -> str:
 
 
 def same_constant(a: Any, b: Any) -> bool:
-    """Whether two Python values are one constant: 1, 1.0 and True differ, so do 0.0 and -0.0, and nan is itself."""
+    """Whether two Python values are the same constant: 1, 1.0 and True differ, so do 0.0 and -0.0, and nan equals itself."""
     if type(a) is not type(b):
         return False
     if isinstance(a, float):

@@ -1,8 +1,8 @@
-"""Memory of large results, kept for the next ones.
+"""A cache of the memory of large results.
 
-The C library gives memory of large tensors back to the system when they die, and the system makes and clears a page at the
-first write to each page of the next: that costs several times what the write does. Blocks that lay here are written already.
-A block is taken again when nothing but this module knows its storage: no tensor, view, array or graph of autograd.
+The C library returns the memory of large tensors to the system when they die. The system then maps and clears each page of the
+next tensor at its first write, which costs several times the write itself. Pages of cached blocks are mapped already. A block
+is reused when only this module references its storage: no tensor, view, array or autograd graph does.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from fxc.runtime.arena import Arenas
 from fxc.runtime.large_memory import LARGE, in_large_pages
 
 KEPT = 1 << 20
-"""Bytes from which on a result's memory is kept: below, the C library keeps it mostly."""
+"""The minimum size in bytes of a cached result: the C library caches most smaller allocations."""
 
 _PATIENCE = 256
-"""Results that are made until a block that none of them took is forgotten."""
+"""The number of later results after which an unused block is dropped."""
 
 _empty = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
 _uses = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 
 
 class _Block:
-    """A storage of ``bytes`` bytes. ``last``: when it was taken, in results of its ``KeptMemory``."""
+    """A storage of ``bytes`` bytes. ``last``: the number of the result of its ``KeptMemory`` that used it last."""
 
     def __init__(self, bytes: int) -> None:
         with torch.inference_mode(False):
@@ -39,7 +39,7 @@ class _Block:
         self._idle = self._state()
 
     def _state(self) -> tuple[int, int, int, int]:
-        """Who knows the storage, in C++ and in Python; a caller may have resized it, or moved it to shared memory."""
+        """Return reference counts in C++ and Python, address and size: callers may resize or share the storage."""
         return _uses(self.key), sys.getrefcount(self.storage), self.storage.data_ptr(), self.storage.nbytes()
 
     @property
@@ -48,14 +48,14 @@ class _Block:
 
 
 class KeptMemory:
-    """Makes tensors on the CPU of ``KEPT`` bytes and more, any number of threads at once."""
+    """Allocate tensors of ``KEPT`` bytes and more on the CPU, for any number of threads."""
 
     def __init__(self) -> None:
         self._blocks = dict[int, deque[_Block]]()
         self._made = 0
 
     def new(self, bytes: int, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """A tensor of ``bytes`` bytes from its first to its last element, not initialised."""
+        """Return an uninitialized tensor of ``bytes`` bytes from its first to its last element."""
         self._made += 1
         blocks = self._blocks.get(bytes)
         if blocks is None:
@@ -63,7 +63,7 @@ class KeptMemory:
         block = self._idle(blocks) or self._another(bytes)
         block.last = self._made
         made = _empty((0,), (1,), dtype).set_(block.storage, 0, sizes, strides)
-        blocks.append(block)  # not before: who pops it owns it
+        blocks.append(block)  # only now: a thread that pops a block has it exclusively
         return made
 
     def _idle(self, blocks: deque[_Block]) -> _Block | None:
@@ -82,7 +82,7 @@ class KeptMemory:
         return _Block(bytes)
 
     def _forget(self, since: int) -> None:
-        """Give up the blocks that were not taken since then; those in use live on with their tensors."""
+        """Drop the blocks that were not used since then; blocks in use live as long as their tensors."""
         for blocks in list(self._blocks.values()):
             for _ in range(len(blocks)):
                 try:
@@ -93,12 +93,12 @@ class KeptMemory:
                     blocks.append(block)
 
     def release(self) -> None:
-        """Give back all that is not in use."""
+        """Drop all idle blocks."""
         self._forget(self._made)
 
     @property
     def blocks(self) -> int:
-        """How many blocks are known, in use or not."""
+        """The number of blocks, in use or not."""
         return sum(map(len, self._blocks.values()))
 
 
@@ -106,7 +106,7 @@ _shared: ref[KeptMemory] | None = None
 
 
 def kept_memory() -> KeptMemory:
-    """The memory that the programs of the process share; it goes when the last of them does."""
+    """Return the cache that all programs of the process share; it dies with the last of them."""
     global _shared
     memory = _shared and _shared()
     if memory is None:
@@ -116,9 +116,9 @@ def kept_memory() -> KeptMemory:
 
 
 def release_memory() -> None:
-    """Give back the memory on the CPU that compiled functions keep between calls, of all of them: the next calls take new.
+    """Free the CPU memory that compiled functions cache between calls; the next calls allocate again.
 
-    What is in use stays: results that are held, and the memory of calls that other threads are in.
+    Memory in use stays: results with references, and the memory of calls that run in other threads.
     """
     if (memory := _shared and _shared()) is not None:
         memory.release()

@@ -1,8 +1,8 @@
-"""Large tensors on the CPU in large pages.
+"""Large pages for large tensors on the CPU.
 
-The C library maps memory of 32 MiB and more anew for each tensor, and the kernel of the system makes and clears a page at the
-first write to it, which in pages of 4 KiB costs several times what the write does. Pages of 2 MiB cost a fraction of that, but
-Linux gives them, as it is mostly set up, to those only who ask.
+glibc maps allocations of 32 MiB and more anew for each tensor, and Linux maps and clears each page at its first write, which
+for pages of 4 KiB costs several times the write itself. Pages of 2 MiB cost a fraction of that, but in the common configuration
+Linux provides them only on request (``madvise``).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from functools import cache
 from torch import Tensor
 
 LARGE = 32 << 20
-"""Bytes from which on glibc maps each allocation by itself."""
+"""The minimum size in bytes that glibc maps separately."""
 
 _PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
 
 
 def in_large_pages(tensor: Tensor) -> Tensor:
-    """``tensor``, of which nothing was written yet. What the system says of it does not matter: small pages do as well."""
+    """Request large pages for ``tensor``, which must be unwritten. Failure is ignored: small pages work, too."""
     storage, advise = tensor.untyped_storage(), _advise()
     first = -(-storage.data_ptr() // _PAGE) * _PAGE
     last = (storage.data_ptr() + storage.nbytes()) // _PAGE * _PAGE
@@ -33,7 +33,7 @@ def in_large_pages(tensor: Tensor) -> Tensor:
 
 @cache
 def _advise() -> Callable[[int, int, int], int] | None:
-    """The C library's ``madvise``; None where it is not Linux's."""
+    """Return the C library's ``madvise``; None on systems other than Linux."""
     if sys.platform != "linux":
         return None
     function = ctypes.CDLL(None).madvise

@@ -1,5 +1,7 @@
-"""Tensors that PyTorch makes only when they are read: conjugates and negatives, whose memory holds other numbers, and zeros
-that have no memory. Code that takes addresses must not see them."""
+"""Lazy tensors: conjugates and negatives, whose memory holds other numbers, and ZeroTensors, which have no memory.
+
+Code that takes addresses must not get them.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +11,27 @@ import torch
 
 
 def is_lazy(value: torch.Tensor) -> bool:
-    """Whether the memory of ``value`` does not hold its numbers."""
+    """Whether the memory of ``value`` does not hold its elements."""
     return value.is_neg() or value.is_conj() or value._is_zerotensor()
 
 
 def marks(value: torch.Tensor) -> tuple[bool, bool]:
-    """Whether the memory of ``value`` holds conjugates, and whether it holds negatives."""
+    """Return the conjugate bit and the negative bit of ``value``."""
     return value.is_conj(), value.is_neg()
 
 
 def marked_like(value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """``value``, whose memory holds what that of ``other`` does, as lazy as ``other``."""
+    """Set the conjugate and negative bits of ``value`` to those of ``other``, whose memory it shares."""
     if value.is_conj() != other.is_conj():
         value = value.conj()
     return value if value.is_neg() == other.is_neg() else torch.ops.aten._neg_view(value)
 
 
 def resolved(value: Any) -> Any:
-    """``value``; a lazy tensor as a copy whose memory holds its numbers, with the same strides."""
+    """Return ``value``, or for a lazy tensor a materialized copy with the same strides."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or not is_lazy(value):
         return value
-    if value._is_zerotensor():  # such as the derivative of sgn; what is done to it gives such zeros again, clone does not
+    if value._is_zerotensor():  # such as the derivative of sgn; operators on it return ZeroTensors again, clone does not
         made = value.clone()
         return made if made.stride() == value.stride() else made.new_empty_strided(value.shape, value.stride()).zero_()
     made = value.resolve_conj().resolve_neg()

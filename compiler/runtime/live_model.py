@@ -1,4 +1,4 @@
-"""The model that a plan was made of, while it lives: whether it still has the tensors and submodules that the plan runs on."""
+"""The live model of a plan: detect whether it still has the tensors and submodules that the plan uses."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from fxc.runtime.shared_memory import starts_later
 
 _AGAIN = "compile the model again"
 _LONGEST = 32
-"""How many places are looked at one by one in the text of a function; more of them would take long to compile."""
+"""The maximum number of comparisons that are generated one by one; more of them compile slowly."""
 
 _STATE = ("_parameters", "_buffers", "_modules", "_is_full_backward_hook", "training")
-"""Attributes of a module that are looked into, what is for backward alone, and the mode, which a plan has of its own."""
+"""Attributes of a module that are compared separately, or ignored: a backward hook flag and the mode, which a plan fixes."""
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 
 _VALUES = (bool, int, float, complex, str, tuple, type(None))
-"""Types of attributes that a program has as constants."""
+"""The types of attributes that a program may have as constants."""
 
 
 class LiveModel:
-    """``is_same``: whether modules have the submodules, tensors, numbers and hooks that they had when a plan was made, at next
-    to no cost.
+    """``is_same``: whether modules have the submodules, tensors, constants and hooks of compilation, checked in microseconds.
 
-    ``roots``: the modules by path; ``state``: the tensors of the plan by name, of which those called ``at_start`` must begin
-    where their storage does; ``assigned``: the attributes that the model itself assigns in a call, by path, which may change.
-    ``training``: whether the plan is differentiated. ``lock``: held while a tracer may have put others in their place.
+    ``roots``: the modules by path. ``state``: the tensors of the plan by name; those in ``at_start`` must begin at the start of
+    their storage. ``assigned``: the attributes that the model itself assigns in a call, by path, which may change.
+    ``training``: whether the plan is differentiated. ``lock``: held while a tracer may have replaced tensors of the model.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class LiveModel:
         self._watch()
 
     def _watch(self) -> None:
-        """From now on the modules are to be as they are."""
+        """Record the current state of the modules as the expected one."""
         used = set(map(id, self.state.values()))
         self._modules, self._tensors = dict(_modules(self.roots)), dict[str, Any]()
         self._values = {path: self._values_of(path, module) for path, module in self._modules.items()}
@@ -73,7 +72,7 @@ class LiveModel:
         self.is_same = _comparison(places, stores, [self.state[name] for name in self.at_start])
 
     def _values_of(self, path: str, module: torch.nn.Module) -> dict[str, Any]:
-        """Attributes that a program of ``module`` may have as constants, and functions that stand before those of its class."""
+        """Return attributes that may be constants of the program, and functions that override methods of the class."""
         return {
             name: value
             for name, value in vars(module).items()
@@ -83,9 +82,9 @@ class LiveModel:
         }
 
     def changes(self) -> dict[int, torch.Tensor] | None:
-        """By the ids of the tensors that were replaced, those that are there now, which fit; None where it is being traced.
+        """Return the replaced tensors: old id -> current tensor, if all fit; None while the model is being traced.
 
-        InputError, with the path, for what a plan cannot follow.
+        InputError, with the path, for changes that a plan cannot follow.
         """
         modules = dict(_modules(self.roots))
         for path, old in self._modules.items():
@@ -120,7 +119,7 @@ class LiveModel:
         return [hook for kind in self._kinds for hook in getattr(module, kind).values()]
 
     def _check_values(self, path: str, module: torch.nn.Module) -> None:
-        """InputError where attributes or hooks of ``module``, at ``path``, are not what they were."""
+        """Raise InputError if attributes or hooks of ``module``, at ``path``, have changed."""
         before, now = self._values[path], self._values_of(path, module)
         for name in dict.fromkeys([*before, *(name for name in now if hasattr(type(module), name))]):
             if not _is_equal(was := before.get(name, _ABSENT), value := now.get(name, _ABSENT)):
@@ -130,7 +129,7 @@ class LiveModel:
             raise InputError(f"{path or 'the model'!r} has other hooks than when it was compiled", hint=_AGAIN)
 
     def follow(self, changes: Mapping[int, torch.Tensor]) -> None:
-        """Takes over ``changes``: the state of the plan has the new tensors, and the modules are to be as they are now."""
+        """Apply ``changes`` to the state of the plan, and record the current state of the modules as expected."""
         for name, tensor in list(self.state.items()):
             self.state[name] = changes.get(id(tensor), tensor)
         self._watch()
@@ -148,8 +147,7 @@ def _joined(path: str, name: str) -> str:
 def _comparison(
     places: Sequence[tuple[dict[Any, Any], Any, Any]], stores: Sequence[dict[Any, Any]], at_start: Sequence[torch.Tensor]
 ) -> Callable[[], bool]:
-    """Whether the dictionaries hold what they did, under its key, ``stores`` nothing else, and tensors begin where their
-    storage does."""
+    """Return a check that the dictionaries have these values and no more keys, and tensors begin at their storage's start."""
     names = Names()
     if len(places) + len(stores) + len(at_start) <= _LONGEST:
         tests = [f"{names.of(store)}[{names.of(key)}] is {names.of(value)}" for store, key, value in places]
@@ -171,7 +169,7 @@ def _tensor(module: torch.nn.Module, name: str) -> Any:
 
 
 def _difference(old: torch.nn.Module, new: torch.nn.Module) -> str | None:
-    """What ``new`` has that is not as in ``old``, but for its tensors and submodules; None where it does the same."""
+    """Describe how ``new`` differs from ``old`` other than in tensors and submodules; None if both compute the same."""
     if old is new:
         return None
     if type(old) is not type(new):
@@ -187,7 +185,7 @@ def _difference(old: torch.nn.Module, new: torch.nn.Module) -> str | None:
 
 
 def _is_equal(a: Any, b: Any) -> bool:
-    """Whether two attributes are the same plain value, or the same object."""
+    """Whether two attributes are equal plain values, or the same object."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -200,7 +198,7 @@ def _is_equal(a: Any, b: Any) -> bool:
 
 
 def _complaint(old: Any, new: Any, training: bool) -> str | None:
-    """What is wrong with a tensor, or None, in the place of ``old``; None where the plan may run on it."""
+    """Describe why the plan cannot use ``new`` (a tensor or None) instead of ``old``; None if it can."""
     if old is new:
         return None
     if old is None or new is None:

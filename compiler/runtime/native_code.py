@@ -1,4 +1,4 @@
-"""Machine code in this process: loading object files, and the symbols that they may name."""
+"""Load object files into this process, with the symbols that they may refer to."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fxc.runtime.host_program import KernelCode
 from fxc.runtime.native_function import native_function, python_symbols
 from fxc.runtime.openmp import openmp_symbols
 
-_LOCK = threading.RLock()  # llvmlite's own lock guards single calls, not the several of a load
+_LOCK = threading.RLock()  # llvmlite's lock guards single calls, a load needs several
 _MAGIC: Mapping[str, bytes] = MappingProxyType({"linux": b"\x7fELF", "darwin": b"\xcf\xfa\xed\xfe"})
-"""What an object file starts with."""
+"""The first bytes of an object file."""
 _SMALLEST = 64
-"""Bytes of the header of one."""
-_ENGINES = list[Any]()  # code lives as long as the process: callables hold bare addresses of it
+"""The size of its header in bytes."""
+_ENGINES = list[Any]()  # code lives as long as the process: callables hold its bare addresses
 
 
 @cache
@@ -37,7 +37,7 @@ def _initialize() -> None:
 
 
 def target_machine(features: CpuFeatures) -> llvm.TargetMachine:
-    """For this kind of machine, with these instructions and no others."""
+    """Return LLVM's target machine for this platform, with exactly these features."""
     with _LOCK:
         _initialize()
         target = llvm.Target.from_default_triple()
@@ -45,7 +45,7 @@ def target_machine(features: CpuFeatures) -> llvm.TargetMachine:
 
 
 def load_object(code: bytes, names: Iterable[str], features: CpuFeatures) -> dict[str, int]:
-    """The addresses of functions of an object file. KernelError where the file cannot be loaded or lacks one."""
+    """Load an object file and return the addresses of its functions. KernelError if that fails or one is missing."""
     if not code.startswith(_MAGIC.get(sys.platform, b"")) or len(code) < _SMALLEST:  # LLVM would crash
         raise KernelError("machine code that cannot be loaded: it is no object file")
     with _LOCK:
@@ -65,9 +65,9 @@ def load_object(code: bytes, names: Iterable[str], features: CpuFeatures) -> dic
 
 
 def load_stored(code: KernelCode, features: str, entry: str) -> Mapping[str, Callable[..., object]]:
-    """The functions of kernels that were compiled for ``features``, or this CPU where that is empty, by the kernels' names.
+    """Load kernels that were compiled for ``features``, or for this CPU if empty: kernel name -> function.
 
-    ``entry``: what the symbols end in. KernelError where this process would not make such code, or it cannot be loaded.
+    ``entry``: the suffix of the symbols. KernelError if this process would not generate such code, or it cannot be loaded.
     """
     here = host_features()
     wanted = features_named(features) if features else here

@@ -1,4 +1,4 @@
-"""A kernel as a Python function on tensors: checks them, makes the results, and calls the code."""
+"""A kernel as a Python function on tensors: check the arguments, allocate the results, and call the code."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Tensor = torch.Tensor
 
 
 class Unknown(Protocol):
-    """A size or stride that a call's numbers say."""
+    """A size or stride that depends on the scalar arguments of a call."""
 
     def at(self, numbers: Mapping[str, int]) -> int:
-        """The number where symbols are these ``numbers``."""
+        """Return the value for these values of symbols."""
         ...
 
     def text(self, name: Callable[[str], str] = str) -> str:
-        """Python text of it, in which ``name`` says how symbols are written."""
+        """Return the expression as Python text, in which ``name`` maps symbols to their text."""
         ...
 
     def __rmul__(self, other: Any) -> Any: ...
@@ -42,9 +42,9 @@ _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor that a kernel reads or makes; ``fill`` is what all elements are before the kernel runs.
+    """A tensor that a kernel reads or makes; ``fill`` is the value of all elements before the kernel runs.
 
-    Sizes and strides may be made of the ``symbol`` of numbers that the kernel takes: then ``at`` has the tensor of a call.
+    Sizes and strides may be expressions in the ``symbol`` of scalar arguments; ``at`` returns the spec of a call.
     """
 
     name: str
@@ -56,7 +56,7 @@ class TensorSpec:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether a size or stride is not known."""
+        """Whether a size or stride is dynamic."""
         return any(not isinstance(number, int) for number in (*self.sizes, *self.strides))
 
     @property
@@ -69,7 +69,7 @@ class TensorSpec:
         return 0 in self.sizes or all(size == 1 or a == b for size, a, b in steps)
 
     def at(self, numbers: Mapping[str, int]) -> TensorSpec:
-        """The tensor where symbols are these ``numbers``."""
+        """Return the spec for these values of symbols."""
         if not self.is_dynamic:
             return self
         sizes, strides = (
@@ -78,7 +78,7 @@ class TensorSpec:
         return replace(self, sizes=sizes, strides=strides)
 
     def complaint(self, value: Any) -> str:
-        """Why the kernel cannot read ``value``, strides apart; empty where it can."""
+        """Describe why the kernel cannot read ``value``, ignoring strides; empty if it can."""
         if not isinstance(value, Tensor):
             return f"is a {type(value).__name__}, but a tensor is expected"
         if _dispatch_of(type(value)) is not _dispatch_of(Tensor) and not isinstance(value, FakeTensor):
@@ -94,12 +94,12 @@ class TensorSpec:
         return "the CPU" if self.device == CPU else str(self.device)
 
     def lies_right(self, value: Tensor) -> bool:
-        """Whether the strides are the kernel's; that of a dimension of size 1 does not matter."""
+        """Whether the strides are those of the kernel; strides of dimensions of size 1 are ignored."""
         steps = zip(self.sizes, value.stride(), self.strides, strict=True)
         return not value.numel() or all(a == b for size, a, b in steps if size not in (0, 1))
 
     def laid_out(self, value: Tensor) -> Tensor:
-        """``value``, copied where its strides are others, or its memory holds other numbers."""
+        """Return ``value``, or a copy if its strides differ or it is lazy."""
         return resolved(value) if self.lies_right(value) else self.new().copy_(value)
 
     def new(self) -> Tensor:
@@ -108,7 +108,7 @@ class TensorSpec:
 
     @property
     def kept_bytes(self) -> int | None:
-        """The bytes of such a tensor, where its memory is kept for the next one: large ones on the CPU."""
+        """The size in bytes, if the memory of such a tensor is cached: large tensors on the CPU."""
         if self.is_dynamic or self.device != CPU or 0 in self.sizes:
             return None
         steps = zip(self.known_sizes(), self.known_strides(), strict=True)
@@ -116,17 +116,17 @@ class TensorSpec:
         return bytes if bytes >= KEPT else None
 
     def known_sizes(self) -> tuple[int, ...]:
-        """The sizes, where ``at`` has put in those of a call."""
+        """The sizes, after ``at``."""
         return tuple(size for size in self.sizes if isinstance(size, int))
 
     def known_strides(self) -> tuple[int, ...]:
-        """The strides, where ``at`` has put in those of a call."""
+        """The strides, after ``at``."""
         return tuple(step for step in self.strides if isinstance(step, int))
 
 
 @dataclass(frozen=True)
 class ScalarSpec:
-    """A number: ``type`` is int or float, ``bits`` its width in the kernel, ``symbol`` the size that it is, if it is one."""
+    """A scalar argument: ``type`` is int or float, ``bits`` its width in the kernel, ``symbol`` the size that it is, if any."""
 
     name: str
     type: type
@@ -135,13 +135,11 @@ class ScalarSpec:
 
 
 class TensorKernel:
-    """Takes a tensor for each of ``inputs`` and a number for each of ``scalars``, gives a list of new tensors, ``outputs``.
+    """A kernel that takes a tensor for each of ``inputs`` and a number for each of ``scalars``, and returns new ``outputs``.
 
-    Of fake tensors the results are fake.
-
-    InputError, which names the argument, for one that does not fit. ``copies``: tensors with other strides are copied, not
-    refused. A kind of kernel says with ``_call`` how it is called, and with ``_start`` how it runs on tensors that fit: those
-    that it reads, those that it writes, then numbers.
+    The results of fake tensors are fake. InputError, which names the argument, if one does not fit. ``copies``: tensors with
+    other strides are copied instead of rejected. Subclasses define ``_call``, the implementation of a call, and ``_start``,
+    which runs the code on arguments that fit: tensors that it reads, tensors that it writes, then numbers.
     """
 
     _call: Callable[..., list[Tensor]]
@@ -167,7 +165,7 @@ class TensorKernel:
         return self._call(*arguments)
 
     def into(self, arguments: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Run on ``arguments``, as a call takes them, and write into ``outputs``, which lie as new results would."""
+        """Run on ``arguments``, as in a call, and write into ``outputs``, which have the layout of new results."""
         numbers = [self.number(i, value) for i, value in enumerate(arguments[len(self.inputs) :])]
         tensors = self.accepted(*arguments[: len(self.inputs)], sizes=self.sizes(*numbers))
         specs = self.at(self.outputs, numbers)
@@ -187,20 +185,20 @@ class TensorKernel:
                 value.copy_(new)
 
     def write(self, *values: Any) -> None:
-        """``into`` with the arguments, and then the outputs, one by one."""
+        """Call ``into`` with the arguments, then the outputs, as positional arguments."""
         count = len(self.inputs) + len(self.scalars)
         self.into(values[:count], values[count:])
 
     def sizes(self, *numbers: Any) -> dict[str, Any]:
-        """The sizes that are among the ``numbers`` of a call, by symbol."""
+        """Return the sizes among the ``numbers`` of a call, by symbol."""
         return {spec.symbol: number for spec, number in zip(self.scalars, numbers, strict=True) if spec.symbol}
 
     def at(self, specs: Sequence[TensorSpec], numbers: Sequence[Any]) -> Sequence[TensorSpec]:
-        """``specs`` in a call with ``numbers``."""
+        """Return ``specs`` for a call with ``numbers``."""
         return [spec.at(self.sizes(*numbers)) for spec in specs] if self.is_dynamic else specs
 
     def accepted(self, *tensors: Any, sizes: Mapping[str, int] = _NO_SIZES) -> list[Tensor]:
-        """The tensors, or copies of them, that the code may be given; InputError names the first that does not fit."""
+        """Return the tensors, copied where needed, for the code; InputError names the first that does not fit."""
         specs = [spec.at(sizes) for spec in self.inputs] if self.is_dynamic else self.inputs
         for spec, value in zip(specs, tensors, strict=True):
             if complaint := spec.complaint(value):
@@ -210,7 +208,7 @@ class TensorKernel:
         return [spec.laid_out(value) for spec, value in zip(specs, tensors, strict=True)]
 
     def fake_results(self, *tensors: Any, sizes: Mapping[str, int] = _NO_SIZES) -> list[Tensor] | None:
-        """The results, where some tensor is a fake one."""
+        """Return fake results if a tensor is fake, else None."""
         fake = next((value for value in tensors if isinstance(value, FakeTensor)), None)
         if fake is None:
             return None
@@ -219,7 +217,7 @@ class TensorKernel:
             return [spec.at(sizes).new() for spec in self.outputs]
 
     def number(self, index: int, value: Any) -> Any:
-        """``value`` as scalar ``index`` takes it; InputError where it does not fit."""
+        """Convert ``value`` to the type of scalar ``index``; InputError if it does not fit."""
         spec = self.scalars[index]
         if spec.type is float and isinstance(value, (int, float)):
             return float(value)
@@ -229,7 +227,7 @@ class TensorKernel:
         raise InputError(f"{self._named(spec)} is {value!r}, but {spec.type.__name__} of {spec.bits} bits is expected")
 
     def __deepcopy__(self, memo: Any) -> TensorKernel:
-        return self  # code, and what never changes
+        return self  # immutable: code and specs
 
     def _named(self, spec: TensorSpec | ScalarSpec) -> str:
         return f"argument {spec.name} of kernel {self.name}"
@@ -239,10 +237,11 @@ class TensorKernel:
 
 
 class NativeKernel(TensorKernel):
-    """Machine code of the CPU; nothing that is given can make it read or write elsewhere.
+    """A machine code kernel for the CPU. Checks on its arguments make out-of-bounds accesses impossible.
 
     ``address`` is that of a function of all pointers, those of the outputs last, and then the numbers. ``shared``: the code
-    uses OpenMP's threads. ``failures``: what went wrong, by the number that the function returns, from 1 on; then BoundsError.
+    uses OpenMP's threads. ``failures``: error messages by the status that the function returns, from 1 on, raised as
+    BoundsError.
     """
 
     def __init__(
@@ -269,7 +268,7 @@ class NativeKernel(TensorKernel):
         if failures:
             lines = [f"if status := {lines[0]}: fail(status)"]
         if shared:
-            lines.insert(0, "get_num_threads()")  # tells OpenMP in a new thread what torch.set_num_threads has said
+            lines.insert(0, "get_num_threads()")  # makes torch.set_num_threads effective for OpenMP in a new thread
         names = {"code": code, "get_num_threads": torch.get_num_threads, "fail": self.fail}
         self._call = specialized(self, lines, names)
         self._start = Names(**names).function([*values, *scalar_names], lines)
@@ -283,10 +282,10 @@ class NativeKernel(TensorKernel):
 
 
 def specialized(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, Any]) -> Callable[..., list[Tensor]]:
-    """The body of a call, written out for this kernel: a loop over its arguments would double what a call costs.
+    """Generate the body of a call for this kernel: a generic loop over its arguments doubles the cost of a call.
 
     ``run``: the lines that start the code for the tensors ``x0``, ``x1``, ..., the results ``y0``, ... and the numbers ``n0``,
-    ...; ``globals``: what else they name.
+    ...; ``globals``: the other names in these lines.
     """
     tensors = [f"x{i}" for i in range(len(kernel.inputs))]
     names = Names(kernel=kernel, **globals)
@@ -314,13 +313,13 @@ def specialized(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, 
 
 
 def _text(kernel: TensorKernel, dims: Sequence[Steps]) -> str:
-    """``dims`` as Python text, of the numbers ``n0``, ..."""
+    """Return ``dims`` as Python text over the numbers ``n0``, ..."""
     names = {scalar.symbol: f"n{i}" for i, scalar in enumerate(kernel.scalars) if scalar.symbol}
     return f"({''.join(f'{dim if isinstance(dim, int) else dim.text(names.__getitem__)}, ' for dim in dims)})"
 
 
 def specialized_write(kernel: TensorKernel, run: Sequence[str], globals: Mapping[str, Any]) -> Callable[..., None]:
-    """The body of ``kernel.write``, written out, with ``run`` and ``globals`` as in ``specialized``."""
+    """Generate the body of ``kernel.write``, with ``run`` and ``globals`` as in ``specialized``."""
     tensors, results = [f"x{i}" for i in range(len(kernel.inputs))], [f"y{i}" for i in range(len(kernel.outputs))]
     scalars = [f"n{i}" for i in range(len(kernel.scalars))]
     names = Names(kernel=kernel, inf=inf, nan=nan, **globals)
@@ -334,7 +333,7 @@ def specialized_write(kernel: TensorKernel, run: Sequence[str], globals: Mapping
 
 
 def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSpec], names: Names) -> str:
-    """An expression that is true where the tensors of these names are as ``specs`` say."""
+    """Return an expression that is true if the tensors with these names fit ``specs``."""
     pairs = zip(values, specs, strict=True)
     return all_of(test for x, spec in pairs for test in spec_tests(x, names, spec, partial(_text, kernel)))
 
@@ -342,8 +341,10 @@ def _tests(kernel: TensorKernel, values: Sequence[str], specs: Sequence[TensorSp
 def spec_tests(
     x: str, names: Names, spec: TensorSpec, text: Callable[[Sequence[Steps]], str] = lambda _: ""
 ) -> tuple[str, ...]:
-    """Tests that the tensor called ``x`` is as ``spec`` says, and its memory holds its numbers. ``text``: sizes or strides that
-    a call's numbers say."""
+    """Return tests that the tensor named ``x`` fits ``spec`` and is not lazy.
+
+    ``text``: converts dynamic sizes or strides to Python text.
+    """
     sizes = text(spec.sizes) if spec.is_dynamic else names.of(torch.Size(spec.known_sizes()))
     strides = text(spec.strides) if spec.is_dynamic else names.of(spec.known_strides())
     tests = tensor_tests(x, names, spec.dtype, spec.device, sizes, None if spec.contiguous else strides, is_plain=True)
@@ -351,7 +352,7 @@ def spec_tests(
 
 
 def _dispatch_of(kind: type) -> Any:
-    """What a class of tensors does in place of PyTorch's kernels; the same for all that hold numbers as Tensor does."""
+    """Return the ``__torch_dispatch__`` of a tensor class; equal for all classes that store elements like Tensor."""
     return getattr(kind, "__torch_dispatch__", None)
 
 
@@ -362,7 +363,7 @@ def _c_type(spec: ScalarSpec) -> Any:
 
 
 def _maker(spec: TensorSpec) -> Callable[..., Tensor]:
-    """Makes a new tensor, of given sizes where ``spec`` does not know them, as fast as PyTorch lets Python do it."""
+    """Return the fastest allocator of such tensors available in Python; it takes sizes and strides if ``spec`` is dynamic."""
     fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{spec.device.type}", None)  # type: ignore[attr-defined]
     if fast is None or (spec.is_dynamic and spec.fill is not None):
         return (lambda sizes, steps: replace(spec, sizes=sizes, strides=steps).new()) if spec.is_dynamic else spec.new

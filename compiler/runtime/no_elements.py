@@ -1,4 +1,4 @@
-"""Operators that end the process where a tensor has no elements, of which eager makes sure before it calls them."""
+"""Replacements for operators that crash the process on tensors without elements, which eager mode checks before the call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _flash_attention_backward(
 
 
 def _has_rows(query: Tensor, key: Tensor) -> bool:
-    """Whether there is a head, a query and a key."""
+    """Whether there is at least one head, query and key."""
     return 0 not in (query.shape[1], query.shape[2], key.shape[2])
 
 
@@ -44,4 +44,4 @@ NO_ELEMENTS: Mapping[Any, Callable[..., Any]] = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _flash_attention_backward,
     torch.ops.aten.native_batch_norm_backward.default: _batch_norm_backward,
 }
-"""Operator -> what stands for it."""
+"""Operator -> replacement."""

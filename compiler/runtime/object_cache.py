@@ -1,7 +1,7 @@
-"""Object files on disk, shared by processes: an entry is a file named by a hash of all that it depends on.
+"""A cache of object files on disk, shared by processes: the file name of an entry is a hash of all its dependencies.
 
-An entry is written beside its place and moved there, so no process ever reads half of one; it starts with a checksum, so one
-that is damaged is as good as missing. A disk that is full or read-only costs speed, never results.
+An entry is written to a temporary file and renamed, so no process reads a partial one. It starts with a checksum, so a damaged
+entry counts as missing. A full or read-only disk costs speed, never results.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _CHECKSUM_BYTES = 32
 
 @dataclass(frozen=True)
 class ObjectCache:
-    """Entries below ``folder``, which is made when it is needed."""
+    """Entries below ``folder``, which is created on demand."""
 
     folder: Path
 
     def get(self, key: str) -> bytes | None:
-        """The entry, or None where there is none that is whole."""
+        """Return the entry, or None if it is missing or damaged."""
         try:
             content = self._path(key).read_bytes()
         except OSError:
@@ -49,7 +49,7 @@ class ObjectCache:
 
 
 def cache_key(*parts: str) -> str:
-    """Of texts, in order; where one ends and the next starts counts."""
+    """Hash texts, in order, with their boundaries."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode()
@@ -58,10 +58,10 @@ def cache_key(*parts: str) -> str:
 
 
 def default_cache_folder() -> Path:
-    """``FXC_CACHE_DIR``, else ``fxc`` in the user's cache folder; for a user without a home, one in which nothing can be."""
+    """Return ``FXC_CACHE_DIR``, else ``fxc`` in the user's cache folder; without a home directory, an unusable path."""
     if folder := os.environ.get("FXC_CACHE_DIR"):
         return Path(folder)
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fxc"
-    except RuntimeError:  # no HOME, and a number that no list of users has
+    except RuntimeError:  # HOME is unset, and the user id has no passwd entry
         return Path(os.devnull) / "fxc"

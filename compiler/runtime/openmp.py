@@ -1,4 +1,4 @@
-"""The OpenMP runtime that PyTorch has loaded: kernels share its threads with ATen, and ``torch.set_num_threads`` counts."""
+"""The OpenMP runtime that PyTorch has loaded: kernels share its threads with ATen, and follow ``torch.set_num_threads``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SYMBOLS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 
 @cache
 def openmp_symbols() -> Mapping[str, int]:
-    """Addresses of ``SYMBOLS``; empty where PyTorch uses no OpenMP that has them, and kernels then run on one thread."""
+    """Return the addresses of ``SYMBOLS``; empty if PyTorch's OpenMP lacks them: kernels run on one thread then."""
     for path in _candidates():
         try:
             library = ctypes.CDLL(path)
@@ -26,7 +26,7 @@ def openmp_symbols() -> Mapping[str, int]:
 
 
 def _candidates() -> list[str]:
-    """Files of OpenMP runtimes: those in this process, then those that PyTorch brings along."""
+    """Return the paths of OpenMP runtimes: those loaded in this process, then those installed with PyTorch."""
     loaded = list[str]()
     if sys.platform == "linux":
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""How objects came to be that no name leads to, as Python text: in another process they can be made in the same way."""
+"""Origins of objects without an importable name, as Python text from which another process can make them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _ORIGINS = WeakKeyDictionary[Any, tuple[str, tuple[Any, ...]]]()
 
 
 def made_by(name: str, made: T, *args: Any) -> T:
-    """``made``, which ``name(*args)`` gives, as ``origin`` will say from now on."""
+    """Register ``made`` as the result of ``name(*args)``, for ``origin``."""
     _ORIGINS[made] = name, args
     return made
 
 
 def origin(value: Any) -> tuple[str, tuple[Any, ...]] | None:
-    """The function that made ``value``, by name, and its arguments; None where that is not known."""
+    """Return the name of the function that made ``value``, and its arguments; None if unknown."""
     try:
         return _ORIGINS.get(value)
-    except TypeError:  # no hash, or no weak reference
+    except TypeError:  # unhashable, or not weakly referenceable
         return None

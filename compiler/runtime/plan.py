@@ -1,4 +1,4 @@
-"""What runs after the pipeline: a host program or an FX graph, behind a check of its inputs."""
+"""Execution plans: a host program or an FX graph, behind a check of its inputs."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ from fxc.runtime.signature import Signature
 from fxc.runtime.subgraph import HostSubgraph
 
 FROM_DISK = "cached plan"
-"""The stage that stands for the passes in ``times`` where an equal graph was compiled before."""
+"""The stage in ``times`` that replaces the passes when an equal graph was compiled before."""
 PLAN_CACHE = "plan cache"
-"""The stage that is to look for it, and to keep what was made, where there was none."""
+"""The stage that looks for a cached plan, and stores a new one."""
 
 
 @dataclass(frozen=True)
 class PlanStats:
-    """What a plan does, what it cost to make, and how it was used; ``str()`` is a table.
+    """The work of a plan, its compile times, and its use; ``str()`` is a table.
 
-    ``ops``: calls in the program and its subgraphs. ``launches``: those of them that start kernels of ours, ``library_calls``:
-    those that PyTorch's own kernels run. ``subgraph_calls``: calls of functions, branches and loop bodies. ``parameter_bytes``:
-    memory of parameters, buffers and constants, what is shared counted once. Of a host program ``allocations``: tensors made,
-    results among them; ``arena_bytes``: memory that buffers within a call share, ``peak_bytes``: the most that a call takes at
-    one moment, with what operators allocate, as far as it is known, ``sum_bytes``: what all that would take apart,
-    ``lower_bound_bytes``: what is in use at one moment, which no placing gets below.
-    ``times``: milliseconds a stage; ``is_cached``: no pass was run, as an equal graph had been compiled before. ``hits``: calls
-    that fitted, ``misses``: calls that were refused or that made the plan; of threads that call at one moment some may not be
-    counted.
+    ``ops``: calls in the program and its subgraphs. ``launches``: calls of generated kernels; ``library_calls``: calls of
+    PyTorch's kernels; ``subgraph_calls``: calls of functions, branches and loop bodies. ``parameter_bytes``: memory of
+    parameters, buffers and constants, with shared memory counted once.
+
+    For host programs: ``allocations``: tensors made, including results. ``arena_bytes``: memory that buffers within a call
+    share. ``peak_bytes``: the maximum memory of a call, including the allocations of operators as far as they are known.
+    ``sum_bytes``: the memory without any sharing. ``lower_bound_bytes``: the maximum of live bytes, a bound for any placement.
+
+    ``times``: milliseconds per stage. ``is_cached``: no pass ran, as an equal graph was compiled before. ``hits``: calls that
+    fit; ``misses``: calls that were rejected or that compiled the plan. Concurrent calls of several threads may be missed.
     """
 
     ops: int
@@ -64,7 +65,7 @@ class PlanStats:
 
     @property
     def is_cached(self) -> bool:
-        """Whether the program was found on disk."""
+        """Whether the program was loaded from disk."""
         return FROM_DISK in self.times
 
     def __str__(self) -> str:
@@ -74,12 +75,12 @@ class PlanStats:
 
 
 class Plan:
-    """What runs on inputs that fit ``signature``: ``host``, a program with kernels, or else the graph of ``module``.
+    """Runs inputs that fit ``signature``: with ``host``, a program with kernels, or else with the graph of ``module``.
 
-    ``ir``: the program that it was made of, where one is kept. ``module``: a GraphModule, where each value is released after
-    its last use; ``code``: what runs, as Python. ``training``: whether results carry gradients. Where the graph runs, editing
-    ``module.graph`` and ``module.recompile()`` change what runs. Where a host program does, the graph is another form of it,
-    which runs on tensors that are not plain ones: fake tensors, subclasses.
+    ``ir``: the source program, if retained. ``module``: a GraphModule in which each value is released after its last use.
+    ``code``: the Python code that runs. ``training``: whether results carry gradients. If the graph runs, edits of
+    ``module.graph`` followed by ``module.recompile()`` take effect. If a host program runs, the graph is an equivalent form of
+    it for tensors that are not plain: fake tensors and subclasses.
     """
 
     ir: Any = None
@@ -100,7 +101,7 @@ class Plan:
         self._bind()
 
     def _bind(self) -> None:
-        """What stands for this plan and no copy of it, and for no first call."""
+        """Reset the state that belongs to this plan, not to its copies, and end the comparison of a first call."""
         self._look = None
         for name in ("run", "_takes"):
             self.__dict__.pop(name, None)
@@ -109,12 +110,12 @@ class Plan:
         self.call = self._checked if self.host is None else entry(self.host, self.signature, self._other, self, is_same)
 
     def follow(self, model: LiveModel) -> None:
-        """From now on calls run on the tensors that ``model`` has then, as far as they are like those of now."""
+        """Run later calls on the tensors that ``model`` has then, as long as they fit."""
         self._live = model
         self._bind_again()
 
     def _take_over(self, model: LiveModel) -> None:
-        """The tensors that ``model`` has now. InputError for what is not like what there was."""
+        """Use the current tensors of the model. InputError if they do not fit."""
         with model.lock():
             changes = model.changes()
             if changes is None:
@@ -129,14 +130,14 @@ class Plan:
             self._bind_again()
 
     def _bind_again(self) -> None:
-        """The same, where the first call may still be watched."""
+        """Rebind, and retain the comparison of a first call."""
         look = self._look
         self._bind()
         if look is not None:
             self.watch_first_call(look)
 
     def watch_first_call(self, look: Look) -> None:
-        """Let ``look`` run the next call, and others until one can be compared."""
+        """Run the next calls through ``look``, until one is compared."""
 
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             leaves = self.signature.leaves(args, kwargs)
@@ -148,9 +149,9 @@ class Plan:
         self._look, self.run, self.call = look, run, self._checked  # type: ignore[method-assign]
 
     def use_cuda_graphs(self, driver: GraphDriver | None = None) -> None:
-        """From the next call on the host program runs as CUDA graphs; ``driver`` stands for the accelerator.
+        """Run the host program as CUDA graphs from the next call on; ``driver`` replaces the accelerator.
 
-        PipelineError where there is no accelerator, or a graph runs.
+        PipelineError if there is no accelerator, or if the plan has no host program.
         """
         if self.host is None:
             hint = "name a target; training plans and those of free sizes stay graphs"
@@ -172,7 +173,7 @@ class Plan:
         return self.run(args, kwargs)
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The results for inputs that are known to fit."""
+        """Return the results for inputs that are known to fit."""
         if autocast.is_on():
             with autocast.off():
                 return self.run(args, kwargs)
@@ -188,29 +189,29 @@ class Plan:
             torch._C._set_grad_enabled(True)
 
     def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
-        """What is to run for these inputs."""
+        """Return the function to run for these inputs."""
         leaves = None if self.host is None else self.signature.leaves(args, kwargs)
         if self.host is not None and leaves is not None and self._takes(leaves):
             return partial(self.host.main, *leaves)
         fake = next((leaf for leaf in leaves or () if isinstance(leaf, FakeTensor)), None)
-        if fake is not None:  # buffers are to be fake, too
+        if fake is not None:  # buffers must be fake, too
             return partial(_within, fake.fake_mode, partial(self.module.forward, *args, **kwargs))
         # forward, not __call__: a plan has no hooks, and GraphModule's wrappers cost more than the whole check
         return partial(self.module.forward if kwargs else self._direct_forward(), *args, **kwargs)
 
     @cached_property
     def _takes(self) -> Callable[[Sequence[Any]], bool]:
-        """Whether the host program may be called with inputs that fit."""
+        """A check whether the host program accepts inputs that fit the signature."""
         assert self.host is not None
         return check(self.host, self.signature, range(len(self.signature.inputs)))
 
     def run_module(self, args: tuple[Any, ...]) -> Any:
-        """The results of ``module``, whose kernels check what they are given and copy what lies otherwise."""
+        """Return the results of ``module``, whose kernels check their arguments and copy those with other layouts."""
         with torch.no_grad():
             return self.module.forward(*args)
 
     def _direct_forward(self) -> Callable[..., Any]:
-        """What to call with positional arguments; made anew where the module was recompiled."""
+        """Return the function for positional arguments; regenerated after the module is recompiled."""
         code, direct = self._direct
         if code is not self.module._code:
             direct = direct_call(self.module)
@@ -219,13 +220,13 @@ class Plan:
 
     @property
     def module(self) -> GraphModule:
-        """The FX graph, made when it is first asked for where a host program runs."""
+        """The FX graph; made on first use if a host program runs."""
         if not isinstance(self._module, GraphModule):
             self._module = self._module()
         return self._module
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
-        """With copies of its tensors, and counts of its own from here on."""
+        """Copy the plan with its tensors and counters."""
         made = copy(self)
         made._live = None
         made._module, made.host = deepcopy(self.module, memo), deepcopy(self.host, memo)
@@ -239,12 +240,12 @@ class Plan:
 
     @property
     def code(self) -> str:
-        """What runs, as Python."""
+        """The Python code that runs."""
         return (self.module.code if self.host is None else self.host.source).strip() + "\n"
 
     @property
     def stats(self) -> PlanStats:
-        """Counts as of now."""
+        """The current counts."""
         used = {"times": self.times, "hits": self.hits, "misses": self.misses}
         if self.host is not None:
             facts = self.host.facts
@@ -273,13 +274,13 @@ def _within(region: AbstractContextManager[Any], function: Callable[[], Any]) ->
 
 
 def _facts_within(module: GraphModule) -> dict[str, int]:
-    """What the host programs do that a graph runs as subgraphs, forward and backward."""
+    """Sum the facts of the host programs that a graph runs as subgraphs, forward and backward."""
     found = [HostFacts(), *(part.host.facts for part in module.modules() if isinstance(part, HostSubgraph))]
     return {item.name: sum(getattr(facts, item.name) for facts in found) for item in fields(HostFacts)}
 
 
 def _calls(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
-    """The calls in a graph and in its subgraphs, each with the module that owns it."""
+    """Yield the calls in a graph and in its subgraphs, each with its module."""
     for graph in module.modules():
         if isinstance(graph, GraphModule):
             for node in graph.graph.nodes:
@@ -294,7 +295,7 @@ def _is_subgraph_call(owner: GraphModule, node: Node) -> bool:
 
 
 def _is_launch(owner: GraphModule, node: Node) -> bool:
-    """Whether a kernel of ours computes the node."""
+    """Whether a generated kernel computes the node."""
     return node.op == "call_module" and getattr(owner.get_submodule(str(node.target)), "is_kernel", False)
 
 
@@ -306,7 +307,7 @@ def _is_library_call(owner: GraphModule, node: Node) -> bool:
 
 
 def _tensors(module: GraphModule) -> Iterator[Any]:
-    """The tensors that a plan holds, and other things."""
+    """Yield the tensors of a plan, and other attributes."""
     for owner in module.modules():
         yield from (*owner._parameters.values(), *owner._buffers.values(), *owner.__dict__.values())
         if isinstance(owner, HostSubgraph):
@@ -314,7 +315,7 @@ def _tensors(module: GraphModule) -> Iterator[Any]:
 
 
 def _storages(values: Iterable[Any]) -> dict[int, int]:
-    """Size by storage of the tensors among ``values``."""
+    """Return the storages of the tensors among ``values``, with their sizes in bytes."""
     tensors = (value for value in values if isinstance(value, torch.Tensor) and value.layout is torch.strided)
     storages = (tensor.untyped_storage() for tensor in tensors)
     return {storage._cdata: storage.nbytes() for storage in storages}

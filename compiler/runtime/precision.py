@@ -1,4 +1,4 @@
-"""How precisely PyTorch is asked to compute in float32."""
+"""The float32 precision settings of PyTorch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from torch import backends
 
 
 def float32_precisions() -> tuple[str, ...]:
-    """Of products and convolutions, of each library: "ieee", "tf32" or "bf16". ``torch.set_float32_matmul_precision`` sets
-    these too; to ask with ``torch.get_float32_matmul_precision`` is an error where they were set on their own."""
+    """Return the float32 precision of products and convolutions in each library: "ieee", "tf32" or "bf16".
+
+    ``torch.set_float32_matmul_precision`` sets these too. ``torch.get_float32_matmul_precision`` is not used: it raises an
+    error if they were set separately.
+    """
     mkldnn: Any = backends.mkldnn
     cudnn: Any = backends.cudnn
     places = (backends, mkldnn, mkldnn.matmul, mkldnn.conv, backends.cuda.matmul, cudnn, cudnn.conv)

@@ -1,4 +1,4 @@
-"""A host program as a Python text that says all of it: what runs, and what its names stand for.
+"""Serialize a host program as Python text: its code, and the values of its names.
 
     def main(x):
         linear = aten_mm(x, p_weight)
@@ -16,7 +16,7 @@
         weights=[...],
     )
 
-To read such a text is to run it: it is for programs that come from where this process comes from.
+Loading a text executes it: only texts from a trusted source, such as the user's cache, may be loaded.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ _NAMES = "\n# what the names stand for\n"
 
 @dataclass(frozen=True)
 class HostText:
-    """``text`` of a host program. Its kernels were compiled for the CPU ``features``, or where that is empty for the CPU that
-    did it; their symbols end in ``entry``."""
+    """The ``text`` of a host program.
+
+    Its kernels are compiled for the CPU ``features``, or if empty for the CPU that compiled them; their symbols end in
+    ``entry``.
+    """
 
     text: str
     features: str
@@ -51,11 +54,11 @@ class HostText:
 
 
 class _NoText(Exception):
-    """Something that only the process has which made it."""
+    """A value exists only in the process that made it."""
 
 
 def program_text(program: HostProgram, state: Mapping[str, torch.Tensor], kernels: Sequence[str]) -> str | None:
-    """The text of ``program`` over tensors and kernels of these names; None where it holds what text cannot say."""
+    """Return the text of ``program`` over tensors and kernels with these names; None if a value has no text."""
     write = _Writer({id(tensor): name for name, tensor in state.items()}, frozenset(kernels)).text
     try:
         names = "".join(f"        {name!r}: {write(value)},\n" for name, value in program.globals.items())
@@ -76,9 +79,9 @@ def program_text(program: HostProgram, state: Mapping[str, torch.Tensor], kernel
 
 
 def program_of(stored: HostText, state: Mapping[str, torch.Tensor], code: KernelCode) -> HostProgram:
-    """Runs a text that ``program_text`` made: the program over these tensors and the kernels in ``code``.
+    """Run a text that ``program_text`` made, and return the program over these tensors and the kernels in ``code``.
 
-    KernelError where this CPU cannot run them; any error where the text is none of ours.
+    KernelError if this CPU cannot run the kernels. Other texts may raise any error.
     """
     from fxc.runtime.native_code import load_stored
 
@@ -89,13 +92,13 @@ def program_of(stored: HostText, state: Mapping[str, torch.Tensor], code: Kernel
 
 
 def operator(name: str) -> Callable[..., Any]:
-    """The code of the operator ``aten.add.Tensor``, without a frame of Python. AttributeError where this process has none."""
+    """Return the implementation of an operator, such as ``aten.add.Tensor``, without a Python frame, or AttributeError."""
     namespace, packet, overload = name.split(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload)._op
 
 
 def _operators() -> dict[int, str]:
-    """The names of the operators that this process has used so far, by ``id`` of what ``operator`` gives."""
+    """Return the names of the operators that this process has used so far, by ``id`` of the result of ``operator``."""
     spaces = [space for space in vars(torch.ops).values() if isinstance(space, torch._ops._OpNamespace)]
     packets = [packet for space in spaces for packet in vars(space).values() if isinstance(packet, torch._ops.OpOverloadPacket)]
     overloads = [each for packet in packets for each in vars(packet).values() if isinstance(each, torch._ops.OpOverload)]
@@ -104,17 +107,17 @@ def _operators() -> dict[int, str]:
 
 _MAKERS = (Arenas, HostFacts, Part, Place, TensorSpec, Weight, expected, kept_memory, operator, passed)
 _TOOLS: Mapping[str, Any] = MappingProxyType({"torch": torch} | {each.__name__: each for each in _MAKERS})
-"""What texts name beside the tensors and kernels of a program."""
+"""The names in texts other than the tensors and kernels of a program."""
 
 
 class _Writer:
-    """Values as texts that give them again. ``state``: the names of tensors by ``id``; ``kernels``: names of machine code."""
+    """Converts values to Python text. ``state``: the names of tensors by ``id``; ``kernels``: names of machine code."""
 
     def __init__(self, state: Mapping[int, str], kernels: frozenset[str]) -> None:
         self.state, self.kernels, self.operators = state, kernels, _operators()
 
     def text(self, value: Any) -> str:
-        """A text of ``value``. _NoText where there is none."""
+        """Return the text of ``value``. _NoText if it has none."""
         kind = type(value)
         if id(value) in self.state:
             return f"state[{self.state[id(value)]!r}]"
@@ -138,7 +141,7 @@ class _Writer:
         raise _NoText
 
     def _fields(self, value: Any) -> Iterator[str]:
-        """The arguments of a data class that are not their defaults."""
+        """Yield the arguments of a data class that differ from their defaults."""
         for field in fields(value):
             given = getattr(value, field.name)
             if field.default is MISSING or given != field.default:
@@ -161,7 +164,7 @@ class _Writer:
 
 
 def _at(path: str) -> Any:
-    """What ``torch.a.b`` stands for; None where that is nothing."""
+    """Return the value of ``torch.a.b``; None if it does not exist."""
     found: Any = torch
     for part in path.split(".")[1:]:
         found = getattr(found, part, None)

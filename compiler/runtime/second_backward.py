@@ -1,6 +1,6 @@
-"""Backwards that autograd can differentiate, where PyTorch's own operator for one has no derivative.
+"""Differentiable replacements for backward operators of PyTorch that have no derivative.
 
-PyTorch takes another backward where grad mode is on. Each function here stands for such an operator, and gives what it gives.
+PyTorch also uses another backward when grad mode is on. Each function here replaces such an operator and returns the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def _of(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The backward of a function of one tensor that reads nothing else."""
+    """Return the backward of a function of one tensor that depends on no other tensor."""
 
     def backward(grad: Tensor, x: Tensor, *args: Any) -> Tensor:
         (found,) = _gradients(lambda y: forward(y, *args), [x], grad)
@@ -35,7 +35,7 @@ def _group_norm_backward(
     groups: int,
     mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
-    """The statistics depend on ``x``, so they are computed again; ``rstd`` says what was added to the variance."""
+    """The backward of group_norm. Statistics depend on ``x``, so they are recomputed; ``rstd`` contains epsilon."""
     normed = (n, groups, channels // groups * places)
     with torch.no_grad():
         added = rstd.view(n, groups, 1).pow(-2) - x.reshape(normed).var(-1, unbiased=False, keepdim=True)
@@ -53,7 +53,7 @@ def _group_norm_backward(
 
 
 def _where_differentiated(operator: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` where grad mode is on, else ``operator``; also for batches of gradients, of which autograd takes none."""
+    """Use ``function`` when grad mode is on, else ``operator``; also ``operator`` for batched gradients."""
 
     def run(*args: Any) -> Any:
         again = torch.is_grad_enabled() and not any(map(is_batched, args))
@@ -63,7 +63,7 @@ def _where_differentiated(operator: Any, function: Callable[..., Any]) -> Callab
 
 
 def is_batched(value: Any) -> bool:
-    """Whether ``value`` is many tensors at once, as for a Jacobian: it has no memory that kernels could read."""
+    """Whether ``value`` is a batched tensor, as for a Jacobian: it has no memory that kernels can read."""
     tests = torch._C._functorch.is_legacy_batchedtensor, torch._C._functorch.is_functorch_wrapped_tensor  # type: ignore[attr-defined]
     return isinstance(value, torch.Tensor) and any(test(value) for test in tests)
 
@@ -84,14 +84,14 @@ DIFFERENTIABLE: Mapping[Any, Callable[..., Any]] = {
         (torch.ops.aten.silu_backward.default, _of(torch.nn.functional.silu)),
     )
 }
-"""Operator of a backward -> what stands for it."""
+"""Backward operator -> differentiable replacement."""
 
 NAMES = frozenset(f"{target._schema.name.replace('::', '.')}.{target._overloadname}" for target in DIFFERENTIABLE)
-"""The operators, as the IR has their names."""
+"""The names of these operators in the IR."""
 
 
 def replace_operators(module: torch.nn.Module, functions: Mapping[Any, Callable[..., Any]]) -> None:
-    """Puts ``functions`` in the place of their operators in all graphs of ``module``."""
+    """Replace operators by ``functions`` in all graphs of ``module``."""
     for each in module.modules():
         if isinstance(each, torch.fx.GraphModule):
             nodes = [node for node in each.graph.nodes if node.target in functions]

@@ -1,4 +1,4 @@
-"""Which tensors have memory in common."""
+"""Memory overlap of tensors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """The address of the first byte of a strided ``tensor`` that has elements, and that behind the last."""
+    """Return the address range [start, end) of a strided ``tensor`` that has elements."""
     if tensor.is_contiguous():
         return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -14,8 +14,7 @@ def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def share_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether a byte is in both strided tensors that have elements. Columns of one matrix lie between each other, and share
-    none."""
+    """Whether two strided tensors with elements have a byte in common. Interleaved columns of one matrix do not."""
     if a.device != b.device:
         return False
     (a_start, a_end), (b_start, b_end) = memory_range(a), memory_range(b)
@@ -30,15 +29,17 @@ def share_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _bytes(memory: torch.Tensor, tensor: torch.Tensor, start: int) -> torch.Tensor:
-    """The place of each byte of ``tensor`` in ``memory``, which stands for that from the address ``start`` on."""
+    """View the bytes of ``tensor`` in ``memory``, which represents memory from the address ``start`` on."""
     size = tensor.element_size()
     strides = [stride * size for stride in tensor.stride()]
     return memory.as_strided((*tensor.shape, size), (*strides, 1), tensor.data_ptr() - start)
 
 
 def starts_later(which: str, way: str, offset: int | torch.SymInt) -> tuple[str, str]:
-    """What is wrong with a tensor that must begin where its storage does, and begins at element ``offset``; and
-    the ways out, ``way`` and another."""
+    """Return message and hint for a tensor that must begin at the start of its storage, but begins at element ``offset``.
+
+    ``way`` is a workaround in the hint.
+    """
     message = (
         f"{which} begins at element {offset} of its storage, and the model, which writes there, counts from where that starts "
         "(as_strided with a storage_offset)"
@@ -47,9 +48,9 @@ def starts_later(which: str, way: str, offset: int | torch.SymInt) -> tuple[str,
 
 
 WITHOUT_SHARING = "use torch.compile(model, backend='fxc'), or pass a copy of what is only read, if it need not see the write"
-"""The way out where an input shares memory with another tensor, and one of them is written."""
+"""The hint if an input shares memory with another tensor, and one of them is written."""
 
 
 def back(name: str, method: str) -> str:
-    """How to call a model with a copy of a tensor that it writes, so that the tensor gets the write."""
+    """Return the hint to call a model with a copy of a tensor that it writes, and copy the result back."""
     return f"pass copy = {name}.{method}(), and call {name}.copy_(copy) after it: the model writes there"

@@ -1,6 +1,6 @@
-"""What a compiled callable takes: dtype, sizes, strides and device of each input, and the nesting they come in.
+"""Signatures of compiled callables: dtype, sizes, strides and device of each input, and the nesting of inputs.
 
-``Signature.fits`` is the check of every call and answers in a few microseconds; ``check`` explains what ``fits`` refused.
+``Signature.fits`` is the check of every call and takes a few microseconds; ``check`` explains why ``fits`` rejected a call.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _RECOMPILE = "compile again with an example of this kind"
 
 @dataclass(frozen=True)
 class Signature:
-    """The inputs in order, the nesting (None where they come flat), the bounds of each symbol, and where autocast is on.
+    """The inputs in order, their nesting (None if flat), the bounds of each symbol, and the autocast state.
 
-    ``conditions``: what else the sizes must satisfy, as text over the symbols.
+    ``conditions``: additional conditions on sizes, as text over the symbols.
     """
 
     inputs: tuple[TensorInput | OtherInput, ...]
@@ -39,20 +39,20 @@ class Signature:
             raise InputError(f"the nesting holds {self.nesting.num_leaves} inputs, but the program takes {len(self.inputs)}")
 
     def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether a call with these inputs is one that the signature describes. Never raises; ``check`` says why not."""
+        """Whether a call with these inputs fits the signature. Never raises; ``check`` explains why not."""
         leaves = self.leaves(args, kwargs)
         return leaves is not None and self.fits_leaves(leaves)
 
     @cached_property
     def is_flat(self) -> bool:
-        """Whether the inputs come as positional arguments, none of them nested."""
+        """Whether all inputs are positional arguments without nesting."""
         if self.nesting is None:
             return True
         args, kwargs = self.nesting.children()
         return not kwargs.num_children and all(child.is_leaf() for child in args.children())
 
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
-        """The inputs in order, or None where they are nested otherwise."""
+        """Return the inputs in order, or None if their nesting differs."""
         if self.is_flat:
             return args if len(args) == len(self.inputs) and not kwargs else None
         if (found := self._take_out(args, kwargs)) is not None:
@@ -64,7 +64,7 @@ class Signature:
 
     @cached_property
     def _take_out(self) -> Callable[..., tuple[Any, ...] | None]:
-        """A function that takes the inputs out of builtin containers; None of others, and of keywords in another order."""
+        """A function that extracts inputs from builtin containers; None for others, or for keywords in another order."""
         assert self.nesting is not None
         names, (args, kwargs) = Names(), self.nesting.children()
         lines = [*_taken_out(args, "args", 0, names), *_taken_out(kwargs, "kwargs", args.num_leaves, names)]
@@ -72,22 +72,22 @@ class Signature:
 
     @property
     def names(self) -> list[str]:
-        """What guards call the inputs."""
+        """The names of the inputs in guards."""
         return [f"x{i}" for i in range(len(self.inputs))]
 
     def input_guards(self, names: Names) -> list[Guard]:
-        """What is asked of the inputs, but for their memory."""
+        """Return the guards of the inputs, except those of their memory."""
         return [*input_guards(self.inputs, self.bounds, self.conditions, names)]
 
     def memory_guards(self, names: Names) -> list[Guard]:
-        """What is asked of the memory of inputs that fit else."""
+        """Return the guards of the memory of inputs that pass ``input_guards``."""
         return [*memory_guards(self.inputs, names)]
 
     def _guards(self, names: Names) -> list[Guard]:
         return [self.context_guard(names), *self.input_guards(names), *self.memory_guards(names)]
 
     def context_guard(self, names: Names) -> Guard:
-        """What is asked of where a call stands."""
+        """Return the guard of the autocast state of a call."""
         there, current = self.autocast, autocast.current
 
         def elsewhere(_: Any) -> InputError:
@@ -101,13 +101,13 @@ class Signature:
 
     @cached_property
     def fits_leaves(self) -> Callable[[Sequence[Any]], bool]:
-        """``fits`` for inputs that are flat already."""
+        """``fits`` for flat inputs."""
         names = Names()
         unpack = [f"{', '.join(self.names)}, = leaves"] if self.inputs else []
         return names.function(["leaves"], [*unpack, f"return {all_of(guard.test for guard in self._guards(names))}"])
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """InputError, naming the argument and what was expected, unless a call with these inputs fits."""
+        """Raise InputError, naming the argument and what was expected, unless a call with these inputs fits."""
         if self.fits(tuple(args), dict(kwargs)):
             return
         names = Names()
@@ -127,7 +127,7 @@ class Signature:
         return leaves
 
     def _difference(self, expected: TreeSpec, given: TreeSpec) -> str:
-        """What of the arguments of a call is not as in the example."""
+        """Describe how the nesting of a call differs from that of the example."""
         (args, kwargs), (given_args, given_kwargs) = expected.children(), given.children()
         names = ", ".join(spec.name for spec in self.inputs)
         if (count := args.num_children) != given_args.num_children:
@@ -144,7 +144,7 @@ class Signature:
 
 
 def _taken_out(spec: TreeSpec, value: str, first: int, names: Names) -> Iterator[str]:
-    """Lines that name what is in ``value``, whose inputs start with number ``first``, or return None where it is another."""
+    """Yield lines that unpack ``value``, whose inputs start at number ``first``, or return None if its structure differs."""
     if spec.type not in (tuple, list, dict):
         yield "return None"
         return

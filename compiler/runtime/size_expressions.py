@@ -1,4 +1,4 @@
-"""Values of expressions and conditions over sizes, which are read as arithmetic: nothing is run."""
+"""Evaluate expressions and conditions over sizes as arithmetic; no code is executed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Dim = int | str
 """A number, or an expression in symbols: equal symbols must get equal values within their bounds."""
 
 _LARGEST_POWER = 64
-"""Of numbers in a file; others would take for ever to compute."""
+"""The largest exponent. Larger exponents, from a file, could take unlimited time."""
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -41,11 +41,11 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
     "torch.sym_float": float, "torch._sym_sqrt": math.sqrt, "math.sqrt": math.sqrt,
     "math.floor": math.floor, "math.ceil": math.ceil, "math.trunc": math.trunc,
 }  # fmt: skip
-"""Function, as conditions of PyTorch name it -> what it computes."""
+"""Function name, as in PyTorch's conditions -> implementation."""
 
 
 def value_of(expression: Dim, known: Mapping[str, int]) -> int | None:
-    """The value of an expression, or of a condition; None where it has an unknown symbol or is more than arithmetic."""
+    """Return the value of an expression or condition; None if it has an unknown symbol or is more than arithmetic."""
     if isinstance(expression, int):
         return expression
     try:

@@ -1,4 +1,4 @@
-"""The streams of an accelerator that a host program uses beside the caller's own."""
+"""The streams of an accelerator that a host program uses beside the caller's stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class StreamDriver(Protocol):
-    """What is asked of an accelerator, as ``torch.cuda`` has it."""
+    """The functions of an accelerator that streams use, as in ``torch.cuda``."""
 
     def Stream(self) -> Any: ...
 
@@ -21,28 +21,28 @@ class StreamDriver(Protocol):
 
 
 class Streams:
-    """Streams by number; 0 is the one that the caller is in. They are made when they are first used."""
+    """Streams by number, created on first use; 0 is the caller's current stream."""
 
     def __init__(self, driver: StreamDriver = torch.cuda) -> None:  # type: ignore[assignment]
         self.driver = driver
         self._made = dict[int, Any]()
 
     def on(self, number: int) -> AbstractContextManager[Any]:
-        """A region whose work goes to stream ``number``."""
+        """Return a context whose work runs on stream ``number``."""
         return nullcontext() if number == 0 else self.driver.stream(self._stream(number))
 
     def record(self, number: int) -> Any:
-        """An event: where stream ``number`` is now."""
+        """Return an event at the current position of stream ``number``."""
         event = self.driver.Event()
         event.record(self._stream(number))
         return event
 
     def wait(self, event: Any, number: int) -> None:
-        """What stream ``number`` does from here on starts after ``event``."""
+        """Make later work on stream ``number`` start after ``event``."""
         self._stream(number).wait_event(event)
 
     def keep(self, tensor: torch.Tensor, number: int) -> None:
-        """What stream ``number`` does so far, and until the last name of ``tensor`` goes, may use the memory of ``tensor``."""
+        """Mark ``tensor`` as used by stream ``number``: its memory is not reused before the work of that stream is done."""
         tensor.record_stream(self._stream(number))
 
     def _stream(self, number: int) -> Any:

@@ -1,4 +1,4 @@
-"""A host program in the place of a subgraph: what autograd runs forward, or backward."""
+"""A host program as a module, in place of a subgraph: autograd runs it forward or backward."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fxc.runtime.signature import Signature
 
 
 class HostSubgraph(torch.nn.Module):
-    """``host`` as a module, behind a check of what it takes. ``module`` makes the graph that runs on tensors that do not fit:
-    laid out otherwise, or fake.
+    """``host`` as a module, behind a check of its arguments.
 
-    ``used``: the places of the arguments that ``signature`` describes; the others are not looked at, and may be None.
-    ``name``: of the module in the program that it was made of; empty for what was compiled later. ``boxed``: all arguments come
-    in one list, which is emptied, so that each is released after its last use.
+    ``module`` makes the graph for tensors that do not fit: other layouts, or fake tensors. ``used``: the positions of the
+    arguments that ``signature`` describes; the others are ignored, and may be None. ``name``: of the module in the source
+    program; empty for later compilations. ``boxed``: all arguments are in one list, which is emptied, so that each is released
+    after its last use.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class HostSubgraph(torch.nn.Module):
 
     @property
     def code(self) -> str:
-        """What runs, as Python."""
+        """The Python code that runs."""
         return self.host.source
 
     def __call__(self, *args: Any) -> Any:
@@ -49,7 +49,7 @@ class HostSubgraph(torch.nn.Module):
     forward = __call__
 
     def graph(self) -> torch.nn.Module:
-        """The same as a graph, made when it is first needed."""
+        """Return the equivalent graph, made on first use."""
         if not self._graph:
             self._graph.append(self._make())
         return self._graph[0]
