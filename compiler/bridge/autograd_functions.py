@@ -1,4 +1,4 @@
-"""``torch.autograd.Function`` in a graph: Dynamo's ``autograd_function_apply``, a forward and a backward as regions."""
+"""Import of ``torch.autograd.Function``: as Dynamo's ``autograd_function_apply``, with a forward and a backward region."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NAME = "autograd_function_apply"
 
 
 def apply(forward: Callable[..., Any], backward: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """What ``forward(*args)`` gives, without the values that it saves, with ``backward`` as its derivative.
+    """Return the results of ``forward(*args)``, without its saved values, with ``backward`` as their derivative.
 
-    ``forward`` returns (results, saved), ``backward`` takes the gradients of the results and what was saved, and returns a
-    gradient for each argument. In a trace before dispatch it becomes one node, so that the derivative stays with it.
+    ``forward`` returns (results, saved). ``backward`` takes the gradients of the results and the saved values, and returns a
+    gradient for each argument. A trace before dispatch records the call as one node, which retains the derivative.
     """
     mode: Any = _get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY)
     if mode is None:
@@ -45,7 +45,7 @@ def apply(forward: Callable[..., Any], backward: Callable[..., Any], args: Seque
 
 
 def _traced(function: Callable[..., Any], args: Sequence[Any]) -> GraphModule:
-    """The graph of ``function``, without the switches of grad mode: neither part of an autograd.Function is recorded."""
+    """Trace ``function``, without grad mode switches: autograd does not record inside an autograd.Function."""
     graph = reenter_make_fx(function)(*args)
     for node in list(graph.graph.nodes):
         if node.target is torch._C._set_grad_enabled:
@@ -73,9 +73,9 @@ def _applied(forward: Callable[..., Any], backward: Callable[..., Any], args: Se
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """While a model is traced before dispatch, each call of a ``torch.autograd.Function`` is one node with both of its parts.
+    """Record each call of a ``torch.autograd.Function`` as one node with forward and backward, in a trace before dispatch.
 
-    PyTorch would trace its forward only, and its derivative would be lost.
+    PyTorch traces only the forward, which loses the derivative.
     """
     before = torch.autograd.Function.__dict__["apply"]
 
@@ -92,7 +92,7 @@ def kept() -> Iterator[None]:
 
 
 class _Context:
-    """What forward and backward get as ``ctx``."""
+    """The ``ctx`` argument of forward and backward."""
 
     def __init__(self, needs: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs
@@ -109,11 +109,11 @@ class _Context:
         raise InputError("an autograd.Function that writes to its arguments cannot be captured with its derivative")
 
     def set_materialize_grads(self, value: bool) -> None:
-        """The gradients of a node of IR are always there."""
+        """Do nothing: gradients in the IR are always materialized."""
 
 
 class _Parts:
-    """One call of a function: its forward and backward as functions of tensors only."""
+    """One call of an autograd.Function: its forward and backward as functions of tensors only."""
 
     def __init__(self, cls: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
         self.cls, self.args = cls, args

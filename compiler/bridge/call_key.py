@@ -1,4 +1,4 @@
-"""What an answer of PyTorch about a call depends on: two calls with one key get the same answer, from a cache."""
+"""Cache keys of calls: calls with equal keys have equal results of PyTorch queries."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from xdsl.ir import Operation
 
 
 def call_key(op: Operation, symbols: DictionaryAttr | None) -> Hashable:
-    """The operator, its constants, which operands are one value, all types, its regions, and the symbols of the module."""
+    """Return the operator, its constants, equalities of operands, all types, its regions, and the symbols of the module."""
     return question_key(op, symbols), tuple(result.type for result in op.results)
 
 
 def question_key(op: Operation, symbols: DictionaryAttr | None) -> Hashable:
-    """``call_key`` without the types of the results, for what is asked to know them."""
+    """``call_key`` without result types, for queries that infer them."""
     order = list(dict.fromkeys(op.operands))
     return (
         op.name,

@@ -1,8 +1,8 @@
-"""Which Python functions, methods and classes a graph may name: the registry of operators, and a fixed allow-list.
+"""The functions, methods and classes that a graph may name: the operator registry and a fixed allowlist.
 
-Text is data: a name is looked up here and nowhere else, nothing is imported for it. What PyTorch lets tensors be passed to
-(``torch.overrides``) is allowed, and so are creation functions, Python's operators and ``math``; what reads or writes
-files, loads code or reaches Python's internals is not.
+Text is data: names are looked up only here, and nothing is imported for them. Allowed are the functions that
+``torch.overrides`` lists, creation functions, Python's operators and ``math``. Functions that read or write files, load code or
+reach Python's internals are not.
 """
 
 from __future__ import annotations
@@ -170,11 +170,11 @@ _ATTRIBUTES = frozenset(
 
 
 DATA: Callable[[torch.Tensor], torch.Tensor] = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
-"""What Dynamo calls where a model reads ``data``."""
+"""The function that Dynamo calls when a model reads ``data``."""
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """The name under which the text calls ``function``: ``torch.nn.functional.relu``, ``operator.getitem``, ``len``."""
+    """Return the name of ``function`` in the text: ``torch.nn.functional.relu``, ``operator.getitem``, ``len``."""
     if (known := _names().get(_key(function))) is not None:
         return known
     if isinstance(function, torch._ops.OpOverloadPacket):
@@ -185,7 +185,7 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def resolve_function(name: str, extra: dict[str, Any] | None = None) -> Callable[..., Any]:
-    """The function called ``name``. ``extra`` holds what the caller allows beside the list. TargetError otherwise."""
+    """Return the function with a name. ``extra`` has additional allowed functions. TargetError if it is not allowed."""
     if extra and name in extra:
         return extra[name]
     function = _functions().get(name)
@@ -203,7 +203,7 @@ def resolve_function(name: str, extra: dict[str, Any] | None = None) -> Callable
 
 
 def resolve_packet(name: str) -> Any:
-    """``torch.ops.aten.add``: a packet of overloads, as some captures call it."""
+    """Return an overload packet, such as ``torch.ops.aten.add``, which some captures call."""
     parts = name.split(".")
     packet = getattr(getattr(torch.ops, parts[2], None), parts[3], None) if len(parts) == 4 else None
     if packet is None:
@@ -212,25 +212,25 @@ def resolve_packet(name: str) -> Any:
 
 
 def is_allowed(function: Callable[..., Any]) -> bool:
-    """Whether ``function`` can be named in a file and resolved again."""
+    """Whether ``function`` has a name that a file can use and that resolves to it."""
     return _key(function) in _names()
 
 
 def check_method(name: str) -> str:
-    """``name`` where a graph may call a method of that name; TargetError otherwise."""
+    """Return ``name`` if a graph may call a method of that name, else raise TargetError."""
     if name in _methods():
         return name
     raise TargetError(f"a graph may not call the method {name!r}", hint=nearest(name, _methods()))
 
 
 def check_attribute(name: Any) -> None:
-    """TargetError unless a graph may read ``name`` by ``getattr``: public data of tensors, sizes and dtypes only."""
+    """Raise TargetError unless a graph may read ``name`` by ``getattr``: only public data of tensors, sizes and dtypes."""
     if name not in _ATTRIBUTES:
         raise TargetError(f"a graph may not read the attribute {name!r}", hint=nearest(str(name), _ATTRIBUTES))
 
 
 def resolve_operator(name: str) -> torch._ops.OpOverload:
-    """The overload called ``aten.add.Tensor``; TargetError where no such operator is registered in this process."""
+    """Return an overload, such as ``aten.add.Tensor``; TargetError if it is not registered in this process."""
     namespace, _, rest = name.partition(".")
     packet_name, _, overload = rest.rpartition(".")
     packet = getattr(getattr(torch.ops, namespace, None), packet_name, None)
@@ -260,18 +260,18 @@ BINDINGS: Mapping[str, Callable[..., Any]] = MappingProxyType({
     "aten.select.int": torch.select,
     "aten.as_strided.default": torch.as_strided,
 })  # fmt: skip
-"""Operators by the functions that PyTorch has generated for Python: what these are given they find out in less time."""
+"""Operator -> PyTorch's generated Python binding, which parses arguments faster."""
 
 
 def operator_function(name: str) -> Callable[..., Any]:
-    """What calls the operator ``aten.mm.out`` in the least time. TargetError where this process has none of that name."""
+    """Return the fastest callable of an operator, such as ``aten.mm.out``. TargetError if it is not registered here."""
     overload = resolve_operator(name)
-    # what OpOverload.__call__ calls: a frame of Python costs as much as a small kernel
+    # OpOverload.__call__ calls _op: its Python frame costs as much as a small kernel
     return BINDINGS.get(name) or getattr(overload, "_op", overload)
 
 
 def resolve_higher_order(name: str) -> torch._ops.HigherOrderOperator:
-    """The higher-order operator called ``cond``."""
+    """Return a higher-order operator, such as ``cond``."""
     found = getattr(torch.ops.higher_order, name, None)
     if not isinstance(found, torch._ops.HigherOrderOperator):
         raise TargetError(f"PyTorch has no higher-order operator {name!r}")
@@ -279,7 +279,7 @@ def resolve_higher_order(name: str) -> torch._ops.HigherOrderOperator:
 
 
 def resolve_module_class(name: str, extra: dict[str, Any] | None = None) -> type[torch.nn.Module]:
-    """The class called ``torch.nn.modules.conv.Conv2d``: PyTorch's own modules only, and what ``extra`` allows."""
+    """Return a module class, such as ``torch.nn.modules.conv.Conv2d``: PyTorch's modules, and those in ``extra``."""
     if extra and name in extra:
         return extra[name]
     module_name, _, class_name = name.rpartition(".")
@@ -302,7 +302,7 @@ def _key(function: Callable[..., Any]) -> Any:
 
 @cache
 def _functions() -> dict[str, Callable[..., Any]]:
-    """Allowed name -> function."""
+    """Return the allowed functions by name."""
     table: dict[str, Callable[..., Any]] = {name: getattr(builtins, name) for name in _BUILTINS}
     for name in dir(operator):
         if (
@@ -328,7 +328,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
 
 
 def _is_functional(prefix: str, name: str, function: Any) -> bool:
-    """Whether ``function`` is one of torch.nn.functional's own that overrides do not list (boolean dispatches, C functions)."""
+    """Whether ``function`` is defined by torch.nn.functional and not overridable (boolean dispatches, C functions)."""
     if prefix not in ("torch.nn.functional", "torch._C._nn") or name.startswith("_") or isinstance(function, type):
         return False
     module = getattr(function, "__module__", None)
@@ -337,7 +337,7 @@ def _is_functional(prefix: str, name: str, function: Any) -> bool:
 
 @cache
 def _names() -> dict[Any, str]:
-    """Identity of an allowed function -> the first, shortest public name that gives it."""
+    """Return the identities of allowed functions -> the first, shortest public name."""
     names: dict[Any, str] = {}
     order = {
         prefix: i for i, prefix in enumerate(("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft"))
@@ -350,7 +350,7 @@ def _names() -> dict[Any, str]:
 
 @cache
 def _methods() -> frozenset[str]:
-    """Methods that a graph may call: those that PyTorch lets tensors override, and of Python's containers and numbers."""
+    """Return the methods that a graph may call: overridable tensor methods, and methods of Python containers and numbers."""
     tensor = {
         name
         for name in dir(torch.Tensor)

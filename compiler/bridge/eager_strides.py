@@ -1,8 +1,7 @@
-"""The strides of what some operators give on the CPU, dtypes, and refusals, where PyTorch's fake tensors have others than its
-kernels.
+"""Corrections of fake tensors: strides, dtypes and errors of CPU kernels, where those of PyTorch's fakes differ.
 
-The strides of loops over elements are those of ``loop_strides``, others those of what other operators give, whose fakes are
-right. Strides of tensors without elements stay as PyTorch's fakes have them.
+Elementwise operators have the strides of ``loop_strides``; others have the strides of a composition of operators with correct
+fakes. Strides of tensors without elements are not corrected.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _aten: Any = torch.ops.aten
 
 @contextmanager
 def in_all_fakes() -> Iterator[None]:
-    """While PyTorch's own fake tensors have these strides too: what it captures hangs on them, as ``reshape`` does."""
+    """A context that also corrects PyTorch's fake tensors: captured graphs depend on strides, such as for ``reshape``."""
     plain = FakeTensorMode.dispatch
     FakeTensorMode.dispatch = _corrected(plain)  # type: ignore[method-assign]
     try:
@@ -36,7 +35,7 @@ def in_all_fakes() -> Iterator[None]:
 
 
 def lay_out_as_eager(mode: FakeTensorMode) -> None:
-    """Gives fakes of ``mode`` these strides. It stays of PyTorch's class, for which higher-order operators have rules."""
+    """Correct the fakes of ``mode``, which remains an instance of PyTorch's class: higher-order operators have rules for it."""
     mode.dispatch = partial(_corrected(FakeTensorMode.dispatch), mode)  # type: ignore[method-assign]
 
 
@@ -48,9 +47,9 @@ def _corrected(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
-    """``result`` of fakes, which ``func`` gave in ``mode``, with the dtype and strides that its kernel gives.
+    """Correct dtype and strides of ``result``, which ``func`` returned in ``mode``, to those of its kernel.
 
-    RuntimeError where only the kernel refuses the arguments.
+    RuntimeError if only the kernel rejects the arguments.
     """
     if func in _OF_SOME:
         torch._check(args[0].numel() != 0, lambda: f"{func.overloadpacket.__name__}(): expected an input with elements")
@@ -68,8 +67,11 @@ def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
 
 
 def _lies_plainly(value: Any) -> bool:
-    """Whether no rule is needed for ``value``. One channel is contiguous, and may be channels_last as well; sizes of 1 may
-    have any stride, by which loops are ordered."""
+    """Whether ``value`` needs no rule.
+
+    A tensor with one channel is contiguous, and may be channels_last, too. Dimensions of size 1 may have any stride, and loops
+    are ordered by it.
+    """
     if not isinstance(value, Tensor) or value.device.type != "cpu":
         return True
     if not is_contiguous(value):
@@ -79,7 +81,7 @@ def _lies_plainly(value: Any) -> bool:
 
 
 def _laid_out(given: Tensor, like: Tensor) -> Tensor:
-    """``given`` with the strides of ``like``; a result of other sizes, such as statistics, as it is."""
+    """Return ``given`` with the strides of ``like``; unchanged if sizes differ, as for statistics."""
     if given.dim() != like.dim() or all(map(is_same, given.stride(), like.stride())):
         return given
     if is_same(given.numel(), 0) or not all(map(is_same, given.shape, like.shape)):
@@ -88,18 +90,18 @@ def _laid_out(given: Tensor, like: Tensor) -> Tensor:
 
 
 def same_strides(a: Tensor, b: Tensor) -> bool:
-    """Whether the strides surely are the same where they matter; of sizes that are not known, without a guess."""
+    """Whether the strides are known to be equal where size is not 1; unknown sizes add no guard."""
     return all(is_same(size, 1) or is_same(x, y) for size, x, y in zip(a.shape, a.stride(), b.stride(), strict=True))
 
 
 def _is_loop(func: Any) -> bool:
-    """Whether ``func`` is a loop over elements that makes a tensor."""
+    """Whether ``func`` is an elementwise operator that returns a new tensor."""
     returns = func._schema.returns
     return torch.Tag.pointwise in func.tags and not func._schema.is_mutable and not any(r.alias_info for r in returns)
 
 
 def _looped(func: Any, given: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """As the loop of ``func`` over its operands, of one dtype, lays out what it makes."""
+    """Return a fake with the layout of the loop of ``func`` over its operands, promoted to one dtype."""
     operands = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
     if func is _aten.threshold_backward.default:
         operands.reverse()
@@ -109,31 +111,31 @@ def _looped(func: Any, given: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _takes_scalars(func: Any) -> bool:
-    """Whether ``func``, of one tensor, reads its numbers as tensors: as those that take two tensors do."""
+    """Whether ``func``, called with one tensor, wraps scalars into tensors, as operators of two tensors do."""
     of_two = [argument.type.isSubtypeOf(torch._C.TensorType.get()) for argument in func._schema.arguments].count(True) > 1
     return of_two or ("scalar" in func._overloadname.lower() and func.overloadpacket is not _aten.pow)
 
 
 def _promoted(operands: Sequence[Tensor], result: torch.dtype) -> Iterator[Tensor]:
-    """``operands`` as a loop reads them, whose results are of the dtype ``result``: those of other dtypes are copied first."""
+    """Yield ``operands`` as a loop with dtype ``result`` reads them: those of other dtypes are copied first."""
     if len({operand.dtype for operand in operands} | {result}) == 1:
         yield from operands
         return
     _, dtype = elementwise_dtypes(*operands, type_promotion_kind=PROMOTION.DEFAULT)
-    if not torch.can_cast(result, dtype):  # numbers of a wider kind, or a result of floats
+    if not torch.can_cast(result, dtype):  # operands of a wider kind, or a floating-point result
         dtype = result
     for operand in operands:
         yield operand if operand.dtype == dtype else _preserved(operand, operand)
 
 
 def _joined(given: Tensor, *args: Any, scalars: bool = False, **__: Any) -> Tensor:
-    """As a loop over all tensor operands, and numbers where ``scalars``, lays out what it makes."""
+    """Return a fake with the layout of a loop over all tensor operands, and wrapped scalars if ``scalars``."""
     operands = [arg for arg in args if isinstance(arg, Tensor)]
     return given.new_empty_strided(given.shape, loop_strides(operands, given.shape, scalars))
 
 
 def _preserved(_: Tensor, x: Tensor, *__: Any, **___: Any) -> Tensor:
-    """As a copy of ``x`` lies: as ``x`` where that has no gaps."""
+    """Return a fake with the layout of a copy of ``x``: that of ``x`` if it is dense."""
     return x if is_dense(x) else torch.empty_like(x)
 
 
@@ -150,12 +152,12 @@ def _contiguous(given: Tensor, *_: Any, **__: Any) -> Tensor:
 
 
 def _in_format(given: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor:
-    """Contiguous, or channels_last as ``x`` is."""
+    """Return a contiguous fake, or a channels_last one if ``x`` is."""
     return torch.empty_like(given, memory_format=suggest_memory_format(x))
 
 
 def _rolled(_: Tensor, x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
-    """Two parts side by side, for one dimension after the other; of no dimension, those of all elements in a line."""
+    """Concatenate two slices for each dimension; without dimensions, the result is contiguous."""
     if not dims or x.numel() == 0:
         return torch.empty_like(x, memory_format=torch.contiguous_format if x.numel() else torch.preserve_format)
     for shift, dim in zip(shifts, dims, strict=True):
@@ -166,7 +168,7 @@ def _rolled(_: Tensor, x: Tensor, shifts: Sequence[int], dims: Sequence[int] = (
 
 
 def _indexed(given: Tensor, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
-    """As a loop over ``x``, in which the dimensions that are indexed stand still, and all indices lays out what it makes."""
+    """Return a fake with the layout of a loop over ``x``, with stride 0 in indexed dimensions, and all indices."""
     found = [index for index in indices if index is not None]
     if x.numel() == 0 or any(index.dtype in (torch.bool, torch.uint8) for index in found):
         return given
@@ -234,10 +236,10 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
     **dict.fromkeys([_aten.index.Tensor, _aten._unsafe_index.Tensor], _indexed),
     _aten.roll.default: _rolled,
 }
-"""Operator -> a fake that is laid out as its result, of the first result that PyTorch's fakes give and of the arguments."""
+"""Operator -> a function that returns a fake with the layout of its result, from PyTorch's fake result and the arguments."""
 
 _OF_SOME = frozenset([_aten.max.default, _aten.min.default])
-"""The operators that refuse a tensor without elements, of which their fakes have a result."""
+"""The operators whose kernels, unlike their fakes, reject a tensor without elements."""
 
 _DTYPES: Mapping[Any, int] = {
     _aten.huber_loss.default: 0,
@@ -246,4 +248,4 @@ _DTYPES: Mapping[Any, int] = {
     _aten.soft_margin_loss.default: 0,
     _aten.soft_margin_loss_backward.default: 1,
 }
-"""Operator -> the place of the argument whose dtype its result has, whatever the others have."""
+"""Operator -> the position of the argument that determines the result dtype."""

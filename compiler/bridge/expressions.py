@@ -1,4 +1,4 @@
-"""Expressions over the symbols of a module: text, and SymPy's."""
+"""Expressions over the symbols of a module, as text and as SymPy expressions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sympy_symbol(name: str) -> sympy.Symbol:
 
 
 def _floor_div(a: Any, b: Any) -> Any:
-    """``a // b``; no division where the product ``b`` divides each term of ``a``, which PyTorch does not see of powers."""
+    """Return ``a // b``, simplified if the product ``b`` divides each term of ``a``; PyTorch misses this for powers."""
     if not b.is_Add and b != 0 and all(symbol.is_positive for symbol in b.free_symbols):
         quotient = sympy.expand(a / b)
         if quotient.is_polynomial() and all(term.as_coeff_Mul()[0].is_Integer for term in quotient.as_ordered_terms()):
@@ -47,7 +47,7 @@ _CALLS = frozenset(
 
 @lru_cache(1 << 12)
 def parse_expression(text: str) -> sympy.Expr:
-    """The sympy expression of ``text``, read as arithmetic over symbols: nothing is evaluated. FxcError where it is not."""
+    """Parse ``text`` as arithmetic over symbols into a SymPy expression, without evaluation. FxcError if it is not."""
     try:
         return _expression_of(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, KeyError, TypeError, RecursionError, ZeroDivisionError) as error:
@@ -55,7 +55,7 @@ def parse_expression(text: str) -> sympy.Expr:
 
 
 def number_of(size: int | str, numbers: Mapping[sympy.Symbol, Any]) -> int:
-    """What ``size`` is where symbols are these ``numbers``; beyond any size where one of its symbols is none of them."""
+    """Return ``size`` for these values of symbols; ``sys.maxsize`` if it has other symbols."""
     if isinstance(size, int):
         return size
     value = parse_expression(size).subs(list(numbers.items())) if size else sympy.oo
@@ -64,8 +64,10 @@ def number_of(size: int | str, numbers: Mapping[sympy.Symbol, Any]) -> int:
 
 @lru_cache(1 << 12)
 def canonical(text: str) -> str:
-    """``text`` as types write expressions: what is read from it is written so again. SymPy distributes numbers over sums that
-    it reads, but not always over those that it computes."""
+    """Return the canonical form of ``text`` in types, which parsing and printing does not change.
+
+    SymPy distributes numbers over sums that it parses, but not always over those that it computes.
+    """
     for _ in range(_READINGS):
         try:
             again = text if text.isidentifier() else str(parse_expression(text))
@@ -78,7 +80,7 @@ def canonical(text: str) -> str:
 
 
 _READINGS = 4
-"""After how many readings an expression is written as it was read."""
+"""The maximum number of parses until the text is stable."""
 
 
 def _expression_of(node: ast.AST) -> sympy.Expr:

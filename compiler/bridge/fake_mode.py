@@ -1,6 +1,6 @@
 """A fake mode for plain tensors of known sizes, which does not import Dynamo.
 
-PyTorch's asks its settings on every call, and to import it takes as long as to import PyTorch.
+PyTorch's fake mode reads its configuration on every call, and importing that takes as long as importing PyTorch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _switching = RLock()
 
 @contextmanager
 def without_dynamo() -> Iterator[None]:
-    """While PyTorch's references of operators run as they are, where each would import Dynamo to switch it off."""
+    """A context in which PyTorch's reference implementations run without their Dynamo wrapper, which imports Dynamo."""
     with _switching:
         is_needed = "torch._dynamo" not in sys.modules
         functions = [each for each in _switched() if not hasattr(each, "__dynamo_disable")] if is_needed else []
@@ -58,7 +58,7 @@ def without_dynamo() -> Iterator[None]:
 
 @cache
 def _switched() -> list[Any]:
-    """The functions around which PyTorch's references switch Dynamo off."""
+    """Return the reference functions that have a Dynamo-disabling wrapper."""
     found, seen = list[Any](), set[int]()
     todo: list[Any] = [*decomposition_table.values(), *meta_table.values(), *vars(_refs).values()]
     while todo:
@@ -73,13 +73,13 @@ def _switched() -> list[Any]:
 
 
 def _are_new(storages: Sequence[int], others: Sequence[int]) -> bool:
-    """Whether each of ``storages`` is another, and none of ``others``."""
+    """Whether ``storages`` are distinct, and disjoint from ``others``."""
     return len({*storages, *others}) == len(storages) + len({*others})
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """All that a fake on the CPU is."""
+    """The properties of a fake on the CPU."""
 
     shape: torch.Size
     strides: tuple[int, ...]
@@ -88,10 +88,10 @@ class _Facts:
 
 
 class StaticFakeMode(FakeTensorMode):
-    """FakeTensorMode as PyTorch sets it by default, for tensors on the CPU that ``fake`` made, without kernels that really run.
+    """FakeTensorMode with default settings, for CPU tensors from ``fake``, without running real kernels.
 
-    An operator means what it means there, in the same order of preference: PyTorch's own rule for fakes, a decomposition, a
-    meta kernel. Views of known sizes need no rule.
+    Operators have the same semantics, with the same precedence: PyTorch's fake rule, a decomposition, a meta kernel. Views of
+    known sizes need no rule.
     """
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class StaticFakeMode(FakeTensorMode):
         return result
 
     def _key(self, leaf: Any) -> Any:
-        """What the result of an operator depends on."""
+        """Return the properties of an argument that the result of an operator depends on."""
         if not isinstance(leaf, torch.Tensor):
             if isinstance(leaf, torch.device) and leaf != _CPU:
                 raise FxcError(f"a tensor on {leaf}")
@@ -161,7 +161,7 @@ class StaticFakeMode(FakeTensorMode):
         )
 
     def _by_rule(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What PyTorch's rule for fakes or a decomposition gives; NotImplemented where the meta kernel is asked."""
+        """Return the result of PyTorch's fake rule or of a decomposition; NotImplemented if the meta kernel must run."""
         if func.is_view or func is torch.ops.aten._unsafe_view.default:
             return NotImplemented
         if func not in meta_table and not self.cpp_meta_supports_symint(func):
@@ -182,15 +182,15 @@ class StaticFakeMode(FakeTensorMode):
         return NotImplemented
 
     def made(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> FakeTensor:
-        """A fake of these facts."""
+        """Return a fake with these properties."""
         return self._made(_Facts(torch.Size(sizes), tuple(strides), 0, dtype))
 
     def snapshot(self, fake: torch.Tensor) -> FakeTensor:
-        """Another fake like ``fake``."""
+        """Return another fake like ``fake``."""
         return self._made(self._key(fake))
 
     def fake(self, tensor: torch.Tensor) -> FakeTensor:
-        """A fake of ``tensor``. FxcError where that is more than a dtype, sizes and strides on the CPU."""
+        """Return a fake of ``tensor``. FxcError unless it is plain: dtype, sizes and strides on the CPU."""
         is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
         if not is_plain or tensor.is_quantized or tensor.is_conj() or tensor.is_neg() or tensor.storage_offset():
             raise FxcError("this tensor is not plain")

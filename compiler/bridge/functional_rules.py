@@ -1,4 +1,4 @@
-"""What functionalization puts in place of mutation is not always the same: in draws, layouts and derivatives it may differ."""
+"""Replacements for functional operators that functionalization emits, where their numbers, layout or derivatives differ."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 import torch
 
 Rules = dict[torch._ops.OpOverload, Callable[..., Any]]
-"""Operator -> what make_fx traces in its place; where that gives NotImplemented, the operator itself."""
+"""Operator -> the function that make_fx traces instead; if that returns NotImplemented, the operator itself."""
 
 
 def _memory_order(x: torch.Tensor) -> list[int]:
-    """The dimensions from the outermost in memory to the innermost."""
+    """Return the dimensions from the outermost in memory to the innermost."""
     return sorted(range(x.dim()), key=lambda i: (-x.stride(i), -x.shape[i]))
 
 
 def _as_memory_lies(x: torch.Tensor, run: Callable[[list[int]], torch.Tensor]) -> torch.Tensor:
-    """What ``run`` gives for the dimensions of ``x`` from the outermost in memory to the innermost, with these put back."""
+    """Call ``run`` with the dimensions of ``x`` from the outermost in memory to the innermost, and permute its result back."""
     order = _memory_order(x)
     return run(order).permute([order.index(i) for i in range(len(order))])
 
 
 def _bernoulli(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> Any:
-    """``bernoulli`` fills its result in row-major order, the ``bernoulli_`` that it stands for as memory lies."""
+    """``bernoulli`` fills its result in row-major order; ``bernoulli_``, which it replaces, fills it in memory order."""
     if x.is_contiguous():
         return NotImplemented
     draw = torch.ops.aten.bernoulli.p
@@ -32,13 +32,13 @@ def _bernoulli(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> Any
 
 
 def _copy(x: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
-    """``copy`` has no derivative, unlike the ``copy_`` that it stands for."""
+    """``copy`` has no derivative; ``copy_``, which it replaces, has one."""
     filled = source.to(x.dtype).expand(x.shape)
     return _as_memory_lies(x, lambda order: filled.permute(order).clone(memory_format=torch.contiguous_format))
 
 
 def _scatter(operator: torch._ops.OpOverload) -> Callable[..., Any]:
-    """The derivatives of ``operator`` are for tensors of one dtype, unlike those of the write that it stands for."""
+    """The derivatives of ``operator`` require equal dtypes; those of the write that it replaces do not."""
 
     def scatter(x: torch.Tensor, source: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         return NotImplemented if x.dtype == source.dtype else operator(x, source.to(x.dtype), *args, **kwargs)
@@ -47,7 +47,7 @@ def _scatter(operator: torch._ops.OpOverload) -> Callable[..., Any]:
 
 
 def _scatter_parts(operator: torch._ops.OpOverload) -> Callable[..., Any]:
-    """As ``_scatter``; for complex tensors ``operator`` has no derivative, unlike that for their parts."""
+    """Like ``_scatter``; complex tensors are split into real parts, as ``operator`` has no complex derivative."""
     scatter = _scatter(operator)
 
     def run(x: torch.Tensor, source: torch.Tensor, dim: int = 0, *args: Any, **kwargs: Any) -> Any:
@@ -67,8 +67,10 @@ def _zero(x: torch.Tensor) -> Any:
 def _as_strided_scatter(
     x: torch.Tensor, source: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
-    """The derivative of ``as_strided_scatter`` is wrong, and its fakes refuse tensors with gaps, unlike those of the write to
-    elements that it stands for."""
+    """Replace ``as_strided_scatter`` by writes to elements.
+
+    Its derivative is wrong, and its fakes reject tensors with gaps.
+    """
     order = _memory_order(x)
     in_memory = x.permute(order)
     first = 0 if storage_offset is None else storage_offset - x.storage_offset()
@@ -90,8 +92,10 @@ def _as_strided_scatter(
 def lie_within(
     shape: Sequence[Any], steps: Sequence[Any], size: Sequence[Any], stride: Sequence[Any], first: Any
 ) -> bool | None:
-    """Whether elements ``first`` and on, by ``size`` and ``stride``, are ones of a tensor of this ``shape`` and these
-    ``steps``, none in its gaps; None where a number is not known."""
+    """Whether elements from ``first`` on, with ``size`` and ``stride``, belong to a tensor of ``shape`` and ``steps``.
+
+    False if one is in a gap; None if a number is unknown.
+    """
     if not all(isinstance(number, int) for number in (*shape, *steps, *size, *stride, first)):
         return None
     places = np.full([1] * len(size), first)
@@ -105,7 +109,7 @@ def lie_within(
 
 
 def _indices(x: torch.Tensor, order: Sequence[int], places: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The elements of ``x`` at ``places``, counted from its first in memory, whose dimensions lie there in this ``order``."""
+    """Return the indices of elements of ``x`` at memory offsets ``places``; ``order`` is its dimensions in memory order."""
     indices = [torch.zeros_like(places)] * x.dim()
     for dim in order:
         if x.shape[dim] > 1:
@@ -122,4 +126,4 @@ FUNCTIONAL: Rules = {
     torch.ops.aten.slice_scatter.default: _scatter_parts(torch.ops.aten.slice_scatter.default),
     torch.ops.aten.zero.default: _zero,
 }
-"""What must stand for operators that functionalization has put in place of mutation."""
+"""The replacements for operators that functionalization emits instead of mutation."""

@@ -1,4 +1,4 @@
-"""FX nodes to ops, one visitor: every argument, name, stack trace and tensor as it was, nothing interpreted."""
+"""FX nodes to operations: a visitor that preserves every argument, name, stack trace and tensor without interpretation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from fxc.errors import CaptureError, FxcError
 
 
 class GraphImporter:
-    """Imports graphs, and collects what their text must declare.
+    """Imports graphs, and collects the declarations of the module.
 
-    ``operators``, ``modules``, ``tensors``: declarations by name. ``state``: tensors by name. ``live``: modules and
-    functions that a file could not name. ``symbolic``: fake values whose symbols the module must state. ``types`` gives the
-    type of a fake value; with ``constants_inline`` the tensors that a graph reads stand in it as ``torch.constant``.
+    ``operators``, ``modules``, ``tensors``: declarations by name. ``state``: tensors by name. ``live``: modules and functions
+    without a name that a file can use. ``symbolic``: fake values whose symbols the module must declare. ``types`` returns the
+    type of a fake value. With ``constants_inline``, tensors that a graph reads become ``torch.constant``.
     """
 
     def __init__(self, types: Callable[[Any], Attribute] = type_of, constants_inline: bool = False) -> None:
@@ -45,7 +45,7 @@ class GraphImporter:
         self.operator_classes = dict[torch._ops.OpOverload, type[TorchOp]]()
 
     def block(self, owner: torch.nn.Module, nodes: Sequence[Node], prefix: str, args: Sequence[Any] | None) -> Block:
-        """The block of a graph: placeholders as arguments, ``fx.output`` at the end."""
+        """Import a graph as a block: placeholders as arguments, ``fx.output`` at the end."""
         placeholders = [node for node in nodes if node.op == "placeholder"]
         values = [self.node_value(node) for node in placeholders]
         if args is not None:
@@ -70,7 +70,7 @@ class GraphImporter:
     # nodes
 
     def node(self, owner: torch.nn.Module, node: Node, env: dict[Node, SSAValue | Attribute], prefix: str) -> Operation | None:
-        """The op of ``node``, or None for a submodule that only a higher-order operator reads."""
+        """Import ``node``; return None for a submodule, which only higher-order operators read."""
         if node.op == "get_attr":
             value = _attribute(owner, str(node.target))
             if isinstance(value, GraphModule):
@@ -133,13 +133,13 @@ class GraphImporter:
         )
 
     def operator_class(self, target: torch._ops.OpOverload) -> type[TorchOp]:
-        """The op class of an operator, looked up once."""
+        """Return the operation class of an operator, cached."""
         if target not in self.operator_classes:
             self.operator_classes[target] = self._find_operator_class(target)
         return self.operator_classes[target]
 
     def _find_operator_class(self, target: torch._ops.OpOverload) -> type[TorchOp]:
-        """What the table lacks or has otherwise is declared in the module."""
+        """Return the operation class; operators that are missing in the table, or differ, are declared in the module."""
         name, signature = operator_name(target), schema_text(target._schema)
         if table().get(name, ("", ""))[1] == signature:
             cls = op_class(f"torch.{name}")
@@ -177,7 +177,7 @@ class GraphImporter:
         self.tensors[name] = TensorDeclOp.create(properties=properties)
         self.state[name] = tensor
 
-    # facts of a node
+    # properties of a node
 
     def node_value(self, node: Node) -> Any:
         value = node.meta.get("val")
@@ -207,7 +207,7 @@ def _attribute(owner: Any, path: str) -> Any:
 
 
 def _placed(error: FxcError, node: Node) -> FxcError:
-    """``error`` with the node and the user's line, where it does not have them yet."""
+    """Add the node and the user's source line to ``error``, unless present."""
     if error.place is None:
         trace = (node.meta.get("stack_trace") or "").strip().splitlines()
         error.place = " ".join(line.strip() for line in trace[-2:]) or f"node {node.name}"

@@ -1,4 +1,4 @@
-"""FX's node names, module paths and Python stack traces as MLIR locations, and back, exactly.
+"""FX node names, module paths and Python stack traces as MLIR locations, and back, without loss.
 
 ``loc("add_1"(fused["in forward: return x + y"("model.py":12:0), "module"("layers.0"("torch.nn.modules.linear.Linear"))]))``
 """
@@ -13,24 +13,24 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, Fuse
 from xdsl.ir import Attribute, Operation
 
 ModuleStack = tuple[tuple[str, str, str], ...]
-"""(key, path, class) of each module around a node, outermost first, as ``nn_module_stack`` has them."""
+"""``(key, path, class)`` of each module around a node, outermost first, as in ``nn_module_stack``."""
 
 _FRAME = re.compile(r'  File "([^"]*)", line (\d+), in ([^\n]*)\n((?:    [^\n]*\n)*)')
 _NOTHING = NoneAttr()
 _WHOLE = "whole"
-"""Marks a trace with its outer indentation and newline, as Dynamo has it; others come stripped of both."""
+"""Marks a trace with outer indentation and newline, as Dynamo writes it; other traces are stripped."""
 
 
 @lru_cache(8192)
 def node_location(name: str, trace: str | None = None, modules: ModuleStack = ()) -> NameLoc:
-    """The location of the node ``name`` with FX's ``stack_trace`` and ``nn_module_stack``."""
+    """Return the location of the node ``name`` with FX's ``stack_trace`` and ``nn_module_stack``."""
     parts = [*_trace_locations(trace), *_module_locations(modules)]
     inner: Attribute = _NOTHING if not parts else parts[0] if len(parts) == 1 else FusedLoc(tuple(parts), _NOTHING)
     return NameLoc(StringAttr(name), inner)
 
 
 def with_regions(location: Attribute, regions: Mapping[str, Attribute]) -> Attribute:
-    """``location`` with the places of the submodules that a higher-order call reads, by name."""
+    """Add the locations of submodules that a higher-order call reads, by name, to ``location``."""
     if not regions or not isinstance(location, NameLoc):
         return location
     named = [NameLoc(StringAttr("region"), NameLoc(StringAttr(name), place)) for name, place in regions.items()]
@@ -39,7 +39,7 @@ def with_regions(location: Attribute, regions: Mapping[str, Attribute]) -> Attri
 
 
 def region_location(location: Attribute, name: str) -> Attribute | None:
-    """The place of the submodule ``name`` that a higher-order call reads."""
+    """Return the location of the submodule ``name`` that a higher-order call reads."""
     for part in _parts(location):
         inner = part.location if isinstance(part, NameLoc) and part.desc.data == "region" else None
         if isinstance(inner, NameLoc) and inner.desc.data == name:
@@ -48,13 +48,13 @@ def region_location(location: Attribute, name: str) -> Attribute | None:
 
 
 def node_name(location: Attribute) -> str | None:
-    """The FX node name of a location, or None where it has none."""
+    """Return the FX node name of a location, or None if it has none."""
     location = _callee(location)
     return location.desc.data if isinstance(location, NameLoc) else None
 
 
 def stack_trace(location: Attribute) -> str | None:
-    """FX's ``stack_trace``, character for character."""
+    """Return FX's ``stack_trace``, character for character."""
     frames, whole = list[str](), False
     for part in _parts(location):
         if not isinstance(part, NameLoc):
@@ -69,7 +69,7 @@ def stack_trace(location: Attribute) -> str | None:
 
 
 def module_stack(location: Attribute) -> ModuleStack:
-    """The modules around a node, outermost first."""
+    """Return the modules around a node, outermost first."""
     return tuple(
         (part.location.desc.data, part.location.location.desc.data, part.location.location.location.desc.data)
         for part in _parts(location)
@@ -79,9 +79,9 @@ def module_stack(location: Attribute) -> ModuleStack:
 
 
 def places(op: Operation) -> str:
-    """Every location in ``op``, in order, as text that is equal for equal ones in every process.
+    """Return all locations in ``op``, in order, as text that is equal for equal locations in every process.
 
-    The keys of modules are addresses of objects in some graphs: here they are numbers.
+    Module keys, which are object addresses in some graphs, are replaced by numbers.
     """
     numbers = _Numbers()
     used = [numbers.of(location) for location in _locations(op)]
@@ -97,11 +97,11 @@ def _locations(op: Operation) -> Iterator[Attribute]:
 
 
 class _Numbers:
-    """Equal locations as equal numbers; ``texts`` says in order what each is, by the numbers of its parts."""
+    """Numbers equal locations equally; ``texts`` describes each in order, by the numbers of its parts."""
 
     def __init__(self) -> None:
         self.texts = dict[str, int]()
-        self._known = dict[int, tuple[Attribute, int]]()  # by id, as most are one object
+        self._known = dict[int, tuple[Attribute, int]]()  # by id: most are shared objects
         self._modules = dict[str, int]()
 
     def of(self, location: Attribute) -> int:

@@ -1,7 +1,7 @@
-"""The strides of what ATen's loops over elements make: ``TensorIteratorBase`` of ATen/native/TensorIterator.cpp, on the CPU.
+"""Result strides of ATen's elementwise loops on the CPU: ``TensorIteratorBase`` of ATen/native/TensorIterator.cpp.
 
-A loop goes over the dimensions in the order in which its operands lie in memory, and what it makes lies in that order. The
-strides of dimensions of one element count: they tell where such a dimension stands among the others.
+A loop iterates over the dimensions in the memory order of its operands, and its result has that order. The strides of
+dimensions of one element matter: they determine the position of such a dimension among the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Strides = tuple[int | SymInt, ...]
 
 
 def loop_strides(operands: Sequence[Tensor], shape: Sequence[Any], scalars: bool) -> Strides:
-    """The strides of the result, of ``shape``, of a loop over ``operands``, and numbers where ``scalars``.
+    """Return the strides of a result of ``shape`` of a loop over ``operands``, and wrapped scalars if ``scalars``.
 
-    Where strides are symbolic, their order is asked of the sizes; whether a size is 1 is not, if it may be another.
+    The order of symbolic strides is decided by guards on sizes; whether a symbolic size is 1 adds no guard.
     """
     tensors = [operand for operand in operands if operand.dim()]
     if not tensors:
@@ -35,7 +35,7 @@ def loop_strides(operands: Sequence[Tensor], shape: Sequence[Any], scalars: bool
 
 
 def _steps(tensor: Tensor, shape: Sequence[Any]) -> list[Any]:
-    """The strides of ``tensor`` as one of ``shape``; 0 where it is broadcast."""
+    """Return the strides of ``tensor`` expanded to ``shape``; 0 where it is broadcast."""
     new = len(shape) - tensor.dim()
     sizes, strides = tensor.shape, tensor.stride()
     broadcast = [is_same(size, 1) and not is_same(shape[new + i], 1) for i, size in enumerate(sizes)]
@@ -43,7 +43,7 @@ def _steps(tensor: Tensor, shape: Sequence[Any]) -> list[Any]:
 
 
 def _order(operands: Sequence[Sequence[Any]], shape: Sequence[Any]) -> list[int]:
-    """The dimensions, innermost first: an insertion sort, as two dimensions that no operand tells apart have no order."""
+    """Return the dimensions, innermost first, by insertion sort, as the comparison is not a total order."""
     order = list(reversed(range(len(shape))))
     for i in range(1, len(order)):
         place = i
@@ -58,7 +58,7 @@ def _order(operands: Sequence[Sequence[Any]], shape: Sequence[Any]) -> list[int]
 
 
 def _compare(operands: Sequence[Sequence[Any]], shape: Sequence[Any], inner: int, outer: int) -> int:
-    """1 where the two dimensions must change places, -1 where they must not, 0 where no operand tells."""
+    """Return 1 if the two dimensions must be swapped, -1 if not, 0 if no operand decides."""
     for strides in operands:
         a, b = strides[inner], strides[outer]
         if is_same(a, 0) or is_same(b, 0):
@@ -75,13 +75,13 @@ def _compare(operands: Sequence[Sequence[Any]], shape: Sequence[Any], inner: int
 
 
 def is_contiguous(tensor: Tensor) -> bool:
-    """Whether elements lie row by row: surely, as no symbol is asked."""
+    """Whether the tensor is known to be contiguous; adds no guard."""
     return _lies_in(tensor, range(tensor.dim() - 1, -1, -1))
 
 
 def _lies_in(tensor: Tensor, order: Sequence[int]) -> bool:
-    """Whether elements lie side by side in memory, the dimensions in this order, the innermost first."""
-    steps: list[Any] = [1, 1]  # PyTorch counts a dimension without elements as one of one, or as it is
+    """Whether elements are dense in memory with dimensions in this order, innermost first."""
+    steps: list[Any] = [1, 1]  # PyTorch counts the size of an empty dimension as 1, or as 0
     for dim in order:
         size, stride = tensor.shape[dim], tensor.stride(dim)
         if is_same(size, 1):
@@ -93,7 +93,7 @@ def _lies_in(tensor: Tensor, order: Sequence[int]) -> bool:
 
 
 def is_dense(tensor: Tensor) -> bool:
-    """Whether the elements lie side by side in memory, whatever the order of the dimensions."""
+    """Whether the elements are dense in memory, in any order of dimensions."""
     steps = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if not is_same(size, 1)]
     step: int | SymInt = 1
     while steps:
@@ -119,7 +119,7 @@ def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 
 def _at_least(a: Any, b: Any) -> bool:
-    """Whether ``a``, which is not negative, is at least ``b``."""
+    """Whether the nonnegative ``a`` is at least ``b``."""
     if isinstance(a, int) and isinstance(b, int):
         return a >= b
     if is_same(a, 0) or is_same(b, 0):
@@ -132,7 +132,7 @@ def _at_least(a: Any, b: Any) -> bool:
 
 
 def is_same(a: int | SymInt, b: int | SymInt) -> bool:
-    """Whether the numbers surely are the same, which is asked of no symbol."""
+    """Whether the numbers are known to be equal; adds no guard."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     from torch.fx.experimental.symbolic_shapes import statically_known_true

@@ -1,4 +1,4 @@
-"""Submodules as data, and back: class and ``__dict__``, parameters and buffers by name; PyTorch's own classes only."""
+"""Submodules as data, and back: class, ``__dict__``, parameters and buffers by name; only classes of PyTorch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OWN = frozenset(torch.nn.Module().__dict__) - {"training"}
 
 
 def declare_module(path: str, module: torch.nn.Module) -> ModuleDeclOp:
-    """The ``fx.module`` of ``module``, which lies at ``path``. What cannot be written stands there as ``#fx.opaque``."""
+    """Return the ``fx.module`` of ``module``, at ``path``. Values that cannot be written become ``#fx.opaque``."""
     cls = type(module)
     own = {id(t): f"{path}.{name}" for name, t in [*module._parameters.items(), *module._buffers.items()] if t is not None}
 
@@ -55,9 +55,9 @@ def build_module(
     tensor: Callable[[str], torch.Tensor],
     allowed: dict[str, Any],
 ) -> torch.nn.Module:
-    """The module declared at ``path`` with its children. No constructor runs: fields are set as they were.
+    """Build the module declared at ``path`` with its children. No constructor runs: fields are set directly.
 
-    TargetError where the class is not one of PyTorch's, or where a field could not be written to the file.
+    TargetError if the class is not one of PyTorch's, or the module has hooks.
     """
     declaration = declarations.get(path)
     if declaration is None:
@@ -84,7 +84,7 @@ def build_module(
         )
     for field, tree in fields.items():
         if isinstance(tree, OpaqueAttr) or (isinstance(tree, list) and any(isinstance(e, OpaqueAttr) for e in tree)):
-            continue  # caches and weak references, which PyTorch's modules rebuild or do without
+            continue  # caches and weak references, which PyTorch's modules rebuild or do not need
         value = python_of(tree, leaf)
         if isinstance(tree, StateAttr):
             kind = tensors.get(tree.target.data)

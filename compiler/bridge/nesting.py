@@ -1,8 +1,7 @@
-"""How a model's inputs and outputs are nested, as an attribute, and back.
+"""The nesting of a model's inputs and outputs as an attribute, and back.
 
-``fx.inputs = #fx.nesting<((_,), {})>`` is one positional argument and no keyword. Classes of named tuples are named in it; they
-are found where their module is imported already. A nesting with other containers of the user's own is kept as PyTorch's JSON
-text.
+``fx.inputs = #fx.nesting<((_,), {})>`` is one positional argument and no keywords. Named tuple classes are stored by name, and
+looked up in modules that are imported already. Nestings with other user-defined containers are stored as PyTorch's JSON text.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fxc.dialects.text.nesting import NestingAttr
 from fxc.errors import CaptureError, FxcError
 
 INPUTS, OUTPUTS = "fx.inputs", "fx.outputs"
-"""The function attributes that hold the nestings of a captured model: (args, kwargs), and what it returned."""
+"""The function attributes with the nestings of a captured model: (args, kwargs), and its result."""
 
 
 class _Leaf:
@@ -32,7 +31,7 @@ class _Leaf:
 
 
 def nesting_attr(spec: TreeSpec) -> Attribute:
-    """The attribute of a nesting."""
+    """Return the attribute of a nesting."""
     leaf = _Leaf()
     nest = tree_unflatten([leaf] * spec.num_leaves, spec)
     names = [*_names(nest)]
@@ -41,7 +40,7 @@ def nesting_attr(spec: TreeSpec) -> Attribute:
             named = ArrayAttr([StringAttr(name) for name in names] if any(names) else [])
             return NestingAttr(encode(tree_of(nest, lambda value: SSA), []), named)
     except (CaptureError, LookupError):
-        pass  # a key that cannot be written, a class of tuples without names
+        pass  # a key that cannot be written, or a tuple class without field names
     try:
         return str_attr(treespec_dumps(spec))
     except NotImplementedError as error:
@@ -50,11 +49,11 @@ def nesting_attr(spec: TreeSpec) -> Attribute:
 
 
 _CLASSES: WeakValueDictionary[str, type] = WeakValueDictionary()
-"""Classes of named tuples that were seen in this process, those of functions too, which nothing else has under a name."""
+"""Named tuple classes seen in this process, including local classes, which cannot be looked up by name."""
 
 
 def _names(nest: Any) -> Iterator[str]:
-    """The names of the classes of the tuples in ``nest``; empty for plain ones."""
+    """Yield the class names of the tuples in ``nest``; empty for plain tuples."""
     if isinstance(nest, tuple):
         kind = type(nest)
         name = "" if kind is tuple else f"{kind.__module__}.{kind.__qualname__}"
@@ -67,9 +66,9 @@ def _names(nest: Any) -> Iterator[str]:
 
 
 def _rebuilt(nest: Any, names: Iterator[str]) -> Any:
-    """``nest`` made of tuples of these classes, lists and dicts alone: equal in structure where it had no others.
+    """Rebuild ``nest`` from tuples of these classes, lists and dicts; the structure is equal if it has no other containers.
 
-    LookupError where there are too few names, or where one is of no class of named tuples that is imported.
+    LookupError if there are too few names, or a name is not of an imported named tuple class.
     """
     if isinstance(nest, dict):
         return {key: _rebuilt(value, names) for key, value in nest.items()}
@@ -83,18 +82,18 @@ def _rebuilt(nest: Any, names: Iterator[str]) -> Any:
 
 
 def _named(name: str, parts: tuple[Any, ...]) -> Any:
-    """A named tuple of a class that is imported here, none of whose code runs."""
+    """Make a named tuple of an imported class, without running its code."""
     kind = _CLASSES.get(name) or _imported(name)
     if isinstance(kind, type) and issubclass(kind, tuple):
         if len(getattr(kind, "_fields", ())) == len(parts):
             return tuple.__new__(kind, parts)
         if getattr(kind, "n_sequence_fields", None) == len(parts):
-            return kind(parts)  # as PyTorch's results of several tensors are, in C
+            return kind(parts)  # structseqs, PyTorch's results of several tensors; their constructor is in C
     raise LookupError(f"{name} is not a class of {len(parts)} named elements that is imported in this process")
 
 
 def _imported(name: str) -> Any:
-    """What has this name in a module that is imported; None where nothing has."""
+    """Return the object with this name in an imported module, or None."""
     names = name.split(".")
     for count in range(len(names) - 1, 0, -1):
         if (found := sys.modules.get(".".join(names[:count]))) is not None:
@@ -103,7 +102,7 @@ def _imported(name: str) -> Any:
 
 
 def spec_of(attr: Attribute) -> TreeSpec:
-    """The nesting of an attribute. FxcError where it is not one."""
+    """Return the nesting of an attribute. FxcError if it is not one."""
     try:
         if isinstance(attr, NestingAttr):
             tree = decode_constants(attr.template)
@@ -118,11 +117,11 @@ def spec_of(attr: Attribute) -> TreeSpec:
 
 
 _FACTORIES = frozenset({"list", "dict", "set", "tuple", "int", "float", "str", "bool"})
-"""What a ``defaultdict`` in a nesting may make its values with."""
+"""The allowed factories of a ``defaultdict`` in a nesting."""
 
 
 def _check_imports_nothing(schema: dict[str, Any]) -> None:
-    """PyTorch's reader imports the modules that a nesting names: of enums, and of what a defaultdict calls."""
+    """Reject names that PyTorch's reader would import: enums, and factories of a defaultdict."""
     context = schema["context"]
     _check_enums(json.loads(context) if isinstance(context, str) and context[:1] in ("[", "{") else context)
     if isinstance(context, dict) and "default_factory_module" in context:

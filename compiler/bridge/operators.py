@@ -1,4 +1,4 @@
-"""PyTorch's operator registry: what the table of operators says, asked of the running PyTorch."""
+"""Entries of the operator table, read from the registry of the running PyTorch."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _TAGS = (
 
 
 def schema_text(schema: torch._C.FunctionSchema) -> str:
-    """``(Tensor self, *, float p=0.5) -> Tensor``: the schema without its name."""
+    """Return the schema without its name: ``(Tensor self, *, float p=0.5) -> Tensor``."""
     text = str(schema)
     return text[text.index("(") :]
 
 
 def flags_of(op: torch._ops.OpOverload) -> str:
-    """The letters of the table for ``op``."""
+    """Return the flag letters of ``op`` in the table."""
     flags = "".join(letter for letter, tag in _TAGS if tag is not None and tag in op.tags)
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     composite = torch._C._dispatch_has_kernel(op.name()) and op.has_kernel_for_dispatch_key(key)
@@ -30,7 +30,7 @@ def flags_of(op: torch._ops.OpOverload) -> str:
 
 
 def operator_name(op: torch._ops.OpOverload | torch._ops.HigherOrderOperator) -> str:
-    """``aten.add.Tensor``, ``higher_order.cond``: the name in the registry, which is also the op's name after ``torch.``."""
+    """Return the registry name, ``aten.add.Tensor`` or ``higher_order.cond``: the operation name after ``torch.``."""
     if isinstance(op, torch._ops.HigherOrderOperator):
         return f"higher_order.{op.name()}"
     namespace, name = op._schema.name.split("::")

@@ -13,7 +13,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
 def philox(counter: Sequence[torch.Tensor], key: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The four words for a counter of four and a key of two words; each an int64 tensor of numbers below 2**32."""
+    """Return four words for a counter of four words and a key of two; each is an int64 tensor of numbers below 2**32."""
     words, keys = list(counter), list(key)
     for _ in range(10):
         (high0, low0), (high1, low1) = (_product(m, word) for m, word in zip(_MULTIPLIERS, words[::2], strict=True))
@@ -23,7 +23,7 @@ def philox(counter: Sequence[torch.Tensor], key: Sequence[torch.Tensor]) -> list
 
 
 def random_bits(seed: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Word ``offset % 4`` of the counter ``offset // 4`` under the key ``seed``, as int32. Both are int64 and broadcast."""
+    """Return word ``offset % 4`` of the counter ``offset // 4`` with the key ``seed``, as int32; int64 inputs broadcast."""
     seed, offsets = torch.broadcast_tensors(seed, offsets)
     block = offsets >> 2
     zero = torch.zeros_like(block)
@@ -33,7 +33,7 @@ def random_bits(seed: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
 
 
 def _product(constant: int, word: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The upper and lower word of a product; in halves, as 64 bits with a sign do not hold it."""
+    """Return the upper and lower word of a product, computed in halves, as it does not fit signed 64 bits."""
     low, high = word & 0xFFFF, word >> 16
     a, b = constant * low, constant * high  # below 2**48
     middle = (a >> 16) + (b & 0xFFFFFFFF)

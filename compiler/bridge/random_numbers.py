@@ -1,7 +1,7 @@
-"""Random numbers as a function of a seed: the operator ``fxc::uniform``, which kernels compute too, number for number.
+"""Random numbers as a function of a seed: the operator ``fxc::uniform``, which kernels reproduce exactly.
 
-PyTorch's own generators draw in order. A kernel cannot: each of its elements is made on its own, and maybe more than once. Here
-an element's number depends on the seed, the stream, and its place in the tensor, and on nothing else.
+PyTorch's generators are sequential. A kernel computes its elements independently, some of them more than once. Here the number
+of an element depends only on the seed, the stream, and the position of the element in the tensor.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import torch
 from fxc.bridge.philox import WORD, philox
 
 STREAM_BITS = 40
-"""Numbers of a stream begin at ``stream << STREAM_BITS``."""
+"""Numbers of a stream start at ``stream << STREAM_BITS``."""
 
 _SCHEMA = "uniform(Tensor seed, SymInt[] size, int stream, ScalarType dtype) -> Tensor"
 _DIGITS: Mapping[torch.dtype, int] = MappingProxyType({torch.float16: 11, torch.bfloat16: 8, torch.float32: 24})
-"""How many bits of a word a float takes: its digits, so that no number is rounded up to 1."""
+"""The number of bits of a word that a float uses: its significand, so that no number rounds up to 1."""
 
 _LIBRARY = torch.library.Library("fxc", "DEF")
 _LIBRARY.define(_SCHEMA)
 
 
 def uniform(seed: torch.Tensor, size: Sequence[int], stream: int, dtype: torch.dtype) -> torch.Tensor:
-    """Numbers from 0 up to, but not with, 1. ``seed``: a 0-d int64 tensor, on the device of the result.
+    """Return numbers in [0, 1). ``seed``: a 0-d int64 tensor, on the device of the result.
 
-    The same arguments give the same numbers, on each device and in each kernel; other streams of a seed give others.
+    Equal arguments produce equal numbers, on each device and in each kernel; other streams of a seed produce other numbers.
     """
     count = torch.Size(size).numel()
     if dtype is torch.float64:
@@ -40,7 +40,7 @@ def uniform(seed: torch.Tensor, size: Sequence[int], stream: int, dtype: torch.d
 
 
 def _words(seed: torch.Tensor, stream: int, count: int) -> torch.Tensor:
-    """The first ``count`` words of a stream, as int64: a counter gives four."""
+    """Return the first ``count`` words of a stream, as int64; a counter produces four."""
     counter = (stream << STREAM_BITS - 2) + torch.arange(-(-count // 4), device=seed.device)
     zero = torch.zeros_like(counter)
     words = philox([counter & WORD, counter >> 32, zero, zero], [seed & WORD, (seed >> 32) & WORD])

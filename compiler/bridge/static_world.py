@@ -1,4 +1,4 @@
-"""What PyTorch answers about tensors of known sizes on the CPU, without Dynamo, which takes as long to import as PyTorch."""
+"""Shape inference for CPU tensors of known sizes without Dynamo, whose import takes as long as that of PyTorch."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from fxc.dialects.semantics import CannotInfer
 from fxc.errors import FxcError
 
 IS_PLAIN = torch.__version__.startswith("2.13.")
-"""Whether ``StaticFakeMode`` and the plain trace, which use private parts of PyTorch, were compared with this version of it."""
+"""Whether ``StaticFakeMode`` and the plain trace, which use PyTorch internals, were verified with this version of it."""
 
 Answer = TypeVar("Answer")
 
 
 class NoFake(CannotInfer):
-    """No world has fakes of what an operator gives."""
+    """No world can make fakes of the results of an operator."""
 
 
 class StaticWorld(FakeWorld):
-    """A world of plain tensors of known sizes on the CPU. What else is to be in it, and what fails in it, raises."""
+    """A world of plain CPU tensors of known sizes. Other types, and failures, raise an error."""
 
     @cached_property
     def mode(self) -> StaticFakeMode:  # type: ignore[override]
@@ -53,13 +53,13 @@ def asked(
     static: Callable[[], StaticWorld] = StaticWorld,
     world: Callable[[DictionaryAttr | None], FakeWorld] = FakeWorld,
 ) -> Answer:
-    """What ``question`` gives in a static world, or where it fails there, in one with the ``symbols`` of the module."""
+    """Evaluate ``question`` in a static world, or if that fails, in a world with the ``symbols`` of the module."""
     if not symbols and IS_PLAIN:
         try:
             with without_dynamo():
                 return question(static())
         except NoFake:
             raise
-        except Exception:  # what is wrong, PyTorch says, if anything is
+        except Exception:  # the second evaluation raises PyTorch's error, if any
             pass
     return question(world(symbols))

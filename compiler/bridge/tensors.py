@@ -1,4 +1,4 @@
-"""Between tensor types and fake tensors, symbolic sizes included."""
+"""Conversion between tensor types and fake tensors, including symbolic sizes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from fxc.dialects.attributes.types import NONE_TYPE, VALUE, BoolType, FloatType,
 from fxc.dialects.attributes.values import int_attr, str_attr
 from fxc.errors import FxcError
 
-if TYPE_CHECKING:  # known sizes need none of these, which take as long to import as some models to compile
+if TYPE_CHECKING:  # known sizes need none of these, whose import takes as long as compiling some models
     import sympy
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 Names = Mapping[Any, Any]
-"""A shape environment's symbols -> the module's, both SymPy's."""
+"""Symbols of a shape environment -> symbols of the module, both SymPy's."""
 
 
 def type_of(value: Any, names: Names = MappingProxyType({})) -> Attribute:
-    """The IR type of a (fake) value: a tensor, a symbolic or plain number, None, or a nesting of them."""
+    """Return the IR type of a (fake) value: a tensor, a symbolic or plain number, None, or a nesting of them."""
     if isinstance(value, torch.Tensor):
         return _tensor_type_of(value, names)
     if value is None:
@@ -61,8 +61,10 @@ def _tensor_type_of(tensor: torch.Tensor, names: Names) -> TensorType:
 
 
 def _contiguous_expressions(tensor: torch.Tensor, names: Names, least: int | None) -> tuple[types.Dim, ...]:
-    """The strides of a contiguous tensor of these sizes, as expressions. A symbolic size counts as more than zero, or as at
-    ``least`` so many: PyTorch writes ``Max(1, u0)`` where only data tells the size."""
+    """Return the strides of a contiguous tensor of these sizes, as expressions.
+
+    A symbolic size counts as positive, or as ``Max(least, size)``: PyTorch writes ``Max(1, u0)`` for data-dependent sizes.
+    """
     import sympy
     import torch.utils._sympy.functions as torch_sympy
 
@@ -96,7 +98,7 @@ def _written(expression: sympy.Expr, names: Names) -> str:
 
 
 def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:
-    """Name -> ``{hint, min, max}`` for every symbol in the sizes of fake tensors and in symbolic numbers."""
+    """Return name -> ``{hint, min, max}`` for every symbol in sizes of fake tensors and in symbolic numbers."""
     found: dict[str, Attribute] = {}
     for part in symbolic_parts(values):
         for symbol in part.node.expr.free_symbols:
@@ -106,7 +108,7 @@ def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:
 
 
 def symbolic_parts(values: Sequence[Any]) -> Iterator[torch.SymInt | torch.SymFloat | torch.SymBool]:
-    """Sizes and strides of tensors among ``values``, and the other symbolic numbers."""
+    """Yield sizes and strides of tensors among ``values``, and other symbolic numbers."""
     for value in values:
         is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
         for part in [*value.shape, *value.stride()] if is_strided else [value]:
@@ -128,11 +130,11 @@ def _symbol_facts(env: ShapeEnv, symbol: sympy.Symbol) -> Attribute:
 
 
 class FakeWorld:
-    """Makes fake values from types: one fake mode and shape environment, a symbol a name.
+    """Makes fake values from types, with one fake mode and shape environment, and one symbol per name.
 
-    ``other_guesses``: other hints, and other numbers for those that are not known, than a world makes by default.
-    ``hints``: those of some symbols, by name. ``oblivious``: PyTorch asks for hints only where it must, and has more words for
-    sizes than where it is told of each what it likes to know.
+    ``other_guesses``: use other hints, and other values for unknown numbers, than by default. ``hints``: hints of some symbols,
+    by name. ``oblivious``: PyTorch reads hints only where necessary (``backed_size_oblivious``), and emits more general size
+    expressions.
     """
 
     def __init__(
@@ -151,19 +153,19 @@ class FakeWorld:
     @cached_property
     def mode(self) -> FakeTensorMode:
         mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
-        mode.cache_enabled = False  # a hit gives two tensors where the operator itself returns one twice
+        mode.cache_enabled = False  # a cache hit returns two tensors where the operator returns one tensor twice
         lay_out_as_eager(mode)
         return mode
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Computing with this world's values."""
+        """A context to compute with values of this world."""
         with self.mode, ExitStack() as stack:
             if self.oblivious:
                 from torch.fx.experimental import _config
 
                 stack.enter_context(_config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
-            if self._hints:  # a size of 1 is written as its symbol, as in the world that is compared
+            if self._hints:  # a size of 1 stays a symbol, as in the world to compare with
                 stack.enter_context(self.shape_env.suppress_guards())
             yield
 
@@ -173,27 +175,27 @@ class FakeWorld:
 
         env = ShapeEnv()
         known = [int(name[1:]) for name in self._facts if re.fullmatch(r"u\d+", name)]
-        env.unbacked_symint_counter = max(known, default=-1) + 1  # a fresh symbol has a name of its own
+        env.unbacked_symint_counter = max(known, default=-1) + 1  # fresh symbols have unused names
         return env
 
     @property
     def has_guards(self) -> bool:
-        """Whether what was computed here hangs on the hint of a symbol."""
+        """Whether results depend on the hint of a symbol."""
         return "shape_env" in self.__dict__ and bool(self.shape_env.guards)
 
     @property
     def named_ranges(self) -> dict[sympy.Symbol, tuple[str, Any]]:
-        """Symbol -> its name in the module, and the range that the module states, which guards may have narrowed here."""
+        """Symbol -> its name in the module, and the range that the module declares; guards may have narrowed it here."""
         return {own: (str(name), _range(*self._limits(str(name)))) for own, name in self._names.items()}
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether any value of this world has a symbol."""
+        """Whether a value of this world has a symbol."""
         return bool(self._symbols) or bool(self._facts)
 
     @property
     def is_unmarked(self) -> bool:
-        """Whether what was computed here left nothing behind: no guard, and no symbol that has no name."""
+        """Whether computations left no guards, and no symbols without a name."""
         if "shape_env" not in self.__dict__:
             return True
         env = self.shape_env
@@ -201,7 +203,7 @@ class FakeWorld:
         return not marks and all(symbol in self._names for symbol in env.var_to_range)
 
     def fake(self, type: Attribute) -> Any:
-        """A fake value of ``type``. FxcError where the type says too little."""
+        """Return a fake value of ``type``. FxcError if the type is not specific enough."""
         if isinstance(type, TensorType):
             return self._tensor(type)
         if isinstance(type, TupleType):
@@ -216,38 +218,38 @@ class FakeWorld:
         )
 
     def later(self, type: Attribute) -> Any:
-        """``fake``, but for a static tensor ``DeferredFake``, as most fake tensors are never asked for."""
+        """Return a ``DeferredFake`` for static tensors, most of which are never used, else ``fake``."""
         if not isinstance(type, TensorType) or types.layout(type) != "strided":
             return self.fake(type)
-        _ = torch_dtype(type.element_type), torch.device(types.device(type))  # they refuse what PyTorch does not have
+        _ = torch_dtype(type.element_type), torch.device(types.device(type))  # reject unknown dtypes and devices
         is_static = all(isinstance(dim, int) for dim in (*types.sizes(type), *(types.strides(type) or ())))
         return DeferredFake(self, type) if is_static else self.fake(type)
 
     def type_of(self, value: Any) -> Attribute:
-        """The type of a value that was computed from this world's fake values, in the module's symbols."""
+        """Return the type, in the module's symbols, of a value computed from fake values of this world."""
         return type_of(value, self._names)
 
     @property
     def numbers(self) -> dict[str, int]:
-        """Name of a symbol that this world has -> its hint."""
+        """Name -> hint of the symbols of this world."""
         if "shape_env" not in self.__dict__:
             return {}
         hints = hints_of(self.shape_env)
         return {str(name): int(hints[symbol]) for symbol, name in self._names.items() if symbol in hints}
 
     def hints_elsewhere(self) -> dict[str, int]:
-        """What ``numbers`` is in a world with other guesses that meets the same symbols."""
+        """Return ``numbers`` of a world with ``other_guesses`` and the same symbols."""
         guesses = {name: self._other_hint(name, place) for place, name in enumerate(self._symbols)}
         return {name: guesses[name] for name in self.numbers}
 
     def _other_hint(self, name: str, place: int) -> int:
-        """The hint of the symbol that comes at ``place`` where all guesses are others."""
+        """Return the hint of the symbol at position ``place`` with ``other_guesses``."""
         low, high = self._limits(name)
         hint = self._facts_of(name).get("hint", max(low, 5))
         return min(2 * hint + 7 + 2 * place, sys.maxsize if high is None else high)
 
     def known_type_of(self, value: Any) -> Attribute:
-        """``type_of``, in which a size that depends on a symbol which the module does not have is unnamed."""
+        """``type_of``, with the unknown size for sizes that depend on symbols without a name in the module."""
         known = "shape_env" not in self.__dict__
         unnamed = [] if known else [symbol for symbol in self.shape_env.var_to_range if symbol not in self._names]
         if not unnamed:
@@ -282,7 +284,7 @@ class FakeWorld:
             return guess
 
     def known_number(self, type: Attribute) -> bool | int | float | None:
-        """The number that a type says its value is, or None where it depends on data."""
+        """Return the constant in a type, or None if the value depends on data."""
         text = type.expression.data if isinstance(type, (IntType, FloatType, BoolType)) else ""
         try:
             if isinstance(type, BoolType):
@@ -292,7 +294,7 @@ class FakeWorld:
             return None
 
     def unknown_number(self, type: Attribute) -> Any:
-        """A symbolic number: what the type's expression says of a float, else one of which nothing is known."""
+        """Return a symbolic number: with the expression in the type of a float, else unbacked."""
         if isinstance(type, FloatType) and (expression := self._in_symbols(type.expression.data)) is not None:
             value = expression.subs(hints_of(self.shape_env))
             return self.shape_env.create_symfloatnode(expression, hint=float(value) if value.is_number else None)  # type: ignore[arg-type]
@@ -302,7 +304,7 @@ class FakeWorld:
             return self.shape_env.create_unbacked_symfloat() if isinstance(type, FloatType) else self._size("")
 
     def _in_symbols(self, text: str) -> sympy.Expr | None:
-        """The expression of ``text`` over this world's symbols; None where it is not one over sizes."""
+        """Return the expression of ``text`` over symbols of this world; None if it is not over sizes."""
         from fxc.bridge.expressions import parse_expression
 
         try:
@@ -314,7 +316,7 @@ class FakeWorld:
         return self._renamed(expression)
 
     def _renamed(self, expression: sympy.Expr) -> sympy.Expr:
-        """``expression`` over this world's symbols, all at once: one may be called as another of the module."""
+        """Rename to symbols of this world, simultaneously: names of both may collide."""
         from fxc.bridge.expressions import sympy_symbol
 
         names = sorted(str(symbol) for symbol in expression.free_symbols)
@@ -337,7 +339,7 @@ class FakeWorld:
         return self.shape_env.create_symintnode(renamed, hint=_hint(renamed, self.shape_env))
 
     def _unbacked(self, low: int, high: int | None) -> torch.SymInt:
-        """A size that depends on data. It counts as known: a trace over it is not to say what binds it."""
+        """Return a data-dependent size. It does not count as fresh, so traces need not bind it."""
         with self.shape_env.ignore_fresh_unbacked_symbols():
             value = self.shape_env.create_unbacked_symint()
         self.shape_env.var_to_range[value.node.expr] = _range(low, high)
@@ -380,7 +382,7 @@ class FakeWorld:
 
 @dataclass(frozen=True)
 class DeferredFake:
-    """A fake tensor that is not made yet."""
+    """A fake tensor that is made on demand."""
 
     world: FakeWorld
     type: TensorType
@@ -418,7 +420,7 @@ def _range(low: int, high: int | None) -> Any:
 
 
 def number_at(dim: types.Dim, numbers: Mapping[str, int]) -> int | None:
-    """What ``dim`` is where symbols have ``numbers``; None where they do not tell it."""
+    """Return the value of ``dim`` for these values of symbols; None if it has others."""
     return dim if isinstance(dim, int) else _value(dim, tuple(numbers.items()))
 
 
@@ -431,7 +433,7 @@ def _value(text: str, numbers: tuple[tuple[str, int], ...]) -> int | None:
 
 
 def hints_of(env: ShapeEnv) -> Any:
-    """Symbol -> its hint; PyTorch 2.11 has them under another name."""
+    """Return symbol -> hint; the attribute has another name in PyTorch 2.11."""
     return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
 
 

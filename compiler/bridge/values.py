@@ -1,4 +1,4 @@
-"""Between IR attributes and the Python values that they stand for, PyTorch's own kinds included."""
+"""Conversion between IR attributes and Python values, including PyTorch's types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fxc.errors import CaptureError, TargetError
 
 
 def attribute_of(value: Any) -> Attribute:
-    """The attribute of a Python constant. CaptureError where the IR has none for it."""
+    """Return the attribute of a Python constant. CaptureError if the IR has none."""
     if (attr := scalar_attr(value)) is not None:
         return attr
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
@@ -51,7 +51,7 @@ def attribute_of(value: Any) -> Attribute:
 
 
 def value_of(attr: Attribute) -> Any:
-    """The Python constant of ``attr``; the inverse of ``attribute_of``."""
+    """Return the Python constant of ``attr``; the inverse of ``attribute_of``."""
     match attr:
         case DTypeAttr() | LayoutAttr() | MemoryFormatAttr():
             found = getattr(torch, attr.value.data, None)
@@ -67,17 +67,17 @@ def value_of(attr: Attribute) -> Any:
 
 
 def tree_of(value: Any, leaf: Callable[[Any], SSAValue | Attribute]) -> Tree:
-    """A Python nesting as a tree of call arguments; ``leaf`` turns what is no container into an SSA value or attribute."""
+    """Convert a Python nesting to a tree of call arguments; ``leaf`` converts non-containers to SSA values or attributes."""
     return map_tree(value, leaf, attribute_of)
 
 
 def python_of(tree: Tree, leaf: Callable[[SSAValue | Attribute], Any]) -> Any:
-    """A tree of call arguments as a Python nesting; ``leaf`` turns SSA values and attributes into Python values."""
+    """Convert a tree of call arguments to a Python nesting; ``leaf`` converts SSA values and attributes."""
     return map_tree(tree, leaf, value_of)
 
 
 def torch_dtype(element: Attribute) -> torch.dtype:
-    """The dtype of an element type; TargetError where the running PyTorch lacks it."""
+    """Return the dtype of an element type; TargetError if the running PyTorch lacks it."""
     name = dtype_name(element)
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
@@ -86,7 +86,7 @@ def torch_dtype(element: Attribute) -> torch.dtype:
 
 
 def tensor_of(literal: TensorLiteralAttr, type: TensorType) -> torch.Tensor:
-    """A fresh CPU tensor with the bytes of ``literal``."""
+    """Return a new CPU tensor with the bytes of ``literal``."""
     dtype, raw = torch_dtype(type.element_type), literal.bytes
     shape = type.get_shape()
     if not raw:
@@ -95,14 +95,14 @@ def tensor_of(literal: TensorLiteralAttr, type: TensorType) -> torch.Tensor:
 
 
 def literal_of(tensor: torch.Tensor) -> TensorLiteralAttr:
-    """The bytes of a plain tensor, row-major."""
+    """Return the bytes of a plain tensor, row-major."""
     flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
     raw = bytes(flat.view(torch.uint8).tolist()) if flat.numel() else b""
     return TensorLiteralAttr(StringAttr(raw.hex()))
 
 
 def constant_value(op: ConstantOp) -> Any:
-    """The tensor or host value of a ``torch.constant``."""
+    """Return the tensor or host value of a ``torch.constant``."""
     if isinstance(op.value, TensorLiteralAttr):
         assert isinstance(op.result.type, TensorType)
         return tensor_of(op.value, op.result.type)
