@@ -1,1 +1,1 @@
-"""What operators mean, asked of PyTorch: the one door through which passes reach torch is ``torch_semantics``."""
+"""Semantics of operators, obtained from PyTorch: ``torch_semantics`` is the only module through which passes reach torch."""

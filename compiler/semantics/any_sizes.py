@@ -1,10 +1,10 @@
-"""What holds for any sizes: answers of PyTorch that do not hang on the hints that were there when it was asked.
+"""Results of PyTorch queries that hold for any sizes, not only for the hints that they were computed with.
 
-Each guard that the ranges of sizes do not imply is broken by sizes chosen for it. At these PyTorch must refuse the call, or
-give an answer that agrees: the same, one program written otherwise, or another one that computes the same. Else types,
-decompositions, derivatives and replacements are refused; of whole functions the guard becomes a condition of the program.
+Each guard that is not implied by the ranges of sizes is violated by chosen sizes. At these, PyTorch must reject the call, or
+return an equivalent result: equal, the same program in another form, or a program that computes the same. Otherwise types,
+decompositions, derivatives and replacements are rejected. For whole functions the guard becomes a condition of the program.
 
-A question whether a size is 0 leaves no guard: PyTorch's symbols are positive.
+A test whether a size is 0 leaves no guard: PyTorch's symbols are positive.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ def traced_for_any_sizes(
     symbols: DictionaryAttr | None,
     agree: Callable[[Answer, Answer, Mapping[str, int]], bool] = same_programs,
 ) -> Answer:
-    """The result of ``trace`` in ``world``, else in an oblivious one. CannotInfer where that, too, asks something of sizes, and
-    another answer gives another result: one that it does not ``agree`` with at the sizes for which that is the answer."""
+    """Return the result of ``trace`` in ``world``, or else in an oblivious world.
+
+    CannotInfer if the result in the oblivious world also depends on guards: other sizes lead to another result, with which it
+    does not ``agree`` at these sizes.
+    """
     traced = trace(world)
     if all(agree(traced, other, numbers) for other, numbers in other_answers(trace, world, symbols)):
         return traced
@@ -43,7 +46,7 @@ def traced_for_any_sizes(
 
 
 def traced_under_conditions(trace: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None, module: ModuleOp) -> Answer:
-    """The result of ``trace``; what it assumes of sizes, where that changes the result, is stated in ``module``."""
+    """Return the result of ``trace``; guards on sizes that change the result become conditions of ``module``."""
     for oblivious in (False, True):
         world = FakeWorld(symbols, oblivious=oblivious)
         traced = trace(world)
@@ -62,7 +65,7 @@ def _holds_without(
     traced: Answer,
     sizes: Sequence[Hints],
 ) -> bool:
-    """Whether ``trace`` gives ``traced`` for sizes that do not satisfy a condition, too."""
+    """Whether ``trace`` also returns ``traced`` for sizes that violate a condition."""
     try:
         others = list(_answers(trace, world, symbols, sizes))
     except CannotInfer:
@@ -73,10 +76,10 @@ def _holds_without(
 def other_answers(
     ask: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None, *, guessed: bool = False
 ) -> Iterator[tuple[Answer, Mapping[str, int]]]:
-    """What ``ask`` answers in worlds that guess otherwise than ``world``, and their hints: one all through, and some that break
-    its guards.
+    """Yield the results of ``ask`` in worlds with other hints than ``world``, and these hints.
 
-    Worlds that satisfy all guards are left out, as they give the same answer. ``guessed``: it may hang on other numbers, too.
+    One world has other hints for all symbols; others violate single guards. Worlds that satisfy all guards are skipped, as
+    their result is the same. ``guessed``: the result may also depend on unknown numbers.
     """
     assumed = assumptions(world)
     if guessed or are_broken_elsewhere(assumed, world):
@@ -89,9 +92,9 @@ def other_answers(
 def _answers(
     ask: Callable[[FakeWorld], Answer], world: FakeWorld, symbols: DictionaryAttr | None, hints: Iterable[Hints]
 ) -> Iterator[tuple[Answer, Mapping[str, int]]]:
-    """One for each of ``hints``, apart from sizes that the operators refuse, as they do when they run.
+    """Yield the result for each of ``hints``, except those that the operators reject, as they also do at run time.
 
-    CannotInfer where PyTorch or a rule of ours cannot tell; faults pass through.
+    CannotInfer if PyTorch or a rule of fxc cannot compute the result; internal errors pass through.
     """
     for chosen in hints:
         other = type(world)(symbols, hints=dict(chosen), oblivious=world.oblivious)
@@ -103,7 +106,7 @@ def _answers(
                 continue
             if isinstance(root, (FxcError, VerifyException)) or is_of_torch(root):
                 raise CannotInfer(f"what it computes where {_written(chosen)} cannot be told: {first_line(root)}") from error
-            raise root from None  # a fault, which is no answer
+            raise root from None  # an internal error, not a result
         yield answer, other.numbers
 
 

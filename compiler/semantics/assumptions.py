@@ -1,4 +1,4 @@
-"""What was assumed of sizes that are not known: the guards of PyTorch's shape environments that their ranges do not imply."""
+"""Assumptions on unknown sizes: guards of PyTorch's shape environments that the ranges of sizes do not imply."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fxc.bridge.tensors import FakeWorld, hints_of, symbolic_parts
 from fxc.dialects.attributes.types import CONDITIONS, conditions_of
 from fxc.dialects.attributes.values import str_attr
 
-if TYPE_CHECKING:  # known sizes need none of these, which take as long to import as some models to compile
+if TYPE_CHECKING:  # known sizes need none of these, whose import takes as long as compiling some models
     import sympy
 
 
 def conditions_on(values: Sequence[Any], ranges: Mapping[sympy.Symbol, Any]) -> list[str]:
-    """What a capture assumed of the symbols in ``values`` beside their ``ranges``, as Python writes it."""
+    """Return the assumptions of a capture on the symbols in ``values``, beyond their ``ranges``, as Python text."""
     env = next((value.node.shape_env for value in symbolic_parts(values)), None)
     if env is None:
         return []
@@ -27,23 +27,23 @@ def conditions_on(values: Sequence[Any], ranges: Mapping[sympy.Symbol, Any]) -> 
 
 
 Hints = tuple[tuple[str, int], ...]
-"""Names of symbols, and a size of each."""
+"""Names of symbols, each with a size."""
 
 
 def assumptions(world: FakeWorld) -> list[Any]:
-    """What was assumed of the symbols of ``world`` beside their ranges."""
+    """Return the assumptions on the symbols of ``world``, beyond their ranges."""
     if not world.has_guards:
         return []
     return list(dict.fromkeys(_not_implied([guard.expr for guard in world.shape_env.guards], _ranges(world))))
 
 
 def written(assumed: Sequence[Any], world: FakeWorld) -> list[str]:
-    """Assumptions of ``world`` as Python writes them, in the symbols of the module."""
+    """Return assumptions of ``world`` as Python text, in the symbols of the module."""
     return _written(assumed, {symbol: name for symbol, (name, _) in world.named_ranges.items()})
 
 
 def are_broken_elsewhere(assumed: Sequence[Any], world: FakeWorld) -> bool:
-    """Whether a world with other guesses, of the symbols of ``world``, does not satisfy all assumptions."""
+    """Whether the sizes of a world with other guesses violate some assumption."""
     names = {name: symbol for symbol, (name, _) in world.named_ranges.items()}
     sizes = {names[name]: hint for name, hint in world.hints_elsewhere().items()}
     return any(_is_false(condition, sizes) for condition in assumed)
@@ -59,7 +59,7 @@ def _ranges(world: FakeWorld) -> dict[sympy.Symbol, Any]:
 
 
 def _not_implied(conditions: Iterable[Any], ranges: Mapping[sympy.Symbol, Any]) -> list[Any]:
-    """Those that not all sizes in ``ranges`` satisfy."""
+    """Return the conditions that some sizes in ``ranges`` violate."""
     from torch.utils._sympy.value_ranges import bound_sympy
 
     found = []
@@ -71,7 +71,7 @@ def _not_implied(conditions: Iterable[Any], ranges: Mapping[sympy.Symbol, Any]) 
 
 
 def _is_about_strides(guard: Any) -> bool:
-    """Whether code of PyTorch, not the model, asked whether sizes are equal, as it does to tell how a tensor lies in memory."""
+    """Whether code of PyTorch, not of the model, compared sizes for equality, as it does to determine memory layouts."""
     import sympy
 
     is_of_torch = str(getattr(guard.sloc.framework_loc, "filename", "")).startswith(_TORCH)
@@ -90,11 +90,11 @@ def _written(conditions: Sequence[Any], names: Mapping[Any, str]) -> list[str]:
 
 
 def breaking(condition: Any, world: FakeWorld) -> list[Hints]:
-    """Sizes in their ranges, one of them not its hint, that do not satisfy ``condition``: the smallest and the largest of those
-    that are looked at; none where none is found.
+    """Return sizes within their ranges that violate ``condition``, one symbol at a time different from its hint.
 
-    The numbers in the condition, and those of its two sides, are where its truth changes, and where what hangs on it may still
-    be the same: 8 is ``Min(8, s)`` of the sizes from 8, and ``s`` at 8 only.
+    Candidates are numbers near the constants in the condition and near the values of its sides, where its truth changes, and
+    where dependent results may still agree: for sizes from 8, ``Min(8, s)`` is 8, and it equals ``s`` only at 8. Returns the
+    smallest and the largest violating candidate of the first symbol that has some, else nothing.
     """
     import sympy
 
@@ -121,5 +121,5 @@ def _is_false(condition: Any, sizes: Mapping[Any, Any]) -> bool:
 
     try:
         return condition.subs(sizes) == sympy.false
-    except ZeroDivisionError:  # there is no such size
+    except ZeroDivisionError:  # the expression is undefined at this size
         return False

@@ -1,4 +1,4 @@
-"""The casts that autocast makes before an operator runs, watched on fake tensors."""
+"""The casts that autocast inserts before an operator, observed on fake tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ State = Mapping[str, str | None]
 
 
 def casts(op: Operation, state: State, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> dict[int, str]:
-    """Operand -> dtype. VerifyException where the call is refused, or where casts do not give what autocast gives."""
+    """Return operand -> dtype. VerifyException if the call is rejected, or if autocast does more than casts of operands."""
     return asked(lambda world: _watched(op, state, world, interpreter), symbols)
 
 
@@ -46,7 +46,7 @@ def _watched(op: Operation, state: State, world: FakeWorld, interpreter: Referen
 
 
 def _own(op: Operation, operands: list[Any], interpreter: ReferenceInterpreter) -> dict[int, torch.dtype]:
-    """The casts that come first where autocast is off; none where ``op`` refuses operands of several types then."""
+    """Return the leading casts with autocast off; empty if ``op`` rejects operands of several types then."""
     try:
         return _run(op, operands, {}, interpreter)[1]
     except RuntimeError:
@@ -56,7 +56,7 @@ def _own(op: Operation, operands: list[Any], interpreter: ReferenceInterpreter) 
 def _run(
     op: Operation, operands: list[Any], state: State, interpreter: ReferenceInterpreter
 ) -> tuple[Any, dict[int, torch.dtype]]:
-    """The results of ``op`` where autocast is on for ``state`` alone, and the casts of operands that came before all else."""
+    """Run ``op`` with autocast on for ``state`` only; return its results, and the casts of operands before other operators."""
     watch = _FirstCasts(operands)
     with ExitStack() as stack:
         for kind in torch._C._autocast_supported_devices():
@@ -78,7 +78,7 @@ class _FirstCasts(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func.namespace == "prim":  # queries: which device, which layout
+        if func.namespace == "prim":  # queries of device or layout
             return result
         self.watching = self.watching and func is torch.ops.aten._to_copy.default
         if not self.watching:

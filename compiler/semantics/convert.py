@@ -1,7 +1,7 @@
-"""From the fx level to ATen: each call is traced at its operand types into a function of ``torch`` ops.
+"""Conversion from the fx level to ATen: each call is traced at its operand types into a function of ``torch`` operations.
 
-A forward walk over the function with abstract values: Python nestings whose leaves are constants or ``Leaf``, a fake value
-with the SSA value that stands for it. A call without any tensor in its trace (``x.shape[0] * 2``) leaves no op behind.
+A forward walk over the function with abstract values: Python nestings whose leaves are constants or ``Leaf``, a fake value with
+its SSA value. A call without any tensor in its trace (``x.shape[0] * 2``) becomes no operation.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from fxc.semantics.trace import trace
 
 
 def convert(module: ModuleOp, function: func.FuncOp, live: dict[str, Any]) -> None:
-    """Replaces the fx calls of ``function`` by calls of functions of torch ops; parameters become its arguments."""
+    """Replace the fx calls of ``function`` by calls of functions of torch operations; parameters become its arguments."""
     _Converter(module, function, live).run()
 
 
@@ -80,7 +80,7 @@ class _Converter:
         self.finish()
 
     def leaf(self, value: SSAValue) -> Any:
-        """The abstract value of an SSA value by its type; the elements of a tuple are taken out where it is made."""
+        """Return the abstract value of an SSA value by its type; tuples are unpacked at their definition."""
         if isinstance(value.type, TupleType):
             return tuple(self.leaf(self.element(value, i, type)) for i, type in enumerate(value.type.types.data))
         fake = self.world.later(value.type)
@@ -90,7 +90,7 @@ class _Converter:
         return fake if fake is None else Leaf(fake, value)
 
     def later(self, type: Attribute) -> Any:
-        """A fake value of ``type``, or what makes it; a number that is not known as a symbolic one."""
+        """Return a fake value of ``type``, possibly deferred; unknown numbers become symbolic."""
         if isinstance(type, (FloatType, BoolType)):
             known = self.world.known_number(type)
             return self.world.unknown_number(type) if known is None else known
@@ -111,7 +111,7 @@ class _Converter:
             self.last_element[self.block] = op
         return op.results[0]
 
-    # ops
+    # operations
 
     def op(self, op: Operation) -> None:
         if isinstance(op, (OutputOp, func.ReturnOp)):
@@ -136,7 +136,7 @@ class _Converter:
             self.call(op)
 
     def element_of(self, op: Operation) -> Leaf | None:
-        """What a call of ``getitem`` takes out, where that is a tensor or number of a plain tuple: it needs no trace."""
+        """Return the element that ``getitem`` selects, if it is a tensor or number of a plain tuple, which needs no trace."""
         assert isinstance(op, CallFunctionOp)
         [nest, index], _ = op.trees()
         elements: Any = self.env[nest] if isinstance(nest, SSAValue) else None
@@ -147,7 +147,7 @@ class _Converter:
         return found if isinstance(found, Leaf) else None
 
     def is_converted(self, op: TorchOp | HigherOrderOp) -> bool:
-        """Whether ``op`` may stay: values of its operand types in, and typed tensors and numbers out."""
+        """Whether ``op`` may remain: operands match their types, and results are typed tensors and numbers."""
         operands = all(isinstance(leaf := self.env.get(v), Leaf) and leaf.value.type == v.type for v in op.operands)
         types = [t for r in op.results for t in (r.type.types.data if isinstance(r.type, TupleType) else [r.type])]
         inside = [inner for region in op.regions for inner in region.walk()]
@@ -158,7 +158,7 @@ class _Converter:
         )
 
     def unpack(self, op: Operation) -> None:
-        """Gives a packed op a result an element."""
+        """Replace an operation with a tuple result by one with a result for each element."""
         assert isinstance(op, (TorchOp, HigherOrderOp))
         packed = op.results[0].type
         assert isinstance(packed, TupleType)
@@ -215,7 +215,7 @@ class _Converter:
         self.dead.append(op)
 
     def tree(self, tree: Tree) -> Tree:
-        """An argument tree with abstract values in place of old SSA values."""
+        """Replace old SSA values in an argument tree by abstract values."""
         return map_tree(tree, lambda leaf: self.nest_tree(self.env[leaf]) if isinstance(leaf, SSAValue) else leaf)
 
     def nest_tree(self, nest: Any) -> Tree:
@@ -265,7 +265,7 @@ class _Converter:
         outputs = output.trees()[0][0]
         values = [o if isinstance(o, SSAValue) else None for o in outputs]
         fakes = [_meta(node) for node in next(n for n in reversed(graph.graph.nodes) if n.op == "output").args[0]]  # type: ignore[union-attr]
-        if len(list(block.ops)) == 1:  # nothing was computed: the results are the inputs
+        if len(list(block.ops)) == 1:  # nothing was computed: results are inputs
             sources = [block.args.index(v) if isinstance(v, BlockArgument) else None for v in values]
             return _Traced(None, [v.type for v in values if v is not None], structure, fakes, sources, outputs)
         block.erase_op(output)
@@ -280,7 +280,7 @@ class _Converter:
         return _Traced(name, types, structure, fakes, sources, outputs)
 
     def emit(self, op: Operation, traced: _Traced, inputs: list[Leaf], fakes: list[Any]) -> Callable[[LeafSlot], Any]:
-        """Puts the call before ``op``; the function gives the abstract value of each result slot."""
+        """Insert the call before ``op``; return a function from result slots to abstract values."""
         results: list[SSAValue | None] = []
         if traced.function is not None:
             call = func.CallOp(traced.function, [leaf.value for leaf in inputs], traced.result_types)
@@ -304,7 +304,7 @@ class _Converter:
         return value
 
     def key(self, op: Operation, nests: list[Any], inputs: list[Leaf]) -> Any | None:
-        """What a trace depends on, so that equal layers share one function; None where it must not be shared."""
+        """Return the cache key of a trace, so that equal layers share one function; None if it must not be shared."""
         if not isinstance(op, PositionalCall) or isinstance(op, HigherOrderOp):
             return None
         order = {id(leaf): i for i, leaf in enumerate(inputs)}
@@ -335,7 +335,7 @@ class _Converter:
     # the end
 
     def finish(self) -> None:
-        """The new signature, and what it assumes; converted ops and declarations that became arguments go."""
+        """Set the new signature and its conditions; erase converted operations and declarations that became arguments."""
         add_conditions(self.module, written(assumptions(self.world), self.world))
         for op in reversed(self.dead):
             op.detach()
@@ -356,8 +356,11 @@ class _Converter:
 
 @dataclass(frozen=True)
 class _Traced:
-    """A traced call: callee (None where nothing is computed), types of the outputs that are no constants, and per output a fake
-    or the constant, and the input it may be."""
+    """A traced call.
+
+    ``function``: the callee, None if nothing is computed. ``result_types``: the types of non-constant outputs. ``fakes``: a
+    fake value or constant for each output. ``sources``: the index of the input that an output is, if any.
+    """
 
     function: str | None
     result_types: list[Attribute]

@@ -1,4 +1,4 @@
-"""What an operator is made of: PyTorch's own decomposition of it, traced at the operand types."""
+"""Decompositions of operators: PyTorch's decomposition, traced at the operand types."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from fxc.semantics.trace import record
 
 
 def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> FuncOp | None:
-    """A detached function that computes what ``op`` does: an argument for each different operand, a value for each result.
+    """Return a detached function that computes ``op``, with an argument for each distinct operand and a value for each result.
 
-    By PyTorch's decomposition table, or by what a composite operator calls. None where it is made of nothing else, where it
-    returns a tuple, where some part of it is not pure, or where it is made of other parts at other sizes.
+    It uses PyTorch's decomposition table, or the calls of a composite operator. None if there is no decomposition, if ``op``
+    returns a tuple, if an operation in it is not pure, or if it depends on sizes.
     """
     if len(op.results) == 1 and isinstance(op.results[0].type, TupleType):
         return None
     try:
         return asked(lambda world: traced_for_any_sizes(lambda each: _traced(op, each, interpreter), world, symbols), symbols)
     except (CannotInfer, FxcError, RuntimeError, NotImplementedError, TypeError):
-        return None  # sizes that the rule cannot do without, among them zero; or a layout that cannot be faked
+        return None  # the rule requires known or nonzero sizes, or has a layout that cannot be faked
 
 
 def _traced(op: TorchOp, world: FakeWorld, interpreter: ReferenceInterpreter) -> FuncOp | None:
@@ -52,10 +52,10 @@ def _traced(op: TorchOp, world: FakeWorld, interpreter: ReferenceInterpreter) ->
         return list(interpreter.op(op, dict(zip(inputs, values, strict=True))))
 
     graph = _trace(run, [world.fake(value.type) for value in inputs], _rules([target]), world)
-    if writing := _rules(_writing(graph)):  # a part that may write, but does not at these arguments
+    if writing := _rules(_writing(graph)):  # an operator that may write, but does not at these arguments
         fakes = [world.fake(value.type) for value in inputs]
         graph = _trace(run, fakes, {**_rules([target]), **writing}, world)
-    if _writing(graph):  # what a composite operator writes it has made itself
+    if _writing(graph):  # a composite operator writes only tensors that it has made
         fakes = [world.fake(value.type) for value in inputs]
         graph = _trace(dispatch_functionalize(run), fakes, _rules([target]), world)
     if any(node.target is target for node in graph.graph.nodes):
@@ -69,14 +69,14 @@ def _rules(operators: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
 
 
 def _calls_of_each(operator: Any) -> Callable[..., Any] | None:
-    """What an operator on lists of tensors does on any device: it calls another one for each of them."""
+    """Return the generic kernel of an operator on lists of tensors, which calls another operator for each tensor."""
     if not str(operator).startswith(FOREACH):
         return None
     return partial(operator._op_dk, torch._C.DispatchKey.CompositeExplicitAutograd)
 
 
 def _trace(run: Callable[..., Any], fakes: list[Any], rules: dict[Any, Callable[..., Any]], world: FakeWorld) -> GraphModule:
-    """The graph of ``run``: composite operators and those with a rule give way to what they call."""
+    """Trace ``run``: composite operators and operators with a rule are replaced by their calls."""
     with torch.no_grad():
         graph = record(run, fakes, world, rules)
     graph.graph.eliminate_dead_code()

@@ -1,7 +1,7 @@
-"""Derivatives of single ops, traced from PyTorch's own autograd at the operand types.
+"""Derivatives of single operations, traced from PyTorch's autograd at the operand types.
 
-The op runs under autograd on fake tensors, and its gradients are asked for; one trace sees both. What ran before the
-gradients were asked for is the forward, what ran after is the backward. No formula is written down here.
+One trace records the operation on fake tensors under autograd, and then its gradients. Nodes before the gradient computation
+are the forward; nodes after are the backward. No formula is written down here.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 
 
 _WRONG = frozenset(["torch.aten.rrelu_with_noise_functional.default"])
-"""Operators whose derivative in PyTorch reads the argument that the operator fills where it is not functional."""
+"""Operators whose derivative in PyTorch reads the argument that the non-functional variant fills."""
 
 _WHOLE: Mapping[str, torch._ops.OpOverload] = {"torch.aten.cumprod.default": torch.ops.aten.cumprod_backward.default}
-"""Operator -> its backward, of the gradient, the operand, the dimension and the result, where that looks at values to choose
-between formulas, of which a trace would see one: the fast one of ``cumprod`` has no derivative where there are zeros."""
+"""Operator -> its backward operator, of gradient, operand, dimension and result, if that chooses between formulas by values.
+
+A trace would record only one formula: the fast one of ``cumprod`` has no derivative at zeros.
+"""
 
 
 class Differentiator:
-    """Answers for ops, each question once: what it depends on is the key."""
+    """Computes derivatives of operations, with a cache."""
 
     def __init__(self, interpreter: ReferenceInterpreter) -> None:
         self.interpreter = interpreter
@@ -139,7 +141,7 @@ class Differentiator:
 
 
 def _with_sizes_of_operands(op: Operation, vjp: Vjp) -> Vjp:
-    """``vjp``; VerifyException where a gradient has the sizes of its operand only where symbols are some numbers."""
+    """Return ``vjp``; VerifyException if a gradient has the sizes of its operand only for some values of symbols."""
     for position, type in zip(vjp.gradients, vjp.backward.function_type.outputs if vjp.backward else (), strict=True):
         if _sizes(type) != _sizes(op.operands[position].type):
             raise VerifyException(f"{op.name} cannot be differentiated: its gradient has the sizes of its operand only at some")
@@ -151,7 +153,7 @@ def _sizes(type: Attribute) -> Sequence[Dim] | None:
 
 
 class _Split:
-    """One joint trace, divided. What the backward reads must be an operand or a result of the op, or a view of one."""
+    """One joint trace, split. The backward may read only operands and results of the operation, and views of them."""
 
     def __init__(
         self, op: Operation, operands: list[SSAValue], joint: GraphModule, forward: set[str], world: FakeWorld
@@ -162,7 +164,7 @@ class _Split:
         self.inputs = self.placeholders[: len(operands)]
         for node in nodes:
             if node.target is _DETACH and node.args[0] in self.placeholders:
-                node.replace_all_uses_with(node.args[0])  # what made the operand a leaf; a detach of the op's own stays
+                node.replace_all_uses_with(node.args[0])  # it made the operand a leaf; detaches of the operation stay
         outputs: Any = nodes[-1].args[0]
         self.outputs: list[Any] = list(outputs[0])
         self.results: list[Any] = [_source(value) for value in outputs[0]]
@@ -176,7 +178,7 @@ class _Split:
             return Vjp(None, None, (), (), (), (), ())
         boundary = self.boundary([g for _, g in found])
         if not self.may_stay(boundary):
-            if self.op.name == f"torch.higher_order.{autograd_functions.NAME}":  # its parts have derivatives of their own
+            if self.op.name == f"torch.higher_order.{autograd_functions.NAME}":  # its regions have derivatives already
                 raise VerifyException(f"{self.op.name} saves what it neither takes nor gives")
             forward = _extract(self.joint, self.inputs, self.outputs, lambda node: node)
             function, declarations = _function(forward, self.world)
@@ -201,16 +203,16 @@ class _Split:
         )
 
     def boundary(self, gradients: list[Node]) -> list[Node]:
-        """The nodes of the forward that the backward reads, operands and results apart."""
+        """Return the forward nodes that the backward reads, except operands and results."""
         stop = {*self.forward, *self.placeholders}
         read = _read(gradients, stop=stop)
         return [node for node in self.forward if node in read and node not in self.results]
 
     def may_stay(self, boundary: list[Node]) -> bool:
-        """Whether the backward can be computed from what the op takes and gives: then the op itself stays as it is.
+        """Whether the backward can be computed from operands and results, so that the operation itself can remain.
 
-        Views of operands and results, and numbers, are made again. Where autograd sees the op as one, as it does of operators
-        with a formula, anything else that it computed on the way is made again too.
+        Views of operands and results, and numbers, are recomputed. If autograd differentiates the operation as a whole, with a
+        formula, other intermediate values are recomputed, too.
         """
         whole = isinstance(self.op, TorchOp) and any(
             isinstance(node.target, torch._ops.OpOverload) and _name(node.target) == self.op.operator for node in self.forward
@@ -231,7 +233,7 @@ class _Split:
 
 
 def _whole(op: Operation, backward: torch._ops.OpOverload, cotangent: Attribute, world: FakeWorld) -> Vjp:
-    """The derivative that is one call of ``backward``."""
+    """Return a derivative that is one call of ``backward``."""
     graph, dim = Graph(), op.properties["dim"]
     assert isinstance(dim, IntegerAttr)
 
@@ -263,9 +265,9 @@ def _needed(op: Operation, needs: Sequence[bool], value: SSAValue) -> bool:
 
 
 def _agree(op: Operation, first: Vjp, second: Vjp, numbers: Mapping[str, int]) -> bool:
-    """Whether two derivatives of ``op`` are the same where symbols have ``numbers``.
+    """Whether two derivatives of ``op`` are equal for these values of symbols.
 
-    Of a function that takes the place of ``op`` it is enough that it computes the same there.
+    For a function that replaces ``op``, it suffices that it computes the same results.
     """
     if same_programs(first, second, numbers):
         return True
@@ -273,7 +275,7 @@ def _agree(op: Operation, first: Vjp, second: Vjp, numbers: Mapping[str, int]) -
 
 
 def _alone(op: Operation) -> func.FuncOp:
-    """A function of ``op`` alone."""
+    """Return a function that contains only ``op``."""
     operands = _distinct(op)
     block = Block(arg_types=[value.type for value in operands])
     copy = op.clone(dict(zip(operands, block.args, strict=True)))
@@ -287,10 +289,10 @@ def _explained(
     symbols: DictionaryAttr | None,
     agree: Callable[[Any, Any, Mapping[str, int]], bool],
 ) -> Any:
-    """What ``trace`` gives; VerifyException where PyTorch cannot differentiate the op, or not for any sizes."""
+    """Return the result of ``trace``; VerifyException if PyTorch cannot differentiate the operation, or not for any sizes."""
     if op.name in _WRONG:
         raise VerifyException(f"{op.name} cannot be differentiated: its derivative reads noise that was not drawn yet")
-    if isinstance(op, TorchOp) and counts_in_storage(op):  # the types of tensors do not state it
+    if isinstance(op, TorchOp) and counts_in_storage(op):  # the types of tensors do not include the storage offset
         raise VerifyException(f"{op.name} cannot be differentiated: it is unknown where its operand starts in its storage")
     for value in op.operands:
         if isinstance(value.type, (FloatType, BoolType)) and not value.type.expression.data:
@@ -316,14 +318,14 @@ def _name(target: torch._ops.OpOverload) -> str:
 
 
 def _source(value: Any) -> Any:
-    """``value``, or what it is a detached alias of."""
+    """Return ``value``, or the node that it is a detached alias of."""
     while isinstance(value, Node) and value.target in (_DETACH, _ALIAS):
         value = value.args[0]
     return value
 
 
 def _read(values: Iterable[Any], stop: set[Node], source: Callable[[Any], Any] = _source) -> set[Node]:
-    """The nodes that ``values`` are computed from, not looking behind ``stop``."""
+    """Return the nodes that ``values`` are computed from, up to and including ``stop``."""
     found, waiting = set[Node](), [source(value) for value in values if isinstance(value, Node)]
     while waiting:
         node = waiting.pop()
@@ -343,7 +345,7 @@ def _draws(node: Node) -> bool:
 
 
 def _is_free(node: Node) -> bool:
-    """Whether computing ``node`` again costs nothing: a view, an element of a tuple, a number, or a submodule."""
+    """Whether recomputing ``node`` is free: a view, an element of a tuple, a number, or a submodule."""
     if node.op == "get_attr":
         return True
     if isinstance(node.target, torch._ops.OpOverload):
@@ -359,8 +361,10 @@ def _is_free(node: Node) -> bool:
 def _extract(
     root: GraphModule, inputs: Sequence[Node], outputs: Sequence[Any], source: Callable[[Any], Any] | None = None
 ) -> GraphModule:
-    """The part of a graph that computes ``outputs`` from ``inputs``. A value that stands in both is passed through.
-    ``source``: what stands for a node; by default detached aliases are what they are aliases of."""
+    """Return the subgraph that computes ``outputs`` from ``inputs``. A value in both is passed through.
+
+    ``source``: maps a node to its replacement; by default, detached aliases are replaced by their source.
+    """
     source = source or _source
     needed = _read(outputs, set(inputs), source)
     graph, copies = Graph(), dict[Node, Node]()
@@ -376,7 +380,7 @@ def _extract(
 
 
 def _function(graph: GraphModule, world: FakeWorld) -> tuple[func.FuncOp, list[Operation]]:
-    """A graph as a function, and the operators that its text must declare. Outputs that are no values are left out."""
+    """Return a graph as a function, and the operators that the module must declare. Outputs that are not values are dropped."""
     importer = GraphImporter(world.type_of, constants_inline=True)
     graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _draws(node))
     block = importer.block(graph, list(graph.graph.nodes), "", None)

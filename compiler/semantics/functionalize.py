@@ -1,4 +1,4 @@
-"""Removes mutation from a function with PyTorch's own functionalization, traced over the reference interpreter."""
+"""Remove mutation from a function with PyTorch's functionalization, traced over the reference interpreter."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from fxc.semantics.written_strides import is_strided, lay_out, memory_of, with_e
 
 
 def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
-    """Rewrites ``function`` without mutation, in place.
+    """Rewrite ``function`` without mutation, in place.
 
-    An argument that was written comes back as an extra result in front, marked ``fx.mutates = <argument index>``. Where views
-    of it are returned one write stays, the last of all: its new value is copied into it, and they are views of what that gives.
-    Calls are inlined on the way. A function without mutation is left as it is. CaptureError where a branch of a higher-order
-    operator writes to an operand, which PyTorch's operators forbid.
+    The new value of a written argument becomes an additional result, before the others, with ``fx.mutates = <argument index>``.
+    If views of the argument are returned, one write remains, at the end: the new value is copied into the argument, and the
+    results are views of the result of that copy. Calls are inlined. A function without mutation is unchanged. CaptureError if a
+    branch of a higher-order operator writes to an operand, which PyTorch's operators forbid.
     """
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
     if not _mutates(function, functions):
@@ -62,15 +62,16 @@ STRIDED_COPIES: Final = {
     "aten.as_strided_copy.default": ("size", "stride", "storage_offset"),
     "aten.as_strided_scatter.default": ("src", "size", "stride", "storage_offset"),
 }
-"""Operators that copy what ``as_strided`` gives, or all but that -> their arguments after the tensor."""
+"""Operators that copy an ``as_strided`` view, or replace its elements in a copy -> their arguments after the tensor."""
 
 
 class _Interpreter(ReferenceInterpreter):
-    """Constants are tensors of the graph, which it may write to, not of the process; made before anything is traced.
+    """An interpreter with replacements for operators that PyTorch's functionalization handles incorrectly.
 
-    Dropouts that drop nothing are what they are given: PyTorch's functionalization keeps ``dropout``, and loses writes to it.
-    Windows and diagonals are views whose writes it undoes right. Operators that return views and do not say so give way to
-    some that do. What was written has the strides that it had: what is computed in its place is laid out as its operator does.
+    Constants are local tensors, made before tracing, which the graph may write. Inactive dropouts return their operand, as
+    functionalization retains ``dropout`` and loses writes to it. Windows and diagonals become views whose writes it inverts
+    correctly. Operators that return views without declaring them are replaced by operators that declare them. Written tensors
+    retain their strides, although the operator that computes the new value may have another layout.
     """
 
     def __init__(self, functions: Mapping[str, func.FuncOp]) -> None:
@@ -78,11 +79,11 @@ class _Interpreter(ReferenceInterpreter):
         found = (op for function in functions.values() for op in function.walk() if isinstance(op, ConstantOp))
         self.constants = {op: constant_value(op) for op in found if isinstance(op.value, TensorLiteralAttr)}
         self.bases, self.arguments, self.written = dict[int, FunctionalTensor](), set[int](), set[int]()
-        self.laid_out, self.between = set[int](), set[int]()  # what was laid out anew, and whose gaps are read or written
-        self.changed, self.outside = set[int](), dict[int, Any]()  # what was ever written; views of more than an argument
+        self.laid_out, self.between = set[int](), set[int]()  # memory laid out again; memory whose gaps are accessed
+        self.changed, self.outside = set[int](), dict[int, Any]()  # memory ever written; views that reach outside an argument
 
     def body(self, block: Block, args: Sequence[Any]) -> Any:
-        """What ``block`` returns, each tensor with eager's strides; the new values of ``args`` may have others."""
+        """Return the results of ``block``, with eager's strides; the new values of ``args`` may have other strides."""
         self.bases, self.written, self.laid_out, self.between = {}, set(), set(), set()
         self.changed, self.outside = set(), {}
         self.arguments = {memory_of(arg) for arg in args if is_strided(arg)}
@@ -92,7 +93,7 @@ class _Interpreter(ReferenceInterpreter):
         return outputs
 
     def note(self, values: Sequence[Any]) -> None:
-        """The first tensor that lies in some memory is that of which others are views."""
+        """Record the first tensor in some memory as the base of all views of it."""
         for value in tree_leaves(values):
             if is_strided(value):
                 self.bases.setdefault(memory_of(value), value)
@@ -131,8 +132,11 @@ class _Interpreter(ReferenceInterpreter):
         return results
 
     def as_strided(self, x: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
-        """``x.as_strided``, of what ``x`` is a view of: PyTorch's functionalization takes none of a view. Where an argument
-        starts in its storage is not known: from there a view counts only where it starts at the same element."""
+        """Apply ``as_strided`` to the base of ``x``, as PyTorch's functionalization does not support it on views.
+
+        The storage offset of an argument is unknown, so a view of an argument is replaced by its base only if both start at the
+        same element.
+        """
         memory, outside = memory_of(x), False
         if (base := self.bases.get(memory)) is not None:
             whole, first = _is_whole(base, x), x.storage_offset() if storage_offset is None else storage_offset
@@ -152,7 +156,7 @@ class _Interpreter(ReferenceInterpreter):
         return view
 
     def strided_copy(self, op: TorchOp, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """What ``op`` gives of an ``as_strided`` of ``x``: a copy of it, or ``x`` with other values there."""
+        """Run ``op``, a copy of an ``as_strided`` view of ``x`` or a copy of ``x`` with other values there, with checks."""
         numbers = {**dict(zip(STRIDED_COPIES[op.operator], args)), **kwargs}
         view = self.as_strided(x, *(numbers.get(name) for name in ("size", "stride", "storage_offset")))
         if id(view) in self.outside and memory_of(x) in self.changed:
@@ -160,7 +164,7 @@ class _Interpreter(ReferenceInterpreter):
         return resolve_operator(op.operator)(x, *args, **kwargs)
 
     def lay_out(self, values: Sequence[Any]) -> None:
-        """Gives ``values`` that were written, and of which the new value has other strides, those they had."""
+        """Restore the strides of written ``values`` whose new value has other strides."""
         for memory in {memory_of(value) for value in values if is_strided(value)} & self.written:
             self.written.remove(memory)
             base = self.bases[memory]
@@ -169,8 +173,10 @@ class _Interpreter(ReferenceInterpreter):
                 self.check_gaps(memory)
 
     def check_outside(self, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """CaptureError where an op reads elements in the gaps of an argument that was written, or behind it: the new value has
-        none there. Views that are returned are made of the argument itself."""
+        """Raise CaptureError if an operation reads elements in the gaps of a written argument, or outside of it.
+
+        The new value has no such elements. Returned views are made from the argument itself.
+        """
         for value in [each for each in tree_leaves(operands) if id(each) in self.outside]:
             views = [each for each in tree_leaves(results) if is_strided(each) and memory_of(each) == memory_of(value)]
             self.outside.update((id(view), view) for view in views)
@@ -179,7 +185,7 @@ class _Interpreter(ReferenceInterpreter):
 
     def call_instead(self, op: TorchOp, target: Callable[..., Any], env: Mapping[SSAValue, Any]) -> Sequence[Any]:
         args, kwargs = op.trees()
-        with torch._C.DisableTorchFunction():  # a mode of functions would be given a composite operator as a whole
+        with torch._C.DisableTorchFunction():  # a function mode would get a composite operator as a whole
             return self.results(op, target(*self.python(args, env), **self.keywords(kwargs, env)))
 
     def check_gaps(self, memory: int) -> None:
@@ -199,9 +205,11 @@ class _Tracer:
     def without_writes(
         self, block: Block, what: str, already: set[int], *, returns_views: bool = False
     ) -> tuple[Block, list[int], TreeSpec]:
-        """The block that returns (the new values of the arguments that ``block`` writes, what it returns), flat; the indices
-        of those arguments, ``already`` apart; and how what it returns is nested. ``returns_views``: what is a view of a written
-        argument stays one."""
+        """Return a block without writes, the indices of the written arguments, and the nesting of the results.
+
+        The block returns the new values of written arguments, except those in ``already``, then the results of ``block``, flat.
+        ``returns_views``: results that are views of a written argument remain views.
+        """
 
         def traced(world: FakeWorld) -> tuple[Block, list[int], TreeSpec]:
             return self.traced_in(world, block, what, already, returns_views)
@@ -229,7 +237,7 @@ class _Tracer:
         graph = self.graph(run, fakes, world, what)
         placeholders = graph.graph.find_nodes(op="placeholder")
         for i, copy in zip(bases, graph.graph.find_nodes(op="call_function", target=_WRITE), strict=True):
-            copy.update_arg(0, placeholders[i])  # an operator that gave the argument back has its place in the trace
+            copy.update_arg(0, placeholders[i])  # the trace may have an operator that returned the argument instead
         graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _draws(node))
         importer = GraphImporter(world.type_of, constants_inline=True)
         new = importer.block(graph, list(graph.graph.nodes), "", None)
@@ -240,7 +248,7 @@ class _Tracer:
         return new, written, specs[0]
 
     def graph(self, run: Callable[..., Any], fakes: list[Any], world: FakeWorld, what: str) -> torch.fx.GraphModule:
-        """Composite operators stay whole, unless one's result is written: PyTorch takes such a result for a possible view."""
+        """Trace ``run``. Composite operators stay whole, unless the result of one is written, as it may be a view."""
 
         def functional(mode: FunctionalTensorMode) -> Callable[..., list[Any]]:
             return lambda *args: _with_views(args, *dispatch_functionalize(run, mode)(*args))
@@ -269,14 +277,14 @@ _WRITE = torch.ops.aten.copy_.default
 
 @dataclass(frozen=True)
 class _View:
-    """A view of argument ``base``, by these views one of another; by none it is the argument itself."""
+    """A chain of views of argument ``base``; without views, it is the argument itself."""
 
     base: int
     steps: Sequence[Any]
 
 
 def _views(results: Sequence[Any], written: Mapping[int, Any]) -> dict[int, _View]:
-    """The places of ``results`` that lie in the memory of a ``written`` argument of which some result is a view."""
+    """Return the positions of ``results`` in the memory of a ``written`` argument, if some result is a view of that."""
     places = {arg.untyped_storage()._cdata: i for i, arg in written.items()}
     found = dict[int, _View]()
     for place, result in enumerate(results):
@@ -287,7 +295,7 @@ def _views(results: Sequence[Any], written: Mapping[int, Any]) -> dict[int, _Vie
 
 
 def _with_views(args: Sequence[Any], results: Sequence[Any], new: Mapping[int, Any], views: Mapping[int, _View]) -> list[Any]:
-    """``results`` where ``views`` are those of the arguments, into which their ``new`` values are copied."""
+    """Return ``results`` with ``views`` of the arguments, into which their ``new`` values are copied."""
     bases = {i: _WRITE(args[i], value) for i, value in new.items()}
     made = {
         place: _functionalization.apply_view_meta_sequence(bases[view.base], view.steps) if view.steps else bases[view.base]
@@ -297,14 +305,16 @@ def _with_views(args: Sequence[Any], results: Sequence[Any], new: Mapping[int, A
 
 
 def _is_whole(base: FunctionalTensor, view: FunctionalTensor) -> bool:
-    """Whether strides count the same elements in ``base`` as in its ``view``."""
+    """Whether strides count the same elements in ``base`` and ``view``."""
     plain = not any((base.is_conj(), view.is_conj(), base.is_neg(), view.is_neg()))
     return plain and base.dtype == view.dtype and not _functionalization.get_view_meta_sequence(base.elem)
 
 
 def _shares_unnoticed(operands: Sequence[Any], results: Sequence[Any]) -> bool:
-    """Whether a result lies in memory that PyTorch's functionalization takes for another than that of the operands, or of
-    another result: it goes by what schemas say, and that of ``meshgrid`` says nothing."""
+    """Whether a result shares memory with an operand or another result, unknown to PyTorch's functionalization.
+
+    Functionalization relies on schemas, and that of ``meshgrid`` declares no aliases.
+    """
     known = dict[int, int]()
     for value in tree_leaves([operands, results]):
         if isinstance(value, FunctionalTensor) and value.layout is torch.strided:
@@ -351,18 +361,18 @@ def _mutates(function: func.FuncOp, functions: dict[str, func.FuncOp]) -> bool:
 
 
 def _already_returned(function: func.FuncOp) -> set[int]:
-    """The arguments whose new value the function already returns."""
+    """Return the arguments whose new value the function already returns."""
     found = (attrs.data.get("fx.mutates") for attrs in function.res_attrs or ())
     return {index.value.data for index in found if isinstance(index, IntegerAttr)}
 
 
 def _draws(node: torch.fx.Node) -> bool:
-    """Random operators stay though nothing reads them: dropping one changes what the next draws."""
+    """Whether ``node`` is a random operator. They stay without uses: removing one changes later random numbers."""
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def _replace(function: func.FuncOp, new: Any, written: list[int], spec: TreeSpec) -> None:
-    """Puts the traced block into ``function``: written arguments first, then what was returned, flat."""
+    """Replace the block of ``function`` by the traced block: written arguments first, then the results, flat."""
     output = new.last_op
     assert isinstance(output, OutputOp)
     flat = output.trees()[0][0]

@@ -1,4 +1,4 @@
-"""Result types and gradients of one op, asked of PyTorch's fake tensors."""
+"""Result types and gradients of an operation, inferred with PyTorch's fake tensors."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from fxc.semantics.same_types import same_types
 
 
 class TypeInference:
-    """Runs ops on fake values of their operand types. A world is kept as long as ops leave no trace in it.
+    """Runs operations on fake values of their operand types. A world is reused while operations leave no guards in it.
 
-    Passes ask for the types of a module again and again: the answer about a call depends on its ``question_key``.
+    Passes infer the types of a module many times, so results are cached by ``question_key``.
     """
 
     def __init__(self) -> None:
@@ -41,8 +41,10 @@ class TypeInference:
         self._world, self._static = FakeWorld(), StaticWorld()
 
     def infer(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[Attribute]:
-        """The result types of ``op``. Where an answer hangs on a guess (a hint, a number that is not known) other worlds
-        guess otherwise, and must give the same answer."""
+        """Return the result types of ``op``.
+
+        If a result depends on a guess (a hint, or an unknown number), worlds with other guesses must return the same.
+        """
         key = question_key(op, symbols)
         if (types := self._answers.get(key)) is None:
             self._answers[key] = types = self._asked(lambda world: self._inferred(op, world, symbols), symbols)
@@ -66,12 +68,12 @@ class TypeInference:
             if not world.oblivious:
                 types = self._inferred(op, type(world)(symbols, oblivious=True), symbols)
                 if all(same_types(types, found, each.numbers) for each, found in seen):
-                    return types  # an oblivious world may order strides by what is true of no size
+                    return types  # an oblivious world may order strides by a condition that no size satisfies
             raise CannotInfer(f"the result types of {op.name} hang on sizes or numbers that are not known") from error
         return types
 
     def requires_grad(self, op: Operation, operands: Sequence[bool], symbols: DictionaryAttr | None) -> Sequence[bool]:
-        """Which results require grad where these operands do and grad mode is on."""
+        """Return which results require grad if these operands do and grad mode is on."""
 
         def run(world: FakeWorld) -> Sequence[Any]:
             with quiet(), world.active(), torch.enable_grad():
@@ -86,7 +88,7 @@ class TypeInference:
         return [_requires_grad(result) for result in results]
 
     def aliases(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[tuple[int, int]]:
-        """The pairs (result, operand) that share memory. CannotInfer where that hangs on the hint of a symbol."""
+        """Return the pairs (result, operand) that share memory. CannotInfer if that depends on the hint of a symbol."""
 
         def run(world: FakeWorld) -> tuple[list[tuple[int, int]], bool]:
             with quiet(), world.active(), torch.no_grad():
@@ -108,7 +110,7 @@ class TypeInference:
         return asked(question, symbols, lambda: self._static, self._fresh)
 
     def _fresh(self, symbols: DictionaryAttr | None) -> FakeWorld:
-        """A world without guards: the last one where the op left it so."""
+        """Return a world without guards: the cached one, unless an operation left guards in it."""
         if symbols != self._symbols or not self._world.is_unmarked:
             self._symbols, self._world = symbols, FakeWorld(symbols)
         return self._world
@@ -133,7 +135,7 @@ class TypeInference:
 
 @contextmanager
 def _symbolic_rules(world: FakeWorld) -> Iterator[None]:
-    """Where sizes are symbols, PyTorch's decompositions in place of code that takes them for numbers: that of ``pad``."""
+    """With symbolic sizes, use PyTorch's Python decompositions instead of code that requires numbers, such as for ``pad``."""
     if not world.is_symbolic:
         yield
         return
@@ -145,7 +147,7 @@ def _symbolic_rules(world: FakeWorld) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the stack traces that PyTorch logs where a fake tensor refuses a call: asking is no error."""
+    """Suppress the stack traces that PyTorch logs when a fake tensor rejects a call: a failed query is no error."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before, logger.disabled = logger.disabled, True
     try:
@@ -155,7 +157,7 @@ def quiet() -> Iterator[None]:
 
 
 def _is_unknown_number(type: Attribute) -> bool:
-    """A float or bool that fake values can only guess; an unknown int is a symbol."""
+    """Whether the type is a float or bool whose value fake values can only guess; an unknown int is a symbol."""
     if isinstance(type, TupleType):
         return any(map(_is_unknown_number, type.types.data))
     if isinstance(type, BoolType):
@@ -180,12 +182,12 @@ def _agreed(op: Operation, a: Attribute, b: Attribute) -> Attribute:
 
 
 def _memory(value: Any) -> set[int]:
-    """The addresses of the storages of the tensors in ``value``."""
+    """Return the addresses of the storages of the tensors in ``value``."""
     return {leaf.untyped_storage()._cdata for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)}
 
 
 def _with_grad(value: Any, flag: bool) -> Any:
-    """No leaf, so that an op may write to it."""
+    """Make tensors require grad, as non-leaves, so that an operation may write to them."""
     if isinstance(value, (tuple, list)):
         return type(value)(_with_grad(element, flag) for element in value)
     if flag and isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):

@@ -1,4 +1,4 @@
-"""The modules and tensors that a graph names, while it is converted: fake modules to call, arguments that hold tensors."""
+"""The modules and tensors that a graph names, during conversion: fake modules to call, arguments for tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fxc.errors import CaptureError
 
 
 class ModelState:
-    """``leaves``: declared tensor name -> the argument of ``block`` that holds it, made on first use, in order."""
+    """``leaves``: declared tensor name -> its argument of ``block``, made on first use, in order."""
 
     def __init__(self, module: ModuleOp, block: Block, world: FakeWorld, live: dict[str, Any]) -> None:
         self.block, self.world, self.live = block, world, live
@@ -32,7 +32,7 @@ class ModelState:
         self._built = dict[str, torch.nn.Module]()
 
     def leaf(self, name: str) -> Leaf:
-        """The argument of the function that holds a declared tensor, made on first use."""
+        """Return the function argument for a declared tensor, made on first use."""
         if name not in self.leaves:
             declaration = self.tensors.get(name)
             if declaration is None:
@@ -43,7 +43,7 @@ class ModelState:
         return self.leaves[name]
 
     def of_call(self, op: Operation) -> dict[str, Leaf]:
-        """Parameter name within the called module -> leaf."""
+        """Return parameter name within the called module -> leaf."""
         if not isinstance(op, CallModuleOp):
             return {}
         path = op.call_target() or ""
@@ -68,7 +68,7 @@ class ModelState:
             yield
 
     def module_key(self, path: str) -> Any:
-        """A module's declarations, names relative to it: equal for equal layers. A live module without any is only itself."""
+        """Return a key that is equal for equal layers: the declarations with relative names, or the path if there are none."""
         inside = [(p, d) for p, d in self.modules.items() if p == path or p.startswith(path + ".")]
         if not inside:
             return path
@@ -88,7 +88,7 @@ class ModelState:
         return (declaration.call_target() or "module").rpartition(".")[2] if declaration else "module"
 
     def argument_attributes(self) -> list[DictionaryAttr]:
-        """The attributes of the arguments made, in order. Their declarations go: the arguments say it all."""
+        """Return the attributes of the new arguments, in order, and detach their declarations, which are redundant now."""
         made = list[DictionaryAttr]()
         for name in self.leaves:
             declaration = self.tensors[name]
@@ -107,10 +107,10 @@ class ModelState:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """A tensor or symbolic number of the graph: its fake value, and the SSA value that holds it when the program runs."""
+    """A tensor or symbolic number of the graph: its fake value, and its SSA value."""
 
     given: Any
-    """The fake value, or what makes it."""
+    """The fake value, possibly deferred."""
     value: SSAValue
 
     @cached_property
@@ -118,18 +118,20 @@ class Leaf:
         return self.given.make() if isinstance(self.given, DeferredFake) else self.given
 
     def type(self, world: FakeWorld) -> Attribute:
-        """The type of the fake value; that of the SSA value where there is none yet."""
+        """Return the type of the fake value, or that of the SSA value if the fake value is not made yet."""
         is_made = "fake" in self.__dict__ or not isinstance(self.given, DeferredFake)
         return world.type_of(self.fake) if is_made else self.value.type
 
 
 class Size(tuple):
-    """The elements of a torch.Size of which some are symbolic."""
+    """The elements of a torch.Size, some of them symbolic."""
 
 
 def map_leaves(nest: Any, function: Callable[[Any], Any], size: Callable[[Sequence[Any]], Any] = torch.Size) -> Any:
-    """``nest`` with ``function`` applied to what is no container. A Size becomes a torch.Size again, or what ``size`` makes:
-    ``tuple``, where ``function`` gives no numbers."""
+    """Apply ``function`` to the leaves of ``nest``.
+
+    A Size becomes a torch.Size, or the result of ``size``: ``tuple`` if ``function`` does not return numbers.
+    """
     if isinstance(nest, (Size, torch.Size)):
         return size([function(element) for element in nest])
     if isinstance(nest, tuple) and hasattr(nest, "_fields"):
@@ -151,13 +153,13 @@ def leaves_of(nest: Any) -> list[Leaf]:
 
 @dataclass(frozen=True)
 class LeafSlot:
-    """The place of a traced output in a nested result, or of an input in a nested argument."""
+    """The position of a traced output in a nested result, or of an input in a nested argument."""
 
     index: int
 
 
 def with_slots(result: Any, slot: Callable[[Any], Any]) -> Any:
-    """A nested result with ``slot`` applied to its leaves; a torch.Size with symbolic elements becomes a Size."""
+    """Apply ``slot`` to the leaves of a nested result; a torch.Size with symbolic elements becomes a Size."""
     if isinstance(result, torch.Size):
         return Size(map(slot, result)) if any(isinstance(s, torch.SymInt) for s in result) else result
     return map_leaves(result, slot)

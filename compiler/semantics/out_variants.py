@@ -1,4 +1,4 @@
-"""Which overload of an operator writes its results into tensors that it is given, for one call of it."""
+"""Selection of the ``out`` overload of an operator for a call, which writes results into given tensors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def out_variant(op: Operation, symbols: DictionaryAttr | None, interpreter: Refe
 
 
 def _is_writable(type: object) -> bool:
-    """Whether a tensor of ``type`` can be made, and each of its elements is a place of its own."""
+    """Whether a tensor of ``type`` can be allocated, and its elements do not overlap."""
     if not isinstance(type, TensorType) or storage_bytes(type) is None:
         return False
     dims, steps = types.sizes(type), types.strides(type)
@@ -38,7 +38,7 @@ def _is_writable(type: object) -> bool:
 
 
 def _overload(op: TorchOp) -> OutVariant | None:
-    """The overload with the arguments of ``op`` and a tensor for each result, where the device has code of its own for it."""
+    """Return the overload with the arguments of ``op`` and a tensor for each result, if it has a kernel for the device."""
     namespace, name, _ = op.operator.split(".")
     for overload in getattr(getattr(torch.ops, namespace), name).overloads():
         cls = op_class(f"torch.{namespace}.{name}.{overload}")
@@ -51,7 +51,7 @@ def _overload(op: TorchOp) -> OutVariant | None:
 
 
 def _outs(base: Schema, schema: Schema) -> tuple[str, ...] | None:
-    """The arguments that take the results of ``base``; None where ``schema`` differs in more than these."""
+    """Return the arguments for the results of ``base``; None if ``schema`` differs in more than these."""
     outs = [argument for argument in schema.arguments if argument.writes]
     if any(argument.type != "Tensor" or not argument.keyword_only for argument in outs):
         return None
@@ -60,7 +60,7 @@ def _outs(base: Schema, schema: Schema) -> tuple[str, ...] | None:
 
 
 def _is_native(name: str, op: TorchOp) -> bool:
-    """Not an overload that calls the operator and copies what it returns, or one that needs ``out`` for more than results."""
+    """Whether the overload has a structured kernel, instead of calling the operator and copying its result."""
     type = op.results[0].type
     assert isinstance(type, TensorType)
     key = types.device(type).partition(":")[0].upper()
@@ -70,10 +70,10 @@ def _is_native(name: str, op: TorchOp) -> bool:
 
 @cache
 def structured_overloads() -> frozenset[str]:
-    """The overloads of ``aten`` whose kernels get results of their final sizes: ``mm.out``.
+    """Return the overloads of ``aten`` whose kernels get results of their final sizes, such as ``mm.out``.
 
-    Others may give ``out`` other sizes on the way, and write past what lies there: ``binary_cross_entropy.out`` does. The list
-    is PyTorch's own; where it is not installed, there is none.
+    Others may temporarily resize ``out``, and write beyond its memory: ``binary_cross_entropy.out`` does. The list is read from
+    PyTorch's native_functions.yaml; without that file it is empty.
     """
     listed = resources.files("torchgen").joinpath("packaged/ATen/native/native_functions.yaml")
     try:
@@ -84,7 +84,7 @@ def structured_overloads() -> frozenset[str]:
 
 
 def _accepts(op: TorchOp, variant: OutVariant, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> bool:
-    """Whether the overload leaves fake tensors of the result types as they are."""
+    """Whether the overload retains the type of fake ``out`` tensors with the result types."""
     cls = op_class(f"torch.{variant.operator}")
     assert cls is not None and issubclass(cls, TorchOp)
     buffers = dict(zip(variant.outs, op.results, strict=True))
@@ -99,7 +99,7 @@ def _accepts(op: TorchOp, variant: OutVariant, symbols: DictionaryAttr | None, i
 
     try:
         return asked(keeps, symbols)
-    except Exception:  # what cannot be told of fake tensors is left to the operator itself
+    except Exception:  # unknown results of fake tensors: use the operator itself
         return False
     finally:
         call.drop_all_references()

@@ -1,4 +1,4 @@
-"""Which errors say that PyTorch's operators refuse what they are given, as they do when a program runs."""
+"""Classification of errors: which ones mean that PyTorch's operators reject their arguments, as they do at run time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 _REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError, ZeroDivisionError)
-"""What operators and their fakes raise of arguments that do not fit."""
+"""The errors that operators and their fakes raise for arguments that do not fit."""
 
 _UNTOLD = (
     DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException,
@@ -19,20 +19,20 @@ _UNTOLD = (
 
 
 def root_of(error: BaseException) -> BaseException:
-    """The error that ``error`` was made of."""
+    """Return the original cause of ``error``."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether an operator, or the user's code, says by ``error`` that its arguments do not fit."""
-    is_fault = _raised_in(error, "fxc") and type(error) is not RuntimeError  # which C++ raises in whatever calls it
+    """Whether an operator, or the user's code, rejects its arguments with ``error``."""
+    is_fault = _raised_in(error, "fxc") and type(error) is not RuntimeError  # C++ raises RuntimeError in any caller
     return isinstance(error, _REFUSALS) and not is_untold(error) and not is_fault
 
 
 def is_untold(error: BaseException) -> bool:
-    """Whether fake tensors raise ``error`` where the call may well run on real ones."""
+    """Whether fake tensors raise ``error`` although the call may run on real tensors."""
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     return isinstance(error, (*_UNTOLD, GuardOnDataDependentSymNode))

@@ -1,7 +1,7 @@
-"""Whether two answers of PyTorch are one program where sizes are given numbers, though they are written otherwise.
+"""Comparison of programs at given sizes: whether two results of PyTorch queries are equivalent in different forms.
 
-At a size of 1 PyTorch writes numbers where it writes symbols else, other strides of dimensions of one element, and a view where
-it copies. What copies is right at each size, so the first program may copy where the second one has a view.
+At a size of 1 PyTorch writes numbers instead of symbols, other strides for dimensions of one element, and a view instead of a
+copy. A copy is correct at each size, so the first program may copy where the second has a view.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COPY, _VIEW_OF_COPY, _VIEW = "aten.clone.default", "aten._unsafe_view.default",
 
 
 def same_programs(first: object, second: object, numbers: Mapping[str, int]) -> bool:
-    """Whether the answer ``first``, where symbols have ``numbers``, is what ``second`` is there."""
+    """Whether ``first``, with these values of symbols, is equivalent to ``second``."""
     return _Comparison(numbers).same(first, second)
 
 
@@ -40,7 +40,7 @@ class _Comparison:
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self.numbers = numbers
         self.values = dict[SSAValue, SSAValue]()
-        """A value of the first program -> that of the second."""
+        """Value of the first program -> value of the second."""
 
     def same(self, a: Any, b: Any) -> bool:
         if isinstance(a, func.FuncOp) and isinstance(b, func.FuncOp):
@@ -84,7 +84,7 @@ class _Comparison:
         return len(some) == len(others) and all(map(self.op, some, others))
 
     def steps(self, block: Block) -> list[Operation]:
-        """The operations of ``block`` but those that make known numbers, and copies that are seen through a view alone."""
+        """Return the operations of ``block``, except computations of known numbers, and copies that are only used by views."""
         return [op for op in block.ops if not self.makes_numbers(op) and not _is_viewed_copy(op)]
 
     def makes_numbers(self, op: Operation) -> bool:
@@ -97,7 +97,7 @@ class _Comparison:
         return all(self.blocks(list(x.blocks), list(y.blocks)) for x, y in zip(a.regions, b.regions, strict=True))
 
     def same_arguments(self, a: Operation, b: Operation) -> bool:
-        """Whether the operations, their arguments and attributes are the same."""
+        """Whether the operations, their arguments and attributes are equal."""
         if len(a.regions) != len(b.regions) or a.attributes != b.attributes:
             return False
         if isinstance(a, TorchOp) and isinstance(b, TorchOp):
@@ -110,13 +110,13 @@ class _Comparison:
 
 
 def _uncopied(value: SSAValue) -> SSAValue:
-    """``value``, or what it is a copy of that is seen through a view alone."""
+    """Return ``value``, or the source of a copy that is only used by views."""
     owner = value.owner
     return owner.operands[0] if isinstance(owner, Operation) and _is_viewed_copy(owner) else value
 
 
 def _is_viewed_copy(op: Operation) -> bool:
-    """Whether ``op`` makes the contiguous copy that ``reshape`` makes where no view is possible."""
+    """Whether ``op`` is the contiguous copy that ``reshape`` makes if no view is possible."""
     if not isinstance(op, TorchOp) or op.operator != _COPY or op.bound().get("memory_format") != _CONTIGUOUS:
         return False
     uses = [use.operation for use in op.results[0].uses]
@@ -128,21 +128,21 @@ def _views_copy(op: TorchOp) -> bool:
     return op.operator == _VIEW_OF_COPY and isinstance(viewed, Operation) and _is_viewed_copy(viewed)
 
 
-# whether two functions compute the same at given sizes: both run on the same random numbers
+# comparison of results: both functions run on the same random numbers
 
 
 _MOST = 1 << 22
-"""Of so many elements a run takes longer than a trace."""
+"""The maximum number of elements; with more, a run takes longer than a trace."""
 
 
 class _OtherType(Exception):
-    """An operation gives another type than the function states."""
+    """A result of an operation has another type than its declaration."""
 
 
 def same_results(first: func.FuncOp, second: func.FuncOp, numbers: Mapping[str, int]) -> bool:
-    """Whether ``first``, where symbols have ``numbers``, runs with the types that it states and computes what ``second`` does.
+    """Whether ``first``, with these values of symbols, has the declared types and computes the same results as ``second``.
 
-    Not where that takes too long, or cannot be run.
+    False if that takes too long, or cannot run.
     """
     inputs = list(first.body.block.arg_types)
     if not same_types(inputs, list(second.body.block.arg_types), numbers) or not _is_small(inputs, numbers):

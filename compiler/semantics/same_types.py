@@ -1,4 +1,4 @@
-"""Types where symbols have given numbers."""
+"""Comparison of types for given values of symbols."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fxc.dialects.attributes.types import BoolType, FloatType, IntType
 
 
 def same_types(some: Sequence[Attribute], others: Sequence[Attribute], numbers: Mapping[str, int]) -> bool:
-    """Whether values of these types are alike where symbols have ``numbers``: strides where they lead to elements."""
+    """Whether these types are equivalent for these values of symbols; strides matter only if there are elements."""
     return len(some) == len(others) and all(_same_type(a, b, numbers) for a, b in zip(some, others, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What operators mean, asked of PyTorch: the one door through which passes reach torch."""
+"""Semantics of operators, obtained from PyTorch: the only module through which passes reach torch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fxc.semantics.out_variants import out_variant
 
 
 class TorchSemantics:
-    """``fxc.dialects.semantics.Semantics`` by PyTorch. ``live``: as in ``Program``."""
+    """``fxc.dialects.semantics.Semantics`` implemented with PyTorch. ``live``: as in ``Program``."""
 
     def __init__(self, live: dict[str, Any] | None = None) -> None:
         self.live = live if live is not None else {}
@@ -60,11 +60,11 @@ class TorchSemantics:
             with torch.no_grad():
                 results = self._interpreter.op(op, env)
             return [_attribute(result) for result in results]
-        except Exception:  # whatever the call raises, it must go on raising when the program runs
+        except Exception:  # errors of the call must be raised at run time
             return None
 
     def _fits(self, op: Operation, operands: Sequence[Attribute], max_elements: int) -> bool:
-        """Whether every result is a plain tensor of at most ``max_elements`` or a host value, asked of fake tensors."""
+        """Whether every result is a plain tensor of at most ``max_elements`` or a host value, according to fake tensors."""
 
         def run(world: FakeWorld) -> list[Any]:
             with world.active(), torch.no_grad():
@@ -76,7 +76,7 @@ class TorchSemantics:
 
         try:
             results = asked(run, None)
-        except Exception:  # a value that depends on data cannot be asked of fake tensors; small operands bound the work
+        except Exception:  # fake tensors cannot compute data-dependent values; small operands bound the work
             return isinstance(op, TorchOp) and bool(op.operands) and "y" not in op.FLAGS
         return all(not isinstance(r, torch.Tensor) or (type(r.numel()) is int and r.numel() <= max_elements) for r in results)
 
@@ -120,7 +120,7 @@ class TorchSemantics:
 
 
 def symbols_around(op: Operation) -> DictionaryAttr | None:
-    """The symbols of the module that ``op`` lies in."""
+    """Return the symbols of the module that contains ``op``."""
     around: Operation | None = op
     while around is not None:
         symbols = around.attributes.get(SYMBOLS)

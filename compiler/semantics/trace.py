@@ -1,4 +1,4 @@
-"""Traces a Python callable to an FX graph of ATen operators at fake inputs, before autograd decomposes it."""
+"""Trace a Python callable to an FX graph of ATen operators at fake inputs, before autograd decomposes it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from fxc.errors import CaptureError, FxcError
 def trace(
     run: Callable[..., Any], inputs: Sequence[Any], world: FakeWorld, what: str, rules: Rules | None = None
 ) -> GraphModule:
-    """The graph of ``run(*inputs)``: pre-dispatch ATen, one placeholder an input. ``what`` names the call in errors.
-    ``rules``: what is traced in the place of some operators.
+    """Return the graph of ``run(*inputs)``: pre-dispatch ATen, with a placeholder for each input.
 
-    CaptureError where PyTorch cannot trace it, with the way out for control flow that depends on data.
+    ``what``: the name of the call in errors. ``rules``: replacements for operators. CaptureError if PyTorch cannot trace it,
+    with a hint for data-dependent control flow.
     """
     mode = "symbolic" if world.is_symbolic else "fake"
     try:
@@ -47,8 +47,10 @@ def trace(
 
 
 def in_pairs(module: GraphModule) -> GraphModule:
-    """``module``, in which sums and products of sizes have two operands: make_fx writes a size that it finds for the first time
-    as one call of all that are in it, which ``operator.mul`` does not take."""
+    """Split sums and products of sizes into binary operations.
+
+    make_fx writes a size that it sees for the first time as one call with all its operands, which ``operator.mul`` rejects.
+    """
     for node in [node for node in module.graph.nodes if node.target in (operator.add, operator.mul) and len(node.args) > 2]:
         with module.graph.inserting_before(node):
             first: Any = node.args[0]
@@ -82,7 +84,7 @@ def _hint(error: BaseException) -> str | None:
     return None
 
 
-# traces a callable to an FX graph of the ATen operators that it calls below autograd, as ``make_fx`` does
+# tracing of a callable to the ATen operators that it calls below autograd, like ``make_fx``
 
 
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
@@ -90,20 +92,20 @@ _ACCESSORS = (torch.ops.aten.size.default, torch.ops.aten.stride.default, torch.
 
 
 class _NotRecorded(Exception):
-    """The recorder does not know what it was given."""
+    """The recorder does not support an operator or argument."""
 
 
 def record(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rules: Rules | None = None) -> GraphModule:
-    """The graph of ``run(*fakes)``, a placeholder each. ``rules``: what is traced in the place of some operators.
+    """Return the graph of ``run(*fakes)``, with a placeholder for each fake. ``rules``: replacements for operators.
 
-    Composite operators give way to what they call. What PyTorch raises passes through.
+    Composite operators are replaced by their calls. Errors of PyTorch pass through.
     """
-    with warnings.catch_warnings(), tracing(None), world.active():  # not in the world of a trace of Dynamo's around
+    with warnings.catch_warnings(), tracing(None), world.active():  # isolates from an enclosing Dynamo trace
         warnings.simplefilter("ignore")
         if not world.is_symbolic:
             try:
                 return _Recorder(rules or {}).trace(run, fakes)
-            except Exception:  # what is wrong, make_fx says, if anything is
+            except Exception:  # make_fx raises the error, if any
                 if isinstance(world, StaticWorld):
                     raise
         mode = "symbolic" if world.is_symbolic else "fake"
@@ -111,7 +113,7 @@ def record(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rule
 
 
 def graph_so_far() -> Graph:
-    """The graph that the trace under way has made."""
+    """Return the graph of the current trace."""
     for mode in reversed(_get_current_dispatch_mode_stack()):
         if isinstance(mode, _Recorder):
             return mode.graph
@@ -121,7 +123,7 @@ def graph_so_far() -> Graph:
 
 
 class _Recorder(TorchDispatchMode):
-    """``nodes``: of tensors, which it does not keep: PyTorch copies what it has just made where that is known elsewhere too."""
+    """Records operators. ``nodes`` has weak references to tensors: PyTorch copies new tensors that have other references."""
 
     def __init__(self, rules: Rules) -> None:
         super().__init__()
@@ -163,7 +165,7 @@ class _Recorder(TorchDispatchMode):
         return result
 
     def _track(self, node: Node, value: Any) -> None:
-        """``node`` stands for ``value``; for its elements, nodes that take them out."""
+        """Map ``value`` to ``node``, and its elements to ``getitem`` nodes."""
         node.meta["val"] = tree_map_only(torch.Tensor, torch.Tensor.detach, value)
         if isinstance(value, torch.Tensor):
             if type(value) is not FakeTensor:
@@ -176,7 +178,7 @@ class _Recorder(TorchDispatchMode):
             raise _NotRecorded
 
     def _arguments(self, value: Any) -> Any:
-        """``value`` with nodes for tensors."""
+        """Return ``value`` with nodes instead of tensors."""
         if isinstance(value, torch.Tensor):
             if (node := self.nodes.get(value)) is None:
                 raise _NotRecorded

@@ -1,7 +1,7 @@
-"""Operators by views whose writes PyTorch's functionalization undoes right.
+"""Operators as views whose writes PyTorch's functionalization inverts correctly.
 
-Its inverse of ``unfold`` makes all elements that no window has 0: what is written to the windows would clear those beside them.
-``fill_diagonal_`` is a write through ``as_strided``, which it takes of no view.
+Its inverse of ``unfold`` sets elements outside of all windows to 0, so writes to windows would clear the elements between them.
+``fill_diagonal_`` writes through ``as_strided``, which functionalization does not support on views.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fxc.dialects.fx import IN_PLACE_OPERATORS
 def windows(
     self: torch.Tensor, dimension: int, size: int, step: int, *, as_strided: Callable[..., torch.Tensor] = torch.as_strided
 ) -> torch.Tensor:
-    """``self.unfold(dimension, size, step)``; that itself where windows overlap, or where sizes are not known."""
+    """Return ``self.unfold(dimension, size, step)`` as views; ``unfold`` itself if windows overlap, or sizes are unknown."""
     if not self.dim() or not size or not isinstance(self.shape[dimension], int):
         return self.unfold(dimension, size, step)
     dim = dimension % self.dim()
@@ -32,13 +32,13 @@ def windows(
     if count * step <= self.shape[dim]:
         return self.narrow(dim, 0, count * step).unflatten(dim, (count, step)).narrow(dim + 1, 0, size).movedim(dim + 1, -1)
     found = self.unfold(dim, size, step)
-    return as_strided(self, found.shape, found.stride())  # from where ``self`` starts in its storage
+    return as_strided(self, found.shape, found.stride())  # relative to the storage offset of ``self``
 
 
 def fill_diagonal(
     self: torch.Tensor, fill_value: Any, wrap: bool = False, *, as_strided: Callable[..., torch.Tensor] = torch.as_strided
 ) -> torch.Tensor:
-    """``self.fill_diagonal_(fill_value, wrap)``; that itself where it refuses, or where it wraps around by unknown sizes."""
+    """Run ``self.fill_diagonal_(fill_value, wrap)`` by views; itself on invalid shapes, or if it wraps with unknown sizes."""
     if self.dim() < 2 or (self.dim() > 2 and any(size != self.shape[0] for size in self.shape)):
         return self.fill_diagonal_(fill_value, wrap)
     blocks = [self]
@@ -47,7 +47,7 @@ def fill_diagonal(
         if not isinstance(rows, int) or not isinstance(columns, int):
             return self.fill_diagonal_(fill_value, wrap)
         blocks = [self[start : start + columns] for start in range(0, rows, columns + 1)]
-        if len(blocks) > 2 and down != columns * right:  # what is wrapped around goes on in memory, not in the next block
+        if len(blocks) > 2 and down != columns * right:  # a wrapped diagonal continues in memory, not in the next block
             count = -(-rows * columns // (columns + 1)) - columns
             first = self.storage_offset() + down * (columns + 1)
             blocks[1:] = [as_strided(self, (count,), (down + right,), first)]
@@ -61,11 +61,11 @@ def fill_diagonal(
 BY_VIEWS: Mapping[str, Callable[..., torch.Tensor]] = MappingProxyType(
     {"aten.unfold.default": windows, "aten.fill_diagonal_.default": fill_diagonal}
 )
-"""Operator -> the same by such views, of which some are those that ``as_strided`` gives."""
+"""Operator -> its implementation by such views, some of which use ``as_strided``."""
 
 
 def _by_targets() -> dict[Any, Callable[..., Any]]:
-    """What a graph may call -> the same by such views."""
+    """Return callee in a graph -> implementation by such views."""
     found = dict[Any, Callable[..., Any]]()
     for operator, function in BY_VIEWS.items():
         name = operator.removeprefix("aten.").removesuffix(".default")
@@ -78,7 +78,7 @@ _BY_TARGETS: Mapping[Any, Callable[..., Any]] = MappingProxyType(_by_targets())
 
 
 def counts_in_memory(node: Node) -> bool:
-    """Whether ``node`` calls an operator that has such views only by ``as_strided``, or by sizes that are not known."""
+    """Whether ``node`` calls an operator whose views require ``as_strided``, or have unknown sizes."""
     if node.op not in ("call_method", "call_function") or (by_views := _BY_TARGETS.get(node.target)) is None:
         return False
     args: Any
@@ -99,7 +99,7 @@ def counts_in_memory(node: Node) -> bool:
 
 
 def replace_windows(module: GraphModule) -> None:
-    """Let graphs that may write, in ``module``, have their windows and diagonals by such views."""
+    """Replace windows and diagonals by such views in graphs of ``module`` that may write."""
     for inner in module.modules():
         if not isinstance(inner, GraphModule) or not any(map(may_write, inner.graph.nodes)):
             continue
@@ -110,7 +110,7 @@ def replace_windows(module: GraphModule) -> None:
 
 
 def name_of(node: Node) -> str:
-    """The name of what ``node`` calls, without an operator's overload; "" where it calls no function or method."""
+    """Return the name of the callee of ``node``, without overload; "" if it calls no function or method."""
     if node.op not in ("call_function", "call_method"):
         return ""
     target: Any = node.target
@@ -118,7 +118,7 @@ def name_of(node: Node) -> str:
 
 
 def may_write(node: Node) -> bool:
-    """Whether ``node`` calls what writes to an operand."""
+    """Whether ``node`` calls a function that writes to an operand."""
     name = name_of(node)
     schema = getattr(node.target, "_schema", None)
     return (

@@ -1,5 +1,7 @@
-"""Tensors that are written: functionalization puts new values in their place, which may have other strides, and other numbers
-where a view was expanded."""
+"""Strides and values of written tensors under PyTorch's functionalization.
+
+It replaces written tensors by new values, which may have other strides, and other values in expanded views.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,18 @@ Dispatch = Callable[..., Any]
 
 @contextmanager
 def in_all_functionalizations() -> Iterator[None]:
-    """While PyTorch's functionalization lays out the new values of tensors, after each write, as these lie in memory, and
-    ``with_exact_writes``."""
+    """A context in which functionalization restores the strides of tensors after each write, and ``with_exact_writes``."""
     with with_exact_writes(), _dispatching(_laying_out):
         yield
 
 
 @contextmanager
 def with_exact_writes() -> Iterator[None]:
-    """While PyTorch's functionalization writes through ``expand`` what is written. It adds the difference from what was there
-    before, which rounds, and is NaN where that was infinite. A view that expands nothing, of which alone PyTorch's kernels
-    take writes, is made by ``unsqueeze``."""
+    """A context in which functionalization writes exactly through ``expand``.
+
+    It adds the difference from the old value, which rounds, and is NaN if the old value is infinite. PyTorch's kernels accept
+    writes only through a view that expands nothing; such an ``expand`` becomes ``unsqueeze``.
+    """
     with _dispatching(_unsqueezing):
         yield
 
@@ -94,9 +97,9 @@ def _laying_out(plain: Dispatch) -> Dispatch:
 
 
 def lay_out(base: FunctionalTensor) -> bool:
-    """Gives the new value of ``base``, which was written, the strides of ``base``; whether it has others that lead to elements.
+    """Restore the strides of ``base`` in its new value; return whether they differ in dimensions with several elements.
 
-    The others, of dimensions of one element, are what a convolution takes its memory format from.
+    Strides of dimensions of one element are restored, too: a convolution derives its memory format from them.
     """
     torch._sync(base)  # type: ignore[attr-defined]
     new = torch._from_functional_tensor(base.elem)  # type: ignore[attr-defined]
@@ -114,7 +117,7 @@ def lay_out(base: FunctionalTensor) -> bool:
 
 
 def _has_other_idle_strides(base: torch.Tensor, new: torch.Tensor) -> bool:
-    """Whether strides of a dimension of one element differ, where all are known."""
+    """Whether strides of dimensions of one element differ, if all numbers are known."""
     pairs = list(zip(base.stride(), new.stride(), strict=True))
     known = all(isinstance(number, int) for pair in (*pairs, base.shape) for number in pair)
     return known and base.numel() > 0 and any(a != b for a, b in pairs)
@@ -129,7 +132,7 @@ def memory_of(value: Any) -> int:
 
 
 def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The operands that ``func`` writes, and does not make views of others."""
+    """Return the operands that ``func`` writes; metadata changes (``inplace_view``) do not count."""
     if not isinstance(func, OpOverload) or not func._schema.is_mutable or torch.Tag.inplace_view in func.tags:
         return []
     places = enumerate(func._schema.arguments)
