@@ -1,4 +1,4 @@
-"""Finds the ops of a pattern among the ops of a program, by structure: the same calls of the same values."""
+"""Structural matching: find the operations of a pattern in a program, as the same calls of the same values."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from fxc.patterns.trace import Snippet
 
 _SWITCHES = frozenset({"cudnn_enable", "cudnn_enabled"})
-"""Arguments that choose a library and mean nothing; torch.export writes them otherwise than a call in Python does."""
+"""Arguments that select a library without changing semantics; torch.export writes them differently from Python calls."""
 
 
 class PatternMatch:
-    """Pattern values and ops -> those of the program. ``loose`` leaves constants aside: they may depend on sizes."""
+    """A mapping of pattern values and operations to those of the program.
+
+    ``loose``: ignore constants, as they may depend on sizes.
+    """
 
     def __init__(self, usable: Callable[[Operation], bool], loose: bool = False) -> None:
         self.values = dict[SSAValue, SSAValue]()
@@ -38,7 +41,7 @@ class PatternMatch:
         return other
 
     def value(self, pattern: SSAValue, value: SSAValue) -> bool:
-        """Whether ``value`` can be what ``pattern`` stands for; notes all that follows from it."""
+        """Match ``value`` with ``pattern``, and record all implied matches."""
         if pattern in self.values:
             return self.values[pattern] is value
         if isinstance(pattern, BlockArgument):
@@ -50,7 +53,7 @@ class PatternMatch:
         return pattern.index == value.index and self.op(owner, made) and self.values.get(pattern) is value  # type: ignore[attr-defined]
 
     def op(self, pattern: Operation, op: Operation) -> bool:
-        """Whether ``op`` makes the same call of what corresponds."""
+        """Match ``op`` with ``pattern``: the same call of matching operands."""
         if pattern in self.ops:
             return self.ops[pattern] is op
         if op.name != pattern.name or op in self.ops.values() or not self.usable(op):
@@ -85,7 +88,7 @@ class PatternMatch:
         return True
 
     def _is_default(self, op: CallOp, name: str | int, tree: Tree) -> bool:
-        """Whether an argument that only one of the calls passes is what the other leaves out."""
+        """Whether an argument that only one of the calls passes equals its default."""
         if isinstance(op, CallFunctionOp):
             defaults = _python_parameters(op.call_target() or "")
             return isinstance(tree, Attribute) and name in defaults and scalar_attr(defaults[str(name)]) == tree
@@ -115,7 +118,7 @@ class PatternMatch:
 
 
 def _arguments(op: CallOp) -> Mapping[str | int, Tree]:
-    """What ``op`` passes: by schema name, or by position and keyword."""
+    """Return the arguments of ``op``: by schema name, or by position and keyword."""
     if isinstance(op, TorchOp):
         return {**op.bound()}
     args, kwargs = op.trees()
@@ -126,12 +129,12 @@ def _arguments(op: CallOp) -> Mapping[str | int, Tree]:
 
 @cache
 def _python_parameters(target: str) -> Mapping[str, Any]:
-    """Parameter -> default (``Parameter.empty`` for none) of a Python function; empty where it has no plain signature."""
+    """Return parameter -> default (``Parameter.empty`` for none) of a Python function; empty without a plain signature."""
     from fxc.bridge.callables import resolve_function
 
     try:
         parameters = inspect.signature(resolve_function(target)).parameters.values()
-    except (TargetError, TypeError, ValueError):  # built into C, or a function of this process
+    except (TargetError, TypeError, ValueError):  # implemented in C, or a function of this process
         return {}
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         return {}
@@ -143,7 +146,7 @@ def _is_constant_tree(tree: Tree) -> bool:
 
 
 def _is_constant(tree: Tree, text: str) -> bool:
-    """Whether ``tree`` is the constant that a schema writes as ``text``."""
+    """Whether ``tree`` is the constant ``text`` of a schema."""
     try:
         return _python(tree) == ast.literal_eval(text)
     except (ValueError, SyntaxError, KeyError):  # a name (contiguous_format), or a value
@@ -159,14 +162,16 @@ def _python(tree: Tree) -> Any:
 
 
 def roots(pattern: Snippet) -> list[Operation]:
-    """The ops of the outputs, each once, the last one first."""
+    """Return the distinct operations that compute the outputs, the last one first."""
     owners = {value.owner for value in pattern.outputs}
     return [op for op in reversed(list(pattern.block.ops)) if op in owners]
 
 
 def bindings(pattern: Snippet, root: Operation, binding: PatternMatch) -> Iterator[PatternMatch]:
-    """All ways to match ``pattern`` so that its last output op is ``root``; further outputs are searched in the same block.
-    The arguments of its block match any value."""
+    """Yield all matches of ``pattern`` whose last output operation is ``root``; other outputs are searched in the same block.
+
+    The arguments of its block match any value.
+    """
     first, *others = roots(pattern)
     if binding.op(first, root):
         yield from _rest(others, binding)

@@ -1,4 +1,4 @@
-"""Replaces a pattern that is written as a Python function by another, as ``torch.fx.replace_pattern`` does."""
+"""Replace a pattern that is written as a Python function by another, like ``torch.fx.replace_pattern``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_TRACES = 256
 
 @dataclass(frozen=True)
 class Match:
-    """One place where the pattern stood: the values that its ops made, what its parameters matched, and the user's line."""
+    """One match: the names of its operation results, the values of the parameters, and the user's source line."""
 
     replaced: tuple[str, ...]
     arguments: tuple[str, ...]
@@ -48,7 +48,7 @@ class Match:
 
 @dataclass
 class Rewritten(Program):
-    """What ``replace_pattern`` gives: a program, and ``matches``, one for each replacement, in program order."""
+    """The result of ``replace_pattern``: a program, and ``matches``, one for each replacement, in program order."""
 
     matches: list[Match] = field(default_factory=list)
 
@@ -60,18 +60,18 @@ def replace_pattern(
     *,
     example_inputs: Sequence[Any] | None = None,
 ) -> Rewritten:
-    """A new program in which each match of ``pattern`` is ``replacement``; ``len(result.matches)`` says how many there were.
+    """Return a new program with each match of ``pattern`` replaced by ``replacement``; ``result.matches`` lists the matches.
 
-    Both are Python functions over tensors with the same number of parameters and of results. A parameter matches any value,
-    the same one wherever it is used; operators, constants and attributes must be equal. Ops inside a match may have no use
-    outside of it, no write may lie between its ops, and an op is part of one match only: the first in program order.
+    Both are Python functions over tensors with the same number of parameters and of results. A parameter matches any value, but
+    the same value at all uses; operators, constants and attributes must be equal. Inner operations of a match must have no uses
+    outside of it, no write may occur between its operations, and an operation is part of one match only: the first in program
+    order.
 
     On the torch level (``fxc.capture``) both are traced to operators at the operand types of each match. The replacement must
-    give results of the same dtype and shape; other strides are carried on to what follows. ``example_inputs`` are tensors that
-    the pattern can be called with, where tensors of equal sizes do not do. On the fx level (``route="symbolic_trace"`` or
-    ``"dynamo"``) both are traced with ``torch.fx.symbolic_trace``, so that calls match calls, and nothing is checked about
-    shapes. The entry function is searched, with the regions in it. Raises CaptureError for a pattern or replacement that cannot
-    be traced or does not fit.
+    return the same dtypes and shapes; different strides are propagated to later operations. ``example_inputs`` are tensors that
+    the pattern accepts, needed if it does not accept tensors of equal sizes. On the fx level (``route="symbolic_trace"`` or
+    ``"dynamo"``) both are traced with ``torch.fx.symbolic_trace``, so that calls match calls, and shapes are not checked. The
+    entry function and its regions are searched. CaptureError if pattern or replacement cannot be traced, or do not fit.
     """
     from fxc.patterns.trace import name_of, parameter_count
 
@@ -96,7 +96,7 @@ def replace_pattern(
 
 
 def _is_untraced(op: Operation) -> bool:
-    """Whether ``op`` is a call of tensors as captured. Arithmetic of sizes and ``getitem`` are on the torch level, too."""
+    """Whether ``op`` is a captured call on tensors. Size arithmetic and ``getitem`` also occur on the torch level."""
     if not isinstance(op, (CallFunctionOp, CallMethodOp, CallModuleOp)):
         return False
     types = [value.type for value in (*op.operands, *op.results)]
@@ -106,24 +106,24 @@ def _is_untraced(op: Operation) -> bool:
 
 
 class _TracedPattern(Pattern):
-    """A pattern of the engine that applies those of passes: its equation is between two traced functions."""
+    """A pattern for the engine that applies the patterns of passes: an equation of two traced functions."""
 
     ROOTS: ClassVar = ()
     IS_FOR_DEAD: ClassVar = True
     shapes: Sequence[Snippet]
-    """The structures that the pattern can have."""
+    """The possible structures of the pattern."""
 
     def __init__(self, program: Rewritten) -> None:
         self.program, self.inserted = program, set[Operation]()
-        """``inserted``: ops of replacements, which match nothing."""
+        """``inserted``: operations of replacements, which are not matched again."""
 
     @abstractmethod
     def matches(self, root: Operation, binding: PatternMatch) -> Iterator[tuple[Snippet, PatternMatch]]:
-        """All ways to match the pattern so that its last output op is ``root``, and the ops that it is there."""
+        """Yield all matches of the pattern whose last output operation is ``root``, with the traced pattern."""
 
     @abstractmethod
     def replacement(self, pattern: Snippet, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Snippet:
-        """What takes the place of ``outputs``, computed from ``values``."""
+        """Return the replacement of ``outputs``, computed from ``values``."""
 
     @abstractmethod
     def writes(self, op: Operation, values: Sequence[SSAValue], rewriter: PatternRewriter) -> bool:
@@ -134,7 +134,7 @@ class _TracedPattern(Pattern):
         """Whether a result may share memory with a parameter."""
 
     def rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Replace the first match whose last output op is ``op``."""
+        """Replace the first match whose last output operation is ``op``."""
         for pattern, found in self.matches(op, PatternMatch(lambda each: each not in self.inserted)):
             outputs = [found.values[value] for value in pattern.outputs]
             if set(found.ops) != _needed(pattern) or not _is_closed(found, outputs):
@@ -158,7 +158,7 @@ class _TracedPattern(Pattern):
         *,
         is_view: bool,
     ) -> bool:
-        """Whether a write lies between the ops of the match, or comes later to memory that goes through it."""
+        """Whether a write occurs between the operations of the match, or later to memory that a view in it shares."""
         if not writes_anything(rewriter.scope):
             return False
         ops = set(found.ops.values())
@@ -200,7 +200,7 @@ class _TracedPattern(Pattern):
             settle_strides(value, type, self.program.context)
 
     def inline(self, snippet: Snippet, values: Sequence[SSAValue], root: Operation, before: Operation) -> list[SSAValue]:
-        """Puts a copy of the ops before ``before``; the values of the outputs."""
+        """Insert a copy of the operations before ``before``, and return the values of the outputs."""
         mapping: dict[SSAValue, SSAValue] = dict(zip(snippet.block.args, values, strict=True))
         needed = _needed(snippet) | {op for op in snippet.block.ops if writes(op) != []}
         for op in snippet.block.ops:
@@ -215,7 +215,7 @@ class _TracedPattern(Pattern):
         return [mapping[value] for value in snippet.outputs]
 
     def declare(self, snippet: Snippet) -> None:
-        """Adds what the replacement names and the program does not know yet."""
+        """Add declarations of the replacement that the program lacks."""
         block = self.program.module.body.block
         known = {op.properties.get("sym") or op.properties.get("path") for op in block.ops}
         for declaration in [*snippet.operators.values(), *snippet.modules.values(), *snippet.tensors.values()]:
@@ -231,7 +231,7 @@ class _TracedPattern(Pattern):
 
 
 class _FxPattern(_TracedPattern):
-    """The pattern as calls without types."""
+    """A pattern of calls without types."""
 
     def __init__(self, program: Rewritten, pattern: PythonFunction, replacement: PythonFunction) -> None:
         from fxc.patterns.trace import trace_symbolically
@@ -255,7 +255,7 @@ class _FxPattern(_TracedPattern):
 
 
 class _TorchPattern(_TracedPattern):
-    """The pattern as operators: found by its structure first, then traced again at the types of what it matched."""
+    """A pattern of operators: matched by structure first, then traced again at the types of the match."""
 
     def __init__(
         self, program: Rewritten, pattern: PythonFunction, replacement: PythonFunction, inputs: Sequence[Any] | None
@@ -270,7 +270,7 @@ class _TorchPattern(_TracedPattern):
         self.shapes = self.structures()
 
     def structures(self) -> list[Snippet]:
-        """The structures of the pattern at example inputs or a few ranks. Their constants do not count."""
+        """Return the structures of the pattern at example inputs or a few ranks. Their constants are ignored."""
         from fxc.patterns.trace import parameter_count, trace_at_inputs, trace_at_ranks
 
         if self.inputs is not None:
@@ -295,7 +295,7 @@ class _TorchPattern(_TracedPattern):
         return list(found.values())
 
     def form(self, snippet: Snippet) -> Snippet:
-        """``snippet`` with several results in one tuple where the program has them so, else with a result each."""
+        """Convert ``snippet`` to tuple results if the program has them, else to multiple results."""
         if self.packed or not any(isinstance(result.type, TupleType) for op in snippet.block.ops for result in op.results):
             return snippet
         snippet.block.add_op(ReturnOp(*snippet.outputs))
@@ -322,7 +322,7 @@ class _TorchPattern(_TracedPattern):
                         yield pattern, found
 
     def at(self, types: tuple[Attribute, ...]) -> Snippet | None:
-        """The pattern at operand types; None where it cannot be called with them."""
+        """Return the pattern at operand types; None if it cannot be called with them."""
         from fxc.patterns.trace import trace_at_types
 
         if types not in self.patterns:
@@ -362,12 +362,12 @@ class _TorchPattern(_TracedPattern):
 
 
 def _at(snippet: Snippet, values: Sequence[SSAValue]) -> list[Attribute]:
-    """The types of the outputs where the parameters are ``values``."""
+    """Return the types of the outputs for the parameters ``values``."""
     return [values[v.index].type if isinstance(v, BlockArgument) else v.type for v in snippet.outputs]
 
 
 def _checked(pattern: Snippet) -> Snippet:
-    """``pattern``, or CaptureError where it cannot be looked for."""
+    """Return ``pattern``, or raise CaptureError if it cannot be matched."""
     if not pattern.outputs:
         raise CaptureError("the pattern returns nothing", hint="return what it computes")
     if any(isinstance(value, BlockArgument) for value in pattern.outputs):
@@ -384,7 +384,7 @@ def _checked(pattern: Snippet) -> Snippet:
 
 
 def _check_writes(snippet: Snippet) -> None:
-    """A replacement may write to what it makes, and not to what it is given."""
+    """Check that a replacement writes only to tensors that it makes."""
     made = {result for op in snippet.block.ops if not any(aliases(op)) for result in op.results}
     for op in snippet.block.ops:
         written = writes(op)
@@ -403,11 +403,11 @@ def _same_count(pattern: Snippet, snippet: Snippet) -> None:
 
 
 def _is_in_place(op: Operation) -> bool:
-    """Whether an ``fx`` call says that it writes: ``add_``, ``operator.iadd``, ``inplace=True``."""
+    """Whether an ``fx`` call writes by its name or arguments: ``add_``, ``operator.iadd``, ``inplace=True``."""
     if not isinstance(op, (CallFunctionOp, CallMethodOp, CallModuleOp)):
         return False
     module, _, name = (op.call_target() or "").rpartition(".")
-    if isinstance(op, CallFunctionOp) and module == "operator":  # whose and_, or_, not_ and is_ write nothing
+    if isinstance(op, CallFunctionOp) and module == "operator":  # its and_, or_, not_ and is_ write nothing
         return name in IN_PLACE_OPERATORS
     in_place = op.trees()[1].get("inplace") == bool_attr(True)
     return in_place or (not isinstance(op, CallModuleOp) and name.endswith("_") and not name.endswith("__"))
@@ -420,14 +420,14 @@ def _block_of(found: PatternMatch) -> Block:
 
 
 def _is_closed(found: PatternMatch, outputs: Sequence[SSAValue]) -> bool:
-    """Whether nothing outside of the match uses what lies inside of it."""
+    """Whether inner values of the match have no uses outside of it."""
     ops = set(found.ops.values())
     inside = [result for op in ops for result in op.results if result not in outputs]
     return all(use.operation in ops for result in inside for use in result.uses)
 
 
 def _insertion_point(found: PatternMatch, outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> Operation | None:
-    """The op before which the replacement can stand: after all operands, before all users. None where there is none."""
+    """Return the operation before which to insert the replacement: after all operands, before all users; None if impossible."""
     ops, block = set(found.ops.values()), _block_of(found)
     users = {
         ancestor
@@ -448,7 +448,7 @@ def _insertion_point(found: PatternMatch, outputs: Sequence[SSAValue], values: S
 
 
 def _needed(pattern: Snippet) -> set[Operation]:
-    """The ops of the pattern that its outputs depend on."""
+    """Return the operations of the pattern that its outputs depend on."""
     needed, pending = set[Operation](), [value.owner for value in pattern.outputs]
     while pending:
         op = pending.pop()
@@ -463,7 +463,7 @@ def _name(value: SSAValue) -> str:
 
 
 def _retype(function: FuncOp) -> None:
-    """The signature, where a returned value has another type now."""
+    """Update the signature, as types of returned values may have changed."""
     terminator = function.body.block.last_op
     assert terminator is not None
     types = [argument.type for argument in function.args], terminator.operand_types

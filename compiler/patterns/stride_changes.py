@@ -1,4 +1,4 @@
-"""After a value got other strides: the types of what is computed from it, or a copy where its users need the old ones."""
+"""Stride changes: update the types of dependent values, or insert a copy for users that need the old strides."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fxc.passes.analysis.stride_changes import contiguous_for, only_strides_diff
 
 
 def settle_strides(value: SSAValue, old: Attribute, context: FxcContext) -> None:
-    """Infers the types of what depends on ``value``, which was of type ``old``, as far as they change.
+    """Infer the types of values that depend on ``value``, whose old type was ``old``, as far as they change.
 
-    Where an op does not take the new strides (``view``), or its types cannot be asked for (a call, an op with regions), it gets
-    a copy in the old layout. CaptureError where that layout is no contiguous one.
+    An operation gets a copy in the old layout if it rejects the new strides (``view``), or if its types cannot be inferred (a
+    call, an operation with regions). CaptureError if the old layout is not contiguous.
     """
     pending = deque([(value, old)])
     while pending:
@@ -47,7 +47,7 @@ def _is_function_body(block: Block) -> bool:
 
 
 def _inferred(op: Operation, context: FxcContext) -> list[Attribute] | None:
-    """The result types of ``op``; None where they cannot be told, or differ in more than strides."""
+    """Return the result types of ``op``; None if they cannot be inferred, or differ in more than strides."""
     if not isinstance(op, TorchOp):
         return None
     try:
@@ -59,7 +59,7 @@ def _inferred(op: Operation, context: FxcContext) -> list[Attribute] | None:
 
 
 def _copy_for(op: Operation, value: SSAValue, old: Attribute) -> None:
-    """Lets ``op`` use a copy of ``value`` that is laid out as ``old`` says."""
+    """Let ``op`` use a copy of ``value`` with the layout of ``old``."""
     assert isinstance(old, TensorType)
     if (strides := types.strides(old)) is not None:
         raise CaptureError(

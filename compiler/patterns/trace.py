@@ -1,4 +1,4 @@
-"""A Python function as a block of ops, for patterns: traced to ATen at operand types, or as calls by symbolic_trace."""
+"""Trace a Python function to a block of operations, for patterns: to ATen at operand types, or to calls by symbolic_trace."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ PythonFunction = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class Snippet:
-    """The ops of a function: ``block`` holds them and no terminator; ``outputs`` are the values that it returns, flat.
+    """The operations of a function: ``block`` has no terminator; ``outputs`` are the results, flat.
 
-    The rest is what the ops name: operators that the table lacks, submodules and tensors, and their live objects.
+    The other fields have what the operations refer to: operators missing in the table, submodules, tensors, and live objects.
     """
 
     block: Block
@@ -45,13 +45,13 @@ class Snippet:
 
 
 def parameter_count(function: PythonFunction) -> int:
-    """How many values ``function`` takes; parameters with a default are left to it. CaptureError where that is not fixed."""
+    """Return the number of parameters of ``function`` without a default. CaptureError if that is not fixed."""
     return sum(parameter.default is parameter.empty for parameter in _parameters(function))
 
 
 def _parameters(function: PythonFunction) -> list[inspect.Parameter]:
     called = function.forward if isinstance(function, torch.nn.Module) else function
-    called = get_testing_overrides().get(called, called)  # what is built into C shows its signature nowhere else
+    called = get_testing_overrides().get(called, called)  # the only source of signatures of functions in C
     try:
         parameters = list(inspect.signature(called).parameters.values())
     except (TypeError, ValueError) as error:
@@ -68,7 +68,7 @@ def name_of(function: PythonFunction) -> str:
 
 
 def trace_at_types(function: PythonFunction, types: Sequence[Attribute], symbols: DictionaryAttr | None, what: str) -> Snippet:
-    """``function`` called with values of ``types``, as torch ops in the symbols of the module."""
+    """Trace ``function`` at ``types``, to torch operations in the symbols of the module."""
 
     def at(world: FakeWorld) -> Snippet:
         return _traced(function, [world.fake(type) for type in types], world, what)
@@ -80,14 +80,14 @@ def trace_at_types(function: PythonFunction, types: Sequence[Attribute], symbols
 
 
 def trace_at_inputs(function: PythonFunction, inputs: Sequence[Any], what: str) -> Snippet:
-    """``function`` called with tensors like ``inputs``, as torch ops."""
+    """Trace ``function`` at tensors like ``inputs``, to torch operations."""
     world = FakeWorld()
     fakes = [world.mode.from_tensor(value) if isinstance(value, torch.Tensor) else value for value in inputs]
     return _traced(function, fakes, world, what)
 
 
 def trace_at_ranks(function: PythonFunction, ranks: Sequence[int], what: str) -> Snippet:
-    """``function`` called with float32 tensors of these ranks, every size 4. A rank that does not fit is not worth a log."""
+    """Trace ``function`` at float32 tensors of these ranks, with all sizes 4, without logging errors."""
     world = FakeWorld()
     with world.active():
         fakes = [torch.empty([4] * rank) for rank in ranks]
@@ -114,7 +114,7 @@ def _traced(function: PythonFunction, fakes: Sequence[Any], world: FakeWorld, wh
 
 
 def trace_symbolically(function: PythonFunction, what: str) -> Snippet:
-    """``function`` as calls of Python functions, methods and modules, without types."""
+    """Trace ``function`` to calls of Python functions, methods and modules, without types."""
     try:
         graph = torch.fx.symbolic_trace(_without_defaults(function))
     except Exception as error:
@@ -129,7 +129,7 @@ def trace_symbolically(function: PythonFunction, what: str) -> Snippet:
 
 
 def _without_defaults(function: PythonFunction) -> PythonFunction:
-    """A function that symbolic_trace takes, of the parameters without a default."""
+    """Return a function of the parameters without default, which symbolic_trace accepts."""
     if isinstance(function, torch.nn.Module):
         return function
     if inspect.isfunction(function) and all(p.default is p.empty for p in _parameters(function)):
