@@ -1,4 +1,4 @@
-"""What a run of a program stands on: copies of its tensors and modules, so that nothing of the user's is written."""
+"""The tensors and modules of a program run: copies, so that nothing of the user's is written."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from fxc.interpret.torch_level import ReferenceInterpreter, Watch
 
 
 class Binding:
-    """The names of one run: each tensor and module copied once, and tensors share memory where the originals do.
+    """The names of one run. Each tensor and module is copied once, and copies share memory where the originals do.
 
-    ``missing`` gives what stands for a tensor without a value, of its name and its type where that is known, or raises.
-    ``convert`` is applied to each copy.
+    ``missing`` returns a tensor without a value, from its name and its type (None if unknown), or raises. ``convert`` is
+    applied to each copy.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Binding:
         return cls(self.functions, tensor=self.tensor, submodule=self.submodule, live=self.live, watch=watch)
 
     def tensor(self, name: str, type: Attribute | None = None) -> Any:
-        """The copy that stands for ``name``; ``type`` where the function says it and no declaration does."""
+        """Return the copy of tensor ``name``; ``type`` is the argument type of the function, if the tensor is not declared."""
         if name not in self.named:
             own = self.state.get(name)
             if own is not None:
@@ -78,7 +78,7 @@ class Binding:
         return torch.ops.aten._neg_view(made) if plain.is_neg() else made
 
     def submodule(self, path: str) -> torch.nn.Module:
-        """The copy of the live module at ``path``, or one built of what the program says of it."""
+        """Return the copy of the live module at ``path``, or a module built from its declaration."""
         if path not in self.built:
             live = self.live.get(path)
             if isinstance(live, torch.nn.Module):
@@ -91,9 +91,9 @@ class Binding:
 
 
 def without_new_values(function: FuncOp, returned: Any) -> tuple[Any, dict[int, Any]]:
-    """What ``function`` returned without the new values of its arguments (``fx.mutates``), and these by argument.
+    """Split the results of ``function`` into its results proper and the new values of arguments (``fx.mutates``), by argument.
 
-    The first is ``returned`` itself where there are none.
+    The first is ``returned`` itself if there are no new values.
     """
     marks = [attributes.data.get("fx.mutates") for attributes in function.res_attrs or ()]
     last = function.body.block.last_op

@@ -1,4 +1,4 @@
-"""Example values made from types: random in a safe range, the same for the same seed."""
+"""Example values for types: random in a safe range, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from fxc.dialects.attributes.types import NONE_TYPE, BoolType, FloatType, IntTyp
 from fxc.errors import InputError
 
 DEFAULT_SIZE = 4
-"""The value of a symbol for which the module states no hint."""
+"""The value of a symbol without a hint in the module."""
 
 
 class Seeded:
-    """Makes values of types. Floats are normal, integers 0 or 1 (an index into anything), symbols have their hints."""
+    """Generates values of types. Floats are normal, integers 0 or 1 (usually valid indices), symbols have their hints."""
 
     def __init__(self, symbols: Attribute | None = None, seed: int = 0) -> None:
         self.generator = torch.Generator().manual_seed(seed)
         self.hints = {name: _hint(facts) for name, facts in _entries(symbols)}
 
     def value(self, type: Attribute) -> Any:
-        """A value of ``type``. InputError where the type says too little."""
+        """Return a value of ``type``. InputError if the type is not specific enough."""
         match type:
             case TensorType():
                 return self.tensor(type)
@@ -42,7 +42,7 @@ class Seeded:
         raise InputError(f"no value can be made up for the type {type}")
 
     def tensor(self, type: TensorType) -> torch.Tensor:
-        """A tensor of the sizes, strides, dtype and device of ``type``."""
+        """Return a tensor with the sizes, strides, dtype and device of ``type``."""
         if (layout := types.layout(type)) != "strided":
             raise InputError(f"no value can be made up for a {layout} tensor")
         dtype, device = torch_dtype(type.element_type), types.device(type)
@@ -70,12 +70,12 @@ class Seeded:
         return size if isinstance(size, int) else self.number(size, DEFAULT_SIZE)
 
     def number(self, text: str, otherwise: int) -> Any:
-        """The value of an expression in the module's symbols; ``otherwise`` where it has none."""
+        """Return the value of an expression in the module's symbols; ``otherwise`` if it has none."""
         if not text:
             return otherwise
         try:
             return float(text) if "." in text else int(text)
-        except ValueError:  # imports SymPy, which known sizes need not pay for
+        except ValueError:  # imports SymPy, which known sizes do not need
             import sympy
 
             from fxc.bridge.expressions import parse_expression

@@ -1,6 +1,6 @@
-"""Runs ``linalg.generic``, ``linalg.fill`` and the ops of ``tensor`` on torch tensors: all elements at once.
+"""Interpret ``linalg.generic``, ``linalg.fill`` and operations of ``tensor`` on torch tensors, all elements at once.
 
-Reductions too, where one op of the body combines what it computes with what there is; others go step by step.
+Reductions are vectorized, too, if one operation of the body combines a new value with the accumulator; others run step by step.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ OPS = (
     linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.DimOp, tensor.ConcatOp, UnrealizedConversionCastOp,
     tile.AccumulateOp,
 )  # fmt: skip
-"""What ``run`` runs, besides ops on scalars."""
+"""The operations that ``run`` supports, besides scalar operations."""
 
 
 def run(op: Operation, surroundings: MutableMapping[SSAValue, Any], *, wide: bool = False) -> torch.Tensor:
-    """The result of ``op``, a new tensor as its type says, for the values around it; of floats in float64, if ``wide``.
+    """Return the result of ``op``, a new tensor of its type; ``wide``: floats are float64. ``surroundings``: visible values.
 
-    NoRuleError for other ops than ``OPS``, BoundsError for what is read outside of a tensor or asserted and not so.
+    NoRuleError for operations not in ``OPS``. BoundsError for reads outside of a tensor, and failed assertions.
     """
     values = [surroundings[value] for value in op.operands]
     type = op.results[0].type
@@ -73,7 +73,7 @@ def run(op: Operation, surroundings: MutableMapping[SSAValue, Any], *, wide: boo
 
 
 def _accumulated(op: tile.AccumulateOp, updates: torch.Tensor, places: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
-    """``start`` with the updates whose places are not below 0."""
+    """Return ``start`` combined with the updates at nonnegative positions."""
     chosen, result = places >= 0, start.clone(memory_format=torch.contiguous_format)
     if (outside := places[places >= start.numel()]).numel():
         raise BoundsError(f"element {int(outside[0])} is updated, but there are {start.numel()}")
@@ -82,14 +82,14 @@ def _accumulated(op: tile.AccumulateOp, updates: torch.Tensor, places: torch.Ten
 
 
 def _empty(type: TensorType, sizes: Sequence[torch.Tensor], wide: bool) -> torch.Tensor:
-    """A tensor of ``type``; ``sizes`` are those that it does not say."""
+    """Return a tensor of ``type``; ``sizes`` are its dynamic sizes."""
     given = iter(sizes)
     shape = [int(next(given)) if size < 0 else size for size in type.get_shape()]
     numbers = {name: size for name, size in zip(types.sizes(type), shape, strict=True) if isinstance(name, str)}
     dtype, device = element_dtype(type.element_type, wide), types.device(type)
     wanted = strides_of(type)
     if any(name not in numbers for step in wanted for name in names_of(step)):
-        wanted = contiguous_steps(shape)  # the sizes of others say how it lies: here, that is left open
+        wanted = contiguous_steps(shape)  # strides depend on sizes of other tensors: they are unspecified here
     steps = [value_at(step, numbers) for step in wanted]
     return torch.empty_strided(shape, steps, dtype=dtype, device=device)
 
@@ -100,7 +100,7 @@ def _generic(
     surroundings: MutableMapping[SSAValue, torch.Tensor],
     wide: bool,
 ) -> torch.Tensor:
-    """What a generic with one output gives: one step for each point of the loops that are reduced."""
+    """Return the result of a generic with one output: one step for each point of the reduction loops."""
     *maps, out_map = [attribute.data for attribute in op.indexing_maps]
     *inputs, result = values
     known = all(isinstance(value.type, TensorType) and value.type.has_static_shape() for value in op.operands)
@@ -132,18 +132,18 @@ def _generic(
 
 
 _AT_ONCE = 1 << 22
-"""A reduction of more steps than these goes step by step, which takes less memory."""
+"""The maximum number of iterations of a vectorized reduction; larger ones run step by step, with less memory."""
 
 _COMBINERS = {
     "arith.addf": "add", "arith.mulf": "mul", "arith.maximumf": "max", "arith.minimumf": "min",
     "arith.addi": "add", "arith.muli": "mul", "arith.maxsi": "max", "arith.minsi": "min",
     "arith.andi": "and", "arith.ori": "or", "arith.xori": "xor",
 }  # fmt: skip
-"""Ops that combine in any order -> how ``tile.reduce`` names it."""
+"""Commutative combining operations -> their kind in ``tile.reduce``."""
 
 
 def _combiner(body: Block) -> str:
-    """The op by which ``body`` combines what it computes with what there is; "" where it does otherwise."""
+    """Return the operation by which ``body`` combines a new value with the accumulator, or ""."""
     last, total = body.last_op, body.args[-1]
     value = None if last is None else last.operands[0]
     if value is None or not isinstance(op := value.owner, Operation) or op.parent is not body:
@@ -152,7 +152,7 @@ def _combiner(body: Block) -> str:
 
 
 def _loop_sizes(maps: Sequence[AffineMap], values: Sequence[torch.Tensor]) -> list[int]:
-    """The steps of each loop, which goes through a dimension of one of ``values``."""
+    """Return the size of each loop, which iterates over a dimension of one of ``values``."""
     found = dict[int, int]()
     for map, value in zip(maps, values, strict=True):
         pairs = zip(map.results, value.shape, strict=True)
@@ -161,7 +161,7 @@ def _loop_sizes(maps: Sequence[AffineMap], values: Sequence[torch.Tensor]) -> li
 
 
 def _loops(sizes: Sequence[int], fixed: dict[int, int], kept: Sequence[int]) -> list[torch.Tensor]:
-    """The number of each loop, over a grid of the loops that are kept, in the order of the output."""
+    """Return the index of each loop, over a grid of the ``kept`` loops, in the order of the output."""
     loops = [torch.tensor(fixed.get(dim, 0)) for dim in range(len(sizes))]
     for place, dim in enumerate(kept):
         loops[dim] = torch.arange(sizes[dim]).reshape([-1 if at == place else 1 for at in range(len(kept))])
@@ -177,7 +177,7 @@ def _read(source: torch.Tensor, map: AffineMap, loops: Sequence[torch.Tensor]) -
 
 
 def _quotient(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """The integer below ``left`` / ``right``; 0 where a size that is 0 divides, as in kernels: nothing is read there."""
+    """Return ``left`` / ``right`` rounded down; 0 for division by a size of 0, as in kernels, which read nothing then."""
     return torch.where(right == 0, 0, left // torch.where(right == 0, 1, right))
 
 
@@ -206,13 +206,13 @@ def _evaluate(expression: AffineExpr, loops: Sequence[torch.Tensor], symbols: Se
 
 
 class _Body:
-    """A body that runs on all elements at once. ``env``: its values, and those that it sees of the surroundings."""
+    """A body that runs on all elements at once. ``env``: its values, and visible surrounding values."""
 
     def __init__(self, env: MutableMapping[SSAValue, torch.Tensor], loops: Sequence[torch.Tensor], wide: bool) -> None:
         self.env, self.loops, self.wide = env, loops, wide
 
     def run(self, block: Block, taken: torch.Tensor) -> list[torch.Tensor]:
-        """What ``block`` yields for the elements for which it is ``taken``, and anything for others."""
+        """Return the values that ``block`` yields for elements where ``taken``; others are arbitrary."""
         for op in block.ops:
             values = [self.env[value] for value in op.operands]
             match op:
@@ -241,7 +241,7 @@ class _Body:
         raise InputError("the body of a linalg.generic must end in linalg.yield")
 
     def iterate(self, op: tile.IterateOp, values: Sequence[torch.Tensor], taken: torch.Tensor) -> list[torch.Tensor]:
-        """What ``op`` carries at the end."""
+        """Return the final carried values of ``op``."""
         going, carried = values[0] & taken, list(values[1:])
         while going.any():
             self.env.update(zip(op.body.block.args, carried, strict=True))
@@ -252,7 +252,7 @@ class _Body:
 
 
 def _extracted(source: torch.Tensor, index: Sequence[torch.Tensor], taken: torch.Tensor) -> torch.Tensor:
-    """The elements of ``source`` at ``index``; where it is not ``taken``, anything."""
+    """Return the elements of ``source`` at ``index``; arbitrary where not ``taken``."""
     if not source.numel():
         if taken.any():
             raise BoundsError("a tensor without elements is read")

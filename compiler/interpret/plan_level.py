@@ -1,7 +1,7 @@
 """The reference interpreter of the ``plan`` level: an arena is a tensor of bytes, and buffers are views of it.
 
-What nothing was written to holds ``NOTHING`` in each byte, a NaN or a number that is far off: bytes of an arena that a buffer
-begins at, or that were released. So two buffers that meet, and one that is released too early, give wrong numbers.
+Each byte of uninitialized memory holds ``NOTHING``, which makes a NaN or an implausible number: at the allocation of a buffer
+in an arena, and after its release. So overlapping buffers, and early releases, produce wrong numbers.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from fxc.interpret.tile_level import launch_into
 from fxc.interpret.tile_memory import bytes_of
 
 Rule: TypeAlias = Callable[[Any, Sequence[Any], bool], Sequence[Any]]
-"""The results of an op for these operands; with floats in float64, where the last one says so."""
+"""Return the results of an operation for these operands; the last argument: use float64 for floats."""
 
 _WIDER = 8
-"""How many times as many bytes an arena has where floats are float64: all offsets grow by as much, so what met still meets."""
+"""The factor of arena sizes with float64; all offsets grow equally, so overlaps are preserved."""
 
 
 def run(op: Operation, operands: Sequence[Any], *, wide: bool = False) -> Sequence[Any]:
-    """The results of ``op``, one of ``OPS``."""
+    """Return the results of ``op``, one of ``OPS``."""
     return RULES[type(op)](op, operands, wide)
 
 
 NOTHING = 0xFF
-"""Each byte of memory that nothing was written to: of floats a NaN, of integers -1."""
+"""Each byte of uninitialized memory: a NaN for floats, -1 for integers."""
 
 
 def _arena(op: ArenaOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
@@ -110,9 +110,9 @@ OPS = tuple(RULES)
 
 
 def check_streams(block: Block) -> None:
-    """KernelError for ops of ``block`` that use the same memory on streams that no event orders.
+    """Raise KernelError if operations of ``block`` use the same memory on streams without an ordering event.
 
-    Here ops run one after the other, so their numbers would not show it.
+    This interpreter runs operations sequentially, so wrong order would not change numbers.
     """
     if any(STREAM in op.attributes for op in block.ops):
         try:
@@ -122,12 +122,12 @@ def check_streams(block: Block) -> None:
 
 
 def _is_strided(value: Any) -> bool:
-    """Whether ``value`` is a tensor that has addresses: packed weights have none."""
+    """Whether ``value`` is a tensor with addresses; packed weights have none."""
     return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
 def release(tensors: Sequence[Any], others: Sequence[Any], arenas: Sequence[torch.Tensor]) -> None:
-    """Overwrite those of ``tensors`` that lie in one of ``arenas``, but for what one of ``others`` lies in, too."""
+    """Overwrite the memory of those ``tensors`` in one of ``arenas`` that no tensor of ``others`` uses."""
     starts = {arena.untyped_storage().data_ptr() for arena in arenas}
     used = [bytes_of(other) for other in others if _is_strided(other)]
     for tensor in tensors:

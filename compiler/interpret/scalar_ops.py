@@ -1,4 +1,4 @@
-"""Ops of ``arith``, ``math``, ``tile.math`` and ``tile.random`` on scalars, run on torch tensors: each element apart."""
+"""Interpret scalar operations of ``arith``, ``math``, ``tile.math`` and ``tile.random`` on torch tensors, elementwise."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fxc.interpret.tile_ops import BINARY, CASTS, FLOAT_COMPARISONS, FUNCTIONS, 
 
 
 def element_dtype(type: Attribute, wide: bool = False) -> torch.dtype:
-    """The dtype in which values of a scalar type are held; ``index`` is int64. ``wide``: floats are float64."""
+    """Return the dtype for values of a scalar type; ``index`` is int64. ``wide``: floats are float64."""
     found = torch.int64 if isinstance(type, IndexType) else torch_dtype(type)
     return torch.float64 if wide and found.is_floating_point else found
 
 
 def scalar_op(op: Operation, values: Sequence[torch.Tensor], wide: bool = False) -> torch.Tensor:
-    """The result of ``op`` for operands that are tensors of elements; of floats in float64, if ``wide``.
+    """Return the result of ``op`` for operands that are tensors of elements; ``wide``: floats are float64.
 
-    NoRuleError for an op that is none of these dialects.
+    NoRuleError for operations outside of these dialects.
     """
     kind = op.name.removeprefix("arith.")
     if op.name in BINARY:
@@ -42,7 +42,7 @@ def scalar_op(op: Operation, values: Sequence[torch.Tensor], wide: bool = False)
         case arith.SelectOp():
             return torch.where(*values)
         case arith.BitcastOp():
-            held = values[0].to(element_dtype(op.input.type))  # the bits of a float are those of its own type
+            held = values[0].to(element_dtype(op.input.type))  # use the bits of the float in its original type
             return held.view(element_dtype(op.result.type)).to(element_dtype(op.result.type, wide))
         case MathOp():
             return FUNCTIONS[op.kind.data](*values)
@@ -52,5 +52,5 @@ def scalar_op(op: Operation, values: Sequence[torch.Tensor], wide: bool = False)
 
 
 def _shape(values: Sequence[torch.Tensor]) -> torch.Size:
-    """The shape of what is computed of ``values``: functions of numpy make a dimension where there is none."""
+    """Return the broadcast shape of ``values``: numpy functions add a dimension to scalars."""
     return torch.broadcast_shapes(*(value.shape for value in values))

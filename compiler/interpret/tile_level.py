@@ -1,8 +1,8 @@
-"""The reference interpreter of kernels: all programs of a grid at once, each access of memory checked.
+"""The reference interpreter of kernels: all programs of a grid at once, with checks of each memory access.
 
-``tile_rules.py`` has what each op does. A value is a tensor with one axis more than the block has: programs, or 1 where all
-programs have the same. Programs that do not take part (their loop is over, the branch is another's) compute along; what they
-would carry or store is dropped.
+``tile_rules.py`` has the rule of each operation. A value is a tensor with one more axis than its block: programs, or 1 if all
+programs have the same value. Inactive programs (finished loops, other branches) compute, too; their carried values and stores
+are dropped.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from fxc.interpret.tile_rules import RULES
 Tensor = torch.Tensor
 
 _LANES = 1 << 22
-"""So many lanes of the largest block are held at once: larger grids run in parts."""
+"""The maximum number of lanes of the largest block that run at once: larger grids run in parts."""
 
 
 def run_kernel(kernel: KernelOp, arguments: Sequence[Tensor | float], *, wide: bool = False) -> None:
-    """Runs ``kernel``: a tensor for each pointer, a number for each scalar, as the kernel orders them.
+    """Run ``kernel``, with a tensor for each pointer and a number for each scalar, in the order of the kernel.
 
-    What is written is written in place. ``wide`` computes floats in float64; then the tensors are float64, too. Raises
-    KernelError for an access that is out of bounds, reads what nothing wrote, or that another program disturbs.
+    Outputs are written in place. ``wide`` computes floats in float64; the tensors must be float64, too. KernelError for an
+    access that is out of bounds, reads uninitialized memory, or races with another program.
     """
     _run(Launch(kernel, arguments, wide))
 
 
 def launch(op: LaunchOp, operands: Sequence[Any], *, wide: bool = False) -> list[Tensor]:
-    """The results of ``op``. KernelError as ``run_kernel``, and where an element of a result was not written."""
+    """Return the results of ``op``. KernelError as in ``run_kernel``, and for unwritten elements of a result."""
     kernel = kernel_of(op)
     inputs = len(kernel.inputs())
     numbers = symbol_values(op, operands)
@@ -58,8 +58,10 @@ def launch(op: LaunchOp, operands: Sequence[Any], *, wide: bool = False) -> list
 
 
 def launch_into(op: plan.LaunchOp, inputs: Sequence[Any], outs: Sequence[Tensor], *, wide: bool = False) -> None:
-    """Runs the kernel of ``op`` on tensors that are there. KernelError as ``run_kernel``, and where one of ``outs`` is not laid
-    out as its type says."""
+    """Run the kernel of ``op`` on existing tensors.
+
+    KernelError as in ``run_kernel``, and if the layout of one of ``outs`` differs from its type.
+    """
     kernel = kernel_of(op)
     count = len(kernel.inputs())
     numbers = symbol_values(op, inputs)
@@ -73,7 +75,7 @@ def launch_into(op: plan.LaunchOp, inputs: Sequence[Any], outs: Sequence[Tensor]
 
 
 def kernel_of(op: LaunchOp | plan.LaunchOp) -> KernelOp:
-    """The kernel that ``op`` launches; KernelError where there is none."""
+    """Return the kernel that ``op`` launches; KernelError if there is none."""
     if (kernel := op.kernel()) is None:
         raise kernel_error(f"there is no kernel @{op.callee.root_reference.data}", op)
     return kernel
@@ -81,9 +83,9 @@ def kernel_of(op: LaunchOp | plan.LaunchOp) -> KernelOp:
 
 @dataclass(frozen=True)
 class TensorLayout:
-    """A tensor as its type says it is; ``init`` is what each element of a new one is.
+    """The layout of a tensor type; ``init`` is the initial value of the elements of a new tensor.
 
-    Sizes may be made of the names of numbers that a launch is given; ``at`` has the layout for these ``numbers``.
+    Sizes may be expressions in the names of scalar arguments of a launch; ``at`` returns the layout for these ``numbers``.
     """
 
     sizes: tuple[Steps, ...]
@@ -103,13 +105,13 @@ class TensorLayout:
         return tuple(step for step in self.strides if isinstance(step, int))
 
     def new(self, *, wide: bool = False) -> Tensor:
-        """A new tensor; with floats in float64, if ``wide``."""
+        """Allocate a tensor; ``wide``: floats are float64."""
         dtype = torch.float64 if wide and self.dtype.is_floating_point else self.dtype
         made = torch.empty_strided(self.known_sizes(), self.known_strides(), dtype=dtype, device=self.device)
         return made if self.init is None else made.fill_(self.init)
 
     def laid_out(self, tensor: Tensor) -> Tensor:
-        """``tensor``, or a copy of it with these strides."""
+        """Return ``tensor``, or a copy with these strides."""
         if tensor.stride() == self.strides:
             return tensor
         made = torch.empty_strided(self.known_sizes(), self.known_strides(), dtype=tensor.dtype, device=tensor.device)
@@ -117,12 +119,12 @@ class TensorLayout:
 
 
 def operand_layouts(op: LaunchOp | plan.LaunchOp) -> list[TensorLayout]:
-    """The layout of each tensor that ``op`` takes."""
+    """Return the layout of each tensor operand of ``op``."""
     return [_layout(value.type, op) for value in op.operands[: len(kernel_of(op).inputs())]]
 
 
 def result_layouts(op: LaunchOp | plan.LaunchOp) -> list[TensorLayout]:
-    """The layout of each tensor that ``op`` gives, or writes."""
+    """Return the layout of each tensor that ``op`` returns or writes."""
     kernel = kernel_of(op)
     initial = [kernel.argument_attributes(argument).get(INIT) for argument in kernel.outputs()]
     numbers = [init.value.data if isinstance(init, (IntegerAttr, FloatAttr)) else None for init in initial]
@@ -140,14 +142,14 @@ def _layout(type: Attribute, op: Operation, init: float | None = None) -> Tensor
 
 
 def symbol_values(op: LaunchOp | plan.LaunchOp, operands: Sequence[Any]) -> dict[str, Any]:
-    """The numbers that ``op`` is given for symbolic sizes, by name."""
+    """Return the values of symbolic sizes among the operands of ``op``, by name."""
     inputs = op.inputs if isinstance(op, plan.LaunchOp) else op.operands
     pairs = zip(inputs, operands, strict=False)
     return {value.type.expression.data: number for value, number in pairs if isinstance(value.type, types.IntType)}
 
 
 def _run(launch: Launch) -> None:
-    """Run all programs of the grid, then the last one's part."""
+    """Run all programs of the grid, then the part of the last program."""
     count = prod(launch.grid)
     largest = max([prod(shape_of(result.type)) for op in launch.kernel.walk() for result in op.results], default=1)
     step = max(_LANES // largest, 1)
@@ -162,7 +164,7 @@ def _run(launch: Launch) -> None:
 
 
 def _run_last(launch: Launch, op: tile.LastProgramOp) -> None:
-    """What comes when all programs have run."""
+    """Run the part that starts after all programs have finished."""
     for argument, pointer in zip(op.body.block.args, op.pointers, strict=True):
         launch.buffers[argument] = launch.buffers[pointer]
         launch.buffers[pointer].settle()

@@ -1,4 +1,4 @@
-"""What a pointer of a kernel points to, with a record of who read and wrote each element."""
+"""Memory behind kernel pointers, with a record of the reader and writer of each element."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOBODY, _SEVERAL = -1, -2
 
 
 def kernel_error(message: str, op: Operation) -> KernelError:
-    """An error at ``op``, which says in which kernel it is."""
+    """Return an error at ``op``, including the kernel that contains it."""
     place, around = place_of(op), op
     while around is not None and not isinstance(around, KernelOp):
         around = around.parent_op()
@@ -26,14 +26,14 @@ def kernel_error(message: str, op: Operation) -> KernelError:
 
 
 def _anything(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
-    """What no program may rely on: NaN, true, or an integer that is no place."""
+    """Return arbitrary values: NaN, true, or an integer that is no valid index."""
     if dtype.is_floating_point:
         return torch.full(shape, torch.nan, dtype=dtype)
     return torch.full(shape, True if dtype is torch.bool else torch.iinfo(dtype).min, dtype=dtype)
 
 
 def bytes_of(tensor: torch.Tensor) -> tuple[int, int]:
-    """The addresses of the first byte of ``tensor`` and of the end."""
+    """Return the address range [start, end) of ``tensor``."""
     start = tensor.data_ptr()
     last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     return start, start + (last + 1) * tensor.element_size() * bool(tensor.numel())
@@ -42,8 +42,8 @@ def bytes_of(tensor: torch.Tensor) -> tuple[int, int]:
 class Buffer:
     """The elements behind one pointer.
 
-    ``data`` is flat, and holds what is loaded and stored; ``written`` says which elements have a value. ``parallel``: there are
-    several programs. Every access is checked; KernelError names the element and the op.
+    ``data`` is flat and holds the values; ``written`` says which elements are initialized. ``parallel``: there are several
+    programs. Every access is checked; KernelError names the element and the operation.
     """
 
     def __init__(self, name: str, data: torch.Tensor, *, access: str, initialized: bool, parallel: bool) -> None:
@@ -54,19 +54,19 @@ class Buffer:
         self.reader = torch.full((size if access != "read" else 0,), _NOBODY)
 
     def make_writable(self) -> None:
-        """From here on it is read and written."""
+        """Allow reads and writes from now on."""
         self.access = "readwrite"
         self.writer = torch.full((self.data.numel(),), _NOBODY)
         self.reader = torch.full((self.data.numel(),), _NOBODY)
 
     def settle(self) -> None:
-        """From here on one program runs, after all others: what it meets is its own, or done."""
+        """Switch to a single program after all others have finished: no access conflicts any more."""
         self._is_parallel = False
         self.writer.fill_(_NOBODY)
         self.reader.fill_(_NOBODY)
 
     def read(self, offsets: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, op: Operation) -> torch.Tensor:
-        """The elements of this number; anything where ``mask`` is false. All have one shape, programs along the first axis."""
+        """Read the elements at ``offsets``; arbitrary where not ``mask``. All have one shape, programs along the first axis."""
         chosen, who = self._chosen(offsets, mask, programs, "read", op)
         self._check(~self.written[chosen], chosen, "element {} is read, but nothing wrote it", op)
         if self.access != "read":
@@ -81,7 +81,7 @@ class Buffer:
     def write(
         self, offsets: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, programs: torch.Tensor, op: Operation
     ) -> None:
-        """Set the elements of this number where ``mask`` is true."""
+        """Write the elements at ``offsets`` where ``mask`` is true."""
         chosen, who = self._chosen(offsets, mask, programs, "written", op)
         place = torch.arange(chosen.numel())
         last = torch.empty(self.data.numel(), dtype=torch.int64)
@@ -103,8 +103,10 @@ class Buffer:
         programs: torch.Tensor,
         op: Operation,
     ) -> None:
-        """Combine the elements of this number with values where ``mask`` is true, as ``kind`` says ("add", "max", "min");
-        several lanes and programs may meet one."""
+        """Atomically combine the elements at ``offsets`` with values where ``mask`` is true; ``kind`` is "add", "max" or "min".
+
+        Several lanes and programs may update the same element.
+        """
         chosen, who = self._chosen(offsets, mask, programs, "added to", op)
         self._check(~self.written[chosen], chosen, "element {} is added to, but nothing wrote it", op)
         self._claim(chosen, who, op, atomic=True)
@@ -120,7 +122,7 @@ class Buffer:
         return chosen, who
 
     def _claim(self, chosen: torch.Tensor, who: torch.Tensor, op: Operation, *, atomic: bool = False) -> None:
-        """Refuse what another program writes or reads."""
+        """Reject elements that another program writes or reads."""
         if not self._is_parallel:
             return
         writer, reader = self.writer[chosen], self.reader[chosen]
@@ -141,11 +143,11 @@ class Buffer:
         raise kernel_error(f"%{self.name}: {message}", op)
 
 
-# elements of a tensor that are combined with updates, of which several may meet one
+# combination of tensor elements with updates, several of which may have the same position
 
 
 def combine(flat: torch.Tensor, places: torch.Tensor, updates: torch.Tensor, kind: str) -> None:
-    """Combine the elements of ``flat`` at ``places``, int64, with ``updates``, in place: by ``kind`` "add", "max" or "min"."""
+    """Combine the elements of ``flat`` at ``places``, int64, with ``updates``, in place; ``kind`` is "add", "max" or "min"."""
     if kind == "add":
         flat.index_put_((places,), updates, accumulate=True)
     else:

@@ -1,4 +1,4 @@
-"""What the ops of ``arith`` and ``math`` compute in kernels, on torch tensors."""
+"""Semantics of ``arith`` and ``math`` operations in kernels, on torch tensors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Function = Callable[..., Tensor]
 
 
 def logical(integers: Function, booleans: Function) -> Function:
-    """``integers``, and what that means on one bit."""
+    """Return ``integers``, or ``booleans`` for one-bit operands."""
     return lambda a, b: booleans(a, b) if a.dtype == torch.bool else integers(a, b)
 
 
 def unsigned(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Function:
-    """A function of integers without a sign."""
+    """Return a function on unsigned integers."""
 
     def run(a: Tensor, b: Tensor) -> Tensor:
         a, b = (x.to(torch.uint8) if x.dtype == torch.bool else x for x in torch.broadcast_tensors(a, b))
@@ -32,23 +32,23 @@ def unsigned(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Functi
 
 
 def of_bits(function: Function) -> Function:
-    """A function of integers for which one bit is 0 or 1."""
+    """Return a function of integers that treats one bit as 0 or 1."""
     return lambda a, b: function(a.to(torch.int8), b.to(torch.int8)).bool() if a.dtype == torch.bool else function(a, b)
 
 
 def signed(x: Tensor) -> Tensor:
-    """A bit as the number of one bit with a sign: true is -1."""
+    """Interpret one bit as a signed one-bit integer: true is -1."""
     return -x.to(torch.int8) if x.dtype == torch.bool else x
 
 
 def magnitude(x: Tensor) -> Tensor:
-    """An integer without its sign, as int64; of 64 bits, as it is."""
+    """Interpret an integer as unsigned, as int64; 64-bit integers are unchanged."""
     bits = 8 * x.element_size()
     return x.to(torch.int64) if x.dtype == torch.bool or bits == 64 else x.to(torch.int64) & ((1 << bits) - 1)
 
 
 def divided(function: Function) -> Function:
-    """A division that gives 0 where the divisor is 0: kernels leave that open, and must not trap."""
+    """Return a division that returns 0 for a divisor of 0: kernels leave that undefined, but must not trap."""
     return lambda a, b: torch.where(b == 0, torch.zeros_like(b), function(a, torch.where(b == 0, torch.ones_like(b), b)))
 
 
@@ -78,7 +78,7 @@ def _fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
 
 
 def narrowed(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """A float with fewer digits, rounded once. PyTorch goes from float64 to 16 bits by way of float32, and rounds twice."""
+    """Round a float to fewer digits, once. PyTorch converts float64 to 16 bits by way of float32, and rounds twice."""
     if x.dtype != torch.float64 or dtype not in (torch.float16, torch.bfloat16):
         return x.to(dtype)
     single = x.float()
@@ -104,7 +104,7 @@ def _to_unsigned(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _ordered(function: Function, of_zeros: Function) -> Function:
-    """An extreme of floats for which -0.0 is below 0.0: PyTorch's take either."""
+    """Return an extremum of floats with -0.0 below 0.0; PyTorch's functions return either."""
     return lambda a, b: torch.where((a == 0) & (b == 0), of_zeros(a, b), function(a, b))
 
 
@@ -126,7 +126,7 @@ CASTS: Mapping[str, Callable[[Tensor, torch.dtype], Tensor]] = MappingProxyType(
         "index_cast": lambda x, dtype: truncated(signed(x).to(torch.int64), dtype),
     }
 )
-"""Casts by the name of the op in ``arith``."""
+"""Casts by the name of the operation in ``arith``."""
 
 BINARY: Mapping[str, Function] = MappingProxyType(
     {
@@ -195,7 +195,7 @@ BINARY: Mapping[str, Function] = MappingProxyType(
         "math.trunc": torch.trunc,
     }
 )
-"""Ops that have nothing but operands."""
+"""Operations with operands only."""
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {
@@ -222,7 +222,7 @@ INTEGER_COMPARISONS: tuple[Function, ...] = (
     unsigned(np.greater),
     unsigned(np.greater_equal),
 )
-"""By the predicate of ``arith.cmpi``."""
+"""Comparisons by the predicate of ``arith.cmpi``."""
 
 
 def _unordered(a: Tensor, b: Tensor) -> Tensor:
@@ -251,11 +251,11 @@ FLOAT_COMPARISONS: tuple[Function, ...] = (
     _unordered,
     lambda a, b: torch.ones_like(torch.eq(a, b)),
 )
-"""By the predicate of ``arith.cmpf``."""
+"""Comparisons by the predicate of ``arith.cmpf``."""
 
 
 def _folded(function: Function) -> Callable[[Tensor], Tensor]:
-    """Combine along the last axis, lane by lane."""
+    """Return a reduction along the last axis, lane by lane."""
 
     def run(x: Tensor) -> Tensor:
         result = x[..., 0]
@@ -267,7 +267,7 @@ def _folded(function: Function) -> Callable[[Tensor], Tensor]:
 
 
 def _largest(x: Tensor) -> Tensor:
-    """The largest number along the last axis; -0.0 is below 0.0."""
+    """Return the largest number along the last axis; -0.0 is below 0.0."""
     found = x.amax(-1)
     if not x.is_floating_point():
         return found
@@ -321,11 +321,11 @@ _SCAN: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
 
 
 def identity(kind: str, dtype: torch.dtype) -> float:
-    """What changes no number that it is combined with."""
+    """Return the identity element of a reduction."""
     if kind in ("max", "min"):
         limits = None if dtype.is_floating_point or dtype is torch.bool else torch.iinfo(dtype)
         lowest, highest = (-torch.inf, torch.inf) if limits is None else (limits.min, limits.max)
-        if dtype is torch.bool:  # of one bit with a sign true is the lower number
+        if dtype is torch.bool:  # as a signed one-bit integer, true is lower
             return kind == "max"
         return lowest if kind == "max" else highest
     if dtype is torch.bool and kind == "mul":
@@ -334,12 +334,12 @@ def identity(kind: str, dtype: torch.dtype) -> float:
 
 
 def reduction(kind: str, x: Tensor) -> Tensor:
-    """The numbers along the last axis, combined."""
+    """Reduce along the last axis."""
     fast = _REDUCE.get(kind) if x.dtype != torch.bool else None
     return (fast or _folded(_COMBINE[kind]))(x)
 
 
 def scan(kind: str, x: Tensor) -> Tensor:
-    """Each number along the last axis, combined with those before it."""
+    """Scan along the last axis, inclusively."""
     fast = _SCAN.get(kind) if x.dtype != torch.bool else None
     return (fast or _scanned(_COMBINE[kind]))(x)

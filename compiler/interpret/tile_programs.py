@@ -1,4 +1,4 @@
-"""The state of a kernel in the reference interpreter: the buffers of a launch, and programs that run in step."""
+"""State of a kernel in the reference interpreter: the buffers of a launch, and programs that run in lockstep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tensor = torch.Tensor
 
 
 class Launch:
-    """One run of a kernel: its buffers, and the numbers of its scalars."""
+    """One run of a kernel: its buffers and scalars."""
 
     def __init__(self, kernel: KernelOp, arguments: Sequence[Tensor | float], wide: bool) -> None:
         self.kernel, self.wide = kernel, wide
@@ -51,7 +51,7 @@ class Launch:
         return torch.float64 if self.wide and found.is_floating_point else found
 
     def shared(self, parameter: BlockArgument, tensor: Any) -> Buffer | None:
-        """The buffer of the pointer that got the same memory, where this one is written: then one record sees both."""
+        """Return the buffer of an earlier pointer to the same memory, if this one is written: one record covers both."""
         if self.kernel.access(parameter) == "read":
             return None
         same = [self.buffers[other] for value, other in self.given if _are_the_same(value, tensor)]
@@ -60,7 +60,7 @@ class Launch:
         return same[0] if same else None
 
     def check_apart(self) -> None:
-        """KernelError where what is written shares memory with another tensor that the kernel is given, and is not the same."""
+        """Raise KernelError if a written tensor shares memory with another argument, unless both are identical."""
         given = [(value, parameter) for value, parameter in self.given if value.numel()]
         for out, written in given:
             if self.kernel.access(written) == "read":
@@ -91,9 +91,9 @@ class Launch:
 
 
 class Programs:
-    """Some programs of a launch, run in step. ``active`` says which of them take part; None for all.
+    """Some programs of a launch, in lockstep. ``active``: which of them are active; None for all.
 
-    ``rules``: what an op of a class computes, for classes that neither ``BINARY`` nor ``CASTS`` has.
+    ``rules``: implementations of operation classes that are in neither ``BINARY`` nor ``CASTS``.
     """
 
     def __init__(self, launch: Launch, programs: Tensor, rules: Mapping[type[Operation], Rule]) -> None:
@@ -105,7 +105,7 @@ class Programs:
         self.block(self.launch.kernel.body.block)
 
     def block(self, block: Block) -> list[Tensor]:
-        """What the terminator of ``block`` yields."""
+        """Run ``block`` and return the values that its terminator yields."""
         for op in block.ops:
             if isinstance(op, (tile.ReturnOp, tile.NextOp, scf.YieldOp)):
                 return self.values(op)
@@ -126,7 +126,7 @@ class Programs:
         if rule is not None:
             return rule(self, op)
         if isinstance(op, tile.LastProgramOp):
-            return []  # the launch runs it
+            return []  # run by the launch
         if op.name in BINARY:
             return [BINARY[op.name](*self.values(op))]
         if op.name.removeprefix("arith.") in CASTS:
@@ -135,12 +135,12 @@ class Programs:
         raise NoRuleError(f"the reference interpreter does not run {op.name} in a kernel", op=op_text(op), place=place_of(op))
 
     def expanded(self, value: Tensor) -> Tensor:
-        """``value`` with a row for each program."""
+        """Expand ``value`` to a row for each program."""
         return value.expand(len(self.programs), *value.shape[1:])
 
 
 Rule: TypeAlias = Callable[[Programs, Any], Sequence[Tensor]]
-"""What an op computes for all programs."""
+"""Compute the results of an operation for all programs."""
 
 
 def argument_name(argument: BlockArgument) -> str:
@@ -148,12 +148,12 @@ def argument_name(argument: BlockArgument) -> str:
 
 
 def _are_the_same(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors are one, or views that start and end at the same byte."""
+    """Whether two tensors are identical, or views of the same byte range."""
     return a is b or (a.numel() > 0 and a.device == b.device and bytes_of(a) == bytes_of(b))
 
 
 def _share_memory(a: Tensor, b: Tensor) -> bool:
-    """Whether an element of ``a`` has a byte with one of ``b``."""
+    """Whether ``a`` and ``b`` have a byte in common."""
     if a.device != b.device or a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr():
         return False
     (start, end), (first, stop) = bytes_of(a), bytes_of(b)

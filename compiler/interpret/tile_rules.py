@@ -1,4 +1,4 @@
-"""What each op of a kernel does in the reference interpreter (``tile_level.py``), control flow included."""
+"""Rules of kernel operations in the reference interpreter (``tile_level.py``), including control flow."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Tensor = torch.Tensor
 
 
 def _align(value: Tensor, rank: int) -> Tensor:
-    """A number a program, with as many axes as a block of ``rank`` has."""
+    """Reshape one number per program to the rank of a block."""
     return value.reshape(-1, *[1] * rank)
 
 
 def _along(count: int, dim: int, rank: int) -> Tensor:
-    """0, 1, ... along a dimension of a block."""
+    """Return 0, 1, ... along a dimension of a block."""
     return torch.arange(count).reshape(1, *[count if i == dim else 1 for i in range(rank)])
 
 
@@ -49,7 +49,7 @@ def _constant(run: Programs, op: arith.ConstantOp) -> list[Tensor]:
 
 
 def _number(value: Any, element: Attribute) -> Any:
-    """An integer as its type holds it: two's complement; a bit is a bool."""
+    """Wrap an integer to its type, in two's complement; a bit is a bool."""
     if not isinstance(element, IntegerType):
         return value
     half = 1 << (element.width.data - 1)
@@ -117,7 +117,7 @@ def _math(run: Programs, op: tile.MathOp) -> list[Tensor]:
 
 
 def _last(value: Tensor, dims: Sequence[int]) -> Tensor:
-    """These dimensions of a block, as one last axis."""
+    """Flatten these dimensions of a block into one last axis."""
     kept = [dim for dim in range(value.dim() - 1) if dim not in dims]
     order = value.permute(0, *[dim + 1 for dim in (*kept, *dims)])
     return order.reshape(*order.shape[: 1 + len(kept)], -1)
@@ -144,7 +144,7 @@ def _random(run: Programs, op: tile.RandomOp) -> list[Tensor]:
 
 
 def _offsets(run: Programs, op: tile.LoadOp | tile.StoreOp | tile.GatherOp, shape: Sequence[int]) -> Tensor:
-    """The element that each lane addresses."""
+    """Return the element offset of each lane."""
     if not isinstance(op, (tile.LoadOp, tile.StoreOp)):
         return run.env[op.offsets]
     result = _align(run.env[op.base], len(shape))
@@ -155,7 +155,7 @@ def _offsets(run: Programs, op: tile.LoadOp | tile.StoreOp | tile.GatherOp, shap
 
 
 def _lanes(run: Programs, op: Any, type: Attribute) -> tuple[Tensor, Tensor, Tensor]:
-    """Offsets, mask and program of each lane of an access of memory."""
+    """Return offsets, mask and program of each lane of a memory access."""
     shape = shape_of(type)
     full = (len(run.programs), *shape)
     mask = torch.ones((), dtype=torch.bool) if op.mask is None else run.env[op.mask]
@@ -183,7 +183,7 @@ def _store(run: Programs, op: tile.StoreOp | tile.ScatterOp | tile.AtomicOp) -> 
 
 
 def _within(run: Programs, condition: Tensor) -> tuple[Tensor | None, bool]:
-    """The programs that take part where ``condition`` holds, and whether there are any."""
+    """Return the programs that are active where ``condition`` holds, and whether there are any."""
     if condition.shape[0] == 1 and len(run.programs) > 1:
         return run.active, bool(condition)
     active = condition if run.active is None else condition & run.active
@@ -191,7 +191,7 @@ def _within(run: Programs, condition: Tensor) -> tuple[Tensor | None, bool]:
 
 
 def _merged(active: Tensor | None, new: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
-    """``new`` for the programs that take part, ``old`` for others."""
+    """Return ``new`` for active programs, ``old`` for others."""
     if active is None:
         return list(new)
     return [torch.where(_align(active, a.dim() - 1), a, b) for a, b in zip(new, old, strict=True)]

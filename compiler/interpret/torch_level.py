@@ -1,6 +1,7 @@
-"""The reference interpreter: runs the ``fx``, ``torch`` and ``plan`` levels op by op on whatever torch values it is given.
+"""The reference interpreter: runs the ``fx``, ``torch`` and ``plan`` levels operation by operation on any torch values.
 
-Real tensors give results, fake tensors give types, traced tensors give graphs: the meaning of an op is the call itself.
+Real tensors produce results, fake tensors produce types, traced tensors produce graphs: the semantics of an operation is the
+PyTorch call itself.
 """
 
 from __future__ import annotations
@@ -53,21 +54,22 @@ from fxc.interpret.scalar_ops import scalar_op
 from fxc.interpret.tile_level import launch, result_layouts, symbol_values
 
 Watch = Callable[[Operation, Sequence[Any], Mapping[SSAValue, Any]], None]
-"""Called after each op with the op, its result values, and the values around it."""
+"""Called after each operation with the operation, its result values, and the visible values."""
 
 _RELEASED = object()
-"""What a name stands for that was released."""
+"""The value of released names."""
 
 
 class ResultCountError(InputError):
-    """A list of another length than the op has results."""
+    """A call returned a list whose length differs from the number of results."""
 
 
 class ReferenceInterpreter:
     """Runs functions of a module.
 
-    ``tensor`` gives the value of a declared tensor by name, ``submodule`` the module at a path, ``live`` functions beside the
-    allow-list. A value is dropped after its last use. Errors that PyTorch raises in an op pass through, with the op in a note.
+    ``tensor`` returns the value of a declared tensor by name, ``submodule`` the module at a path; ``live`` has functions beyond
+    the allowlist. A value is dropped after its last use. Errors that PyTorch raises in an operation pass through, with the
+    operation in a note.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class ReferenceInterpreter:
         self.arenas = list[torch.Tensor]()
 
     def call(self, function: func.FuncOp, args: Sequence[Any]) -> Any:
-        """What ``function`` returns for one value an argument: a nesting for ``fx.output``, a list for ``func.return``."""
+        """Return the results of ``function`` for these arguments: a nesting for ``fx.output``, a list for ``func.return``."""
         if function.is_declaration:
             raise InputError(f"@{function.sym_name.data} has no body to run")
         block = function.body.block
@@ -94,7 +96,7 @@ class ReferenceInterpreter:
         return self.block(block, args)
 
     def block(self, block: Block, args: Sequence[Any], outer: MutableMapping[SSAValue, Any] | None = None) -> Any:
-        """What ``block`` returns or yields. ``outer``: the values of its surroundings, where it sees them."""
+        """Return the values that ``block`` returns or yields. ``outer``: visible values of its surroundings."""
         env: MutableMapping[SSAValue, Any] = dict(zip(block.args, args, strict=True))
         if outer is not None:
             env = ChainMap(env, outer)
@@ -128,7 +130,7 @@ class ReferenceInterpreter:
         raise InputError("a function must end in fx.output or func.return")
 
     def op(self, op: Operation, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
-        """The results of ``op`` with operand values from ``env``."""
+        """Return the results of ``op`` with operand values from ``env``."""
         match op:
             case TorchOp():
                 args, kwargs = op.trees()
@@ -177,7 +179,7 @@ class ReferenceInterpreter:
                 return [self.linalg(op, _mutable(env))]
 
     def linalg(self, op: Operation, env: MutableMapping[SSAValue, Any], *, wide: bool = False) -> Any:
-        """What an op of a group's body computes. NoRuleError for an op of none of the levels."""
+        """Return the result of an operation in a group's body. NoRuleError for operations of no supported level."""
         from fxc.interpret import linalg_level as linalg_interpreter
 
         if isinstance(op, linalg_interpreter.OPS):
@@ -185,25 +187,25 @@ class ReferenceInterpreter:
         raise NoRuleError(f"the reference interpreter does not run {op.name}", op=op_text(op))
 
     def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
-        """What a kernel computes; where the operands are not real tensors, new ones of the result types."""
+        """Return the results of a kernel; for operands that are not real tensors, new tensors of the result types."""
         if is_concrete(list(operands)):
             return launch(op, operands)
         return [layout.at(symbol_values(op, operands)).new() for layout in result_layouts(op)]
 
     def plan(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
-        """What an op of the ``plan`` level gives. Kernels run on real tensors only: others hold no numbers to write."""
+        """Return the results of a ``plan`` operation. Kernels run on real tensors only: others hold no numbers to write."""
         if isinstance(op, plan.LaunchOp) and not is_concrete(list(operands)):
             return []
         return self.planned(op, plan_interpreter.run(op, operands))
 
     def planned(self, op: Operation, results: Sequence[Any]) -> Sequence[Any]:
-        """``results`` of an op of the ``plan`` level, of which arenas are known from then on."""
+        """Register new arenas among ``results`` of a ``plan`` operation, and return them."""
         if isinstance(op, plan.ArenaOp):
             self.arenas += results
         return results
 
     def free(self, op: plan.FreeOp, env: Mapping[SSAValue, Any]) -> Sequence[Any]:
-        """Release names: what lies in an arena and has no name any more holds nothing from then on."""
+        """Release names: memory in an arena without other names is overwritten."""
         released, names = {value: env[value] for value in op.values}, _mutable(env)
         names.update(dict.fromkeys(released, _RELEASED))
         if is_concrete(list(released.values())):
@@ -224,7 +226,7 @@ class ReferenceInterpreter:
         return dict(zip(kwargs, self.python(list(kwargs.values()), env), strict=True))
 
     def results(self, op: Operation, value: Any) -> Sequence[Any]:
-        """What the call returned as one value a result."""
+        """Return the value of a call as one value per result."""
         packed = len(op.results) == 1 and isinstance(op.results[0].type, (TupleType, ValueType))
         if not op.results:
             return []
@@ -237,7 +239,7 @@ class ReferenceInterpreter:
         return value
 
     def leaves(self, op: Operation, value: Any) -> list[Any]:
-        """The tensors and numbers of a nested result, for a callee that ends in ``fx.output``."""
+        """Return the tensors and numbers of a nested result, for a callee that ends in ``fx.output``."""
         found = tree_leaves(value)
         return found if len(found) == len(op.results) else [value]
 
@@ -250,7 +252,7 @@ class ReferenceInterpreter:
             if function is getattr:
                 check_attribute(args[1] if len(args) > 1 else None)
             if function is DATA or (args[1:] == ["data"] and function is getattr and isinstance(args[0], torch.Tensor)):
-                return args[0].detach()  # traces take ``data`` for a constant
+                return args[0].detach()  # traces treat ``data`` as a constant
             return function(*args, **kwargs)
         if isinstance(op, CallMethodOp):
             return getattr(args[0], check_method(target))(*args[1:], **kwargs)
@@ -301,7 +303,7 @@ class ReferenceInterpreter:
             values = tuple(self.region(body, [*values, *extra]))
 
     def graph_module(self, region: Region) -> torch.nn.Module:
-        """A region as the GraphModule that PyTorch's own operator expects."""
+        """Wrap a region as a module, which PyTorch's operator expects."""
 
         def forward(*args: Any) -> Any:
             return self.region(region, args)
@@ -310,7 +312,7 @@ class ReferenceInterpreter:
 
 
 def _reads(op: Operation) -> Iterator[SSAValue]:
-    """What ``op`` reads of its block, in its regions too."""
+    """Yield the values that ``op`` reads, including those in its regions."""
     yield from op.operands
     if op.regions and not op.has_trait(IsolatedFromAbove):
         for region in op.regions:
@@ -323,7 +325,7 @@ def _mutable(env: Mapping[SSAValue, Any]) -> MutableMapping[SSAValue, Any]:
 
 
 def _gradient(op: AnyNonzeroOp | AddOp | SumToSizeOp | MaterializeOp, args: Sequence[Any]) -> Any:
-    """What an op of gradients gives; an undefined gradient is None."""
+    """Return the result of a gradient operation; an undefined gradient is None."""
     first = args[0]
     match op:
         case AnyNonzeroOp():
@@ -360,7 +362,7 @@ def is_concrete(value: Any) -> bool:
 
 
 def error_of(error: Exception) -> FxcError:
-    """An error that PyTorch raised while an op ran, as ours: the message, and the op from the note."""
+    """Convert an error that PyTorch raised in an operation to FxcError, with the message, and the operation from the note."""
     if isinstance(error, FxcError):
         return error
     notes = [
