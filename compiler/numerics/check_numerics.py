@@ -1,8 +1,8 @@
-"""Runs the module before and after each pass, and stops at the first pass that changes the numbers.
+"""Check each pass: run the module before and after, and stop at the first pass that changes the numbers.
 
-Each public function, and each function that has a derivative, with it, runs on the reference interpreter over the same made-up
-inputs, the same generator seed and copies of the program's tensors, whatever level it is at; what it returns and what it leaves
-in its arguments must be the same. Where floating numbers differ, both modules run again in float64: rounding shrinks with the
+Each public function, and each function that has a derivative, together with it, runs on the reference interpreter with the same
+generated inputs, the same generator seed and copies of the program's tensors, at any IR level. Its results and the final values
+of its arguments must agree. If floating-point numbers differ, both modules run again in float64: rounding shrinks with higher
 precision, a wrong result does not.
 """
 
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
 
 
 CONSTANTS_MOVE = 4.0
-"""How many times as far as the last digit of all constants moves a result, it may be moved by their rounding."""
+"""The allowed difference in float64 runs, as a multiple of the difference when the last digit of all constants changes."""
 
 BEYOND_ROUNDING = 10.0
-"""Multiples of the dtype's tolerance above which a difference is an error though float64 says that it is rounding."""
+"""Multiples of the dtype's tolerance above which a difference is an error even if float64 runs agree."""
 
 
 _Key = tuple[str, str]
-"""The name of a value, and the level of the body of a group that it is in."""
+"""The name of a value, and the level of its operation if that is in the body of a group."""
 
 
 SETS, FEW = 3, 1 << 13
-"""How many sets of inputs a function runs on that takes and returns no more than so many elements."""
+"""The number of input sets for a function that takes and returns at most ``FEW`` elements."""
 
 
 class HasState(Protocol):
-    """What is needed of a program: its tensors by name, and the modules and functions of this process that it calls."""
+    """The required parts of a program: its tensors by name, and the modules and functions of this process that it calls."""
 
     @property
     def state(self) -> Mapping[str, torch.Tensor]: ...
@@ -63,13 +63,13 @@ class HasState(Protocol):
 
 
 def instrumentation(context: FxcContext) -> Instrumentation:
-    """The check for a module without weights: its state is made up, too."""
+    """Return the check for a module without weights: its state is generated, too."""
     return CheckNumerics()
 
 
 @dataclass(frozen=True)
 class _Ran:
-    """What a function did, and how it was run."""
+    """The result of a function, and its run."""
 
     run: ReferenceRun
     outcome: ReferenceResult
@@ -77,7 +77,7 @@ class _Ran:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """What ``source`` was as a ``module``, and function name -> what it did on sets of inputs, or why it could not be run."""
+    """A copy ``module`` of ``source``, and function name -> results on sets of inputs, or the reason why it cannot run."""
 
     source: ModuleOp
     module: ModuleOp
@@ -87,8 +87,9 @@ class _Snapshot:
 class CheckNumerics:
     """An instrumentation that raises NumericsError after a pass that changes the numbers.
 
-    ``notes``: rounding that passes caused. ``skipped``: what could not be compared, and why. ``checked``: how many runs of a
-    pass changed a function and were compared. Notes and reasons also go to ``write``, each once.
+    ``notes``: rounding differences that passes caused. ``skipped``: comparisons that were impossible, with reasons.
+    ``checked``: the number of comparisons of a changed function after a pass. Notes and reasons also go to ``write``, each
+    once.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class CheckNumerics:
 
     def before_pass(self, run: PassRun) -> None:
         known = self._last
-        if known is None or known.source is not run.module:  # else it is as the pass before left it
+        if known is None or known.source is not run.module:  # else unchanged since the last pass
             known = _Snapshot(run.module, clone_module(run.module))
         self._before = known
 
@@ -115,7 +116,7 @@ class CheckNumerics:
             return
         self._last = after = _Snapshot(run.module, clone_module(run.module))
         found = subjects(after.module)
-        with _disable_current_modes():  # torch.compile runs passes under one in which no operator computes
+        with _disable_current_modes():  # torch.compile runs passes in a mode that disables computation
             for name, subject in subjects(before.module).items():
                 if name in found:
                     self._compare(run.name, before, after, name, subject, found[name])
@@ -158,7 +159,7 @@ class CheckNumerics:
         after.ran[name] = ran
 
     def _first_run(self, module: ModuleOp, subject: Subject) -> list[_Ran] | str:
-        """On one set of inputs; on ``SETS`` where they are few: what is wrong may not show in the largest of some numbers."""
+        """Run on one set of inputs, or on ``SETS`` if the function is small: a single set may not reveal a wrong maximum."""
         if (reason := why_not(module, subject)) is not None:
             return reason
         for positive in (False, True):  # integers may be indices, or divisors
@@ -168,7 +169,7 @@ class CheckNumerics:
                 break
             except NoRuleError as error:
                 return error.message
-            except Exception as error:  # whatever the program raises on inputs that were made up
+            except Exception as error:  # any error of the program on generated inputs
                 reason = f"it does not run on made-up inputs: {type(error).__name__}: {error}".splitlines()[0]
         else:
             return reason or ""
@@ -176,12 +177,12 @@ class CheckNumerics:
             return found
         for seed in range(1, SETS):
             run = ReferenceRun(self._state, self._live, self._seed + seed, positive)
-            with suppress(Exception):  # these are other inputs, which it need not take
+            with suppress(Exception):  # other generated inputs may be invalid
                 found.append(_Ran(run, run(module, subject)))
         return found
 
     def _judge(self, case: _Case, found: list[tuple[str, Difference]]) -> None:
-        """Raises, or notes that it is rounding."""
+        """Raise an error, or note a rounding difference."""
         where, worst = max(found, key=lambda pair: pair[1].excess)
         if worst.excess == float("inf"):
             raise case.error(where, worst, "a wrong result, not rounding", float64=False)
@@ -222,7 +223,7 @@ class CheckNumerics:
 
 
 def _differences(before: ReferenceResult, after: ReferenceResult, *, strict: bool = False) -> Iterator[tuple[str, Difference]]:
-    """(result or argument, difference) for each that differs."""
+    """Yield (result or argument, difference) for each that differs."""
     if len(before.results) != len(after.results):
         yield "the results", Difference(f"{len(before.results)} results became {len(after.results)}")
         return
@@ -249,18 +250,18 @@ class _Case:
     new: Subject
 
     def float64_differences(self) -> tuple[list[tuple[str, Difference]] | None, str]:
-        """How the float64 runs differ; None, with the reason, where one cannot be run."""
+        """Return the differences of float64 runs; None, with the reason, if one cannot run."""
         try:
             old = self.run(self.before, self.old, float64=True)
             new = self.run(self.after, self.new, float64=True)
-        except Exception as error:  # an operator without a float64 kernel, say
+        except Exception as error:  # such as an operator without a float64 kernel
             return None, f"there is no float64 reference ({type(error).__name__}: {error})".splitlines()[0]
         return list(_differences(old, new, strict=True)), ""
 
     def is_of_constants(self, places: Sequence[str]) -> bool:
-        """Whether the float64 runs differ at ``places`` by no more than constants do that are rounded to their type.
+        """Whether the float64 runs differ at ``places`` by no more than the rounding of constants to their type causes.
 
-        ``x * 0.1`` has another constant once it is a number of float32; in float64 runs that does not shrink.
+        The constant in ``x * 0.1`` changes when it becomes a float32 number; float64 runs do not shrink that difference.
         """
         moved = list[dict[str, Any]]()
         given = list[dict[str, Any]]()
@@ -279,7 +280,7 @@ class _Case:
         return True
 
     def error(self, where: str, found: Difference, verdict: str, *, float64: bool) -> NumericsError:
-        """The error that names the first value that differs, or what is returned where no value inside does."""
+        """Return the error, naming the first value that differs, or the result if no inner value does."""
         first = self.first_value(float64)
         if first is not None:
             op, value, inside = first
@@ -294,12 +295,14 @@ class _Case:
         )
 
     def first_value(self, float64: bool) -> tuple[Operation, str, Difference] | None:
-        """The first value of the new module that differs from the value of the same name in the old one: what made it, and its
-        name."""
+        """Return the first value of the new module that differs from the value of the same name in the old one.
+
+        The result has its operation, its name and the difference.
+        """
         try:
             old = self.values(self.before, self.old, float64)
             new = self.values(self.after, self.new, float64)
-        except Exception:  # the verdict stands without it
+        except Exception:  # optional detail of the error
             return None
         for key, values in new.items():
             for (op, value), (_, before) in zip(values, old.get(key, ()), strict=False):
@@ -310,9 +313,9 @@ class _Case:
         return None
 
     def values(self, module: ModuleOp, subject: Subject, float64: bool) -> dict[_Key, list[tuple[Operation, Any]]]:
-        """Every named value that was made or written, by what, in the order of the run.
+        """Return every named value that was made or written, with its operation, in execution order.
 
-        In the body of a group a name may mean another step of a formula, once that is at another level.
+        In the body of a group, a name may denote different steps of a formula at different levels.
         """
         found = dict[_Key, list[tuple[Operation, Any]]]()
 
@@ -327,7 +330,7 @@ class _Case:
         return found
 
     def maker(self, where: str) -> Operation | None:
-        """The op of the new function that makes ``result <i>``."""
+        """Return the operation of the new function that makes ``result <i>``."""
         if not isinstance(self.new, FuncOp):
             return self.new
         terminator = self.new.body.block.last_op
@@ -341,16 +344,15 @@ class _Case:
         return value.owner if isinstance(value, SSAValue) and isinstance(value.owner, Operation) else None
 
 
-# a module with other constants: to see how much it matters that a constant is rounded to its type
+# modules with perturbed constants, to measure the effect of rounding a constant to its type
 
 
 ULP = 2.0**-23
-"""The last digit of a float32."""
+"""The relative size of the last digit of a float32."""
 
 
 def with_moved_constants(module: ModuleOp) -> ModuleOp:
-    """A copy of ``module`` in which float constants are about one digit of float32 larger, but those that any type holds: 0.5,
-    or 30."""
+    """Copy ``module`` with float constants one digit of float32 larger, except those exact in any type, such as 0.5 or 30."""
     moved = clone_module(module)
     for op in moved.walk():
         for values in (op.properties, op.attributes):
@@ -368,7 +370,7 @@ def _moved(value: Attribute) -> Attribute:
 
 
 def _is_short(number: float) -> bool:
-    """Whether twelve bits hold the digits of ``number``."""
+    """Whether ``number`` has at most twelve significant bits."""
     if not math.isfinite(number):
         return True
     (bits,) = struct.unpack("<q", struct.pack("<d", number))

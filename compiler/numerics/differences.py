@@ -1,4 +1,4 @@
-"""How two values differ: not at all, by rounding's kind of distance, or in a way that no rounding makes."""
+"""Differences of values: none, by a distance that may be rounding, or of a kind that rounding cannot cause."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ TOLERANCES = {
     torch.complex64: (1.3e-6, 1e-5),
     torch.complex128: (1e-7, 1e-7),
 }
-"""dtype -> (relative, absolute), as ``torch.testing`` has them."""
+"""dtype -> (relative, absolute) tolerance, as in ``torch.testing``."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """``text``: what differs, for people. ``excess``: the distance in multiples of the dtype's tolerance, infinite for what
-    must be equal: dtype, shape, integers, where NaN and infinities are.
+    """A difference of two values.
+
+    ``text``: a description. ``excess``: the distance in multiples of the dtype's tolerance; infinite for properties that must
+    be equal: dtype, shape, integers, and positions of NaN and infinities.
     """
 
     text: str
@@ -32,10 +34,10 @@ class Difference:
 
 
 def difference(before: Any, after: Any, *, strict: bool = False) -> Difference | None:
-    """How ``after`` differs from ``before``; None where they are equal to the bit (NaN equals NaN, 0.0 equals -0.0).
+    """Return the difference of ``after`` and ``before``; None if they are equal (NaN equals NaN, 0.0 equals -0.0).
 
-    ``strict``: measure values smaller than one against their own tensor's largest, for runs in float64, where nothing
-    but a wrong result is far off.
+    ``strict``: scale the absolute tolerance by the largest value of the tensor, if that is below one; for float64 runs, in
+    which only a wrong result is far off.
     """
     if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
         return _tensor_difference(before, after, strict)
@@ -89,7 +91,7 @@ def _tensor_difference(before: torch.Tensor, after: torch.Tensor, strict: bool) 
 
 
 def excess_over(exact: Any, value: Any) -> float:
-    """How far ``value`` is from its float64 result, in multiples of its dtype's tolerance; infinite for what is no float."""
+    """Return the distance of ``value`` from its float64 result, in multiples of its dtype's tolerance; else infinity."""
     if not (isinstance(exact, torch.Tensor) and isinstance(value, torch.Tensor) and exact.shape == value.shape):
         return math.inf
     if not (value.is_floating_point() or value.is_complex()):
@@ -99,14 +101,14 @@ def excess_over(exact: Any, value: Any) -> float:
 
 
 def _parts(tensor: torch.Tensor) -> torch.Tensor:
-    """A floating tensor as float64; a complex one as its real and imaginary parts."""
+    """Return a floating-point tensor as float64; a complex one as its real and imaginary parts."""
     if tensor.is_complex():
         return torch.view_as_real(tensor.detach().resolve_conj().to(torch.complex128))
     return tensor.detach().to(torch.float64)
 
 
 def _example(before: torch.Tensor, after: torch.Tensor, wrong: torch.Tensor) -> str:
-    """`` ([0, 3]: 1.0 became 2.0)``, for the first element that ``wrong`` marks."""
+    """Format the first element that ``wrong`` marks: `` ([0, 3]: 1.0 became 2.0)``."""
     index: Sequence[int] = wrong.nonzero()[0].tolist()
     where = f"{index}: " if index else ""
     return f" ({where}{_number(before[tuple(index)])} became {_number(after[tuple(index)])})"

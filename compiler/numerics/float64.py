@@ -1,4 +1,4 @@
-"""The interpreter in float64: the same program with more digits, to tell rounding from a wrong result."""
+"""The interpreter in float64: the same program with higher precision, to distinguish rounding from a wrong result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _METHODS = {"half": "double", "bfloat16": "double", "float": "double", "cfloat":
 
 
 def widened(value: Any) -> Any:
-    """``value`` with every floating tensor and dtype in it as float64, complex ones as complex128."""
+    """Convert every floating-point tensor and dtype in ``value`` to float64, complex ones to complex128."""
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor) and leaf.dtype in _WIDE:
@@ -35,7 +35,7 @@ def widened(value: Any) -> Any:
 
 
 class Float64Interpreter(ReferenceInterpreter):
-    """Runs a function whose inputs are float64: constants, dtype arguments and new tensors are, too."""
+    """Runs a function with float64 inputs: constants, dtype arguments and new tensors become float64, too."""
 
     def python(self, trees: Sequence[Tree], env: Mapping[SSAValue, Any]) -> list[Any]:
         return widened(super().python(trees, env))

@@ -1,4 +1,4 @@
-"""One run of a function on the reference interpreter over copies: what it returned, and what it left in its arguments."""
+"""Run a function on the reference interpreter with copies: its results, and the final values of its arguments."""
 
 from __future__ import annotations
 
@@ -34,28 +34,31 @@ _Make: TypeAlias = Callable[[Attribute, str], Any]
 
 @dataclass(frozen=True)
 class ReferenceResult:
-    """``results``: flat, without the new values of arguments. ``arguments``: name -> value after the run, copy-backs done."""
+    """The outcome of a run.
+
+    ``results``: flat, without the new values of arguments. ``arguments``: name -> value after the run, including copy-backs.
+    """
 
     results: list[Any]
     arguments: dict[str, Any]
 
     def by_place(self) -> dict[str, Any]:
-        """The values by what errors call them."""
+        """Return the values by their names in errors."""
         results = {f"result {i}": value for i, value in enumerate(self.results)}
         return results | {left_in(name): value for name, value in self.arguments.items()}
 
     def elements(self) -> int:
-        """Those of all tensors."""
+        """Return the number of elements of all tensors."""
         return sum(value.numel() for value in (*self.results, *self.arguments.values()) if isinstance(value, torch.Tensor))
 
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """How to run: the program's own tensors and live objects (made up where it has none), and the seed of all that is made up.
+    """The configuration of a run: the program's tensors and live objects, else generated ones, and a seed.
 
-    ``positive``: no integer that is made up is zero, as it may be a divisor. ``inputs``: values for the arguments that are no
-    state, which are copied, where none are to be made up; ``generator``: the state that PyTorch's generator starts from in the
-    place of the seed. ``interpreter`` makes the interpreter, where it is one of another class.
+    ``positive``: generated integers are nonzero, as they may be divisors. ``inputs``: values of the arguments that are not
+    state, which are copied; None to generate them. ``generator``: the initial state of PyTorch's generator, instead of the
+    seed. ``interpreter``: makes the interpreter, if it has another class.
     """
 
     state: Mapping[str, torch.Tensor] = field(default_factory=dict)
@@ -69,9 +72,9 @@ class ReferenceRun:
     def __call__(
         self, module: ModuleOp, subject: Subject, *, float64: bool = False, watch: Watch | None = None
     ) -> ReferenceResult:
-        """Runs ``subject``: a function, or the function of a subgraph and then its derivative.
+        """Run ``subject``: a function, or the function of a subgraph and then its derivative.
 
-        Nothing of the user's is written; the global generators are as before.
+        Nothing of the user's is written; the state of global generators is restored.
         """
         convert = widened if float64 else lambda value: value
         made_up = _MadeUp(module, self.seed, self.positive)
@@ -108,7 +111,7 @@ class ReferenceRun:
         return ReferenceResult(tree_leaves(results), left)
 
     def _gradients(self, subgraph: SubgraphOp, interpreter: ReferenceInterpreter, make: _Make) -> ReferenceResult:
-        """What f returns, and the gradients that its derivative makes of those of the outputs: zeros where it gives none."""
+        """Return the results of f, and the gradients that its derivative computes; undefined gradients become zeros."""
         f, gradient = subgraph.function(), subgraph.gradient
         assert f is not None and gradient is not None
         inputs = [make(type, f"input {i}") for i, type in enumerate(f.function_type.inputs)]
@@ -126,7 +129,7 @@ class ReferenceRun:
 
 @contextmanager
 def _filled() -> Iterator[None]:
-    """Memory that nothing was written to holds NaN, so that two runs find the same in it."""
+    """Fill uninitialized memory with NaN, so that two runs see the same."""
     modes = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -138,7 +141,7 @@ def _filled() -> Iterator[None]:
 
 
 def public_functions(module: ModuleOp) -> list[func.FuncOp]:
-    """The functions with a body that callers outside can see."""
+    """Return the public functions with a body."""
     return [
         op
         for op in module.ops
@@ -149,7 +152,7 @@ def public_functions(module: ModuleOp) -> list[func.FuncOp]:
 
 
 def subjects(module: ModuleOp) -> dict[str, Subject]:
-    """What of ``module`` can be run: public functions by name, and the functions that have a derivative."""
+    """Return the parts of ``module`` that can run: public functions by name, and functions with a derivative."""
     found: dict[str, Subject] = {f"@{function.sym_name.data}": function for function in public_functions(module)}
     for op in module.walk():
         if isinstance(op, SubgraphOp) and op.gradient is not None:
@@ -158,7 +161,7 @@ def subjects(module: ModuleOp) -> dict[str, Subject]:
 
 
 def interface(subject: Subject) -> object:
-    """What two functions must have in common to be given the same arguments."""
+    """Return the properties that two functions must share to take the same arguments."""
     if isinstance(subject, SubgraphOp):
         assert subject.gradient is not None
         real = subject.gradient.real_outputs.value.data
@@ -168,7 +171,7 @@ def interface(subject: Subject) -> object:
 
 
 def why_not(module: ModuleOp, subject: Subject) -> str | None:
-    """Why the reference interpreter cannot run ``subject``; None where nothing is known to be in its way."""
+    """Return why the reference interpreter cannot run ``subject``; None if no obstacle is known."""
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
     if isinstance(subject, func.FuncOp):
         for argument in subject.args:
@@ -189,7 +192,7 @@ def why_not(module: ModuleOp, subject: Subject) -> str | None:
 
 
 def _opaque(op: TorchOp) -> str | None:
-    """An argument of the function around that is memory of a library, which may crash on numbers that are made up."""
+    """Return an argument of the enclosing function with internal data of a library, which may crash on generated numbers."""
     for argument in op.SCHEMA.arguments:
         if argument.name in ("workspace", "reserve") and isinstance(op.argument(argument.name), BlockArgument):
             return argument.name
@@ -199,16 +202,16 @@ def _opaque(op: TorchOp) -> str | None:
 _STATE = "state "
 
 GRADIENT = "the gradient of input "
-"""What the names of gradients begin with."""
+"""The prefix of the names of gradients."""
 
 
 def left_in(name: str) -> str:
-    """What errors call the value of an argument after the run."""
+    """Return the name, in errors, of the value of an argument after the run."""
     return name if name.startswith(GRADIENT) else f"what is left in {name}"
 
 
 def _argument_names(function: func.FuncOp) -> Iterator[str]:
-    """``state <name>`` for the model's own tensors, ``input <index>`` for others, counted among themselves."""
+    """Yield ``state <name>`` for tensors of the model, ``input <index>`` for others, counted separately."""
     inputs = 0
     for attributes in argument_attributes(function):
         name = ArgumentFacts.of(attributes).state_name
@@ -220,7 +223,7 @@ def _argument_names(function: func.FuncOp) -> Iterator[str]:
 
 
 class _MadeUp:
-    """Values that depend on nothing but a type, a name and the seed."""
+    """Values that depend only on a type, a name and the seed."""
 
     def __init__(self, module: ModuleOp, seed: int, positive: bool) -> None:
         self.symbols, self.seed, self.positive = module.attributes.get(SYMBOLS), seed, positive
@@ -232,7 +235,7 @@ class _MadeUp:
         return value
 
     def state(self, name: str, type: Attribute | None) -> Any:
-        """Vectors of state are positive: they are scales and variances, and a negative variance would make everything NaN."""
+        """Return a tensor of the state; vectors are positive, as a negative variance would make everything NaN."""
         if type is None:
             raise InputError(f"the tensor {name!r} is not declared")
         value = self(type, _STATE + name)
@@ -242,7 +245,7 @@ class _MadeUp:
 
 
 def snapshot(into: Callable[[Operation, SSAValue, Any], None]) -> Watch:
-    """A watch that passes on a copy of each value that an op made, or wrote in memory that was there, as it is then."""
+    """Return a watch that passes on a copy of each value that an operation makes, or writes in existing memory."""
 
     def watch(op: Operation, results: Sequence[Any], env: Mapping[SSAValue, Any]) -> None:
         made = list(zip(op.results, results, strict=True))

@@ -1,8 +1,8 @@
-"""The first call of a compiled function, compared with the reference interpreter on the same inputs.
+"""Compare the first call of a compiled function with the reference interpreter on the same inputs.
 
-The program as it was captured gives the expected numbers. The program after the last pass is interpreted step by step, and the
-machine code of each kernel that it launches runs on the same operands: a kernel whose results differ is named. Rounding is told
-from a wrong result by float64: a result may be a few times as far from the float64 one as the interpreter's.
+The captured program provides the expected numbers. The program after the last pass is interpreted step by step, and the machine
+code of each kernel that it launches runs on the same operands, so that kernels with different results are named. Float64
+distinguishes rounding from a wrong result: a result may be a few times as far from the float64 result as the interpreter's.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from fxc.numerics.float64 import widened
 from fxc.numerics.reference_run import ReferenceResult, ReferenceRun
 
 TIMES_THE_ROUNDING = 4.0
-"""How many times as far from the float64 result as the interpreter's, or as the tolerance of the dtype, a result may be."""
+"""The allowed distance from the float64 result, as a multiple of the interpreter's distance or the dtype's tolerance."""
 
 Launch = LaunchOp | plan.LaunchOp
 Machine = Callable[[Launch], Callable[..., Any]]
-"""What runs a launch in machine code: of ``tile.launch`` it returns results, of ``plan.launch`` it writes them."""
+"""Returns the machine code of a launch, which returns results for ``tile.launch``, and writes them for ``plan.launch``."""
 
 
 @dataclass(frozen=True)
 class SecondLook:
-    """Compares a call with what ``captured`` and ``final`` say of it: the module before the first pass, and after the last.
+    """Compares a call with the modules ``captured``, before the first pass, and ``final``, after the last.
 
-    ``state`` and ``own_state``: the tensors that each names. ``boxed``: the call may overwrite its arguments.
+    ``state`` and ``own_state``: their tensors. ``boxed``: the call may overwrite its arguments.
     """
 
     captured: ModuleOp
@@ -55,7 +55,7 @@ class SecondLook:
     write: Callable[[str], object] | None = sys.stderr.write
 
     def __call__(self, inputs: Sequence[Any], run: Callable[[], Any]) -> tuple[Any, bool]:
-        """What ``run`` returns for ``inputs``, and whether it could be compared. NumericsError where the numbers differ."""
+        """Return the result of ``run`` for ``inputs``, and whether it was compared. NumericsError if the numbers differ."""
         inputs = list(inputs)
         if not is_concrete(inputs):
             return run(), False
@@ -70,7 +70,7 @@ class SecondLook:
         return returned, True
 
     def _copied(self, inputs: Sequence[Any]) -> ReferenceRun:
-        """A run on copies of what the call starts from, the generators included."""
+        """Return a run on copies of the inputs and the state, and the state of the generator."""
         binding = Binding(self.captured, {}, self.live, lambda name, type: None)
         copies = tree_map_only(torch.Tensor, binding.copy, list(inputs))
         state = {name: binding.copy(tensor) for name, tensor in {**self.own_state, **self.state}.items()}
@@ -132,7 +132,7 @@ def _outcome(
     float64: bool = False,
     interpreter: type[ReferenceInterpreter] | Callable[..., ReferenceInterpreter] | None = None,
 ) -> tuple[ReferenceResult | None, str]:
-    """What the entry of ``module`` does; None, with the reason, where it cannot be interpreted."""
+    """Run the entry function of ``module``; None, with the reason, if it cannot be interpreted."""
     function = find_entry(module)
     assert isinstance(function, FuncOp)
     only = ReferenceRun(
@@ -142,14 +142,14 @@ def _outcome(
         return only(module, function, float64=float64), ""
     except NoRuleError as error:
         return None, error.message
-    except Exception as error:  # whatever PyTorch raises on these inputs
+    except Exception as error:  # any error of PyTorch on these inputs
         return None, str(error_of(error))
 
 
 def _wrong(
     expected: ReferenceResult, actual: ReferenceResult, in_float64: Callable[[], ReferenceResult | None]
 ) -> Iterator[tuple[str, Difference]]:
-    """(result or argument, difference) for each that differs by more than rounding."""
+    """Yield (result or argument, difference) for each that differs by more than rounding."""
     if len(expected.results) != len(actual.results):
         yield "the results", Difference(f"{len(expected.results)} results became {len(actual.results)}")
         return
@@ -169,13 +169,13 @@ def _wrong(
 
 
 def _is_rounding(exact: Any, interpreted: Any, actual: Any) -> bool:
-    """Whether ``actual`` is about as near to the float64 result as the interpreter's."""
+    """Whether ``actual`` is about as close to the float64 result as the interpreter's."""
     return excess_over(exact, actual) <= TIMES_THE_ROUNDING * max(1.0, excess_over(exact, interpreted))
 
 
 @dataclass(frozen=True)
 class _WrongKernel:
-    """A launch of which a result differs between machine code and interpreter."""
+    """A launch whose results differ between machine code and interpreter."""
 
     name: str
     op: Operation
@@ -206,7 +206,7 @@ class _Steps:
 
         def in_float64() -> Sequence[Any]:
             made = dict[object, Any]()
-            wide = [made.setdefault(_view_of(value), widened(value)) for value in kept]  # what is one stays one
+            wide = [made.setdefault(_view_of(value), widened(value)) for value in kept]  # preserves aliases
             launch_into(op, wide[:inputs], wide[inputs:], wide=True)
             return wide[inputs:]
 
@@ -241,7 +241,7 @@ class _SteppedInterpreter(ReferenceInterpreter):
 
 
 def _apart(values: Sequence[Any]) -> list[Any]:
-    """Copies of tensors, which share memory where these do."""
+    """Copy tensors; copies share memory where the originals do."""
     storages, made = dict[int, torch.UntypedStorage](), list[Any]()
     for value in values:
         if isinstance(value, torch.Tensor):

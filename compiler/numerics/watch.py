@@ -1,4 +1,4 @@
-"""First calls that are compared with the reference interpreter, as ``options.check_numerics`` can ask for."""
+"""Comparison of first calls with the reference interpreter, enabled by ``options.check_numerics``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fxc.program.program import Look, Program
 
 
 def watch_first_call(captured: Program, program: Program, *, boxed: bool = False) -> Look:
-    """What compares the first call of ``program`` with that of ``captured``. ``boxed``: it takes its inputs in one list."""
+    """Return the comparison of the first call of ``program`` with ``captured``. ``boxed``: it takes its inputs in one list."""
     target = target_of(program.module)
     return SecondLook(
         captured.module,
