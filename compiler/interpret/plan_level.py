@@ -1,7 +1,7 @@
 """The reference interpreter of the ``plan`` level: an arena is a tensor of bytes, and buffers are views of it.
 
-Each byte of uninitialized memory holds ``NOTHING``, which makes a NaN or an implausible number: at the allocation of a buffer
-in an arena, and after its release. So overlapping buffers, and early releases, produce wrong numbers.
+Uninitialized memory holds ``NOTHING`` in each byte, which reads as NaN or an implausible number. Bytes of an arena are filled
+with it when a buffer is allocated, and when it is released, so overlapping buffers and early releases produce wrong numbers.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ TIMES_THE_ROUNDING = 4.0
 
 Launch = LaunchOp | plan.LaunchOp
 Machine = Callable[[Launch], Callable[..., Any]]
-"""Returns the machine code of a launch, which returns results for ``tile.launch``, and writes them for ``plan.launch``."""
+"""Launch -> a function that runs its machine code: returns results for ``tile.launch``, writes them for ``plan.launch``."""
 
 
 @dataclass(frozen=True)

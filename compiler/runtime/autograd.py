@@ -28,9 +28,9 @@ class Gradient:
 
     ``unreached``: inputs whose gradient is always zero. ``differentiable``: whether f consists of operators that autograd can
     differentiate. ``obstacle``: returns the error that explains why differentiating df with autograd does not yield the
-    second derivative, or None if it does; called when a second derivative is requested. ``orders``: the layout of each
-    gradient that df takes, as dimensions from the outermost in memory to the innermost, None for row-major; without
-    ``orders``, the layouts are those of the outputs.
+    second derivative, or None if it does; called in each backward with grad mode on. ``orders``: the layout of each gradient
+    that df takes, as dimensions from the outermost in memory to the innermost, None for row-major; without ``orders``, the
+    layouts are those of the outputs.
     """
 
     f: Callable[..., Any]

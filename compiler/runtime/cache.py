@@ -26,7 +26,7 @@ MakePlan = Callable[[tuple[Any, ...], dict[str, Any]], Plan]
 class ArgumentSpec:
     """The calls that a plan can run: ``signature``, and which inputs require a gradient (``wants``).
 
-    ``wants`` is None if grad mode is off; ``requires_grad`` of the inputs is ignored then.
+    ``wants`` is None if no gradient can flow (grad mode is off, or results carry none): ``requires_grad`` is ignored then.
     """
 
     signature: Signature

@@ -15,7 +15,7 @@ from fxc.runtime.origins import made_by
 
 
 def expected(spec: TensorSpec) -> Callable[[Any], torch.Tensor]:
-    """Return a function that returns a tensor that fits ``spec``, copies one with other strides, and raises InputError else."""
+    """Return a check of a tensor against ``spec``: copies it if strides differ, raises InputError for other mismatches."""
     names = Names()
     lines = [
         f"if {all_of(spec_tests('value', names, spec))}: return value",

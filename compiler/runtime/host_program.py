@@ -38,7 +38,7 @@ class HostFacts:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """The machine code of a program's kernels. ``key``: compiler, platform and CPU features; ``names``: the kernels in it."""
+    """The machine code of a program's kernels. ``key``: versions, platform and CPU features; ``names``: the kernels in it."""
 
     code: bytes
     key: str
@@ -105,7 +105,7 @@ class HostProgram:
                 yield value
 
     def use_tensors(self, tensors: Mapping[int, torch.Tensor]) -> None:
-        """Replace the tensors with these ids. Callers of ``main`` check ``weights`` as they are then."""
+        """Replace the tensors with these ids. Later callers of ``main`` must check the new ``weights``."""
         for names in (self.globals, self._names):
             for name, value in names.items():
                 if isinstance(value, torch.Tensor):

@@ -29,7 +29,7 @@ _VALUES = (bool, int, float, complex, str, tuple, type(None))
 
 
 class LiveModel:
-    """``is_same``: whether modules have the submodules, tensors, constants and hooks of compilation, checked in microseconds.
+    """``is_same``: whether modules have the submodules, tensors, constants and hooks of compilation, at almost no cost.
 
     ``roots``: the modules by path. ``state``: the tensors of the plan by name; those in ``at_start`` must begin at the start of
     their storage. ``assigned``: the attributes that the model itself assigns in a call, by path, which may change.
@@ -147,7 +147,7 @@ def _joined(path: str, name: str) -> str:
 def _comparison(
     places: Sequence[tuple[dict[Any, Any], Any, Any]], stores: Sequence[dict[Any, Any]], at_start: Sequence[torch.Tensor]
 ) -> Callable[[], bool]:
-    """Return a check that the dictionaries have these values and no more keys, and tensors begin at their storage's start."""
+    """Return a check that entries and lengths of dictionaries are unchanged, and tensors begin at their storage's start."""
     names = Names()
     if len(places) + len(stores) + len(at_start) <= _LONGEST:
         tests = [f"{names.of(store)}[{names.of(key)}] is {names.of(value)}" for store, key, value in places]

@@ -332,7 +332,7 @@ class _Converter:
             assert first is not None
             self.module.body.block.insert_op_before(declaration.clone(), first)
 
-    # the end
+    # final signature
 
     def finish(self) -> None:
         """Set the new signature and its conditions; erase converted operations and declarations that became arguments."""

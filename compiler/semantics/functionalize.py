@@ -284,7 +284,7 @@ class _View:
 
 
 def _views(results: Sequence[Any], written: Mapping[int, Any]) -> dict[int, _View]:
-    """Return the positions of ``results`` in the memory of a ``written`` argument, if some result is a view of that."""
+    """Return position -> view of ``results`` in the memory of a ``written`` argument, if some result is a view of that."""
     places = {arg.untyped_storage()._cdata: i for i, arg in written.items()}
     found = dict[int, _View]()
     for place, result in enumerate(results):
