@@ -1,4 +1,4 @@
-"""What constants say about ``cond`` and ``while_loop``: which region runs, and what comes out of it."""
+"""Constant folding of ``cond`` and ``while_loop``: which region runs, and which values the operator returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHILE_LOOP = "higher_order.while_loop"
 
 
 def taken_region(op: HigherOrderOp, evaluation: Evaluation) -> Region | None:
-    """The region that a ``cond`` of constant predicate runs."""
+    """The region that a ``cond`` with a constant predicate runs."""
     args, _ = op.trees()
     if op.operator != COND or not args or (holds := truth(evaluation.constant(args[0]))) is None:
         return None
@@ -27,7 +27,10 @@ def taken_region(op: HigherOrderOp, evaluation: Evaluation) -> Region | None:
 
 
 def bind_constants(op: HigherOrderOp, evaluation: Evaluation) -> None:
-    """The regions of a ``cond`` get what is passed to it, constants too; those of a loop get other values each time."""
+    """Bind the arguments of the regions of a ``cond`` to the constants passed for them.
+
+    Arguments of a ``while_loop`` stay unbound: they change from one iteration to the next.
+    """
     for region in op.regions if op.operator == COND else ():
         if (inputs := region_inputs(op, region)) is not None:
             for argument, leaf in zip(region.block.args, inputs, strict=True):
@@ -36,7 +39,7 @@ def bind_constants(op: HigherOrderOp, evaluation: Evaluation) -> None:
 
 
 def agreed_values(op: HigherOrderOp, evaluation: Evaluation) -> list[Leaf | None]:
-    """For each value that a ``cond`` returns: what both of its regions return, or None where they differ."""
+    """For each value that a ``cond`` returns: the value that both regions return, or None where they differ."""
     if op.operator != COND or (true := region_argument(op, 1)) is None or (false := region_argument(op, 2)) is None:
         return []
     a, b = _seen_from_outside(op, true), _seen_from_outside(op, false)
@@ -46,7 +49,7 @@ def agreed_values(op: HigherOrderOp, evaluation: Evaluation) -> list[Leaf | None
 
 
 def _seen_from_outside(op: HigherOrderOp, region: Region) -> list[Leaf]:
-    """What ``region`` returns, where its arguments are what ``op`` passes for them."""
+    """The values that ``region`` returns, with its arguments replaced by the values that ``op`` passes for them."""
     inputs = region_inputs(op, region)
     if inputs is None:
         return []
@@ -55,7 +58,7 @@ def _seen_from_outside(op: HigherOrderOp, region: Region) -> list[Leaf]:
 
 
 def _agreed(op: HigherOrderOp, left: Leaf, right: Leaf, evaluation: Evaluation) -> Leaf | None:
-    """``left`` or ``right``, as a value or host constant that stands before ``op``."""
+    """``left`` or ``right``, as a value or host constant that is available before ``op``; None where they differ."""
     if left is right and isinstance(left, SSAValue):
         return left
     constant = evaluation.constant(left)
@@ -89,7 +92,7 @@ def never_runs(op: HigherOrderOp, evaluation: Evaluation) -> bool:
 
 
 def initial_values(op: HigherOrderOp, evaluation: Evaluation) -> Sequence[Leaf | None]:
-    """What a ``while_loop`` that does not run returns: its carried values, copied where the copy may be told apart."""
+    """The results of a ``while_loop`` that does not run: its carried values, cloned where a copy could be told from them."""
     values, results = list(leaves(op.trees()[0][2])), results_by_index(op)
     if results is None or len(values) != len(results):
         return []

@@ -1,4 +1,4 @@
-"""Who calls whom, in one symbol table."""
+"""The call graph of the functions in one symbol table."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Call = TypeVar("Call", bound=Operation)
 
 
 def calls_in(op: Operation) -> Iterator[CallOp]:
-    """The calls in the regions of ``op`` at any depth, modules inside it apart: those have symbols of their own."""
+    """The calls in the regions of ``op`` at any depth, except in nested modules, which have separate symbol tables."""
     return symbol_users_in(op, CallOp)
 
 
 def symbol_users_in(op: Operation, kind: type[Call]) -> Iterator[Call]:
-    """The ops of ``kind`` there."""
+    """The ops of ``kind`` in the regions of ``op`` at any depth, except in nested modules."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
@@ -34,7 +34,7 @@ def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
 
 
 def callee_first(functions: Mapping[str, FuncOp]) -> list[list[str]]:
-    """The functions in groups, callees before their callers; a group of several calls itself through its members (Tarjan)."""
+    """The strongly connected components of the call graph, callees before callers (Tarjan's algorithm)."""
     callees = {
         name: [c for call in calls_in(function) if (c := call.callee.string_value()) in functions]
         for name, function in functions.items()

@@ -11,21 +11,21 @@ from fxc.dialects.torch_ops.constant import ConstantOp
 
 
 def is_host_constant(value: Attribute) -> bool:
-    """Whether ``value`` is a number, a string or None: what ``torch.constant`` holds besides tensors."""
+    """Whether ``value`` is a number, a string or None: the constants besides tensors that ``torch.constant`` holds."""
     return isinstance(value, (IntegerAttr, FloatAttr, StringAttr, NoneValueAttr))
 
 
 def is_constant(op: Operation) -> bool:
-    """Whether ``op`` gives one value that its attributes state."""
+    """Whether ``op`` has one result, whose value is stated by the attributes of ``op``."""
     return len(op.results) == 1 and not op._operands and not op.regions and op.has_trait(ConstantLike)
 
 
 def is_scalar_constant(value: SSAValue) -> bool:
-    """Whether ``value`` is a number, a string or None that an op states."""
+    """Whether ``value`` is a number, a string or None, defined by a constant op."""
     return not isinstance(value.type, TensorType) and isinstance(value.owner, Operation) and is_constant(value.owner)
 
 
 def constant_of(value: SSAValue) -> Attribute | None:
-    """The attribute of a value that ``torch.constant`` made, else None."""
+    """The attribute of a value that a ``torch.constant`` defines, else None."""
     owner = value.owner
     return owner.value if isinstance(owner, ConstantOp) else None

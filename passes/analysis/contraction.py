@@ -1,4 +1,4 @@
-"""A graph without cycles whose nodes can be merged while none arises: union-find, and an order that follows the edges."""
+"""Incremental merging of nodes in an acyclic graph: union-find, and a topological order that is updated with each merge."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from itertools import cycle
 
 _GAP = 1 << 64
 _SHARE = 1 << 20
-"""What moves takes this part of a gap, from its far end: what moves next comes between it and the near end."""
+"""Moved nodes get labels at the far end of a gap and use 1/_SHARE of it for each step; later nodes go between them and the near
+end.
+"""
 
 
 class Contraction:
     """Nodes ``0 .. n-1``; node i has edges from ``sources[i]``, all smaller than i.
 
-    What is merged answers to one of its nodes (``find``). Each has a label, larger than those of its sources, so that a
-    search between two nodes stays between their labels. It runs from both ends in turn, which costs twice what the cheaper
-    end does, and what it passed moves out from between: the next search does not pass it again.
+    Merged nodes have one representative (``find``). The label of a node is larger than the labels of its sources, so a search
+    between two nodes visits only labels between theirs. The search runs from both ends in turn, at twice the cost of the
+    cheaper
+    end. The nodes that it visited move out of the interval, so the next search does not visit them again.
     """
 
     def __init__(self, sources: Sequence[Sequence[int]]) -> None:
@@ -32,7 +35,7 @@ class Contraction:
         self._previous: list[int | None] = [None, *range(count - 1)] if count else []
 
     def find(self, i: int) -> int:
-        """The node that ``i`` is now."""
+        """The representative of the merged node that contains ``i``."""
         parent = self._parent
         while parent[i] != i:
             parent[i] = parent[parent[i]]
@@ -40,11 +43,11 @@ class Contraction:
         return i
 
     def members(self, i: int) -> Sequence[int]:
-        """The nodes that ``i`` is one of now, in no order."""
+        """The nodes merged with ``i``, itself included, in no order."""
         return self._members[self.find(i)]
 
     def merge(self, a: int, b: int) -> bool:
-        """Make ``a`` and ``b`` one; False, and nothing is changed, where that would make a cycle."""
+        """Merge ``a`` and ``b``. Returns False, and changes nothing, where the merge would create a cycle."""
         low, high = sorted((self.find(a), self.find(b)), key=self._label.__getitem__)
         if low == high:
             return True
@@ -65,8 +68,11 @@ class Contraction:
         return True
 
     def _search(self, start: int, goal: int, edges: Sequence[list[int]], passed: list[int]) -> Iterator[bool]:
-        """Walk all ways from ``start`` that stay before ``goal``; each step yields whether it reached the goal by a way of
-        more than one edge. ``passed`` gets the nodes between."""
+        """Walk all paths from ``start`` whose labels do not pass the label of ``goal``.
+
+        Each step yields whether it reached ``goal`` by a path of more than one edge. ``passed`` collects the nodes on the
+        paths.
+        """
         label, end = self._label, self._label[goal]
         rising, seen, pending = label[start] < end, {start}, [start]
         while pending:
@@ -80,7 +86,7 @@ class Contraction:
                 yield other == goal and node != start
 
     def _join(self, kept: int, gone: int) -> None:
-        """One node where ``kept`` stands."""
+        """Merge two nodes at the position of ``kept`` in the order."""
         self._unlink(gone)
         root, other = (kept, gone) if len(self._members[kept]) >= len(self._members[gone]) else (gone, kept)
         if root is gone:
@@ -91,10 +97,10 @@ class Contraction:
             lists[root].extend(lists[other])
             lists[other] = []
 
-    # the order, a linked list with labels
+    # the order: a linked list with labels
 
     def _move(self, nodes: list[int], previous: int | None, following: int | None, *, near_end: bool) -> None:
-        """Put ``nodes``, in their order, between two neighbours: near the first of them, or near the second."""
+        """Move ``nodes``, in their order, between two neighbours: close to the first one or close to the second."""
         nodes.sort(key=self._label.__getitem__)
         for node in nodes:
             self._unlink(node)
@@ -105,7 +111,7 @@ class Contraction:
             previous = node
 
     def _relabel(self, nodes: Sequence[int], previous: int | None, following: int | None, near_end: bool) -> bool:
-        """Label ``nodes`` between two neighbours; False where there is no room."""
+        """Label ``nodes`` between two neighbours; False where the gap is too small."""
         label = self._label
         low = label[previous] if previous is not None else label[following or 0] - _GAP
         high = label[following] if following is not None else low + _GAP
@@ -116,7 +122,7 @@ class Contraction:
         return step > 0
 
     def _spread(self, start: int | None) -> None:
-        """Make all gaps wide again."""
+        """Relabel all nodes at equal distances."""
         assert start is not None
         while (before := self._previous[start]) is not None:
             start = before

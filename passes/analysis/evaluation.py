@@ -1,4 +1,4 @@
-"""Which values are constants, and what an op gives when all of its operands are."""
+"""Constant evaluation: which values are constants, and the results of an op with constant operands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fxc.passes.analysis.shape_queries import answer
 
 
 class Evaluation:
-    """The constants of one function, as far as a walk from its top has come."""
+    """The constants of one function that a walk from its top has found so far."""
 
     def __init__(self, context: FxcContext, max_elements: int) -> None:
         self.context, self.max_elements = context, max_elements
@@ -32,7 +32,7 @@ class Evaluation:
         self._memories = dict[Operation, Memory]()
 
     def memory(self, value: SSAValue) -> Memory:
-        """Who shares memory with ``value``: made when it is first asked for."""
+        """The alias sets of the scope of ``value``, computed on first use."""
         op = value.owner.parent_op()
         while op is not None and not is_isolated(op):
             op = op.parent_op()
@@ -42,30 +42,30 @@ class Evaluation:
         return self._memories[op]
 
     def moved(self) -> None:
-        """Ops moved to another region: what was known of memory no longer holds."""
+        """Discard the alias sets, because ops moved to another region."""
         self._memories.clear()
 
     def learn(self, value: SSAValue, constant: Attribute) -> None:
         self._known[value] = constant
 
     def known(self, value: SSAValue) -> Attribute | None:
-        """The constant that ``value`` is wherever it is read; None for a tensor that something writes."""
+        """The constant that every reader of ``value`` sees; None for a tensor that is written."""
         constant = self._known.get(value)
         if isinstance(constant, TensorLiteralAttr) and self.is_written(value):
             return None
         return constant
 
     def constant(self, leaf: SSAValue | Attribute) -> Attribute | None:
-        """The constant that an argument of a call is."""
+        """The constant that is passed as this argument of a call, else None."""
         return leaf if isinstance(leaf, Attribute) else self.known(leaf)
 
     def host(self, value: SSAValue) -> Attribute | None:
-        """The number, string or None that ``value`` is."""
+        """The number, string or None constant of ``value``; None where it has no such constant."""
         constant = self._known.get(value)
         return constant if constant is not None and is_host_constant(constant) else None
 
     def fold(self, op: Operation) -> list[Attribute] | None:
-        """The values of the results of ``op`` where they are constants and may be shared between executions."""
+        """The results of ``op`` where they are constants that executions may share, else None."""
         constant = bool(op.results) and all(value in self._known for value in op._operands)
         size = answer(op)
         if (not constant and size is None) or not _may_fold(op):
@@ -80,7 +80,7 @@ class Evaluation:
         return self.evaluate(op, operands)
 
     def evaluate(self, op: Operation, operands: Sequence[Attribute]) -> list[Attribute] | None:
-        """What PyTorch computes for ``op``, where ``torch.constant`` can hold it."""
+        """The results that PyTorch computes for ``op``; None where ``torch.constant`` cannot hold them."""
         values = self.context.semantics.evaluate(op, operands, self.max_elements)
         if values is None or len(values) != len(op.results):
             return None
@@ -92,7 +92,9 @@ class Evaluation:
         return list(values)
 
     def run(self, block: Block, wanted: SSAValue, inputs: Mapping[SSAValue, Attribute]) -> Attribute | None:
-        """The constant that ``wanted`` is where ``block`` runs on ``inputs``; None where that is not known or not pure."""
+        """The constant value of ``wanted`` when ``block`` runs on ``inputs``; None where it is not known or the block is not
+        pure.
+        """
         values, needed, steps = dict(inputs), {wanted}, list[Operation]()
         for op in reversed(block.ops):
             if not op.has_trait(IsTerminator) and not is_pure(op):
@@ -112,7 +114,7 @@ class Evaluation:
         return values.get(wanted)
 
     def _may_hold(self, result: SSAValue) -> bool:
-        """Whether a constant can stand for a value of this type: judged before anything is computed."""
+        """Whether a constant can represent a value of this type; checked before anything is computed."""
         type = result.type
         if not isinstance(type, TensorType):
             return isinstance(type, (types.IntType, types.FloatType, types.BoolType, types.ValueType))
@@ -124,7 +126,7 @@ class Evaluation:
         return is_mutable(value.type) and self.memory(value).is_written(value)
 
     def has_identity(self, result: SSAValue) -> bool:
-        """Whether someone may write to the memory of ``result``, so that each execution must make its own."""
+        """Whether the memory of ``result`` may be written, so that each execution needs a separate tensor."""
         return is_mutable(result.type) and (self.is_written(result) or self.memory(result).reaches_output(result))
 
 
@@ -133,7 +135,7 @@ def _may_fold(op: Operation) -> bool:
 
 
 def truth(constant: Attribute | None) -> bool | None:
-    """Whether a constant predicate holds: a bool, a number, or a tensor of one element."""
+    """Whether a constant predicate is true: a bool, a number, or a tensor of one element."""
     if isinstance(constant, IntegerAttr):
         return constant.value.data != 0
     if isinstance(constant, TensorLiteralAttr):

@@ -12,8 +12,11 @@ from fxc.passes.analysis.matching import is_complex
 
 
 def may_be_lazy(value: SSAValue, *, given: bool) -> bool:
-    """Whether the memory of ``value`` may hold the conjugates or negatives of its numbers. ``given``: whether that of what a
-    caller gives to the program may; a host program is called with other tensors only."""
+    """Whether ``value`` may have PyTorch's conjugate or negative bit, which readers resolve.
+
+    ``given``: whether tensors that a caller passes to the program may have it; a host program is never called with such
+    tensors.
+    """
     owner = value.owner
     if isinstance(owner, Block):
         function = owner.parent_op()

@@ -1,4 +1,4 @@
-"""What patterns ask of ops, arguments and types."""
+"""Queries on ops, arguments and types for patterns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fxc.dialects.torch_ops.base import TorchOp
 
 
 def producer(tree: Tree, operators: Sequence[str]) -> TorchOp | None:
-    """The op that made the value ``tree``, where it is one of ``operators``."""
+    """The op that defines the value ``tree``, where its operator is one of ``operators``."""
     owner = tree.owner if isinstance(tree, SSAValue) else None
     return owner if isinstance(owner, TorchOp) and owner.operator in operators else None
 
@@ -22,7 +22,7 @@ def producer(tree: Tree, operators: Sequence[str]) -> TorchOp | None:
 def number(tree: Tree) -> int | float | None:
     """The number that is passed as a constant; a bool is 0 or 1."""
     if isinstance(tree, IntegerAttr):
-        return tree.value.data if tree.type != i1 else int(tree.value.data != 0)  # true of i1 is -1
+        return tree.value.data if tree.type != i1 else int(tree.value.data != 0)  # the i1 value true is stored as -1
     return tree.value.data if isinstance(tree, FloatAttr) else None
 
 
@@ -31,13 +31,13 @@ def integer(tree: Tree) -> int | None:
 
 
 def integers(tree: Tree) -> list[int] | None:
-    """The constant integers of a list argument; None where one is a value."""
+    """The constant integers of a list argument; None where an element is an SSA value."""
     found = [integer(element) for element in tree] if isinstance(tree, (list, tuple)) else [None]
     return None if None in found else [value for value in found if value is not None]
 
 
 def is_left_out(tree: Tree | None) -> bool:
-    """Whether an argument is not passed, or passed as none or false: the default of a switch."""
+    """Whether a switch has its default: not passed, or passed as none or false."""
     return tree is None or isinstance(tree, NoneValueAttr) or (isinstance(tree, IntegerAttr) and tree.value.data == 0)
 
 
@@ -46,7 +46,7 @@ def rank(value: SSAValue) -> int | None:
 
 
 def dtype(type: Attribute) -> str | None:
-    """PyTorch's name of a tensor's dtype."""
+    """PyTorch's name for the dtype of a tensor."""
     return dtype_name(type.element_type) if isinstance(type, TensorType) else None
 
 
@@ -59,17 +59,17 @@ def is_floating(type: Attribute) -> bool:
 
 
 def is_integral(type: Attribute) -> bool:
-    """An integer or bool tensor."""
+    """Whether ``type`` is an integer or bool tensor."""
     return (name := dtype(type)) is not None and name.startswith(("int", "uint", "bool"))
 
 
 def same_type(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two tensors surely have the same shape, dtype, layout and device: no size is a ``?`` without a name."""
+    """Whether two tensors are known to have the same shape, dtype, layout and device: no size is an unnamed ``?``."""
     return isinstance(a.type, TensorType) and a.type == b.type and "" not in sizes(a.type)
 
 
 def torch_op(operator: str) -> type[TorchOp]:
-    """The class of one of PyTorch's own operators."""
+    """The class of one of PyTorch's operators."""
     found = op_class(f"torch.{operator}")
     assert found is not None and issubclass(found, TorchOp), operator
     return found

@@ -1,9 +1,8 @@
-"""Who shares memory with whom in one scope, and who writes it.
+"""Alias analysis of one scope: which values may share memory, and which ops may write it.
 
-A scope is a function, or an op whose regions see nothing of their surroundings. Values that may share memory are in one
-set (union-find); what comes from outside (arguments, attributes of the user's model, constants) is one set, because a
-caller may pass one tensor twice. A set says nothing of order: a pass that needs to know whether a write lies between two
-ops counts the writes as it walks.
+A scope is a function, or an op whose regions are isolated from above. Values that may share memory are in one set
+(union-find). Values from outside (arguments, attributes of the user's model) are in one set, because a caller may pass one
+tensor twice. Sets have no order: a pass that must know whether a write lies between two ops counts writes as it walks.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _OUTSIDE = "outside"
 
 
 def is_isolated(op: Operation) -> bool:
-    """Whether the regions of ``op`` are scopes of their own."""
+    """Whether the regions of ``op`` are separate scopes."""
     return bool(op.regions) and op.has_trait(IsolatedFromAbove)
 
 
 def scopes(root: Operation) -> Iterator[Operation]:
-    """The scopes in ``root``, outer ones first. Nested scopes that are erased on the way are not visited."""
+    """The scopes in ``root``, outer ones first. Nested scopes that are erased during the iteration are not visited."""
     for region in root.regions:
         for block in region.blocks:
             for op in block.ops:
@@ -46,7 +45,9 @@ def scopes(root: Operation) -> Iterator[Operation]:
 
 
 def writes_anything(scope: Operation) -> bool:
-    """Whether any op of ``scope`` may write: where none does, many a question needs no ``Memory``, which costs more to make."""
+    """Whether any op of ``scope`` may write. This is cheaper than ``Memory``, which most queries do not need where nothing
+    writes.
+    """
     return any(
         writes_anything(op) if op.regions and not is_isolated(op) else not op.has_trait(IsTerminator) and writes(op) != []
         for block in _blocks(scope)
@@ -56,9 +57,9 @@ def writes_anything(scope: Operation) -> bool:
 
 
 class Memory:
-    """The alias sets of ``scope``, as the IR was when this was made, and as ``add`` and ``replaced`` say it changed.
+    """The alias sets of ``scope`` when this was made, updated by ``add`` and ``replaced``.
 
-    ``pairs``: the results and operands of an op that may share memory, for a caller that knows more than schemas say.
+    ``pairs``: the results and operands of an op that may share memory, for callers with more facts than the schemas.
     """
 
     def __init__(self, scope: Operation, pairs: Callable[[Operation], Iterable[tuple[int, SSAValue]]] = aliases) -> None:
@@ -79,7 +80,7 @@ class Memory:
         return self.set_of(a) == self.set_of(b)
 
     def outlives(self, value: SSAValue) -> bool:
-        """Whether the memory of ``value`` may be there before the scope runs: an argument's, an attribute's, a constant's."""
+        """Whether the memory of ``value`` may exist before the scope runs: that of an argument, an attribute or a constant."""
         return self.outlives_set(self.set_of(value))
 
     def outlives_set(self, memory: Set) -> bool:
@@ -90,7 +91,7 @@ class Memory:
         return self.set_of(value) in self._written
 
     def reaches_output(self, value: SSAValue) -> bool:
-        """Whether the scope may return the memory of ``value``, as itself or in a view."""
+        """Whether the scope may return the memory of ``value``, directly or as a view."""
         return self.set_of(value) in self._output
 
     def is_returned(self, value: SSAValue) -> bool:
@@ -110,10 +111,11 @@ class Memory:
         return value
 
     def can_replace(self, old: SSAValue, new: SSAValue, *, same_memory: bool) -> bool:
-        """Whether users of ``old`` may use ``new``, which holds the same elements in the same layout, before they are written.
+        """Whether users of ``old`` may use ``new``, which initially holds the same elements in the same layout.
 
-        ``same_memory``: ``old`` is a view of ``new``, or ``new`` itself. Else it may be a copy: then the caller could tell
-        them apart where both are visible to it, and so could an op that asks where ``old`` lies in its storage.
+        ``same_memory``: ``old`` is ``new`` or a view of it. Otherwise ``old`` may be a copy. A caller that can access both
+        could tell
+        a copy from the original, and so could an op that reads the storage offset of ``old``.
         """
         if self.is_written(old) or self.is_written(new):
             return False
@@ -124,7 +126,7 @@ class Memory:
         return not (self.reaches_output(old) and (self.reaches_output(new) or self.outlives(new)))
 
     def replaced(self, old: SSAValue, new: SSAValue) -> None:
-        """Note that users of ``old`` now use ``new``."""
+        """Record that users of ``old`` now use ``new``."""
         if not is_mutable(new.type):
             return
         self._union(old, new)
@@ -132,11 +134,11 @@ class Memory:
             self._returned.add(new)
 
     def add(self, op: Operation) -> None:
-        """Note a new op. It must not write."""
+        """Record a new op, which must not write."""
         self._tie(op)
 
     def _walk(self, block: Block, unknown: list[Operation], *, top: bool) -> set[Set]:
-        """Add the ops of ``block``; the values they write, where that is known."""
+        """Add the ops of ``block``. Returns the values that they write; ops with unknown effects go to ``unknown``."""
         written = set[Set]()
         for op in block.ops:
             if leaves_memory_alone(type(op)):
@@ -164,7 +166,7 @@ class Memory:
         return written
 
     def _walk_regions(self, op: Operation, unknown: list[Operation]) -> set[Set]:
-        """A region that sees its surroundings: what goes in, what comes out and what it yields is one set."""
+        """Put the operands, results, arguments and yielded values of an op whose regions see enclosing values into one set."""
         tied: list[SSAValue] = [*op.operands, *op.results]
         written = set[Set]()
         for block in _blocks(op):
@@ -200,7 +202,7 @@ class Memory:
                 self._union(value, _OUTSIDE)
 
     def _settle(self, unknown: list[Operation]) -> None:
-        """An op that may do anything writes what it was given, what any such op was given, and what lies outside."""
+        """Assume that an op with unknown effects writes its operands, those of all other such ops, and memory from outside."""
         for op in unknown:
             self._outside([*op.operands, *op.results])
         for op in unknown:
@@ -220,7 +222,7 @@ class Memory:
 
 
 def is_same_memory(op: Operation) -> bool:
-    """Whether the results of ``op`` are views of its argument for sure: a second such op would make no difference."""
+    """Whether the results of ``op`` are certainly views of its argument, so that repeating ``op`` has no effect."""
     return is_view(op) or selected_index(op) is not None
 
 

@@ -1,4 +1,4 @@
-"""Higher-order operators that run a region directly: what it gets, what comes back, and running it in place."""
+"""Higher-order operators that run a region directly: inputs and outputs of their regions, and inlining."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fxc.passes.analysis.tuples import selections
 Leaf = SSAValue | Attribute
 
 _OPERANDS = {"higher_order.cond": (3,), "higher_order.while_loop": (2, 3)}
-"""Operator -> the positions of the arguments whose leaves are its regions' arguments, in order."""
+"""Operator -> the positions of the arguments whose leaves are the arguments of its regions, in order."""
 
 
 def passed(op: HigherOrderOp) -> list[Leaf] | None:
-    """The leaves of what ``op`` passes to its regions when it first runs one; None where that is not known."""
+    """The leaves that ``op`` passes to the first region that it runs; None where they are not known."""
     positions: Sequence[int] | None = _OPERANDS.get(op.operator)
     args, kwargs = op.trees()
     if positions is None or kwargs or len(args) <= positions[0]:
@@ -32,7 +32,7 @@ def passed(op: HigherOrderOp) -> list[Leaf] | None:
 
 
 def region_inputs(op: HigherOrderOp, region: Region) -> list[Leaf] | None:
-    """What each argument of ``region`` is when ``op`` first runs it; None where that is not known."""
+    """The value of each argument of ``region`` when ``op`` first runs it; None where the values are not known."""
     given = passed(op)
     if given is None or len(region.blocks) != 1:
         return None
@@ -44,7 +44,7 @@ def region_inputs(op: HigherOrderOp, region: Region) -> list[Leaf] | None:
 
 
 def region_outputs(region: Region) -> list[Leaf] | None:
-    """What ``region`` returns, in order; None where it has several blocks or another terminator."""
+    """The values that ``region`` returns, in order; None where it has several blocks or another terminator."""
     last = region.block.last_op if len(region.blocks) == 1 else None
     if not isinstance(last, OutputOp):
         return None
@@ -60,9 +60,9 @@ def region_argument(op: HigherOrderOp, position: int) -> Region | None:
 
 
 def results_by_index(op: HigherOrderOp) -> list[list[SSAValue]] | None:
-    """For each value that the regions return, the values that stand for it after ``op``.
+    """For each value that the regions return, the results that represent it after ``op``.
 
-    One packed result is read through selections of its elements; None where it is read otherwise.
+    A packed result is read through selections of its elements; None where it has other uses.
     """
     if len(op.results) != 1 or not isinstance(type := op.results[0].type, (TupleType, ValueType)):
         return [[result] for result in op.results]
@@ -75,14 +75,14 @@ def results_by_index(op: HigherOrderOp) -> list[list[SSAValue]] | None:
 
 
 def can_stand_for(leaf: Leaf, value: SSAValue) -> bool:
-    """Whether ``leaf`` can take the place of ``value``: it has its type, or is a host constant where a host value is."""
+    """Whether ``leaf`` can replace ``value``: it has the same type, or both are host values and ``leaf`` is a constant."""
     if isinstance(leaf, SSAValue):
         return leaf.type == value.type
     return is_host_constant(leaf) and not isinstance(value.type, (TensorType, TupleType))
 
 
 def put_in_place(leaf: Leaf, value: SSAValue, before: Operation) -> SSAValue:
-    """Replace ``value`` by ``leaf``, made a ``torch.constant`` just ``before`` an op where it is one."""
+    """Replace ``value`` by ``leaf``; an attribute becomes a ``torch.constant`` directly before ``before``."""
     if isinstance(leaf, Attribute):
         constant = ConstantOp.of(leaf, value.type)
         constant.location = before.location
@@ -93,10 +93,10 @@ def put_in_place(leaf: Leaf, value: SSAValue, before: Operation) -> SSAValue:
 
 
 def inline_region(op: HigherOrderOp, region: Region, inputs: Sequence[Leaf] | None = None) -> Operation | None:
-    """Move the ops of ``region`` to the place of ``op``, as if it ran once, and erase ``op``.
+    """Move the ops of ``region`` to the position of ``op``, as if the region ran once, and erase ``op``.
 
-    ``inputs``: what its arguments are; else ``region_inputs``. Returns the first op that stands there now; None, with nothing
-    changed, where the values do not correspond.
+    ``inputs``: the values of the arguments of ``region``, ``region_inputs`` by default. Returns the first op at that position;
+    None, with nothing changed, where the values do not correspond.
     """
     inputs = region_inputs(op, region) if inputs is None else inputs
     outputs, results = region_outputs(region), results_by_index(op)

@@ -1,4 +1,4 @@
-"""Which values need a gradient, as far as the IR says."""
+"""Which values require a gradient, according to the attributes in the IR."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 
 REQUIRES_GRAD = "requires_grad"
-"""A discardable attribute of an op: a boolean for each result. Without it, any of them may need a gradient."""
+"""A discardable attribute of an op: a boolean for each result. Without it, any result may require a gradient."""
 
 ARGUMENT = "fx.requires_grad"
-"""The unit attribute of a function's argument that needs a gradient. Where none has it, inputs and parameters may need one."""
+"""The unit attribute of a function argument that requires a gradient. Where no argument has it, inputs and parameters may."""
 
 FROZEN = "fx.frozen"
-"""The unit attribute of a parameter that does not learn."""
+"""The unit attribute of a parameter that is not trained."""
 
 
 def requires_grad(value: SSAValue) -> bool:
-    """Whether ``value`` may need a gradient."""
+    """Whether ``value`` may require a gradient."""
     if not is_differentiable(value.type):
         return False
     owner = value.owner
@@ -36,7 +36,7 @@ def requires_grad(value: SSAValue) -> bool:
 
 
 def marked(function: FuncOp) -> list[bool]:
-    """For each argument of ``function``, whether it may need a gradient."""
+    """For each argument of ``function``, whether it may require a gradient."""
     attributes = argument_attributes(function)
     if any(ARGUMENT in found.data for found in attributes):
         return [ARGUMENT in found.data for found in attributes]
@@ -48,6 +48,6 @@ def _may_learn(attributes: DictionaryAttr) -> bool:
 
 
 def needs_gradient(op: Operation) -> bool:
-    """Whether ``op`` says that a result needs a gradient: autograd sees no op in a group."""
+    """Whether an attribute of ``op`` states that a result requires a gradient; autograd does not see the ops in a group."""
     flags = op.attributes.get("requires_grad")
     return isinstance(flags, ArrayAttr) and bool_attr(True) in flags.data

@@ -1,4 +1,4 @@
-"""Questions about a tensor that its type answers: size, stride, number of elements, rank."""
+"""Queries on a tensor that its type answers: size, stride, number of elements, rank."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ QUERIES: dict[str, Callable[[TensorType], tuple[Dim, ...]]] = {
     "aten.numel.default": _numel,
     "aten.dim.default": _rank,
 }
-"""Operator -> all answers that the type gives; the argument ``dim``, where there is one, picks one of them."""
+"""Operator -> all answers from the type; the argument ``dim``, where the operator has it, selects one."""
 
 
 def answer(op: Operation) -> Attribute | None:
-    """The static answer of a query, or the integer that the type of a result states; None where it is not static."""
+    """The static result of a query, or the integer in the type of a result; None where it is not static."""
     if len(op.results) != 1 or not isinstance(type := op.results[0].type, IntType):
         return None
     if _INTEGER.fullmatch(type.expression.data):

@@ -1,4 +1,4 @@
-"""The values of symbolic sizes, as launches take them."""
+"""Symbolic sizes as values, for the operands of launches."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from fxc.dialects.torch_ops import torch_op
 
 
 class Numbers:
-    """Asks for each symbolic size once a block, where an argument of the block has it, else before the group that needs it."""
+    """Inserts the queries of symbolic sizes.
+
+    A size that an argument of the block has is queried once, at the start of the block; any other before the group that needs
+    it.
+    """
 
     def __init__(self) -> None:
         self._known = dict[tuple[Block, str], SSAValue]()
 
     def value(self, name: str, group: GroupOp) -> SSAValue:
-        """The size ``name`` as a ``!torch.int`` before the group, which a value has that ``group`` reads or its block takes."""
+        """The size ``name`` as a ``!torch.int`` that is available before ``group``. An argument of the block or an input of
+        ``group`` has it.
+        """
         block = group.parent_block()
         assert block is not None
         if (block, name) in self._known:
@@ -39,7 +45,7 @@ class Numbers:
 
 
 def facts_of(module: Operation, fact: str) -> dict[str, int]:
-    """What ``module`` says of names of sizes: their ``hint``, or ``min``."""
+    """Symbol -> its ``hint`` or ``min``, as recorded on ``module``."""
     known = module.attributes.get(SYMBOLS)
     listed = known.data if isinstance(known, DictionaryAttr) else {}
     found = {name: each.data.get(fact) for name, each in listed.items() if isinstance(each, DictionaryAttr)}
@@ -47,7 +53,7 @@ def facts_of(module: Operation, fact: str) -> dict[str, int]:
 
 
 def value_of_size(values: Iterable[SSAValue], name: str) -> SSAValue | None:
-    """The one of ``values`` that is the number ``name``, else a tensor with that size."""
+    """The first of ``values`` that is the number ``name``, else the first tensor with that size."""
     listed = list(values)
     numbers = (value for value in listed if value.type == IntType(str_attr(name)))
     return next(numbers, None) or next((value for value in listed if name in _sizes(value)), None)

@@ -1,4 +1,4 @@
-"""Growing slices: sets of ops that can be run in one piece."""
+"""Slices: sets of ops that can run together, grown from their last op."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from fxc.passes.analysis.contraction import Contraction
 
 
 def reads(op: Operation) -> Iterator[SSAValue]:
-    """What ``op`` reads, in its regions too."""
+    """The operands of ``op`` and of the ops in its regions."""
     for inner in op.walk():
         yield from inner.operands
 
 
 class Slices:
-    """The ops of one straight line without side effects but draws, as a graph: an op depends on what it reads, and a random
-    one on the random one before it. A slice is legal where no way leads out of it and back in, other slices taken as one
-    op each."""
+    """The dependence graph of straight-line ops whose only side effects are random numbers.
+
+    An op depends on its operands, and a random op also on the previous random op. A slice is legal where no path leaves it and
+    enters it again; other slices count as single ops.
+    """
 
     def __init__(self, ops: Sequence[Operation], mergeable: Set[Operation], is_start: Callable[[Operation], bool]) -> None:
         self.ops, self.mergeable, self.is_start = ops, mergeable, is_start
@@ -58,7 +60,7 @@ class Slices:
         return list(found.values())
 
     def _grow(self, start: int) -> None:
-        """Take in producers, the last first, until none can be. Who was refused is asked again after others came in."""
+        """Add producers, last first, until none can be added. A rejected producer is retried after others were added."""
         self.taken.add(start)
         pending, refused, grown = list[int](), list[int](), True
         self._push(self.graph.members(start), pending)
@@ -83,14 +85,14 @@ class Slices:
                     heapq.heappush(pending, -j)
 
     def _merge(self, producer: int, consumer: int) -> bool:
-        """Make the slices of two ops one, where it is legal."""
+        """Merge the slices of two ops where the result is legal."""
         if not self.graph.merge(producer, consumer):
             return False
         self.taken.add(producer)
         return True
 
     def order(self, slices: Sequence[list[Operation]]) -> list[list[Operation]]:
-        """All ops in an order in which each of ``slices`` is in one piece: the lists that are given, and lists of one op."""
+        """All ops in an order in which each of ``slices`` is contiguous: the given lists, and lists of one op."""
         piece_of = {self.index[op]: piece for piece in slices for op in piece}
         pieces = {id(piece): piece for piece in slices}
         owner = [id(piece_of[i]) if i in piece_of else i for i in range(len(self.ops))]

@@ -1,7 +1,7 @@
-"""How a pass counts what it did: ``count("merged")`` anywhere below ``apply``.
+"""Statistics of passes: ``count("merged")`` anywhere below ``apply``.
 
-Counts go to whoever is recording (``fxc-opt --statistics``) and nowhere otherwise: a call then costs one dictionary
-look-up. The recorder is a context variable, so that two compilations in one process do not see each other's counts.
+Counts go to the active recorder (``fxc-opt --statistics``). Without one, a call costs one context-variable look-up. The
+recorder is a context variable, so that concurrent compilations in one process have separate counts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _recorder: ContextVar[Counter[str] | None] = ContextVar("fxc_statistics", defaul
 
 
 def count(what: str, amount: int = 1) -> None:
-    """Add ``amount`` to the counter ``what`` of the pass that is running."""
+    """Add ``amount`` to the counter ``what`` of the running pass."""
     if (counter := _recorder.get()) is not None:
         counter[what] += amount
 
 
 @contextmanager
 def recording(counter: Counter[str]) -> Iterator[None]:
-    """Let ``counter`` receive what is counted inside."""
+    """Add the counts of the ``with`` block to ``counter``."""
     token = _recorder.set(counter)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What may stand where a value got other strides."""
+"""Adapting a user to a value whose strides changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def only_strides_differ(a: Attribute, b: Attribute) -> bool:
 
 
 def contiguous_for(op: Operation, value: SSAValue, type: Attribute) -> None:
-    """Lets ``op`` use a copy of ``value``, of the contiguous ``type``."""
+    """Let ``op`` use a copy of ``value`` with the contiguous type ``type``."""
     format = enum_attr("contiguous_format")
     copy = torch_op("aten.clone.default").build_call([value], {"memory_format": format}, [type], location=op.location)
     copy.results[0]._name = value._name

@@ -1,4 +1,4 @@
-"""What ops compute, as a key: equal for ops that compute the same of the values that they read."""
+"""Structural keys: equal for ops that compute the same function of the values that they read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from fxc.passes.analysis.constants import is_scalar_constant
 
 
 class StructuralKey:
-    """Collects the key of the ops that ``op`` and ``block`` are given: names of ops, attributes, types, and who reads whom.
+    """The key of the ops and blocks passed to ``op`` and ``block``: op names, attributes, types, and def-use edges.
 
-    Of values that are read and made elsewhere, ``reads`` in order, the type counts, and of host constants what they are. Names
-    of values and locations do not count. Keys are compared among those that have the same ``numbers``.
+    A value from outside contributes its type and is appended to ``reads``; a host constant contributes its value. Value names
+    and
+    locations do not count. Keys are comparable where they were made with the same ``numbers``.
     """
 
     def __init__(self, numbers: AttributeNumbers) -> None:
         self.numbers, self.reads = numbers, list[SSAValue]()
         self._items, self._places = list[Hashable](), dict[Hashable, int]()
-        """``_places``: values by identity, as hashing one is a Python call."""
+        """``_places``: positions of values by identity, because hashing a value is a Python call."""
 
     @property
     def key(self) -> Hashable:
@@ -50,14 +51,14 @@ class StructuralKey:
             op = op._next_op
 
     def _outside(self, value: SSAValue) -> Hashable:
-        """What counts of a value that is made elsewhere."""
+        """The part of the key for a value that is defined outside."""
         if is_scalar_constant(value) and isinstance(value.owner, Operation):
             return value.owner.name, self.numbers.of_all(value.owner.properties)
         self.reads.append(value)
         return "type", self.numbers.of(value.type)
 
     def _given(self, op: Operation) -> Hashable:
-        """What counts of the properties of ``op``."""
+        """The part of the key for the properties of ``op``."""
         return self.numbers.of_all(op.properties) if op.properties else ()
 
     def _made(self, values: Sequence[SSAValue]) -> None:
@@ -67,13 +68,13 @@ class StructuralKey:
 
 
 class Structures:
-    """Keys of ops, their regions included. Host constants that an op reads are a part of its key; other values are not."""
+    """Structural keys of ops with their regions. Host constants that an op reads are part of its key; other operands not."""
 
     def __init__(self) -> None:
         self._numbers = AttributeNumbers()
 
     def of(self, op: Operation) -> StructuralKey:
-        """The key of ``op`` in its block, and what it and the ops in its regions read that is made around it."""
+        """The key of ``op``, and the outside values that it and the ops in its regions read."""
         found = StructuralKey(self._numbers)
         found.op(op)
         return found

@@ -14,7 +14,7 @@ _GETITEM = frozenset(["operator.getitem", "_operator.getitem"])
 
 
 def selected_index(op: Operation) -> int | slice | None:
-    """The constant index or slice that ``op`` takes of a tuple; None where it is anything else, or out of range."""
+    """The constant index or slice that ``op`` selects from a tuple; None for any other op, and where it is out of range."""
     if not isinstance(op, CallFunctionOp) or op.call_target() not in _GETITEM or len(op.operands) != 1:
         return None
     source = op.operands[0].type
@@ -32,8 +32,10 @@ def selected_index(op: Operation) -> int | slice | None:
 
 
 def selections(tuple_value: SSAValue) -> list[tuple[Operation, int]] | None:
-    """Every op that takes one element of ``tuple_value``, slices of it apart, with the element's index; None where
-    ``tuple_value`` is used in another way."""
+    """The ops that select one element of ``tuple_value``, directly or through slices, with the index of the element.
+
+    None where ``tuple_value`` has any other use.
+    """
     elements = range(len(tuple_value.type.types.data)) if isinstance(tuple_value.type, TupleType) else range(0)
     try:
         return list(_selections(tuple_value, elements))
@@ -52,7 +54,7 @@ def _selections(value: SSAValue, elements: Sequence[int]) -> Iterator[tuple[Oper
             raise _OtherUse
         if isinstance(index, slice):
             if use.operation.results[0].first_use is None:
-                raise _OtherUse  # nothing reads the slice: dead code, which is not ours to remove
+                raise _OtherUse  # an unused slice is dead code, which dce removes
             yield from _selections(use.operation.results[0], elements[index])
         else:
             yield use.operation, elements[index]

@@ -1,4 +1,4 @@
-"""What two types have in common, and what a type says in the symbols that are known in a place."""
+"""The join of two types, and types restricted to the symbols that are defined at a point of the program."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fxc.dialects.attributes.values import NoneValueAttr, scalar_of, str_attr
 from fxc.passes.analysis.constants import is_host_constant
 
 _DATA_DEPENDENT = re.compile(r"\b(?:u|zuf)\d+\b")
-"""A symbol of a number that only data tells: the op, or the region, that gives it is its scope."""
+"""A symbol for a data-dependent number; it is defined by an op or a region, and valid only in that scope."""
 
 
 def join(a: Attribute, b: Attribute) -> Attribute:
-    """The type of a value that is of type ``a`` or of type ``b``: what differs is an unnamed size, or else unknown."""
+    """The type of a value of type ``a`` or ``b``: sizes that differ become unnamed, other differences make the type unknown."""
     if a == b:
         return a
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.types) == len(b.types):
@@ -54,7 +54,7 @@ def _tensor(like: TensorType, sizes: tuple[Dim, ...], steps: tuple[Dim, ...] | N
 
 
 def unshaped(type: Attribute, ranks: Collection[int]) -> Attribute:
-    """What is left of ``type`` where the tensor may get other sizes, of these ``ranks``."""
+    """``type`` with unknown sizes, for a tensor that may have another shape of one of these ranks."""
     if not isinstance(type, TensorType):
         return type
     rank = len(type.get_shape())
@@ -62,12 +62,12 @@ def unshaped(type: Attribute, ranks: Collection[int]) -> Attribute:
 
 
 def data_dependent(types_: Sequence[Attribute]) -> set[str]:
-    """The data-dependent symbols that these types mention."""
+    """The data-dependent symbols in these types."""
     return {symbol for type in types_ for text in _texts(type) for symbol in _DATA_DEPENDENT.findall(text)}
 
 
 def forget(type: Attribute, is_gone: Callable[[str], bool]) -> Attribute:
-    """``type`` without the sizes and numbers that depend on a data-dependent symbol that is gone."""
+    """``type`` without the sizes and numbers that use a data-dependent symbol for which ``is_gone`` holds."""
 
     def known(dim: Dim) -> Dim:
         return "" if isinstance(dim, str) and any(map(is_gone, _DATA_DEPENDENT.findall(dim))) else dim
@@ -84,7 +84,7 @@ def forget(type: Attribute, is_gone: Callable[[str], bool]) -> Attribute:
 
 
 def named_as(type: Attribute, declared: Attribute) -> Attribute:
-    """``type``, its unnamed sizes and numbers called as ``declared`` calls them, where that is a data-dependent symbol."""
+    """``type`` with its unnamed sizes and numbers renamed after ``declared``, where that has a data-dependent symbol."""
 
     def name(dim: Dim, old: Dim) -> Dim:
         return old if dim == "" and isinstance(old, str) and _DATA_DEPENDENT.fullmatch(old) else dim
@@ -103,7 +103,7 @@ def named_as(type: Attribute, declared: Attribute) -> Attribute:
 
 
 def leaf_type(leaf: SSAValue | Attribute) -> Attribute:
-    """The type of an argument of a call: a value's, or a constant's."""
+    """The type of a call argument, which is a value or a constant."""
     match leaf:
         case SSAValue():
             return leaf.type

@@ -1,4 +1,4 @@
-"""What depends on a model's own tensors alone, and not on what it is called with."""
+"""Values that depend only on the tensors of a model, not on the inputs of a call."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from fxc.passes.analysis.memory import writes_anything
 
 
 def own_entry(module: ModuleOp) -> FuncOp | None:
-    """The entry of a program whose own tensors may be taken as they are: one block, in which nothing is written; None else."""
+    """The entry of a program whose weights may be read at compile time; None where it has several blocks or writes memory."""
     entry = find_entry(module)
     return None if entry is None or len(entry.body.blocks) != 1 or writes_anything(entry) else entry
 
 
 def own_ops(entry: FuncOp) -> tuple[list[Operation], set[SSAValue]]:
-    """The ops of ``entry`` that compute the same in every call, of tensors that it takes; their results and these tensors."""
+    """The ops of ``entry`` that compute only from unchanging arguments; and the values known in every call: their results and
+    these arguments.
+    """
     known, found = unchanging_arguments(entry), list[Operation]()
     for op in entry.body.block.ops:
         read = [value for value in op.operands if not is_scalar_constant(value)]

@@ -1,4 +1,4 @@
-"""New values of arguments: results of a function that becomes one which writes its arguments."""
+"""Write-backs: a function that returns new values of its arguments becomes one that writes its arguments."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ MUTATES = "fx.mutates"
 
 
 def new_values(function: FuncOp) -> dict[SSAValue, BlockArgument]:
-    """Value -> the argument whose new value it is, of those that nothing else in the results is."""
+    """Value -> the argument whose new value it is."""
     marks, values = _marks(function), _returned(function)
     return {value: function.args[mark] for value, mark in zip(values, marks, strict=True) if mark is not None}
 
 
 def insert_write_backs(function: FuncOp) -> None:
-    """Write new values of arguments back at the end of ``function``, and leave them out of its results.
+    """Write the new values of arguments back at the end of ``function``, and remove them from its results.
 
-    A result that is a new value becomes the argument itself, and nothing is left to do where that was written before. What may
-    share memory with an argument that is written here, a result or another argument's new value, is copied before.
+    A result that is a new value is replaced by the argument, and no write is inserted where the value is already in the
+    argument.
+    A result or another new value that may share memory with a written argument is copied before the writes.
     """
     marks = _marks(function)
     if all(mark is None for mark in marks):
@@ -58,12 +59,12 @@ def insert_write_backs(function: FuncOp) -> None:
 
 
 def is_written_back(argument: SSAValue, value: SSAValue) -> bool:
-    """Whether ``value`` is what a copy into ``argument`` gave."""
+    """Whether ``value`` is the result of a copy into ``argument``."""
     return isinstance(value.owner, TorchOp) and value.owner.operator == COPY and value.owner.operands[0] is argument
 
 
 def _marks(function: FuncOp) -> list[int | None]:
-    """For each result the index of the argument whose new value it is."""
+    """For each result the index of the argument whose new value it is, or None."""
     attributes = function.res_attrs
     if attributes is None:
         return [None] * len(_returned(function))
@@ -80,9 +81,10 @@ def _returned(function: FuncOp) -> list[SSAValue]:
 
 
 def _copied(value: SSAValue, before: Operation) -> SSAValue:
-    """A copy of ``value`` with the same strides: ``clone`` keeps those of a dense tensor only.
+    """A copy of ``value`` with the same strides.
 
-    Of another one, which may have gaps or elements in one place, all memory from its first element to its last is copied.
+    ``clone`` preserves the strides of dense tensors only. Other tensors may have gaps or overlapping elements: all memory from
+    their first element to their last is copied.
     """
     type = value.type
     assert isinstance(type, TensorType)
@@ -105,7 +107,7 @@ def _copied(value: SSAValue, before: Operation) -> SSAValue:
 
 
 def _drop(function: FuncOp, last: Operation, marks: list[int | None], values: Mapping[SSAValue, SSAValue]) -> None:
-    """Return what has no mark, with other values in its place."""
+    """Return only the results without a mark, each replaced after ``values``."""
     if isinstance(last, OutputOp):
         kept, position = list[Tree](), 0
         for element in last.trees()[0][0]:

@@ -1,4 +1,4 @@
-"""Which arguments of a function its ops write, and what shares memory with them."""
+"""Which arguments of a function its ops may write, and which values share memory with them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from fxc.dialects.torch_ops.base import TorchOp, counts_in_storage
 
 
 def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAValue]:
-    """The arguments whose memory an op of ``function`` may write, through views too; what an op does not say it may write.
+    """The arguments whose memory an op of ``function`` may write, also through views. Ops with unknown effects may write all
+    operands.
 
-    ``or_returned``: those that it returns as well, which its caller may write.
+    ``or_returned``: also the arguments that ``function`` returns, which its caller may write.
     """
     sources, found = dict[SSAValue, set[SSAValue]](), set[SSAValue]()
     for op in function.body.block.ops:
@@ -29,7 +30,7 @@ def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAV
 
 
 def placed_arguments(module: ModuleOp, function: FuncOp) -> set[SSAValue]:
-    """The arguments of ``function`` of which an op asks where in its storage they or views of them lie, or may ask it."""
+    """The arguments of ``function`` whose storage offset, or that of a view of them, an op reads or may read."""
     if not any(map(_counts, module.walk())):
         return set()
     sources, found = dict[SSAValue, set[SSAValue]](), set[SSAValue]()
@@ -47,7 +48,7 @@ def _counts(op: Operation) -> bool:
 
 
 def is_view_of(value: SSAValue, bases: Container[SSAValue]) -> bool:
-    """Whether ``value`` may be one of ``bases``, or a view of it."""
+    """Whether ``value`` may be one of ``bases`` or a view of one."""
     pending, seen = [value], set[SSAValue]()
     while pending:
         current = pending.pop()

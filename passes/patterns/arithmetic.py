@@ -1,4 +1,4 @@
-"""Arithmetic that changes nothing, signed zeros and NaN included, and conversions that cancel."""
+"""Arithmetic identities that are exact for signed zeros and NaN, and conversions that cancel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDER = {
     "bfloat16": {"float32", "float64"},
     "float32": {"float64"},
 }
-"""dtype -> the dtypes that hold each of its values exactly."""
+"""dtype -> the dtypes that represent each of its values exactly."""
 
 
 class AddZero(Pattern):
@@ -73,7 +73,7 @@ class Idempotent(Pattern):
 
 
 class RoundOfInteger(Pattern):
-    """ceil(x) -> x, where x holds integers; ``floor``, ``round`` and ``trunc`` too"""
+    """ceil(x) -> x, where x holds integers; also ``floor``, ``round`` and ``trunc``"""
 
     ROOTS = ("aten.ceil.default", "aten.floor.default", "aten.round.default", "aten.trunc.default")
 
@@ -93,7 +93,7 @@ class ConversionOfConversion(Pattern):
             return
         source, wide, final = inner.operands[0], dtype(inner.results[0].type), dtype(op.results[0].type)
         exact = wide in _WIDER.get(dtype(source.type) or "", ())
-        # out of its range a float becomes an integer in a way that may depend on the float's width
+        # the conversion of an out-of-range float to an integer may depend on the width of the float
         if not exact or not (is_integral(source.type) or is_floating(op.results[0].type)):
             return
         if final == dtype(source.type):
@@ -103,7 +103,7 @@ class ConversionOfConversion(Pattern):
 
 
 def _converts_only(op: TorchOp) -> bool:
-    """A copy to another dtype that keeps shape, strides, device and layout."""
+    """Whether ``op`` copies to another dtype and preserves shape, strides, device and layout."""
     names = {op.SCHEMA.arguments[0].name, "dtype"}
     if any(not is_left_out(tree) for name, tree in op.bound().items() if name not in names):
         return False

@@ -1,4 +1,4 @@
-"""Boolean algebra, and choices between equal things."""
+"""Boolean algebra, and selections between equal values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NotOfNot(Pattern):
 
 
 class SameOperands(Pattern):
-    """and(x, x) -> x, max(x, x) -> x and the like; logical ones where x is bool"""
+    """and(x, x) -> x, max(x, x) -> x and similar operators; logical operators where x is bool"""
 
     ROOTS = (
         "aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor", "aten.logical_and.default", "aten.logical_or.default",

@@ -1,4 +1,4 @@
-"""Questions that a tensor's type answers, and calls that bring a tensor to the shape that it has."""
+"""Queries that a tensor's type answers, and calls that give a tensor the shape that it already has."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SCALAR_TYPES = {
     "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7, "complex32": 8,
     "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15,
 }  # fmt: skip
-"""dtype -> the number that ``prim.dtype`` gives for it."""
+"""dtype -> its number as the result of ``prim.dtype``."""
 
 _FACTS: Mapping[str, Callable[[TensorType], Attribute | None]] = {
     "aten.is_floating_point.default": lambda type: bool_attr(is_floating(type)),
@@ -41,18 +41,18 @@ _FACTS: Mapping[str, Callable[[TensorType], Attribute | None]] = {
         for kind in ("cpu", "cuda", "ipu", "maia", "meta", "mps", "mtia", "vulkan", "xla", "xpu")
     },
 }
-"""Operator -> its answer for a tensor of a type."""
+"""Operator -> its result for a tensor of a type."""
 
 
 class _Query(Pattern):
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         known = answer(op)
-        if known is not None and not rewriter.memory.is_written(op.operands[0]):  # ``resize_`` is a write too
+        if known is not None and not rewriter.memory.is_written(op.operands[0]):  # ``resize_`` is a write, too
             rewriter.replace(op, ConstantOp.of(known, op.results[0].type))
 
 
 class SizeQuery(_Query):
-    """size(x, d) -> n, where the type of x says n; ``stride`` and ``numel`` too"""
+    """size(x, d) -> n, where the type of x states n; also ``stride`` and ``numel``"""
 
     ROOTS = tuple(name for name in QUERIES if name not in _RANK)
 
@@ -64,7 +64,7 @@ class RankQuery(_Query):
 
 
 class SizesQuery(Pattern):
-    """f(size(x)) -> f([2, 3]), where the type of x says so; one result a size too"""
+    """f(size(x)) -> f([2, 3]), where the type of x has static sizes; also with one result for each size"""
 
     ROOTS = _ALL_SIZES
 
@@ -77,7 +77,7 @@ class SizesQuery(Pattern):
             for result, size in zip(op.results, known, strict=False):
                 if size is not None:
                     _pass_to_users(result, size, rewriter)
-        elif not rewriter.memory.is_written(op.results[0]):  # nobody appends to the list
+        elif not rewriter.memory.is_written(op.results[0]):  # the list is not appended to
             _select_from(op.results[0], known, rewriter)
             if None not in known:
                 _pass_to_users(op.results[0], ArrayAttr([size for size in known if size is not None]), rewriter)
@@ -85,7 +85,7 @@ class SizesQuery(Pattern):
 
 
 class TypeQuery(Pattern):
-    """is_floating_point(x) -> true; ``is_complex``, ``dtype``, ``device``, ``is_cuda`` and the like too"""
+    """is_floating_point(x) -> true; also ``is_complex``, ``dtype``, ``device``, ``is_cuda`` and similar queries"""
 
     ROOTS = tuple(_FACTS)
 
@@ -102,7 +102,7 @@ class TypeQuery(Pattern):
 
 
 class LenOfTuple(Pattern):
-    """len(size(x)) -> n, where n is how many elements the tuple has"""
+    """len(size(x)) -> n, where the tuple has n elements"""
 
     ROOTS = ("aten.len.t", "aten.len.any")
 
@@ -120,7 +120,7 @@ class LenOfTuple(Pattern):
 
 
 class NumberOfTensor(Pattern):
-    """int(tensor(n)) -> n, where n is a number of the kind that is asked for"""
+    """int(tensor(n)) -> n, where n is a number of the requested kind"""
 
     _ASKED: Mapping[str, type[Attribute] | None] = {
         "aten.Int.Tensor": IntType, "aten.IntImplicit.default": IntType, "aten.Float.Tensor": FloatType,
@@ -141,7 +141,7 @@ class NumberOfTensor(Pattern):
 
 
 class SumToOwnSize(Pattern):
-    """sum_to_size(x, sizes of x) -> x, where x is no scalar, of which it makes a copy"""
+    """sum_to_size(x, sizes of x) -> x, where x has a dimension; of a 0-d tensor the operator returns a copy"""
 
     ROOTS = ("aten.sum_to_size.default", "aten._grad_sum_to_size.default")
 
@@ -173,7 +173,7 @@ class GradSumOfGradSum(Pattern):
 
 
 class ExpandToOwnSize(Pattern):
-    """expand(x, size(x)) -> x, where no type knows the sizes"""
+    """expand(x, size(x)) -> x, also where no size is static"""
 
     ROOTS = ("aten.expand.default",)
 
@@ -198,7 +198,7 @@ class IsNone(Pattern):
 
 
 class PythonLen(LenOfTuple):
-    """len(t) -> n, as Python calls it"""
+    """len(t) -> n, as the Python function"""
 
     ROOTS = ()
 
@@ -208,20 +208,20 @@ class PythonLen(LenOfTuple):
 
 
 def _erase_unread(op: TorchOp) -> None:
-    """Erase ``op``, which does nothing but give a result: of the namespace ``prim`` effects know no better than to keep all."""
+    """Erase ``op``, which is known to be pure. The generic effects of the namespace ``prim`` would keep it."""
     if op.parent is not None and op.results[0].first_use is None:
         Rewriter.erase_op(op)
 
 
 def _pass_to_users(value: SSAValue, constant: Attribute, rewriter: PatternRewriter) -> None:
-    """Let calls pass ``constant`` where they pass ``value``; regions and what is returned keep the value."""
+    """Pass ``constant`` instead of ``value`` to the calls that use it. Regions and terminators keep the value."""
     for user in {use.operation: None for use in value.uses}:
         if isinstance(user, CallOp) and not user.regions and not user.has_trait(IsTerminator):
             rewriter.fold_operand(user, value, constant)
 
 
 def _select_from(packed: SSAValue, known: Sequence[Attribute | None], rewriter: PatternRewriter) -> None:
-    """Put constants in the place of the elements that are taken of ``packed``."""
+    """Replace selected elements of ``packed`` by their known constants."""
     for user in {use.operation: None for use in packed.uses}:
         index = selected_index(user)
         if isinstance(index, int) and (constant := known[index]) is not None:
@@ -253,13 +253,13 @@ def _is_size(tree: Tree, tensor: SSAValue, index: int) -> bool:
 
 
 SIZED: tuple[type[Pattern], ...] = (SizeQuery, SizesQuery, SumToOwnSize, ExpandToOwnSize)
-"""Those that hold for the sizes in the types, and not for others."""
+"""The patterns that rely on the sizes in the types."""
 
 QUERY_PATTERNS: tuple[Pattern, ...] = (
     SizeQuery(), RankQuery(), SizesQuery(), TypeQuery(), LenOfTuple(), NumberOfTensor(), SumToOwnSize(), GradSumToNothing(),
     GradSumOfGradSum(), ExpandToOwnSize(),
 )  # fmt: skip
-"""Those of ``peephole`` alone: ``canonicalize`` replaces no question about a type."""
+"""The patterns that only ``peephole`` uses: ``canonicalize`` folds no queries."""
 
 PYTHON_PATTERNS: tuple[Pattern, ...] = (IsNone(), PythonLen())
-"""Those of ``fx.call_function``."""
+"""The patterns for ``fx.call_function``."""

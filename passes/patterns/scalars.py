@@ -1,4 +1,4 @@
-"""Host numbers: constants become part of the calls that they are passed to."""
+"""Host numbers: constants are folded into the calls that use them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 class FoldScalar(Pattern):
     """f(x, %c) -> f(x, 3), where %c = torch.constant(3)
 
-    Calls with regions keep the operand, as a region takes it as an argument; so does what a region returns.
+    Calls with regions keep the operand, which a region may take as an argument; terminators keep it, too.
     """
 
     ROOTS = ("constant",)

@@ -1,4 +1,4 @@
-"""Views of views, and calls that hand back their argument or a copy of it."""
+"""Views of views, and calls that return their argument or a copy of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class IdentityPermute(Pattern):
 
 
 class PermuteOfPermute(Pattern):
-    """permute(permute(x, p), q) -> permute(x, p[q]), or x where that is no permutation; ``transpose`` and ``t`` too"""
+    """permute(permute(x, p), q) -> permute(x, p[q]), or x where p[q] is the identity; also ``transpose`` and ``t``"""
 
     ROOTS = _PERMUTES
 
@@ -51,7 +51,7 @@ class PermuteOfPermute(Pattern):
 
 
 class ReshapeOfReshape(Pattern):
-    """view(view(x, a), b) -> view(x, b), where x is contiguous; ``reshape``, ``squeeze`` and the like too"""
+    """view(view(x, a), b) -> view(x, b), where x is contiguous; also ``reshape``, ``squeeze`` and similar views"""
 
     ROOTS = _RESHAPES
 
@@ -66,7 +66,7 @@ class ReshapeOfReshape(Pattern):
 
 
 class ContiguousAsStrided(Pattern):
-    """as_strided(x, a, strides) -> view(x, a), where x and the result are contiguous and have as many elements"""
+    """as_strided(x, a, strides) -> view(x, a), where x and the result are contiguous and have equally many elements"""
 
     ROOTS = ("aten.as_strided.default",)
 
@@ -80,7 +80,7 @@ class ContiguousAsStrided(Pattern):
 
 
 class ExpandOfExpand(Pattern):
-    """expand(expand(x, a), b) -> expand(x, b), where b keeps no size of a by -1"""
+    """expand(expand(x, a), b) -> expand(x, b), where b has no -1"""
 
     ROOTS = ("aten.expand.default",)
 
@@ -92,7 +92,7 @@ class ExpandOfExpand(Pattern):
 
 
 class SqueezeOfUnsqueeze(Pattern):
-    """squeeze(unsqueeze(x, d), d) -> x, and the other way round"""
+    """squeeze(unsqueeze(x, d), d) -> x, and unsqueeze(squeeze(x, d), d) -> x"""
 
     ROOTS = ("aten.squeeze.dim", "aten.unsqueeze.default")
 
@@ -119,7 +119,7 @@ class NoOpView(Pattern):
 
 
 class NoOpConversion(Pattern):
-    """to(x, dtype of x) -> x, where no copy is asked for"""
+    """to(x, dtype of x) -> x, where no copy is requested"""
 
     ROOTS = ("aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other")
 
@@ -156,7 +156,7 @@ class IdleDropout(Pattern):
 
 
 class RealConjugate(Pattern):
-    """resolve_conj(x) -> x, where x is real; ``conj`` too"""
+    """resolve_conj(x) -> x, where x is real; also ``conj``"""
 
     ROOTS = ("aten.resolve_conj.default", "aten.conj.default")
 
@@ -166,7 +166,7 @@ class RealConjugate(Pattern):
 
 
 class NoOpCopy(Pattern):
-    """clone(x) -> x, where layout and dtype stay and nobody can tell a copy from x"""
+    """clone(x) -> x, where layout and dtype are unchanged and a copy cannot be told from x"""
 
     ROOTS = (
         "aten.clone.default", "aten._to_copy.default", "aten.lift_fresh_copy.default", "prims.convert_element_type.default",
@@ -179,7 +179,7 @@ class NoOpCopy(Pattern):
 
 
 class WholeCopy(Pattern):
-    """copy(x, y) -> y, where the result is as y is"""
+    """copy(x, y) -> y, where the result has the type of y"""
 
     ROOTS = ("aten.copy.default",)
 
@@ -212,7 +212,7 @@ class CatOfOne(Pattern):
 
 
 def _elements(type: Attribute) -> int | None:
-    """How many elements a contiguous tensor has; None where it is none, or where that is not known."""
+    """The number of elements of a contiguous tensor; None for other tensors, and where it is not static."""
     if not isinstance(type, TensorType) or strides(type) is not None or layout(type) != "strided":
         return None
     known = sizes(type)
@@ -220,7 +220,7 @@ def _elements(type: Attribute) -> int | None:
 
 
 def _permutation(op: TorchOp) -> list[int] | None:
-    """Which dimension of the argument each dimension of the result is; None where that is not constant."""
+    """For each dimension of the result, the dimension of the argument; None where that is not constant."""
     count = rank(op.operands[0])
     if count is None:
         return None
@@ -243,7 +243,7 @@ def _wrapped(dims: Sequence[int | None] | None, count: int) -> list[int] | None:
 
 
 def _dim(op: TorchOp) -> int | None:
-    """The dimension that ``squeeze`` removes or ``unsqueeze`` adds, counted in the larger shape."""
+    """The dimension that ``squeeze`` removes or ``unsqueeze`` adds, as an index into the larger shape."""
     dim, count = integer(op.argument("dim")), rank(op.operands[0])
     if dim is None or count is None:
         return None

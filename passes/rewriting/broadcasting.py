@@ -1,4 +1,4 @@
-"""Operators that broadcast their operands, and what a smaller operand would change."""
+"""Operators that broadcast their operands, and whether they accept an unexpanded operand."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from fxc.passes.analysis.matching import dtype, rank
 
 
 def broadcasts(op: TorchOp) -> bool:
-    """Whether ``op`` computes elements of its result from elements of its broadcast tensors, and nothing more.
+    """Whether ``op`` is elementwise with broadcasting, and has no other effect.
 
-    The flag ``p`` of the operator table says so for ATen; the operators of ``prims`` that have it take equal shapes.
+    The flag ``p`` of the operator table marks such operators of ATen; the operators of ``prims`` with this flag take equal
+    shapes.
     """
     if "p" not in op.FLAGS or "r" in op.FLAGS or op.operator in EQUAL_SHAPES or not op.operator.startswith("aten."):
         return False
@@ -25,31 +26,30 @@ def broadcasts(op: TorchOp) -> bool:
 
 
 def accepts_smaller(op: TorchOp, large: SSAValue, small: SSAValue) -> bool:
-    """Whether the results of ``op`` stay what they are, type and all, where it takes ``small`` instead of ``large``, which is
-    ``small`` expanded."""
+    """Whether the types of the results of ``op`` stay equal where ``small`` replaces ``large``, which is ``small`` expanded."""
     assert isinstance(large.type, TensorType)
     tensors = [small if operand is large else operand for operand in op.operands if isinstance(operand.type, TensorType)]
     types = [tensor.type for tensor in tensors if isinstance(tensor.type, TensorType)]
     if not _is_computed_in(dtype(small.type), types, op) or (
         not rank(small) and any(dtype(type) != dtype(small.type) for type in types)
     ):
-        return False  # a 0-d tensor counts less than others where dtypes are promoted
+        return False  # a 0-d tensor has a lower priority in dtype promotion
     added = len(sizes(large.type)) - (rank(small) or 0)
     if 1 in sizes(large.type)[:added]:
-        return False  # a new dimension of one element has a stride, which may become that of the result
+        return False  # a new dimension of size 1 has a stride, which may become the stride of the result
     shape = broadcast([sizes(type) for type in types])
     return shape is not None and all(isinstance(r.type, TensorType) and sizes(r.type) == shape for r in op.results)
 
 
 def _is_computed_in(name: str | None, types: Sequence[TensorType], op: TorchOp) -> bool:
-    """Whether ``op`` surely computes in the dtype ``name``: a conversion first would give an expanded tensor new strides."""
+    """Whether ``op`` certainly computes in the dtype ``name``. A conversion first would give an expanded tensor new strides."""
     result = dtype(op.results[0].type)
     converts = name is None or (name.startswith(("int", "uint", "bool")) and result not in (name, "bool"))
     return not converts and all(dtype(type) in (name, "bool") for type in types)
 
 
 def broadcast(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...] | None:
-    """The shape that ``shapes`` broadcast to; None where that is not known of some size, or where they do not fit."""
+    """The broadcast shape of ``shapes``; None where a size is unknown or the shapes do not fit."""
     result: list[Dim] = [1] * max(map(len, shapes), default=0)
     for shape in shapes:
         for i, size in enumerate(shape, len(result) - len(shape)):

@@ -1,4 +1,4 @@
-"""An operator replaced by what PyTorch says it is made of."""
+"""Replacing an operator by its decomposition in PyTorch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from fxc.passes.rewriting.unpacking import unpack_tuples
 
 
 def decompose(ctx: FxcContext, op: TorchOp) -> list[TorchOp]:
-    """Put the parts of ``op`` in its place; returns them. Nothing where it has none, or where they would give another type or
-    hand an operand back."""
+    """Replace ``op`` by its decomposition, and return the new ops.
+
+    The list is empty, and nothing changes, where ``op`` has no decomposition, or where that has other result types or returns
+    an operand.
+    """
     if op.is_packed or not is_pure(op):
         return []
     function = ctx.semantics.decompose(op)
@@ -43,7 +46,7 @@ def decompose(ctx: FxcContext, op: TorchOp) -> list[TorchOp]:
 
 
 def put_in_place(op: TorchOp, parts: Sequence[Operation], read: Sequence[tuple[SSAValue, SSAValue]]) -> None:
-    """Replace ``op`` by ``parts``, whose values stand for its results as ``read`` pairs them."""
+    """Replace ``op`` by ``parts``; ``read`` pairs its results with their new values."""
     Rewriter.insert_op(parts, InsertPoint.before(op))
     for old, new in read:
         new._name = old._name
@@ -53,7 +56,7 @@ def put_in_place(op: TorchOp, parts: Sequence[Operation], read: Sequence[tuple[S
 
 
 def _swept(parts: Sequence[Operation]) -> list[Operation]:
-    """``parts`` without those that compute what nothing reads."""
+    """``parts`` without dead ops, which are erased."""
     kept = list[Operation]()
     for part in reversed(parts):
         if any(result.first_use is not None for result in part.results) or not is_pure(part):

@@ -1,4 +1,4 @@
-"""A function with all that it calls and launches, as a module of its own."""
+"""Extracting a function, with all that it calls and launches, into a new module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fxc.passes.analysis.call_graph import functions_of
 def extracted(module: ModuleOp, function: FuncOp) -> ModuleOp:
     """A module with the attributes and declarations of ``module``, whose entry is a copy of ``function``.
 
-    It has copies of the functions and kernels that this reaches, and of no others.
+    Of functions and kernels it has copies of those that ``function`` reaches.
     """
     functions = [reached.clone() for reached in _reachable(module, function)]
     main = functions[0]
@@ -50,12 +50,12 @@ def used_arguments(function: FuncOp) -> list[BlockArgument]:
 
 
 def is_static(function: FuncOp) -> bool:
-    """Whether ``function`` reads no argument but tensors of known sizes and strides."""
+    """Whether every argument that ``function`` reads is a tensor of static sizes and strides."""
     return all(_is_known(value.type) for value in used_arguments(function))
 
 
 def _is_known(type: Attribute) -> bool:
-    """Whether ``type`` says where each element of a tensor lies."""
+    """Whether ``type`` is a strided tensor of static sizes and strides."""
     if not isinstance(type, TensorType) or layout(type) != "strided":
         return False
     return all(isinstance(dim, int) for dim in (*sizes(type), *(strides(type) or ())))

@@ -1,4 +1,4 @@
-"""Making functions: a fresh name, a copy of a body at another place, the declarations that it needs."""
+"""Creating functions: fresh names, copies of bodies, and operator declarations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fxc.passes.rewriting.unpacking import unpack_tuples
 
 
 class Symbols:
-    """Names of a module's functions, and new ones."""
+    """The symbols of a module, and fresh ones."""
 
     def __init__(self, module: ModuleOp) -> None:
         self.taken, self.last = set[str](), dict[str, int]()
@@ -26,7 +26,7 @@ class Symbols:
                 self.taken.add(name.data)
 
     def fresh(self, base: str) -> str:
-        """``base``, with a number where that name is taken; it is taken from then on."""
+        """``base``, with a number appended where that name is taken. The name is then taken."""
         name, number = base, self.last.get(base, 0)
         while name in self.taken:
             number += 1
@@ -37,7 +37,7 @@ class Symbols:
 
 
 def fresh_symbol(module: ModuleOp, base: str) -> str:
-    """``base``, with a number where a symbol of ``module`` has that name."""
+    """``base``, with a number appended where ``module`` has a symbol of that name."""
     return Symbols(module).fresh(base)
 
 
@@ -54,10 +54,11 @@ def derivatives(around: Operation) -> set[str]:
 
 
 def outside_derivatives(module: ModuleOp) -> Iterator[Operation]:
-    """All ops but those of derivatives, and of modules inside this one.
+    """All ops except those of derivatives and of nested modules.
 
-    Derivatives are made ready when it is known which gradients there are, and whether they are to be differentiated again: what
-    autograd differentiates must be operators that have a derivative.
+    Derivatives are lowered later, when it is known which gradients are needed and whether they are differentiated again.
+    Functions
+    that autograd differentiates must consist of operators that have a derivative.
     """
     apart = derivatives(module)
     for op in module.ops:
@@ -78,7 +79,7 @@ def copy_op(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
 
 
 def copy_body(function: FuncOp, arguments: Sequence[SSAValue], like: Operation) -> tuple[list[Operation], list[SSAValue]]:
-    """As ``copy_ops``, with one result a value, and all ops at the place of ``like``: those that PyTorch traced for it."""
+    """``copy_ops`` with one result a value. All copies get the location of ``like``, for which PyTorch traced them."""
     unpack_tuples(function)
     copies, returned = copy_ops(function, arguments)
     for copy in copies:
@@ -87,7 +88,7 @@ def copy_body(function: FuncOp, arguments: Sequence[SSAValue], like: Operation) 
 
 
 def copy_ops(function: FuncOp, arguments: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:
-    """The ops of ``function`` at these arguments, not yet in a block, and the values that it returns."""
+    """Copies of the ops of ``function``, applied to ``arguments`` and not yet in a block; and the values that it returns."""
     values: dict[SSAValue, SSAValue] = dict(zip(function.body.block.args, arguments, strict=True))
     copies = list[Operation]()
     for op in function.body.block.ops:
@@ -98,7 +99,7 @@ def copy_ops(function: FuncOp, arguments: Sequence[SSAValue]) -> tuple[list[Oper
 
 
 def declare(module: ModuleOp, declarations: Sequence[Operation]) -> None:
-    """Puts ``torch.operator`` declarations that ``module`` lacks before everything else."""
+    """Insert the ``torch.operator`` declarations that ``module`` lacks at its start."""
     known = {op.sym.data for op in module.body.block.ops if isinstance(op, OperatorDeclOp)}
     for declaration in declarations:
         if isinstance(declaration, OperatorDeclOp) and declaration.sym.data not in known:
@@ -109,5 +110,5 @@ def declare(module: ModuleOp, declarations: Sequence[Operation]) -> None:
 
 
 def owner_block(value: SSAValue) -> Block | None:
-    """The block that ``value`` is defined in."""
+    """The block that defines ``value``."""
     return value.owner if isinstance(value.owner, Block) else value.owner.parent

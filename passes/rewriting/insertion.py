@@ -1,4 +1,4 @@
-"""Calls of operators put into a block, with the types that PyTorch gives their results."""
+"""Inserting operator calls with the result types that PyTorch infers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ Built = TypeVar("Built")
 
 
 def built_before(op: Operation, build: Callable[[], Built | None]) -> Built | None:
-    """The result of ``build``, which inserts calls in front of ``op``. Where it is None, or the types of a call cannot be
-    inferred, the calls are erased again."""
+    """Return the result of ``build``, which inserts calls before ``op``.
+
+    Where it returns None, or PyTorch cannot infer the types of a call, the inserted calls are erased.
+    """
     before = op.prev_op
     try:
         built = build()
@@ -33,9 +35,9 @@ def built_before(op: Operation, build: Callable[[], Built | None]) -> Built | No
 def insert_call(
     context: FxcContext, operator: str, args: Sequence[Tree], before: Operation, kwargs: Mapping[str, Tree] | None = None
 ) -> SSAValue:
-    """The first result of ``operator`` called in front of ``before``, at whose place it lies.
+    """Insert a call of ``operator`` before ``before``, with the same location, and return its first result.
 
-    VerifyException where PyTorch refuses the call, CannotInfer where the types say too little.
+    VerifyException where PyTorch rejects the call, CannotInfer where the operand types are insufficient.
     """
     named = dict(kwargs or {})
     types = result_types(context, operator, args, named)
@@ -47,10 +49,10 @@ def insert_call(
 def result_types(
     context: FxcContext, operator: str, args: Sequence[Tree], kwargs: Mapping[str, Tree] | None = None
 ) -> Sequence[Attribute]:
-    """The types that PyTorch gives the results of a call, one a return."""
+    """The types that PyTorch infers for the results of a call, one for each return."""
     kind = torch_op(operator)
     untyped = kind.build_call(list(args), dict(kwargs or {}), [VALUE] * len(kind.SCHEMA.returns))
     try:
         return context.semantics.infer(untyped)
     finally:
-        untyped.erase()  # it counts as a reader of its operands
+        untyped.erase()  # it would count as a user of its operands

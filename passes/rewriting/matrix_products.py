@@ -1,4 +1,4 @@
-"""Matrices of static size: their types, and ops on them put before another op."""
+"""Matrices of static size: their types, and insertion of ops on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def matrix_shape(type: Attribute) -> tuple[int, ...]:
 
 
 def static_sizes(type: Attribute) -> tuple[int, ...]:
-    """The sizes of a strided tensor all of whose sizes are numbers; empty for another type."""
+    """The static sizes of a strided tensor; empty for another type, and where a size is not static."""
     sizes = types.sizes(type) if isinstance(type, TensorType) and types.layout(type) == "strided" else ()
     static = tuple(size for size in sizes if isinstance(size, int))
     return static if len(static) == len(sizes) else ()

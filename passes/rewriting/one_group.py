@@ -1,4 +1,4 @@
-"""Work on one group at a time: an exception names the group, and a group may be given a time limit."""
+"""Errors and the time limit of lowering one group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fxc.dialects.text.diagnostics import OpPassFailedException
 
 @contextmanager
 def one_group(op: Operation) -> Iterator[None]:
-    """Lower ``op``, a group or a product, inside. Whatever is raised names ``op``, and so does the end of the time limit."""
+    """Lower one group or product, ``op``, in the ``with`` block. Exceptions, also of the time limit, name ``op``."""
     watch = _watch.get()
     try:
         if watch is None:
@@ -36,7 +36,7 @@ def one_group(op: Operation) -> Iterator[None]:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Inside, a pass that works on one group for more than ``seconds`` is interrupted. Code outside of Python is waited for."""
+    """Interrupt a pass that works on one group for more than ``seconds`` in the ``with`` block, once native code returns."""
     with _Watch(seconds) as watch:
         token = _watch.set(watch)
         try:
@@ -46,13 +46,13 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 class _OutOfTime(BaseException):
-    """Raised by the watch in the thread that lowers; no ``except Exception`` on the way catches it."""
+    """Raised by ``_Watch`` in the lowering thread. It is a BaseException, so that no ``except Exception`` catches it."""
 
     seconds = 0.0
 
 
 class _Watch:
-    """A thread that interrupts the one that made it."""
+    """A thread that interrupts the thread that created it."""
 
     def __init__(self, seconds: float) -> None:
         self.exception = type("_OutOfTime", (_OutOfTime,), {"seconds": seconds})
@@ -72,7 +72,7 @@ class _Watch:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The time of one group; that of a group inside does not count."""
+        """Measure the time of one group, without the time of nested groups."""
         with self.changed:
             outer, start = self.deadline, monotonic()
             self.deadline = start + self.seconds
@@ -81,7 +81,8 @@ class _Watch:
         finally:
             with self.changed:
                 self.deadline = None if outer is None else outer + monotonic() - start
-                # it may not have arrived; where none was sent, CPython 3.11 would look for it forever under a profiler
+                # the exception may still be pending; clearing where none was sent makes CPython 3.11 loop forever under a
+                # profiler
                 if self.is_sent:
                     _interrupt(self.thread, None)
                     self.is_sent = False
@@ -98,7 +99,7 @@ class _Watch:
 
 
 def _interrupt(thread: int, exception: type[BaseException] | None) -> None:
-    """Let ``thread`` raise ``exception`` at its next step in Python; None takes back what it has not raised yet."""
+    """Raise ``exception`` in ``thread`` at its next Python bytecode; None cancels a pending exception."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread), None if exception is None else ctypes.py_object(exception)
     )

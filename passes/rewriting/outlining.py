@@ -1,4 +1,4 @@
-"""Ops of a block made a function, and a call put in their place."""
+"""Outlining: ops of a block become a function, and a call replaces them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.rewriting.functions import copy_op
 
 NO_INLINE = "no_inline"
-"""The mark of functions and calls that stay."""
+"""The attribute of functions and calls that are not inlined."""
 
 
 def given_to(members: Sequence[Operation]) -> list[SSAValue]:
-    """What ``members`` read that others make, host constants apart, in order."""
+    """The values that ``members`` read and other ops define, without host constants, in order."""
     made = {result for op in members for result in op.results}
     read = (value for op in members for value in op.operands)
     return list(dict.fromkeys(value for value in read if value not in made and not is_scalar_constant(value)))
 
 
 def outputs(members: Sequence[Operation]) -> list[SSAValue]:
-    """The results of ``members`` that others read."""
+    """The results of ``members`` that other ops read."""
     inside = set(members)
     results = (result for op in members for result in op.results)
     return [result for result in results if any(use.operation not in inside for use in result.uses)]
 
 
 def outlined(name: str, members: Sequence[Operation], given: Sequence[SSAValue], returned: Sequence[SSAValue]) -> FuncOp:
-    """A private function ``name`` that is never inlined: of ``given`` it computes ``returned`` as ``members`` do."""
+    """A private function ``name``, never inlined, that computes ``returned`` from ``given`` with the ops ``members``."""
     block = Block(arg_types=[value.type for value in given])
     copies: dict[SSAValue, SSAValue] = dict(zip(given, block.args, strict=True))
     copy_names(given, block.args)
@@ -50,7 +50,7 @@ def outlined(name: str, members: Sequence[Operation], given: Sequence[SSAValue],
 
 
 def _constants(op: Operation) -> Iterable[Operation]:
-    """The host constants of the block around that ``op`` and what is in its regions read."""
+    """The host constants outside of ``op`` that ``op`` and the ops in its regions read."""
     for value in [value for inner in op.walk() for value in inner.operands]:
         owner = value.owner
         if is_scalar_constant(value) and isinstance(owner, Operation) and owner.parent is op.parent:
@@ -60,7 +60,7 @@ def _constants(op: Operation) -> Iterable[Operation]:
 def put_call(
     function: FuncOp, members: Sequence[Operation], given: Sequence[SSAValue], returned: Sequence[SSAValue], at: InsertPoint
 ) -> CallOp:
-    """A call of ``function`` on ``given`` at a place; its results take that of ``returned``, and ``members`` are gone."""
+    """Insert a call of ``function`` on ``given`` at ``at``, replace ``returned`` by its results, and erase ``members``."""
     call = CallOp(function.sym_name.data, given, [value.type for value in returned])
     call.location = members[-1].location
     Rewriter.insert_op(call, at)

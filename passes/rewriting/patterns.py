@@ -1,8 +1,8 @@
-"""Local rewrites: patterns found by the name of their op, applied until none matches.
+"""Local rewrites: patterns are dispatched by op name and applied until none matches.
 
-A pattern states an equation. It calls ``rewriter.forward`` or ``rewriter.replace`` where the equation holds, and the
-rewriter refuses where memory forbids it. Results keep their type, layout and device: a pattern whose replacement has
-another type does not match.
+A pattern states an equation. It calls ``rewriter.forward`` or ``rewriter.replace`` where the equation holds; the rewriter
+rejects a replacement that aliasing or writes make illegal. Results keep their type, layout and device: a pattern whose
+replacement has another type does not match.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from fxc.passes.analysis.statistics import count
 
 
 class Pattern(ABC):
-    """One equation. ``ROOTS`` are the ops that it rewrites, by name after ``torch.``: ``aten.neg.default``."""
+    """One equation. ``ROOTS`` are the names of the ops that it rewrites, without ``torch.``: ``aten.neg.default``."""
 
     ROOTS: ClassVar[tuple[str, ...]]
     IS_FOR_DEAD: ClassVar[bool] = False
-    """Whether it looks at ops whose results nothing uses, too. Others leave them to dce."""
+    """Whether the pattern also rewrites ops with unused results. Other patterns leave them to dce."""
 
     @abstractmethod
     def rewrite(self, op: Any, rewriter: PatternRewriter) -> None:
-        """Rewrite ``op``, one of ``ROOTS``, or leave it. Guards first."""
+        """Rewrite ``op``, one of ``ROOTS``, where the equation holds. Guards come first."""
 
 
 Dispatch = Mapping[str, Sequence[Pattern]]
 
 
 def dispatch_table(patterns: Iterable[Pattern]) -> dict[str, list[Pattern]]:
-    """Op name -> its patterns, in the order given."""
+    """Op name -> its patterns, in the given order."""
     table = dict[str, list[Pattern]]()
     for pattern in patterns:
         for root in pattern.ROOTS:
@@ -50,7 +50,7 @@ def dispatch_table(patterns: Iterable[Pattern]) -> dict[str, list[Pattern]]:
 
 
 def apply_patterns(module: ModuleOp, dispatch: Dispatch) -> bool:
-    """Apply patterns in every scope of ``module`` until none matches; whether any did."""
+    """Apply patterns in every scope of ``module`` until none matches. Returns whether any matched."""
     changed = False
     for scope in scopes(module):
         rewriter = PatternRewriter(scope, dispatch)
@@ -60,7 +60,7 @@ def apply_patterns(module: ModuleOp, dispatch: Dispatch) -> bool:
 
 
 class PatternRewriter:
-    """What a pattern may do, and the ops that are still to be looked at."""
+    """The rewrites that patterns may do, and the worklist of ops."""
 
     def __init__(self, scope: Operation, dispatch: Dispatch) -> None:
         self.scope, self.dispatch, self.changed = scope, dispatch, False
@@ -70,7 +70,7 @@ class PatternRewriter:
 
     @cached_property
     def memory(self) -> Memory:
-        """Who shares memory with whom: made when a pattern first asks, then kept up."""
+        """The alias sets, computed on first use and then updated."""
         return Memory(self.scope)
 
     def run(self) -> None:
@@ -86,9 +86,9 @@ class PatternRewriter:
                 count(type(pattern).__name__, self._rewrites - before)
 
     def forward(self, op: Operation, value: SSAValue, *, same_memory: bool = False) -> None:
-        """Let users of ``op``'s one result use ``value``, which is equal to it.
+        """Replace the single result of ``op`` by ``value``, which is equal to it.
 
-        ``same_memory``: ``op`` gives a view of ``value`` or ``value`` itself, not a copy.
+        ``same_memory``: the result is ``value`` or a view of it, not a copy.
         """
         [result] = op.results
         if value.type != result.type or (not same_memory and is_complex(value.type)):
@@ -98,9 +98,9 @@ class PatternRewriter:
         self._substitute(op, value)
 
     def replace(self, op: Operation, new: Operation) -> None:
-        """Put ``new``, which computes what ``op`` does, and shares memory with the same values, in its place.
+        """Replace ``op`` by ``new``, which computes the same and shares memory with the same values.
 
-        ``new`` may read what was computed earlier than what ``op`` reads, so nothing may write it.
+        The operands of ``new`` must not be written, because they may be computed earlier than those of ``op``.
         """
         [result], [value] = op.results, new.results
         if value.type != result.type or any(self.memory.is_written(operand) for operand in new.operands):
@@ -113,8 +113,10 @@ class PatternRewriter:
         self._substitute(op, value)
 
     def replace_match(self, ops: Sequence[Operation], outputs: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
-        """Let users of ``outputs``, results of ``ops``, use ``values``, and erase ``ops``, whatever effects they have. Whoever
-        calls this says that no write forbids it. Ops that were looked at before are not looked at again."""
+        """Replace ``outputs``, results of ``ops``, by ``values``, and erase ``ops`` whatever their effects.
+
+        The caller guarantees that no write makes this illegal. Ops that were visited before are not visited again.
+        """
         for output, value in zip(outputs, values, strict=True):
             _let_use(output, value)
         for op in reversed(ops):
@@ -123,7 +125,7 @@ class PatternRewriter:
         self._note()
 
     def fold_operand(self, op: CallOp, value: SSAValue, constant: Attribute) -> None:
-        """Let ``op`` pass ``constant`` where it passes ``value``. The op itself stays, with its results."""
+        """Pass ``constant`` instead of ``value`` to ``op``, which keeps its results."""
         folded = op.with_trees(*map_tree(op.trees(), lambda leaf: constant if leaf is value else leaf))
         op.operands = folded.operands
         op.properties = folded.properties
@@ -144,7 +146,7 @@ class PatternRewriter:
         self.changed = True
 
     def erase_unused(self, op: Operation) -> None:
-        """Erase ``op`` where nothing uses it, and then what only it used."""
+        """Erase ``op`` where it is unused, and then the ops that only it used."""
         stack = [op]
         while stack:
             dead = stack.pop()
@@ -170,7 +172,7 @@ class PatternRewriter:
 
 
 def _let_use(old: SSAValue, new: SSAValue) -> None:
-    """Let users of ``old`` use ``new``, which keeps its name."""
+    """Replace ``old`` by ``new``, which keeps its name."""
     name = new._name
     old.replace_all_uses_with(new)
     new._name = name

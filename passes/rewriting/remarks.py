@@ -1,7 +1,7 @@
-"""How a pass says why it did not do what a reader might expect: ``remark("fuse", "cycle: ...", op)``.
+"""Remarks: a pass reports why it did not transform an op: ``remark("fuse", "cycle: ...", op)``.
 
-Remarks go to whoever asked for those of the pass (``fxc-opt --remarks=fuse``) and nowhere otherwise: ``wanted`` then costs one
-look-up, and a pass prepares nothing.
+Remarks of a pass are written on request (``fxc-opt --remarks=fuse``). Otherwise ``wanted`` costs one look-up, and a pass
+prepares no text.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _listener: ContextVar[tuple[frozenset[str], Callable[[str], object]] | None] = C
 
 
 def wanted(name: str) -> bool:
-    """Whether somebody reads the remarks of the pass ``name``."""
+    """Whether remarks of the pass ``name`` are requested."""
     listener = _listener.get()
     return listener is not None and name in listener[0]
 
 
 def remark(name: str, what: str, *ops: Operation) -> None:
-    """One line from the pass ``name``: ``what``, and the ops that it is about with their places."""
+    """Write one line from the pass ``name``: ``what``, and the ops that it refers to with their locations."""
     listener = _listener.get()
     if listener is not None and name in listener[0]:
         listener[1](f"remark: {name}: {what}: {', '.join(map(_shown, ops))}\n")
@@ -33,7 +33,7 @@ def remark(name: str, what: str, *ops: Operation) -> None:
 
 @contextmanager
 def remarking(names: Collection[str], write: Callable[[str], object]) -> Iterator[None]:
-    """Let ``write`` receive, line by line, what the passes ``names`` remark inside."""
+    """Pass the remarks of the passes ``names`` inside the ``with`` block to ``write``, line by line."""
     token = _listener.set((frozenset(names), write))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Calls that give a tuple made calls of several results."""
+"""Unpacking: calls that return a tuple become calls of several results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fxc.passes.analysis.tuples import selections
 
 
 def unpack_tuples(around: Operation) -> None:
-    """Gives the calls in ``around`` of which only elements are read one result an element."""
+    """Give the calls in ``around`` whose tuple is only indexed one result for each element."""
     for call in list(around.walk()):
         if isinstance(call, (TorchOp, HigherOrderOp)) and len(call.results) == 1:
             type = call.results[0].type
@@ -41,7 +41,7 @@ def _unpack(call: TorchOp | HigherOrderOp, type: TupleType) -> None:
 
 
 def _can_have_results(call: TorchOp | HigherOrderOp, type: TupleType) -> bool:
-    """Whether the results of ``call`` may be these: as many as the operator returns, or the elements of a list."""
+    """Whether ``call`` may have these results: as many as the operator returns, or the elements of a list."""
     elements = len(type.types.data)
     if isinstance(call, TorchOp):
         returns = call.SCHEMA.returns
@@ -50,7 +50,7 @@ def _can_have_results(call: TorchOp | HigherOrderOp, type: TupleType) -> bool:
 
 
 def _returns_tuple(block: object) -> bool:
-    """A region that returns ``(%a,)``, not ``%a``: so that one result can be told from one tuple of one."""
+    """Whether a region returns ``(%a,)`` and not ``%a``, so that one result can be told from a tuple of one element."""
     last = getattr(block, "last_op", None)
     if not isinstance(last, OutputOp):
         return False
@@ -71,14 +71,14 @@ def _with_result_types(call: TorchOp | HigherOrderOp, type: TupleType) -> Operat
 
 
 def _erase_users(packed: SSAValue) -> None:
-    """Erase the getitems and slices of ``packed``, whose own results nothing uses any more."""
+    """Erase the unused getitems and slices of ``packed``."""
     for use in list(packed.uses):
         _erase_users(use.operation.results[0])
         Rewriter.erase_op(use.operation)
 
 
 def _in_order(taken: list[tuple[Operation, int]]) -> list[tuple[Operation, int]]:
-    """By place in the block, where an element is taken more than once; the order does not matter elsewhere."""
+    """Sort by position in the block where an element is selected more than once; otherwise the order does not matter."""
     if len({index for _, index in taken}) == len(taken):
         return taken
     place = {op: i for block in {op.parent for op, _ in taken if op.parent} for i, op in enumerate(block.ops)}

@@ -1,1 +1,1 @@
-"""Index arithmetic: places of elements as exact expressions over loops and sizes, what they may be, and their affine maps."""
+"""Index arithmetic: exact expressions for the positions of elements over loops and sizes, their ranges and affine maps."""

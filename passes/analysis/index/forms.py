@@ -1,13 +1,13 @@
-"""Index expressions in one form: a sum of loops, computed numbers and quotients, each times a factor.
+"""Index expressions in canonical form: a sum of loops, computed numbers and quotients, each times a factor.
 
-Sizes that are not known are polynomials (``Steps``). ``//`` is the floor of the quotient, for numerators of either sign. What
-the operators do holds for all integers, with divisors of 1 or more:
+Symbolic sizes are polynomials (``Steps``). ``//`` rounds down, for numerators of either sign. The rules of the operators hold
+for all integers, with divisors of 1 or more:
 
-    b * k + r) // b     is  k + r // b               even parts leave a quotient
-    (x // a + c) // b   is  (x + c * a) // (a * b)   a quotient of a quotient is one
-    x mod b             is  x - b * (x // b)         so that what was cut and joined again cancels
+    (b * k + r) // b    is  k + r // b               multiples of the divisor leave the quotient
+    (x // a + c) // b   is  (x + c * a) // (a * b)   nested quotients become one
+    x mod b             is  x - b * (x // b)         a split index that is joined again cancels
 
-What holds only for some values of loops and sizes is in ``ranges``. ``tests/test_index_rules.py`` proves each rule.
+Rules that hold only for some values of loops and sizes are in ``ranges``. ``tests/test_index_rules.py`` proves each rule.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from xdsl.ir import SSAValue
 from fxc.dialects.attributes.size_polynomials import Steps, divided, names_of
 
 Atom: TypeAlias = "int | Quotient | Symbol"
-"""A loop by its number, a quotient of a form, or a number that is computed."""
+"""A loop, by its number; a quotient of a form; or a computed number."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """``constant`` and the sum of ``terms``: atoms, each once, times factors that are not 0."""
+    """``constant`` plus the sum of ``terms``: distinct atoms times factors that are not 0."""
 
     constant: Steps
     terms: tuple[tuple[Atom, Steps], ...] = ()
@@ -65,7 +65,7 @@ class Form:
         return Form.of(self.constant * factor, {atom: each * factor for atom, each in self.terms})
 
     def __floordiv__(self, divisor: Steps) -> Form:
-        """The floor of the quotient by ``divisor``, which is 1 or more."""
+        """The quotient by ``divisor``, which is 1 or more, rounded down."""
         if divisor == 1:
             return self
         parts = {atom: divided(factor, divisor) for atom, factor in self.terms}
@@ -81,18 +81,18 @@ class Form:
         return even + Form.atom(Quotient(rest, divisor))
 
     def __mod__(self, divisor: Steps) -> Form:
-        """The remainder of dividing by ``divisor``, which is 1 or more: from 0 to below it."""
+        """The remainder of the division by ``divisor``, which is 1 or more: at least 0 and less than ``divisor``."""
         return self - (self // divisor) * divisor
 
     def atoms(self) -> Iterator[Atom]:
-        """The atoms in this and in its quotients."""
+        """The atoms in this form and in its quotients."""
         for atom, _ in self.terms:
             yield atom
             if isinstance(atom, Quotient):
                 yield from atom.form.atoms()
 
     def names(self) -> list[str]:
-        """The names of sizes in this."""
+        """The names of the sizes in this form."""
         found = [name for number in (self.constant, *(factor for _, factor in self.terms)) for name in names_of(number)]
         for atom, _ in self.terms:
             if isinstance(atom, Quotient):
@@ -100,11 +100,11 @@ class Form:
         return found
 
     def factor(self, loop: int) -> Steps:
-        """How far one step of ``loop`` goes, outside of quotients."""
+        """The factor of ``loop`` outside of quotients: the change of the value in one step of the loop."""
         return dict(self.terms).get(loop, 0)
 
     def loops(self) -> set[int]:
-        """The loops on which this depends."""
+        """The loops on which this form depends."""
         return {atom for atom in self.atoms() if isinstance(atom, int)}
 
     def divided_loops(self) -> set[int]:
@@ -112,11 +112,11 @@ class Form:
         return {loop for atom, _ in self.terms if isinstance(atom, Quotient) for loop in atom.form.loops()}
 
     def symbols(self) -> list[Symbol]:
-        """The numbers that are computed, each once."""
+        """The distinct computed numbers."""
         return list(dict.fromkeys(atom for atom in self.atoms() if isinstance(atom, Symbol)))
 
     def renamed(self, names: Mapping[int, int]) -> Form:
-        """The same over other loops; a loop without a name has one step and is dropped."""
+        """The same form over other loops. A loop without a new name has one step and is dropped."""
         total = Form(self.constant)
         for atom, factor in self.terms:
             if isinstance(atom, Quotient):
@@ -128,13 +128,13 @@ class Form:
         return total
 
     def only(self) -> Atom | None:
-        """The atom that this is; None where it is anything else."""
+        """The atom that this form consists of; None where it is anything else."""
         return self.terms[0][0] if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1 else None
 
 
 @dataclass(frozen=True)
 class Quotient:
-    """The floor of ``form`` divided by ``divisor``, which is 1 or more. ``is_natural``: ``form`` is known to be 0 or more."""
+    """``form`` divided by ``divisor``, which is 1 or more, rounded down. ``is_natural``: ``form`` is known to be 0 or more."""
 
     form: Form
     divisor: Steps
@@ -143,7 +143,7 @@ class Quotient:
 
 @dataclass(frozen=True)
 class Symbol:
-    """What ``value`` is, a number that is computed: from 0 to below ``size``, or without an end where that is None."""
+    """A computed number, ``value``: at least 0, and less than ``size`` unless that is None."""
 
     value: SSAValue
     size: Steps | None = None

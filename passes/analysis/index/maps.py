@@ -1,4 +1,4 @@
-"""Index expressions as MLIR's affine expressions, and back."""
+"""Conversion between index expressions and MLIR's affine expressions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from fxc.passes.analysis.index.forms import Atom, Form, Quotient, Symbol
 from fxc.passes.analysis.index.ranges import remainders_of
 
 Spelling: TypeAlias = Callable[["str | Symbol"], AffineExpr]
-"""The symbol of a map for the name of a size, or for a number that is computed."""
+"""The affine symbol for the name of a size, or for a computed number."""
 
 
 def affine_of(form: Form, spelled: Spelling) -> AffineExpr:
-    """``form`` over dimensions with the numbers of its loops. Remainders are written as such."""
+    """``form`` over dimensions with the numbers of its loops. Remainders become ``mod``."""
     remainders, rest = remainders_of(form)
     total: AffineExpr = AffineExpr.constant(0)
     for atom, factor in rest.terms:
@@ -56,9 +56,9 @@ def _number(number: Steps, spelled: Spelling) -> AffineExpr:
 
 
 def form_of(expression: AffineExpr, symbols: Sequence[SSAValue | Steps] = ()) -> Form:
-    """The form of an affine expression over loops, and ``symbols``: sizes, or values that are computed.
+    """The form of an affine expression over loops and ``symbols``, which are sizes or computed values.
 
-    VerifyException for a product of loops, and for a divisor that is no size or not known to be more than 0.
+    VerifyException for a product of loops, and for a divisor that is not a size or is not known to be positive.
     """
     match expression:
         case AffineSymExpr():

@@ -1,9 +1,9 @@
-"""What index expressions may be, for all values of loops, sizes and computed numbers; and what that leaves of them.
+"""Ranges of index expressions over all values of loops, sizes and computed numbers, and the simplifications that they allow.
 
 Rules, for a divisor ``b`` of 1 or more (``tests/test_index_rules.py`` proves each):
 
     x // b           is  k                        where  k * b <= x < (k + 1) * b
-    x // b           is  (x + k * b) // b - k     so that what is divided is not negative, and no sign has to be looked at
+    x // b           is  (x + k * b) // b - k     makes the numerator 0 or more, so that its sign need not be checked
     l // b <= x // b <= h // b                    where  l <= x <= h
     0 <= x - b * (x // b) <= min(h, b - 1)        where  0 <= x <= h; else from 0 to b - 1
 """
@@ -19,15 +19,15 @@ from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, divided,
 from fxc.passes.analysis.index.forms import Atom, Form, Quotient, Symbol
 
 Bounds: TypeAlias = "tuple[Steps | None, Steps | None]"
-"""The smallest and the largest value; None where it is not known."""
+"""The smallest and the largest value; None where a bound is not known."""
 
 _SHIFTS = (1, 2, 3, 4, 8)
-"""How many divisors are tried on top of what may be negative, where the divisor is a size that is not known."""
+"""The multiples of a symbolic divisor that are attempted to make a numerator nonnegative."""
 
 
 @dataclass(frozen=True)
 class Remainder:
-    """``form mod divisor``, as ``form - divisor * (form // divisor)`` stands in a sum."""
+    """``form mod divisor``, which a sum contains as ``form - divisor * (form // divisor)``."""
 
     quotient: Quotient
     factor: Steps
@@ -39,11 +39,11 @@ class Remainder:
 
 @dataclass(frozen=True)
 class Ranges:
-    """``loops``: how many steps each loop has. ``least``: names of sizes -> the least that each may be, else 0.
+    """Ranges of forms. ``loops``: the number of steps of each loop. ``least``: size name -> its lower bound, 0 by default.
 
-    Expressions are asked about where each of the loops has a step: a size that a loop runs over is 1 or more there. Of what is
-    divided by a size that may be 0, or a place in a dimension of that size, no end is known: a pad of ``x mod s`` has elements
-    where ``x`` has none.
+    Queries assume that each loop has at least one step, so a size that a loop runs over is 1 or more. A quotient by a size that
+    may be 0, and an index in a dimension of that size, have no known bounds: a pad of ``x mod s`` has elements where ``x`` has
+    none.
     """
 
     loops: Mapping[int, Steps]
@@ -65,14 +65,14 @@ class Ranges:
         return is_natural(number) or is_natural(shifted(number, self._least))
 
     def is_positive(self, size: Steps) -> bool:
-        """Whether ``size`` is known to be 1 or more: by what its names are at least, or as part of a loop, which has a step."""
+        """Whether ``size`` is known to be 1 or more, by the bounds of its names or because it divides the length of a loop."""
         if isinstance(size, int) or self.is_natural(size - 1):
             return self.is_natural(size - 1)
         parts = (divided(steps, size) for steps in self.loops.values() if isinstance(steps, Polynomial))
         return any(whole != 0 and rest == 0 for whole, rest in parts)
 
     def is_within(self, form: Form, size: Steps) -> bool:
-        """Whether ``form`` is known to lie from 0 to below ``size``."""
+        """Whether ``form`` is known to be at least 0 and less than ``size``."""
         low, high = self.bounds(form)
         return self.is_natural(low) and high is not None and self.is_natural(size - 1 - high)
 
@@ -84,7 +84,7 @@ class Ranges:
         return (low, high) if not remainders else self._tighter((low, high), self._sum(form))
 
     def simplified(self, form: Form) -> Form:
-        """``form`` without quotients that are one number, and with none of what is negative where that can be had."""
+        """``form`` with quotients of one possible value replaced, and numerators shifted to 0 or more where possible."""
         if not any(isinstance(atom, Quotient) for atom, _ in form.terms):
             return form
         total = Form(form.constant)
@@ -114,7 +114,7 @@ class Ranges:
         return Form.atom(Quotient(moved, divisor, is_natural=True)) - shift
 
     def _shift(self, low: Steps | None, divisor: Steps) -> int | None:
-        """How many divisors make what is at least ``low`` no longer negative; None where none are known to."""
+        """How many divisors must be added to the lower bound ``low`` to make it nonnegative; None where that is not known."""
         if isinstance(low, int) and isinstance(divisor, int):
             return -(low // divisor)
         return None if low is None else next((k for k in _SHIFTS if self.is_natural(low + divisor * k)), None)
@@ -141,7 +141,7 @@ class Ranges:
         return self._quotient(low, atom.divisor)[0], self._quotient(high, atom.divisor)[1]
 
     def _quotient(self, number: Steps | None, divisor: Steps) -> Bounds:
-        """Between what the floor of ``number // divisor`` lies."""
+        """The bounds of ``number // divisor``, rounded down."""
         if number is None or not self.is_positive(divisor):
             return None, None
         whole, rest = divided(number, divisor)
@@ -162,7 +162,7 @@ class Ranges:
         return 0, high if is_small else most
 
     def _tighter(self, first: Bounds, second: Bounds) -> Bounds:
-        """The closer ends of two ranges of the same number."""
+        """The tighter bounds of two ranges of the same number."""
         low = self._larger(first[0], second[0])
         high = self._larger(None if first[1] is None else -first[1], None if second[1] is None else -second[1])
         return low, None if high is None else -high
@@ -174,7 +174,7 @@ class Ranges:
 
 
 def remainders_of(form: Form) -> tuple[Sequence[Remainder], Form]:
-    """The remainders in ``form``, and the rest: what is left without them, which is no longer than ``form``."""
+    """The remainders in ``form`` and the rest of the sum. A remainder is extracted only where that shortens the sum."""
     found, rest = list[Remainder](), form
     for atom, factor in form.terms:
         if isinstance(atom, Quotient):
