@@ -1,12 +1,12 @@
 """Rewrite operations to their canonical form by local equations.
 
 Assumes  verified IR.
-Ensures  no pattern of ``passes/patterns`` matches any more, queries apart. Result types are unchanged, and operations
-         that only a rewritten one used are gone. Idempotent.
-Leaves   what would change a bit, a stride or a dtype, as ``x + 0.0`` does where x is -0.0; everything about written
-         tensors; copies that a caller can tell from their source, as both are returned, or one is and the other is an
-         argument; unused operations (``dce``).
-Cost     one walk with a dictionary look-up per operation; an analysis of memory where a pattern first matches.
+Ensures  no pattern of ``passes/patterns`` matches, except queries. Result types are unchanged, and operations that only
+         a rewritten operation used are erased. Idempotent.
+Leaves   rewrites that would change a bit, a stride or a dtype, such as ``x + 0.0`` where x is -0.0; written tensors;
+         copies that a caller can tell from their source, because both are returned, or one is returned and the other is
+         an argument; unused operations (``dce``).
+Cost     one walk with a dictionary look-up per operation; an alias analysis where a pattern first matches.
 
 Before:
     func.func @main(%x: tensor<2x3xf32>) {

@@ -4,9 +4,9 @@ Assumes  verified IR.
 Ensures  constants of one operation with equal type, value and attributes are one operation, the first; constants
          precede all other operations of their function, in the order of first appearance. Idempotent.
 Leaves   constants of other types or bits, such as 0.0 and -0.0 or two NaNs; constants in isolated regions
-         (``torch.higher_order``), which have pools of their own; constant tensors that are written, and one of two that
-         are both returned.
-Cost     one walk; an analysis of memory where there are constant tensors.
+         (``torch.higher_order``), which have separate pools; constant tensors that are written, and one of two that are
+         both returned.
+Cost     one walk; an alias analysis where there are constant tensors.
 
 Before:
     func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -90,12 +90,13 @@ class _Pool:
         self.order.append(op)
 
     def may_move(self, op: Operation) -> bool:
-        """Whether a constant tensor may be made once, at the top: not where a loop would write or return it anew."""
+        """Whether a constant tensor may be created once, at the top: false where it is written, or returned from an inner
+        region."""
         value = op.results[0]
         return not self.memory.is_written(value) and (op.parent is self.top or not self.memory.reaches_output(value))
 
     def may_merge(self, first: Operation, op: Operation) -> bool:
-        """Whether two equal constants may be one: not where both are returned, as the caller may write to one of them."""
+        """Whether two equal constants may be merged: false where both are returned, as the caller may write to one of them."""
         kept, gone = first.results[0], op.results[0]
         if self.memory.reaches_output(kept) and self.memory.reaches_output(gone):
             return False
@@ -112,7 +113,7 @@ class _Pool:
 
 
 def _ops(region: Region) -> Iterator[Operation]:
-    """The ops of ``region`` in order, those of isolated regions in it left out."""
+    """The ops of ``region`` in order, without those of nested isolated regions."""
     for block in region.blocks:
         for op in block.ops:
             yield op

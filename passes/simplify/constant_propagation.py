@@ -1,12 +1,12 @@
 """Evaluate operations whose operands are constants.
 
 Assumes  verified IR.
-Ensures  calls of constants, and sizes that types state, are constants where PyTorch can compute and ``torch.constant``
-         can hold them; numbers, strings and None are written into their users; a ``cond`` with a constant predicate is
-         its region, a ``while_loop`` that does not run its initial values; pure operations left unused are gone.
+Ensures  calls on constants, and static sizes, are constants where PyTorch can compute them and ``torch.constant`` can
+         hold them; numbers, strings and None are folded into their users; a ``cond`` with a constant predicate becomes
+         its region, a ``while_loop`` that does not run its initial values; pure operations that become unused are erased.
 Leaves   random and effectful calls; calls that raise; results of more than ``max-elements`` elements, not on the CPU or
-         not contiguous; results of ``empty``; tensors that are written or returned, or share memory with such a one.
-Cost     one walk. PyTorch is loaded only where something is to be computed.
+         not contiguous; results of ``empty``; tensors that are written or returned, or share memory with such a tensor.
+Cost     one walk. PyTorch is loaded only where a value must be computed.
 
 Before:
     func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -48,8 +48,10 @@ from fxc.passes.analysis.statistics import count
 
 @dataclass(frozen=True)
 class ConstantPropagationPass(ModulePass):
-    """A call that raises, such as an integer division by zero, raises at run time instead; each execution makes its own
-    copy of what is written or returned.
+    """Evaluate operations whose operands are constants.
+
+    A call that raises, such as an integer division by zero, is not folded and raises at run time. A tensor that is written or
+    returned is computed anew in each execution.
     """
 
     name = "constant-propagation"
@@ -63,7 +65,7 @@ class ConstantPropagationPass(ModulePass):
 
 
 class _Propagation:
-    """One walk over a function; each op is seen after those whose results it reads."""
+    """One walk over a function, in which definitions precede uses."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self.evaluation = evaluation
@@ -80,7 +82,7 @@ class _Propagation:
                 op = self.visit(op)
 
     def visit(self, op: Operation) -> Operation | None:
-        """Simplify ``op``; returns the op to go on with."""
+        """Simplify ``op``. Returns the next op to visit."""
         following = op.next_op
         if isinstance(op, ConstantOp):
             self.evaluation.learn(op.result, op.value)
@@ -97,7 +99,7 @@ class _Propagation:
         return following
 
     def pass_constants(self, op: CallOp) -> None:
-        """Write the numbers that ``op`` reads into its arguments."""
+        """Fold the host constants that ``op`` reads into its arguments."""
         known = {value: constant for value in op._operands if (constant := self.evaluation.host(value)) is not None}
         if known:
             copy = op.with_trees(*map_tree(op.trees(), lambda leaf: known.get(leaf, leaf)))
@@ -106,7 +108,7 @@ class _Propagation:
             self.unread += known
 
     def replace(self, op: Operation, values: Sequence[Attribute]) -> None:
-        """Put constants in the place of ``op``."""
+        """Replace ``op`` by constants."""
         block = op.parent
         assert block is not None
         for result, value in zip(op.results, values, strict=True):
@@ -122,8 +124,12 @@ class _Propagation:
         count("calls folded")
 
     def higher_order(self, op: HigherOrderOp) -> Operation | None:
-        """Replace ``op`` by the region taken, or its results by what is known of them: the initial values of a loop that
-        does not run; of a ``cond`` the value that both regions return, or a constant that they agree on."""
+        """Replace ``op`` by the region that runs, or its results by known values.
+
+        Known are the initial values of a loop that does not run, and each result of a ``cond`` for which both regions return
+        the same
+        value or equal constants.
+        """
         self.unread += [*op.operands, *op.results]
         following, evaluation = op.next_op, self.evaluation
         if (region := taken_region(op, evaluation)) is not None and (first := inline_region(op, region)) is not None:
@@ -139,7 +145,7 @@ class _Propagation:
         return following
 
     def forward(self, op: HigherOrderOp, leaves: Sequence[Leaf | None]) -> None:
-        """Put values that are known without running ``op`` in the place of its results."""
+        """Replace the results of ``op`` by values that are known without running it."""
         results = results_by_index(op)
         if results is None or len(results) != len(leaves):
             return
@@ -154,7 +160,7 @@ class _Propagation:
                     count("results forwarded")
 
     def sweep(self) -> None:
-        """Erase the pure ops whose results were read before, and no longer are."""
+        """Erase the pure ops whose results became unused."""
         while self.unread:
             op = self.unread.pop().owner
             if isinstance(op, Block) or op.parent is None or any(result.first_use is not None for result in op.results):

@@ -1,11 +1,11 @@
 """Merge operations that compute the same value.
 
 Assumes  verified IR.
-Ensures  of two operations with equal name, operands, properties, attributes and result types, one visible to the other
-         (in one block, or in a block around it that its region may read), the later is gone. Idempotent.
+Ensures  an operation with the same name, operands, properties, attributes and result types as an earlier one that
+         dominates it (in its block, or in an enclosing block that its region may read) is erased. Idempotent.
 Leaves   operations with effects, random operators, operations with regions; reads of memory with a write in between;
          pairs of which one is written, or both reach the output; commuted operands; constants that differ in a bit.
-Cost     two walks, with a dictionary look-up per operation; an analysis of memory where there are writes or equal
+Cost     two walks, with a dictionary look-up per operation; an alias analysis where there are writes or equal
          operations.
 
 Before:
@@ -49,9 +49,12 @@ _Seen: TypeAlias = dict[Hashable, Operation]
 
 @dataclass(frozen=True)
 class CsePass(ModulePass):
-    """Two views of one tensor of which one is written are merged. Two tensors that both reach the output are not: the
-    caller may write to one of them. 1, 1.0 and true differ. Isolated regions, such as those of ``torch.higher_order``,
-    are searched by themselves.
+    """Merge operations that compute the same value.
+
+    Two views of one tensor are merged also where one of them is written. Two tensors that both reach the output are not,
+    because
+    the caller may write to one of them. 1, 1.0 and true differ. Isolated regions, such as those of ``torch.higher_order``, are
+    processed separately.
     """
 
     name = "cse"
@@ -63,7 +66,10 @@ class CsePass(ModulePass):
 
 
 class _Search:
-    """One walk through one scope. ``writes`` counts the writes to a set so far: an op that reads it sees that many."""
+    """One walk over one scope.
+
+    ``writes`` counts the writes to each alias set so far. Two reads of a set see the same values where this count is equal.
+    """
 
     def __init__(self, scope: Operation, numbers: AttributeNumbers) -> None:
         self.scope, self.numbers = scope, numbers
@@ -72,7 +78,7 @@ class _Search:
 
     @cached_property
     def memory(self) -> Memory:
-        """Who shares memory with whom: made when it is first asked for, then kept up."""
+        """The alias sets, computed on first use and then updated."""
         return Memory(self.scope)
 
     def run(self) -> None:
@@ -121,7 +127,7 @@ class _Search:
         numbers = self.numbers
         key = (
             op.name,
-            tuple([id(operand) for operand in op._operands]),  # alive as long as the op that is remembered
+            tuple([id(operand) for operand in op._operands]),  # ids are unique while the recorded op is alive
             numbers.of_all(op.properties) if op.properties else (),
             numbers.of_all(op.attributes) if op.attributes else (),
             numbers.of_types(op.results),
@@ -131,7 +137,7 @@ class _Search:
         return key, tuple([self.writes[self.memory.set_of(operand)] for operand in op._operands])
 
     def can_merge(self, earlier: Operation, later: Operation) -> bool:
-        """Whether it makes no difference that the results of two equal ops are one."""
+        """Whether the results of two equal ops may be one value."""
         same_memory = is_same_memory(later)
         for a, b in zip(earlier.results, later.results, strict=True):
             if not is_mutable(a.type):

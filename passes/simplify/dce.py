@@ -1,12 +1,12 @@
 """Remove operations whose results are unused.
 
 Assumes  verified IR.
-Ensures  every operation left, nested regions included, has an effect, writes memory from outside or memory that a live
-         operation may read, or computes something for such an operation; unused results of ``scf.if`` and ``cond`` are
-         removed with what computes them. Idempotent.
-Leaves   asserts, prints, collectives, calls of unknown functions; random operators, whose removal would change what the
-         next one returns; the last result of a ``cond``; unused arguments, declarations, and carried values of loops.
-Cost     three walks, for writes, for liveness, and backwards to erase; an analysis of memory where there are writes.
+Ensures  every remaining operation, also in nested regions, has an effect, writes memory from outside or memory that a
+         live operation may read, or computes an operand of such an operation; unused results of ``scf.if`` and ``cond``
+         are removed with the operations that compute them. Idempotent.
+Leaves   asserts, prints, collectives, calls of unknown functions; random operators, whose removal would change the
+         results of later ones; the last result of a ``cond``; unused arguments, declarations, and carried values of loops.
+Cost     three walks, for writes, for liveness, and backwards to erase; an alias analysis where there are writes.
 
 Before:
     func.func @main(%x: tensor<4xf32>) {
@@ -60,7 +60,7 @@ class DcePass(ModulePass):
 
 
 class _Live:
-    """Marks what is needed, from effects and terminators backwards."""
+    """Marks live operations, starting from effects and terminators."""
 
     def __init__(self, scope: Operation) -> None:
         self.scope = scope
@@ -85,7 +85,7 @@ class _Live:
                         self.mark(op)
 
     def writes_outside(self, op: Operation) -> bool:
-        """Notes what ``op`` writes; whether it writes memory that outlives the scope."""
+        """Record the writes of ``op``. Returns whether it writes memory that outlives the scope."""
         if self.memory is None:
             return False
         written = self.memory.writes_of(op)
@@ -94,7 +94,10 @@ class _Live:
         return any(self.memory.outlives_set(memory) for memory in written)
 
     def mark(self, op: Operation) -> None:
-        """``op`` is needed, and all that it reads; of an ``scf.if``, the branches and what has an effect in them."""
+        """Mark ``op``, its operands and the ops around it as live.
+
+        Terminators in its regions are live, too, with their operands; those of an ``scf.if`` only with operands that are used.
+        """
         if op in self.ops:
             return
         self.ops.add(op)
@@ -151,7 +154,7 @@ def _sweep(regions: Iterable[Region], live: _Live) -> None:
 
 
 def _sweep_inside(op: Operation, live: _Live) -> None:
-    """The op is needed; its users, which come after it, have been swept."""
+    """Sweep the regions of a live op whose users, which come after it, are already swept."""
     unread = {result.index for result in op.results if result.first_use is None} if op.regions else set[int]()
     if unread and isinstance(op, IfOp):
         op = drop_results(op, unread)
@@ -166,11 +169,11 @@ def _sweep_inside(op: Operation, live: _Live) -> None:
         _sweep(op.regions, live)
 
 
-# removing results of ops with regions, together with what the regions return for them
+# removal of unused results of ops with regions, with the values that the regions return for them
 
 
 def returned_tree(region: Region, length: int) -> list[Tree] | tuple[Tree, ...] | None:
-    """The flat tuple or list of ``length`` elements that ``region`` returns by ``fx.output``; None where it is not that."""
+    """The flat tuple or list of ``length`` elements that ``region`` returns by ``fx.output``, else None."""
     last = region.last_block.last_op if region.last_block is not None else None
     if not isinstance(last, OutputOp) or region.first_block is not region.last_block:
         return None
@@ -181,7 +184,7 @@ def returned_tree(region: Region, length: int) -> list[Tree] | tuple[Tree, ...] 
 
 
 def drop_results(op: IfOp | HigherOrderOp, unread: Collection[int]) -> Operation:
-    """The op in the place of ``op`` without the results at these positions, which nothing reads."""
+    """Replace ``op`` by one without the unused results at these positions, and return the new op."""
     for region in op.regions:
         for block in region.blocks:
             if isinstance(block.last_op, OutputOp):

@@ -1,9 +1,9 @@
 """Replace calls by the body of the function.
 
 Assumes  verified IR.
-Ensures  no call is left of a function with a one-block body, recursive and ``no_inline`` ones apart; calls in callees
-         are inlined first, so one run inlines chains of calls. Inlined operations keep their names, at ``callsite(body
-         at call)``. Idempotent.
+Ensures  no function with a one-block body is called, except recursive and ``no_inline`` ones; calls in callees are
+         inlined first, so one run inlines chains of calls. Inlined operations keep their names, and have the location
+         ``callsite(body at call)``. Idempotent.
 Leaves   recursive functions, directly or through others, and all calls of them; declarations; functions and calls
          marked ``no_inline``; calls whose result types differ from what the body returns; functions without calls
          (``symbol-dce``).
@@ -72,7 +72,7 @@ def _inline_in(module: ModuleOp) -> None:
 
 
 def _body(function: FuncOp) -> Block | None:
-    """The block to copy for a call of ``function``; None where its calls stay."""
+    """The block to copy for a call of ``function``; None where its calls are not inlined."""
     name = function.sym_name.data
     if len(function.body.blocks) != 1 or NO_INLINE in function.attributes:
         return None
@@ -92,8 +92,10 @@ def _inline_calls(caller: Operation, inlinable: dict[str, Block]) -> None:
 
 
 def _returned(body: Block, call: CallOp) -> list[SSAValue | Attribute] | None:
-    """What ``body`` returns for each result of ``call``; None where types differ. ``fx.output`` returns the values in it,
-    in order, with its constants where the call has a result for them."""
+    """The values that ``body`` returns for each result of ``call``; None where the types differ.
+
+    ``fx.output`` returns its values in order, and its constants where the call has a result for them.
+    """
     last = body.last_op
     values: list[SSAValue | Attribute]
     match last:
@@ -116,7 +118,7 @@ def _returned(body: Block, call: CallOp) -> list[SSAValue | Attribute] | None:
 
 
 def _splice(call: CallOp, body: Block, returned: list[SSAValue | Attribute]) -> None:
-    """Put a copy of ``body`` in the place of ``call``."""
+    """Replace ``call`` by a copy of ``body``."""
     values: dict[SSAValue, SSAValue] = dict(zip(body.args, call.arguments, strict=True))
     places = dict[LocationAttr, LocationAttr]()
     copies = list[Operation]()
@@ -159,7 +161,7 @@ def _copy(
 
 
 def _place(callee: LocationAttr, places: dict[LocationAttr, LocationAttr], caller: LocationAttr) -> LocationAttr:
-    """``callsite(callee at caller)``; a call whose own place is unknown adds nothing."""
+    """``callsite(callee at caller)``, or ``callee`` where the location of the call is unknown."""
     if caller == UNKNOWN_LOC:
         return callee
     if callee not in places:

@@ -1,11 +1,11 @@
 """Split the tuple that a call returns into one result per element.
 
 Assumes  verified IR.
-Ensures  no operator or higher-order call is left that returns one tuple of which all uses are ``operator.getitem`` with
-         a constant index in range, directly or through constant slices. Result i has the name of its first getitem, if
-         any. Idempotent.
-Leaves   tuples that are returned or passed on whole, or indexed by a value or out of range; unused calls (``dce``); a
-         tuple inside of the tuple, which stays one value with its own getitems.
+Ensures  no operator or higher-order call returns one tuple whose uses are all ``operator.getitem`` with a constant
+         index in range, directly or through constant slices. Result i has the name of its first getitem, if any.
+         Idempotent.
+Leaves   tuples that are returned or passed on whole, or indexed by a value or out of range; unused calls (``dce``);
+         nested tuples, which stay single values that are read by getitem.
 Cost     one walk.
 
 Before:

@@ -1,12 +1,12 @@
 """Apply the patterns of canonicalize, and replace queries about tensors by what their types state.
 
 Assumes  verified IR.
-Ensures  as ``canonicalize``, and no size, stride, rank, dtype or device is queried that a type states, no ``is None``
-         of a tensor and no ``len`` of a tuple; a number read back from a tensor that holds it exactly is that number;
-         no sum or expansion to a size that is there already. Idempotent.
-Leaves   what ``canonicalize`` leaves; queries of sizes known at run time only, and of written tensors, which
-         ``resize_`` may resize; numbers that a tensor changes, as ``int(tensor(2.5))``.
-Cost     one walk with a dictionary look-up per operation; an analysis of memory where a pattern first matches.
+Ensures  as ``canonicalize``; there is no query of a size, stride, rank, dtype or device that a type states, no
+         ``is None`` of a tensor, no ``len`` of a tuple, and no sum or expansion to the present size; a number that is
+         stored in a tensor exactly and read back is the number itself. Idempotent.
+Leaves   as ``canonicalize``; queries of sizes known at run time only, and of written tensors, which ``resize_`` may
+         resize; numbers that a tensor changes, such as ``int(tensor(2.5))``.
+Cost     one walk with a dictionary look-up per operation; an alias analysis where a pattern first matches.
 
 Before:
     func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) {
@@ -53,8 +53,10 @@ class PeepholePass(ModulePass):
     name = "peephole"
 
     shapes: bool = True
-    """False: no pattern in ``SIZED`` is applied, as these hold for the static sizes alone: ``view(x, sizes of x) -> x``.
-    Patterns on rank, dtype and device are."""
+    """Whether the patterns in ``SIZED`` are applied, which rely on the static sizes in the types.
+
+    An example is ``view(x, sizes of x) -> x``. Patterns on rank, dtype and device are always applied.
+    """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         apply_patterns(op, ALL if self.shapes else ANY_SIZES)

@@ -1,12 +1,12 @@
 """Remove private symbols that are unused.
 
 Assumes  verified IR.
-Ensures  every private symbol left is referenced by a public symbol, by an operation that is no symbol, or by another
-         symbol that is left; functions that only call each other are gone, and declarations that nothing calls.
+Ensures  every remaining private symbol is referenced by a public symbol, by an operation that is not a symbol, or by
+         another remaining symbol; functions that only call each other, and unused declarations, are erased.
          Idempotent.
-Leaves   public functions; ``fx.module``, ``fx.tensor`` and ``torch.operator``, which declare what text refers to by
-         path; symbols whose name is referenced in any property or attribute, also in another module: modules are not
-         told apart.
+Leaves   public functions; ``fx.module``, ``fx.tensor`` and ``torch.operator``, which are referenced by path; symbols
+         whose name is referenced in any property or attribute, also in another module: symbols of equal name in
+         several modules are not distinguished.
 Cost     one walk.
 
 Before:
@@ -69,7 +69,7 @@ class SymbolDcePass(ModulePass):
 
 
 def _private_symbols(root: Operation) -> dict[str, list[Operation]]:
-    """Name -> the private symbols that are called so, in ``root`` and in the modules in it."""
+    """Name -> the private symbols of this name in ``root`` and in nested modules."""
     found = dict[str, list[Operation]]()
     tables: list[Operation] = [root]
     while tables:
@@ -83,7 +83,7 @@ def _private_symbols(root: Operation) -> dict[str, list[Operation]]:
 
 
 def _used_names(op: Operation, private: set[Operation]) -> Iterator[str]:
-    """The names that ``op`` and the ops in it refer to, private symbols in it left out: those may be dead."""
+    """The names that ``op`` and the ops in it reference, except inside private symbols, which may be dead."""
     for attributes in (op.properties, op.attributes):
         for attribute in attributes.values():
             yield from _names(attribute)

@@ -1,8 +1,7 @@
-"""Which ``while_loop`` ops count: a carried integer, a number or a 0-d tensor, changes by a constant until it meets a
-bound.
+"""Recognition of counted ``while_loop`` ops: a carried integer, a number or a 0-d tensor, changes by a constant up to a bound.
 
-Not so where the bound changes, the condition reads more than counter and bound or compares for equality, or the counter
-moves away from the bound.
+A loop is not counted where the bound changes, the condition reads more than counter and bound or compares for equality, or
+the counter moves away from the bound.
 """
 
 from __future__ import annotations
@@ -31,10 +30,11 @@ _SAME_VALUE = ("aten.clone.default", "aten.detach.default", "aten.alias.default"
 
 @dataclass(frozen=True)
 class CountedLoop:
-    """``while counter <compare> bound: ...; counter += step``. ``index``: the counter's place among the carried values.
+    """``while counter <compare> bound: ...; counter += step``.
 
-    ``inputs`` are the first arguments of both regions, ``outputs`` what the body returns. ``trips`` where start and bound are
-    constants; else None, and the loop runs while the condition holds.
+    ``index`` is the position of the counter among the carried values, ``inputs`` are the initial arguments of both regions, and
+    ``outputs`` the values that the body returns. ``trips`` is known where start and bound are constants. Otherwise it is None,
+    and the loop runs while the condition holds.
     """
 
     condition: Block
@@ -47,7 +47,7 @@ class CountedLoop:
     trips: int | None
 
     def may_wrap(self, ahead: int) -> bool:
-        """Whether a tensor that counts may wrap around when it is looked ``ahead`` runs further than its last one."""
+        """Whether a tensor counter may wrap around up to ``ahead`` iterations after the last one."""
         type = self.body.args[self.index].type
         if not isinstance(type, TensorType):
             return False
@@ -55,7 +55,7 @@ class CountedLoop:
 
 
 def counted_loop(op: HigherOrderOp, evaluation: Evaluation) -> CountedLoop | None:
-    """What ``op`` counts; None where it is no such loop, or where its regions write to memory."""
+    """The counted loop that ``op`` is; None for other loops, and where the regions write to memory."""
     condition, body, inputs = region_argument(op, 0), region_argument(op, 1), passed(op)
     if op.operator != WHILE_LOOP or condition is None or body is None or inputs is None or condition is body:
         return None
@@ -106,12 +106,12 @@ def _compared(test: Leaf) -> tuple[str, Tree, Tree] | None:
 
 
 def _is_counter(type: Attribute) -> bool:
-    """A host int, or a tensor of one signed integer without sizes."""
+    """Whether ``type`` is a host int, or a 0-d tensor of a signed integer dtype."""
     return isinstance(type, IntType) or (isinstance(type, TensorType) and not type.get_shape() and dtype(type) in _BITS)
 
 
 def _step(output: Leaf, counter: SSAValue) -> int | None:
-    """The constant that the body adds to the counter."""
+    """The constant that the body adds to the counter, else None."""
     op = output.owner if isinstance(output, SSAValue) else None
     if isinstance(op, TorchOp) and op.operator in ("aten.add.Tensor", "aten.add.Scalar", "aten.sub.Tensor", "aten.sub.Scalar"):
         bound = op.bound()
@@ -135,7 +135,7 @@ def _step(output: Leaf, counter: SSAValue) -> int | None:
 
 
 def _stated(tree: Tree) -> int | None:
-    """The integer that a constant is."""
+    """The integer value of a constant, else None."""
     if isinstance(tree, SSAValue) and isinstance(tree.owner, ConstantOp):
         return _number(tree.owner.value, tree.type)
     return integer(tree)
@@ -149,7 +149,7 @@ def _number(constant: Attribute, type: Attribute) -> int | None:
 
 
 def _stays(bound: Tree, condition: Block, body: Block, outputs: list[Leaf]) -> bool:
-    """Whether ``bound`` is the same integer in each run: a constant, or an argument that the body hands on."""
+    """Whether ``bound`` is the same integer in each iteration: a constant, or an argument that the body passes on."""
     if _stated(bound) is not None:
         return True
     if not isinstance(bound, SSAValue) or bound.owner is not condition or not _is_counter(bound.type):
@@ -164,7 +164,7 @@ def _stays(bound: Tree, condition: Block, body: Block, outputs: list[Leaf]) -> b
 
 
 def _integer(leaf: Tree, evaluation: Evaluation) -> int | None:
-    """The integer that ``leaf`` is before the loop: stated, or computed from constants and not written."""
+    """The integer value of ``leaf`` before the loop, where it is a constant or computed from constants, and is not written."""
     if not isinstance(leaf, SSAValue):
         return integer(leaf)
     constant = _computed(leaf, evaluation) if _is_counter(leaf.type) else None
@@ -195,6 +195,6 @@ def _trips(start: int | None, bound: int | None, step: int, compare: str, type: 
 
 
 def _holds(type: Attribute, number: int) -> bool:
-    """Whether a counter of ``type`` comes to ``number`` without wrapping around."""
+    """Whether a counter of ``type`` reaches ``number`` without wrapping around."""
     limit = 2 ** (_BITS[dtype(type) or ""] - 1) if isinstance(type, TensorType) else abs(number) + 1
     return -limit <= number < limit

@@ -1,4 +1,4 @@
-"""Copies of the regions of a counted loop: a run after another, and the condition of a later run."""
+"""Copies of the regions of a counted loop: consecutive iterations, and the condition of a later iteration."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fxc.passes.simplify.unroll_loops.counted_loops import CountedLoop
 
 
 class LoopCopies:
-    """One loop. The body's symbols that name its carried numbers mean another number in each run: copies forget them.
+    """Copies the regions of one loop. ``made``: the constants that the copies use.
 
-    ``made``: the constants that copies needed.
+    Data-dependent symbols that name carried numbers of the body have another value in each iteration, so copies drop them.
     """
 
     def __init__(self, op: HigherOrderOp, loop: CountedLoop) -> None:
@@ -41,7 +41,8 @@ class LoopCopies:
         return constant.result
 
     def copy(self, values: Sequence[SSAValue], end: InsertPoint, trip: int | None = None) -> list[SSAValue]:
-        """A copy of the body that takes ``values``: what it returns. The counter of a known trip is a number."""
+        """Insert a copy of the body applied to ``values``, and return its outputs. With ``trip``, a host counter is a constant.
+        """
         mapped: dict[SSAValue, SSAValue] = dict(zip(self.body.args, values, strict=True))
         counts = trip is not None and self.loop.start is not None and isinstance(self.counter.type, IntType)
         for op in list(self.body.ops)[:-1]:
@@ -57,7 +58,7 @@ class LoopCopies:
         return outputs
 
     def is_counting(self, op: Operation) -> bool:
-        """Whether ``op`` adds to the counter, and does nothing else."""
+        """Whether ``op`` increments the counter, and its result has no other use."""
         output = self.loop.outputs[self.loop.index]
         assert isinstance(output, SSAValue)
         return op is output.owner and len(list(output.uses)) == 1
@@ -91,7 +92,7 @@ class LoopCopies:
         return block
 
     def condition_ahead(self, factor: int) -> Block:
-        """The condition of the last of the next ``factor`` runs: the counter goes one way, so it says that of all of them."""
+        """The condition of the last of the next ``factor`` iterations, which implies the others: the counter is monotonic."""
         block = _like(self.loop.condition)
         mapped: dict[SSAValue, SSAValue] = dict(zip(self.loop.condition.args, block.args, strict=True))
         old, counter = self.loop.condition.args[self.loop.index], block.args[self.loop.index]
@@ -110,7 +111,7 @@ class LoopCopies:
         return block
 
     def check_overflow(self, block: Block, counter: SSAValue, ahead: SSAValue) -> None:
-        """A counter that wraps around in the next runs would compare as if it were far from the bound."""
+        """Require in the condition that the counter does not wrap around in the next iterations."""
         last = block.last_op
         assert last is not None
         [test] = last.operands

@@ -2,10 +2,10 @@
 
 Assumes  verified IR; best after ``lower-simple-tuples`` and ``constant-propagation``, before ``canonicalize,cse,dce``.
 Ensures  a counted ``while_loop`` (``counted_loops.py``) with a body of at most ``max_body`` operations is replaced by
-         copies of its body if at most ``max_trips`` are known to run, else by a loop of ``factor`` copies and one for
-         the rest, marked ``fx.unrolled``. The order of effects stays. Idempotent.
-Leaves   loops that do not count, whose body writes to memory, or whose types change between iterations; unused results
-         of the body (``dce``).
+         copies of its body if its number of iterations is known and at most ``max_trips``, else by a loop of ``factor``
+         copies and one for the rest, marked ``fx.unrolled``. The order of effects stays. Idempotent.
+Leaves   loops that are not counted, whose body writes to memory, or whose types change between iterations; unused
+         results of the body (``dce``).
 Cost     one walk, and the copies. PyTorch is loaded where the start is computed, as by ``zeros([])``.
 
 Before:
@@ -71,7 +71,7 @@ class UnrollLoopsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
         loops = [inner for inner in op.walk() if isinstance(inner, HigherOrderOp) and inner.operator == WHILE_LOOP]
-        for loop in reversed(loops):  # the walk gives outer loops first
+        for loop in reversed(loops):  # the walk visits outer loops first
             if UNROLLED in loop.attributes:
                 continue
             evaluation = Evaluation(ctx, max_elements=1)
@@ -92,11 +92,13 @@ def _runs(op: Operation) -> bool:
 
 
 class _Unroller(LoopCopies):
-    """The replacement of one loop. Inner loops are replaced before outer ones. Where a tensor that counts may wrap around,
-    no number of iterations is known."""
+    """Replaces one loop. Inner loops are replaced before outer ones.
+
+    Where a tensor counter may wrap around, the number of iterations is unknown.
+    """
 
     def drop(self, values: Sequence[Leaf | None]) -> None:
-        """The loop does not run: its results are copies of its first values."""
+        """Replace the results of a loop that does not run by copies of its initial values."""
         results = results_by_index(self.op)
         if results is None or len(results) != len(values):
             return
@@ -108,7 +110,7 @@ class _Unroller(LoopCopies):
             self.erase()
 
     def repeat(self, trips: int) -> None:
-        """Put ``trips`` copies of the body in the place of the loop."""
+        """Replace the loop by ``trips`` copies of the body."""
         results = results_by_index(self.op)
         if results is None or len(results) != len(self.loop.outputs) or not self.types_stay():
             return
@@ -134,7 +136,7 @@ class _Unroller(LoopCopies):
         count("loops unrolled")
 
     def split(self, factor: int) -> None:
-        """Put a loop of ``factor`` runs at a time before the loop."""
+        """Replace the loop by one of ``factor`` iterations at a time, followed by the original loop for the rest."""
         (condition, body, first, *rest), _ = self.op.trees()
         if not self.types_stay() or not isinstance(first, (list, tuple)) or len(first) != len(self.loop.outputs):
             return
@@ -158,7 +160,7 @@ class _Unroller(LoopCopies):
     # types
 
     def types_stay(self) -> bool:
-        """Whether each run may take the values of the one before, and the first what is passed."""
+        """Whether the initial values and the outputs of each iteration have the types that the body takes."""
         arguments = self.body.args
         pairs = [*zip(self.loop.inputs, arguments, strict=True), *zip(self.loop.outputs, arguments, strict=False)]
         return all(self.fits(leaf_type(leaf), argument.type) for leaf, argument in pairs)
@@ -170,7 +172,7 @@ class _Unroller(LoopCopies):
         return type == expected and not own
 
     def can_be(self, leaf: Leaf, results: Sequence[SSAValue]) -> bool:
-        """Whether ``leaf``, in the last copy, can take the place of ``results``: a number may take their name if it is new."""
+        """Whether ``leaf``, an output of the last copy, can replace ``results``. A new number may take their symbolic type."""
         fresh = not isinstance(leaf, SSAValue) or isinstance(leaf.owner, Operation)
         types = {result.type for result in results}
         same = types <= {leaf_type(leaf)}
@@ -179,7 +181,7 @@ class _Unroller(LoopCopies):
         )
 
     def erase(self) -> None:
-        """Erase the loop and what took its packed result apart; nothing reads them any more."""
+        """Erase the loop and the selections from its packed result, which are unused."""
         for result in self.op.results:
             _erase_readers(result)
         Rewriter.erase_op(self.op)
