@@ -1,11 +1,11 @@
-"""Rewrite equivalent operators to one of them: scalars that are tensors, splitting, and copying.
+"""Rewrite equivalent operators to one of them: scalar operands, splits, and copies.
 
 Assumes  verified IR; ``lower-simple-tuples`` ran, so that a list is packed only where it is used as a whole.
 Ensures  no add, sub, mul or div has a constant 0-d tensor on the right that may be a number (``NumberOperand``);
-         ``chunk`` and ``split`` into results of static sizes are ``split_with_sizes``; ``contiguous`` of other strides
-         is ``clone``. Result types are unchanged. Idempotent.
-Leaves   numbers that decide the dtype; complex numbers and bools; constants that are written or not on the CPU; lists
-         that are used as a whole.
+         ``chunk`` and ``split`` into results of static sizes are ``split_with_sizes``; ``contiguous`` of tensors with
+         other strides is ``clone``. Result types are unchanged. Idempotent.
+Leaves   numbers that determine the result dtype; complex numbers and bools; constants that are written or not on the
+         CPU; lists that are used as a whole.
 Cost     two walks with a dictionary look-up per operation.
 
 Before:
@@ -50,21 +50,21 @@ from fxc.passes.rewriting.patterns import Pattern, PatternRewriter, apply_patter
 
 _CHUNK, _SPLIT_BY_LIST = "aten.chunk.default", "aten.split.sizes"
 _CUTS = (_CHUNK, "aten.split.Tensor", _SPLIT_BY_LIST)
-"""What ``split_with_sizes`` says as well."""
+"""Operators that ``split_with_sizes`` can replace."""
 
 _REINTERPRETING = ("aten.view_as_real.default", "aten.view.dtype")
-"""Views of the bytes of a tensor as other numbers."""
+"""Views that reinterpret the bytes of a tensor as another dtype."""
 
 _INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class NumberOperand(Pattern):
-    """x + [c] -> x + c, where [c] is a constant tensor without dimensions; sub, mul and div too
+    """x + [c] -> x + c, where [c] is a 0-d constant tensor; also sub, mul and div
 
-    ``alpha`` and ``rounding_mode`` stay. The overload for a number gives the same result where the dtype of the number
-    is of the category of the left operand's, or a lower one. An int64 tensor plus a 0-d float64 one is float64, plus a
-    Python float it is float32.
+    ``alpha`` and ``rounding_mode`` stay. The overload for a number gives the same result where the category of the number's
+    dtype is not above that of the left operand. An int64 tensor plus a 0-d float64 tensor is float64, plus a Python float it
+    is float32.
     """
 
     ROOTS = ("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.div.Tensor_mode")
@@ -82,7 +82,7 @@ class NumberOperand(Pattern):
 
 
 class Copy(Pattern):
-    """contiguous(x) -> clone(x), where the elements of x lie in another order, or apart"""
+    """contiguous(x) -> clone(x), where x is not contiguous"""
 
     ROOTS = ("aten.contiguous.default",)
 
@@ -101,7 +101,7 @@ class Copy(Pattern):
 
 
 def _may_be_number(tensor: SSAValue, other: SSAValue) -> bool:
-    """Whether a result has the same dtype with a Python number as with ``other``."""
+    """Whether the result has the same dtype with a Python number as with ``other``."""
     known, new = dtype(tensor.type), dtype(other.type)
     if rank(other) != 0 or (rank(tensor) == 0 and known != new):
         return False
@@ -109,7 +109,7 @@ def _may_be_number(tensor: SSAValue, other: SSAValue) -> bool:
 
 
 def _number(value: SSAValue) -> Attribute | None:
-    """The number that a constant tensor on the CPU holds."""
+    """The number in a 0-d constant tensor on the CPU."""
     literal = constant_of(value)
     if not isinstance(literal, TensorLiteralAttr) or not isinstance(value.type, TensorType) or device(value.type) != "cpu":
         return None
@@ -121,7 +121,7 @@ def _number(value: SSAValue) -> Attribute | None:
 
 
 def _with_sizes(op: TorchOp) -> None:
-    """Put ``split_with_sizes`` in the place of an op that gives one result a piece."""
+    """Replace an op that returns one result for each piece by ``split_with_sizes``."""
     tensor, dim = op.operands[0], integer(op.argument("dim")) if op.argument("dim") is not None else 0
     if op.is_packed or dim is None or not isinstance(tensor.type, TensorType) or not (count_ := rank(tensor)):
         return
@@ -142,7 +142,7 @@ def _with_sizes(op: TorchOp) -> None:
 
 
 def _resolve(op: TorchOp) -> None:
-    """Resolve the operand of ``op``, ``view_as_real`` or ``view.dtype``, where it may be a lazy conjugation or negation."""
+    """Resolve the operand of ``op``, ``view_as_real`` or ``view.dtype``, where it may be lazily conjugated or negated."""
     [tensor] = op.operands
     if not may_be_lazy(tensor, given=True):
         return
@@ -154,7 +154,7 @@ def _resolve(op: TorchOp) -> None:
 
 
 def _piece_sizes(op: TorchOp, whole: int | str) -> Sequence[int] | None:
-    """How large the pieces are; None where that is not constant."""
+    """The sizes of the pieces; None where they are not constant."""
     if op.operator == _SPLIT_BY_LIST:
         return integers(op.argument("split_size"))
     if op.operator == _CHUNK:

@@ -1,10 +1,10 @@
-"""Refuse calls that write their arguments and that the compiler cannot analyze.
+"""Reject calls that write their arguments and that the compiler cannot analyze.
 
-Assumes  verified IR; best after ``functionalize``, which removes the mutation that PyTorch knows of.
-Ensures  the module is unchanged. An in-place call of something else than an operator of PyTorch is an error: of an
-         operator that the module declares with a written argument, or of Python code whose name or keywords say that it
-         writes. Regions at any depth and uncalled functions are checked.
-Leaves   ``aten.add_`` and the like, whose writes are known; Python calls without a sign that they write.
+Assumes  verified IR; best after ``functionalize``, which removes mutation by operators of PyTorch.
+Ensures  the module is unchanged. An in-place call of anything but an operator of PyTorch is an error: of an operator
+         that the module declares with a written argument, or of Python code whose name or keywords imply a write.
+         Regions at any depth and uncalled functions are checked.
+Leaves   ``aten.add_`` and similar operators, whose writes are known; Python calls whose name and keywords imply no write.
 Cost     one walk.
 
 Before:
@@ -56,14 +56,14 @@ class CheckInplacePass(ModulePass):
 
 
 def _written_by(op: Operation, modules: Modules) -> str | None:
-    """The callee, where ``op`` is an opaque call in place."""
+    """The callee of ``op``, where ``op`` is an opaque in-place call."""
     match op:
         case TorchOp():
             return op.operator if op.operator not in table() and writes(op) else None
         case CallFunctionOp():
             target = op.call_target() or ""
             module, _, name = target.rpartition(".")
-            is_python = module in ("operator", "_operator")  # whose ``and_`` is no ``add_``
+            is_python = module in ("operator", "_operator")  # ``operator.and_`` is not in-place
             in_place = name in IN_PLACE_OPERATORS if is_python else _is_named_so(name)
             return target if in_place or _is_told(op) else None
         case CallMethodOp():
@@ -77,11 +77,11 @@ def _written_by(op: Operation, modules: Modules) -> str | None:
 
 
 def _is_named_so(name: str) -> bool:
-    """PyTorch's mark of what works in place: ``add_``, but not ``__add__``."""
+    """Whether PyTorch's naming convention marks ``name`` as in-place: ``add_``, but not ``__add__``."""
     return name.endswith("_") and not name.endswith("__")
 
 
 def _is_told(op: CallFunctionOp | CallMethodOp | CallModuleOp | ModuleDeclOp) -> bool:
-    """Whether a keyword of the call, or of the module that it calls, says that it writes: ``inplace = true``, ``out = %x``."""
+    """Whether a keyword of the call, or of the module that it calls, implies a write: ``inplace = true``, ``out = %x``."""
     _, kwargs = op.trees()
     return not is_left_out(kwargs.get("inplace")) or not is_left_out(kwargs.get("out"))

@@ -40,8 +40,10 @@ from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrO
 
 @dataclass(frozen=True)
 class ConvertFxToTorchPass(ModulePass):
-    """The functions are traced from PyTorch at the operand types, before autograd decomposes composite operators, in the
-    train or eval mode that the module had when it was captured.
+    """Replace captured calls by calls of functions of ATen operators.
+
+    The functions are traced from PyTorch at the operand types, before autograd decomposes composite operators, in the train or
+    eval mode that the module had when it was captured.
     """
 
     name = "convert-fx-to-torch"

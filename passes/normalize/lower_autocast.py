@@ -1,11 +1,11 @@
 """Insert the casts that autocast makes.
 
-Assumes  the torch level: every operand and result is typed, as the capture saw it under autocast.
+Assumes  the torch level: every operand and result is typed, as captured under autocast.
 Ensures  no ``wrap_with_autocast`` is left: its region is inlined, nested branches too, with ``_to_copy`` before the
-         operators whose operands PyTorch's autocast casts. The result means the same under any autocast state, and is
-         to run with autocast off.
-Leaves   result types. Each operator has separate casts, where eager reuses that of a parameter (``cse`` merges them).
-         It is an error where autocast changes a result in another way than by casts of operands.
+         operators whose operands PyTorch's autocast casts. The result does not depend on the autocast state, and must
+         run with autocast off.
+Leaves   result types. Each operator has separate casts, where eager reuses the cast of a parameter (``cse`` merges
+         them). It is an error where autocast changes a result other than by casts of operands.
 Cost     two or three runs on fake tensors for each different operator in a region.
 
 Before:
@@ -54,7 +54,7 @@ from fxc.passes.analysis.tuples import selections
 
 _AUTOCAST = "higher_order.wrap_with_autocast"
 State = Mapping[str, str | None]
-"""Kind of device -> dtype where autocast is on; None is the dtype that PyTorch takes by default."""
+"""Device kind -> dtype where autocast is on; None is PyTorch's default dtype."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class LowerAutocastPass(ModulePass):
 
 
 def _lower(semantics: Semantics, block: Block, state: State) -> None:
-    """Lowers regions in ``block``, which lies in regions that made ``state``."""
+    """Lower the regions in ``block``, which is executed under the autocast state ``state``."""
     for op in list(block.ops):
         if isinstance(op, HigherOrderOp) and op.operator == _AUTOCAST:
             _lower(semantics, op.regions[0].block, _entered(op, state))
@@ -84,7 +84,7 @@ def _lower(semantics: Semantics, block: Block, state: State) -> None:
 
 
 def _entered(op: HigherOrderOp, state: State) -> State:
-    """``state`` in the region of ``wrap_with_autocast(device, dtype, enabled, cache_enabled, region, ...)``."""
+    """The autocast state in the region of ``wrap_with_autocast(device, dtype, enabled, cache_enabled, region, ...)``."""
     (kind, dtype, enabled, *_), _ = op.trees()
     if not isinstance(kind, StringAttr) or not isinstance(enabled, IntegerAttr):
         raise VerifyException(f"{op.name} takes a kind of device and whether autocast is on there, as constants")
@@ -93,7 +93,7 @@ def _entered(op: HigherOrderOp, state: State) -> State:
 
 
 def _cast(semantics: Semantics, op: TorchOp, state: State) -> None:
-    """Puts casts before ``op`` where autocast makes them; an operand passed twice is cast once."""
+    """Insert casts before ``op`` as autocast does. An operand that is passed twice is cast once."""
     made = dict[tuple[SSAValue, str], SSAValue]()
     for index, dtype in semantics.autocast(op, state).items():
         value = op.operands[index]
@@ -112,7 +112,7 @@ def _cast(semantics: Semantics, op: TorchOp, state: State) -> None:
 
 
 def _splice(op: HigherOrderOp) -> None:
-    """Puts the region of ``op`` in its place."""
+    """Replace ``op`` by its region."""
     body, block = op.regions[0].block, op.parent
     last = body.last_op
     assert block is not None and last is not None
@@ -135,7 +135,7 @@ def _splice(op: HigherOrderOp) -> None:
 
 
 def _read(op: HigherOrderOp, returned: list[SSAValue]) -> list[tuple[SSAValue, SSAValue]]:
-    """What stands for the results of the region outside of it, with what the region returns there."""
+    """Pairs of the results that represent the outputs of the region outside of it, and the values that the region returns."""
     if [result.type for result in op.results] == [value.type for value in returned]:
         return list(zip(op.results, returned, strict=True))
     taken = selections(op.results[0]) if len(op.results) == 1 else None

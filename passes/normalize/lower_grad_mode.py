@@ -2,10 +2,10 @@
 
 Assumes  the torch level, as captured: every operand and result is typed.
 Ensures  the region of a ``wrap_with_set_grad_enabled`` is inlined; where it disables gradients, its operations read and
-         write ``detach`` of its operands. What it returns of these is the operand itself, also where an operator that
+         write ``detach`` of its operands. An operand that it returns is the operand itself, also where an operator that
          wrote it returned it.
 Leaves   result types, and which results require a gradient; a region that disables gradients around one that enables
-         them, with all that is in it; a region whose switch is no constant.
+         them, with its contents; a region whose switch is not constant.
 Cost     one walk.
 
 Before:
@@ -67,7 +67,7 @@ class LowerGradModePass(ModulePass):
 
 
 def _switch(op: Operation) -> bool | None:
-    """Whether ``op``, ``wrap_with_set_grad_enabled(switch, region, ...)``, switches gradients on; None of another op."""
+    """Whether ``op``, ``wrap_with_set_grad_enabled(switch, region, ...)``, enables gradients; None for any other op."""
     if not isinstance(op, HigherOrderOp) or op.operator != _SET_GRAD:
         return None
     switch = op.trees()[0][0]
@@ -80,7 +80,7 @@ def _within_off(op: Operation) -> bool:
 
 
 def _detach_arguments(block: Block) -> None:
-    """Lets the ops of ``block`` read its arguments without their gradients; what it returns of them stays."""
+    """Let the ops of ``block`` read ``detach`` of its arguments. Arguments that the block returns stay."""
     last = block.last_op
     assert last is not None
     last.operands = [_given(value) for value in last.operands]
@@ -96,7 +96,7 @@ def _detach_arguments(block: Block) -> None:
 
 
 def _given(value: SSAValue) -> SSAValue:
-    """The argument that ``value`` is, where operators that write it return it."""
+    """The argument that ``value`` is after operators that write and return it."""
     given = value
     while isinstance(op := given.owner, TorchOp):
         returned = [r.alias for r in op.SCHEMA.returns if r.writes]

@@ -6,7 +6,7 @@ Ensures  ``rand``, ``randn``, ``randint``, ``uniform``, ``normal``, ``exponentia
          PyTorch's generator. With ``random = false`` the module stays as it is. Idempotent.
 Leaves   other random operators; those with a generator, dynamic sizes, explicit strides, complex results, integers over
          a range above 2**31, or with probabilities and factors that are values.
-Cost     one walk. A number costs a kernel about 40 multiplications; without kernels it is slower than PyTorch's.
+Cost     one walk. A random number costs a kernel about 40 multiplications; without kernels it is slower than PyTorch's.
 
 Before:
     func.func @main(%x: tensor<4x3xf32>) {
@@ -45,16 +45,17 @@ from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.decomposition import put_in_place
 
 SEEDS = (1 << 63) - 1
-"""How many seeds there are: what ``randint`` can draw."""
+"""The number of seeds that ``randint`` samples from."""
 
 
 @dataclass(frozen=True)
 class LowerRandomPass(ModulePass):
-    """Where seeds come from, and what they make repeatable.
+    """Compute random numbers from a seed.
 
-    The seed comes from PyTorch's generator of the device, so ``torch.manual_seed`` makes runs repeatable. Each
-    operation has a stream of the seed, and a number depends on its position alone: computed again, in another kernel or
-    in a derivative, it is the same. The distributions are those of PyTorch, the numbers are not.
+    The seed comes from PyTorch's generator of the device, so ``torch.manual_seed`` makes runs repeatable. Each operation has a
+    separate stream of the seed, and a number depends on its position alone, so another kernel or a derivative that recomputes
+    it
+    gets the same number. The distributions are those of PyTorch, the numbers are not.
     """
 
     name = "lower-random"
@@ -85,12 +86,12 @@ def _is_dense(type: object) -> bool:
 
 
 def _is_seed(op: TorchOp) -> bool:
-    """Whether ``op`` draws one integer: a seed is one."""
+    """Whether ``op`` samples one integer, as a seed does."""
     return op.operator.startswith("aten.randint.") and sizes(op.results[0].type) == ()  # type: ignore[arg-type]
 
 
 def _lower(draws: list[TorchOp]) -> None:
-    """Put formulas in the place of ``draws``, which are those of a block."""
+    """Replace the random operators ``draws`` of one block by formulas."""
     seeds, streams = dict[str, TorchOp](), count()
     for op in draws:
         place = device(op.results[0].type)  # type: ignore[arg-type]
@@ -114,7 +115,7 @@ def _replace(op: TorchOp, seed: SSAValue, streams: Iterator[int]) -> bool:
 
 
 def _seed(op: TorchOp, place: str) -> TorchOp:
-    """The draw of a seed on the device ``place``, before ``op``."""
+    """Insert the sampling of a seed on the device ``place`` before ``op``."""
     kwargs = {"dtype": dtype_attr("int64")} | ({} if place == "cpu" else {"device": device_attr(place)})
     type = tensor_type("int64", (), None, place)
     seed = torch_op("aten.randint.default").build_call([int_attr(SEEDS), []], kwargs, [type], location=op.location)

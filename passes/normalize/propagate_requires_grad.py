@@ -62,15 +62,17 @@ _SWITCHES = ("torch._C._set_grad_enabled", "torch.set_grad_enabled")
 
 @dataclass(frozen=True)
 class PropagateRequiresGradPass(ModulePass):
-    """Where it is known that a value requires a gradient.
+    """State for each result whether it may require a gradient.
 
-    PyTorch itself is run for what an operation does: ``detach``, comparisons, integers, operators without a derivative
-    and those that have one for some operands only. Where it cannot tell, a float or complex result of something that
-    requires a gradient requires one.
+    PyTorch is run to find out how an operation propagates gradients: ``detach``, comparisons, integers, operators without a
+    derivative and those that have one for some operands only. Where PyTorch cannot run it, a float or complex result requires a
+    gradient if an operand does.
 
-    A ``cond`` requires what either region does, a ``while_loop`` what any iteration does; a region under
-    ``wrap_with_set_grad_enabled(false, ...)`` requires none. Private functions have the arguments of any call. A tensor
-    that is written with what requires a gradient requires one everywhere.
+    A result of a ``cond`` requires a gradient if it does in either region, one of a ``while_loop`` if it does in any iteration;
+    in
+    a region under ``wrap_with_set_grad_enabled(false, ...)`` nothing does. An argument of a private function requires a
+    gradient
+    if it does in any call. A tensor that is written with a value that requires a gradient requires one everywhere.
     """
 
     name = "propagate-requires-grad"
@@ -84,7 +86,7 @@ class PropagateRequiresGradPass(ModulePass):
 
 
 class _Gradients:
-    """The values that may require grad: the set only grows, until a walk adds nothing."""
+    """The values that may require a gradient. The set only grows; walks repeat until one adds nothing."""
 
     def __init__(self, context: FxcContext, module: ModuleOp) -> None:
         self.context, differentiated = context, differentiated_functions(module)
@@ -109,7 +111,7 @@ class _Gradients:
                 self.mark(op)
 
     def mark(self, op: Operation) -> None:
-        """Write what was found for the results of ``op``; nothing where nothing is known."""
+        """Set the attribute of ``op``; without it where nothing is known about its results."""
         if not isinstance(op, (TorchOp, HigherOrderOp, CallFunctionOp, ConstantOp, CallOp)):
             return
         if isinstance(op, TorchOp) and REQUIRES_GRAD in op.PROPERTY_NAMES:
@@ -147,7 +149,7 @@ class _Gradients:
                     self.flag(op.results, self.answer(op))
                     self.spread_writes(op)
                 elif any(map(self.is_flagged, writes(op) or ())):
-                    self.flag(op.results, [True] * len(op.results))  # the tensor itself, which is as it was
+                    self.flag(op.results, [True] * len(op.results))  # the written tensor itself, unchanged in this respect
             case _ if op.regions:
                 for inner in op.regions:
                     self.region(inner)
@@ -158,7 +160,7 @@ class _Gradients:
                 self.flag(op.results, [True] * len(op.results))
 
     def answer(self, op: TorchOp | CallFunctionOp) -> Sequence[bool]:
-        """Which results require grad, as PyTorch says; any that can where it does not."""
+        """Which results require a gradient according to PyTorch; where PyTorch cannot tell, all."""
         flags = tuple(map(self.is_flagged, op.operands))
         if isinstance(op, TorchOp) and REQUIRES_GRAD in op.SCHEMA.by_name:
             self.unknown.add(op)
@@ -175,7 +177,7 @@ class _Gradients:
         return found if found is not None and len(found) == len(op.results) else [True] * len(op.results)
 
     def spread_writes(self, op: Operation) -> None:
-        """What may share memory with a tensor that was written with what requires grad does so too."""
+        """Flag all values that may share memory with a tensor that ``op`` writes, where ``op`` involves a flagged value."""
         if not any(map(self.is_flagged, (*op.operands, *op.results))):
             return
         written = writes(op)
@@ -220,7 +222,7 @@ class _Gradients:
         self.enabled = before
 
     def bind(self, op: HigherOrderOp) -> bool:
-        """Let the arguments of the regions be what is passed; whether it is known what that is."""
+        """Propagate the flags of the inputs to the region arguments. Returns whether the inputs are known."""
         inputs = [region_inputs(op, region) for region in op.regions]
         if any(found is None for found in inputs):
             return False
@@ -229,12 +231,12 @@ class _Gradients:
         return True
 
     def give(self, results: Sequence[SSAValue], values: Sequence[object]) -> None:
-        """``results`` may be these values; one of several packed is any of them."""
+        """Propagate the flags of ``values`` to ``results``; a packed result takes the flags of all of them."""
         flags = list(map(self.is_flagged, values))
         self.flag(results, flags if len(results) == len(values) else [any(flags)] * len(results))
 
     def set_grad(self, op: HigherOrderOp) -> None:
-        """``wrap_with_set_grad_enabled(false, @sub, ...)``."""
+        """Visit the regions of ``wrap_with_set_grad_enabled(false, @sub, ...)``."""
         (switch, *_), _ = op.trees()
         self.enabled = not isinstance(switch, IntegerAttr) or bool(switch.value.data)
         for region in op.regions:
@@ -264,7 +266,7 @@ class _Gradients:
 
 
 def _can_carry(type: Attribute) -> bool:
-    """Whether a value of ``type`` may require grad: not an integer, a bool, or a number."""
+    """Whether a value of ``type`` may require a gradient: false for integers, bools and host numbers."""
     if isinstance(type, TupleType):
         return any(map(_can_carry, type.types.data))
     if isinstance(type, TensorType):
@@ -273,7 +275,7 @@ def _can_carry(type: Attribute) -> bool:
 
 
 def _switched(op: Operation) -> bool | None:
-    """The grad mode that ``op`` sets for what follows; an unknown one counts as on."""
+    """The grad mode that ``op`` sets for the ops after it; None where it sets none. Without a constant it counts as enabled."""
     by_torch = isinstance(op, TorchOp) and op.operator == "aten.set_grad_enabled.default"
     if not by_torch and not (isinstance(op, CallFunctionOp) and op.call_target() in _SWITCHES):
         return None
@@ -291,7 +293,7 @@ def _scope_of(op: Operation) -> Operation:
 
 
 def _values(scope: Operation) -> list[SSAValue]:
-    """The values of ``scope`` at any depth, those of scopes in it left out."""
+    """The values of ``scope`` at any depth, without those of nested scopes."""
     found = list[SSAValue]()
     for region in scope.regions:
         for block in region.blocks:

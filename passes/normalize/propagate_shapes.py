@@ -1,12 +1,12 @@
 """Infer the types of results from the types of arguments.
 
 Assumes  verified IR; best after ``constant-propagation``, on whose constants shape rules depend, and after ``inline``.
-Ensures  each result has the type that PyTorch gives it, in the symbols of the module; a data-dependent size has no
-         name, or the one that it had. Regions, functions, calls and derivatives of subgraphs agree with their users.
+Ensures  each result has the type that PyTorch infers, in the symbols of the module; a data-dependent size is unnamed or
+         has its former name. Regions, functions, calls and derivatives of subgraphs agree with their users.
          Idempotent.
 Leaves   types of public arguments, and in ``autodiff.grad_of``, where autograd set them; results that PyTorch cannot
-         infer: of untyped operands, of operators without a rule for fake tensors, or where the answer depends on the
-         hint of a symbol.
+         infer: of untyped operands, of operators without a rule for fake tensors, or where the type depends on the hint
+         of a symbol.
 Cost     one walk, a loop's body once or twice more; PyTorch runs each different call once: 0.3 ms, with symbols 1.2 ms.
 
 Before:
@@ -57,14 +57,18 @@ Inferred = Sequence[Attribute] | VerifyException
 
 @dataclass(frozen=True)
 class PropagateShapesPass(ModulePass):
-    """How types agree across regions, functions and writes.
+    """Infer the types of results from the types of arguments.
 
-    A ``cond`` returns what both regions agree on; a ``while_loop`` carries what holds before each iteration. Functions
-    return what their bodies do, and private ones take what their calls pass, derivatives of subgraphs included.
+    A ``cond`` returns the join of the types of both regions; a ``while_loop`` carries the types that hold before each
+    iteration.
+    Functions return the types of their bodies, and private ones take the types that their calls pass, including derivatives of
+    subgraphs.
 
-    What PyTorch refuses at types that did not change stays, as it raises at run time. Where types did change, and a
-    contiguous copy of what was contiguous does not help, the pass fails and names the operation. A tensor that is
-    resized or passed as ``out``, and what may share its memory, has no sizes, function arguments apart.
+    A call that PyTorch rejects stays as it is where its types did not change, because it raises at run time. Where the types
+    did
+    change, and a contiguous copy of formerly contiguous operands does not help, the pass fails and names the operation. A
+    tensor
+    that is resized or passed as ``out``, and a value that may share its memory, has no sizes, except function arguments.
     """
 
     name = "propagate-shapes"
@@ -76,7 +80,7 @@ class PropagateShapesPass(ModulePass):
 
 
 class _Propagation:
-    """The types of one module. ``was`` has the type that a value had before, for what changed."""
+    """Propagates the types of one module. ``was`` has the former type of each value whose type was set."""
 
     def __init__(self, context: FxcContext, module: ModuleOp) -> None:
         self.context, self.functions = context, functions_of(module)
@@ -111,7 +115,7 @@ class _Propagation:
         return any(call.callee.string_value() == name for call in calls_in(self.functions[name]))
 
     def function(self, function: FuncOp, recursive: bool) -> bool:
-        """Walk ``function``; whether its type changed, which concerns its callers or its callees."""
+        """Visit ``function``. Returns whether its type changed, which affects its callers and callees."""
         before, block = function.function_type, function.body.first_block
         passed_types = {call.operand_types for call in self.calls[function.sym_name.data]}
         if (subgraph := self.subgraph_of.get(function.sym_name.data)) is not None and subgraph.gradient is not None:
@@ -176,7 +180,7 @@ class _Propagation:
         self.set_types(op.results, answer)
 
     def restore(self, op: TorchOp | CallFunctionOp) -> bool:
-        """Copies the operands of ``op`` that are not contiguous any more; whether there were any."""
+        """Copy the operands of ``op`` that are no longer contiguous. Returns whether there are any."""
         found = False
         for operand in dict.fromkeys(op.operands):
             was = self.was.get(operand, operand.type)
@@ -269,12 +273,14 @@ def _output_types(region: Region | None) -> list[Attribute] | None:
     return None if outputs is None else [leaf_type(leaf) for leaf in outputs]
 
 
-# which values have no sizes that can be told, as something in the function may give them others
+# values without static sizes, because an op in the function may resize them
 
 
 def lost_shapes(scope: Operation, functions: Mapping[str, FuncOp]) -> dict[SSAValue, Attribute]:
-    """The values in ``scope``, and in the scopes in it, that may share memory with a tensor that is reshaped, whatever the
-    order, with the type that is left of theirs. Block arguments keep their type: it is that of what is passed."""
+    """The values in ``scope``, and in nested scopes, that may share memory with a reshaped tensor, with their remaining types.
+
+    The order of ops does not matter. Block arguments keep their type, which is that of the passed values.
+    """
     ops = _scope_ops(scope)
     reshaping = [(op, values) for op in ops if (values := _reshaped(op, functions))]
     lost = dict[SSAValue, Attribute]()
@@ -296,7 +302,7 @@ def lost_shapes(scope: Operation, functions: Mapping[str, FuncOp]) -> dict[SSAVa
 
 
 def _reshaped(op: Operation, functions: Mapping[str, FuncOp]) -> Sequence[SSAValue]:
-    """What ``op``, or an op in its regions or in the function that it calls, may reshape."""
+    """The values that ``op``, an op in its regions, or the function that it calls may reshape."""
     if isinstance(op, CallOp):
         callee = functions.get(op.callee.string_value())
         return () if callee is None or not any(map(reshapes, callee.walk())) else op.operands
@@ -306,7 +312,7 @@ def _reshaped(op: Operation, functions: Mapping[str, FuncOp]) -> Sequence[SSAVal
 
 
 def _scope_ops(scope: Operation) -> list[Operation]:
-    """The ops of ``scope`` at any depth, those in scopes of their own left out."""
+    """The ops of ``scope`` at any depth, without those of nested scopes."""
     found = list[Operation]()
     for region in scope.regions:
         for block in region.blocks:

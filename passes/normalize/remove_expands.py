@@ -1,12 +1,12 @@
 """Remove implicit expansions of operands that pointwise operators broadcast.
 
 Assumes  verified IR.
-Ensures  no pointwise operator reads an ``aten.expand`` with ``implicit = true``, but its operand; an expansion that
-         only such operators read is gone. Result types are unchanged. Idempotent.
+Ensures  no pointwise operator reads an ``aten.expand`` with ``implicit = true``; it reads the operand of the expansion.
+         An expansion that only such operators read is erased. Result types are unchanged. Idempotent.
 Leaves   expansions by the user; those that are returned, written, or read by operators that do not broadcast; operands
-         from which a result has its shape, its strides, or its dtype, as a scalar ranks lower in type promotion;
-         unnamed sizes.
-Cost     one walk, and an analysis of memory where there is an implicit expansion.
+         that determine the shape, strides or dtype of a result (a 0-d tensor ranks lower in type promotion); unnamed
+         sizes.
+Cost     one walk, and an alias analysis where there is an implicit expansion.
 
 Before:
     func.func @main(%x: tensor<4x4xf32>, %b: tensor<4xf32>) {
@@ -52,7 +52,7 @@ class RemoveExpandsPass(ModulePass):
 
 
 def _ops(scope: Operation) -> Iterator[Operation]:
-    """The ops of ``scope``, those of isolated regions in it left out."""
+    """The ops of ``scope``, without those of nested isolated regions."""
     for region in scope.regions:
         for block in region.blocks:
             for op in block.ops:

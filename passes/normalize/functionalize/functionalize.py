@@ -1,10 +1,10 @@
 """Replace mutation by values, using PyTorch's functionalization.
 
 Assumes  the torch level: every operand and result is typed, no ``fx`` call is left.
-Ensures  nothing reads what an operation wrote: in-place operators are functional ones, also through views and in
-         branches, and the statistics that batch norm updates are a result. A written argument is an extra result in
-         front, marked ``fx.mutates = <index of the argument>``, which the exporter copies back.
-Leaves   functions without mutation, unchanged; the order of random operators; which outputs share memory.
+Ensures  no operation reads memory that another one wrote: in-place operators are functional ones, also through views
+         and in branches, and the statistics that batch norm updates are a result. A written argument is an extra result
+         in front, marked ``fx.mutates = <index of the argument>``, which the exporter copies back.
+Leaves   functions without mutation; the order of random operators; which outputs share memory.
 Cost     a PyTorch trace of each function that mutates, with its calls inlined; none where ``local_writes`` or
          ``last_writes`` apply.
 
@@ -44,8 +44,9 @@ from fxc.passes.normalize.functionalize.local_writes import replace_own_writes
 
 @dataclass(frozen=True)
 class FunctionalizePass(ModulePass):
-    """Where an output is a view of a written argument, the argument is written here, last of all, and the output is a view
-    of it.
+    """Replace mutation by values, using PyTorch's functionalization.
+
+    Where an output is a view of a written argument, the argument is written here, at the end, and the output is a view of it.
     """
 
     name = "functionalize"

@@ -1,4 +1,4 @@
-"""Functions whose only writes are copies into their arguments, last of all: they return new values instead."""
+"""Functions that only write by copies into their arguments at the end: they return the new values instead."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fxc.passes.analysis.written_arguments import is_view_of
 
 
 def return_last_writes(function: FuncOp) -> bool:
-    """Let ``function`` return what it copies into its arguments at the end, in front and marked ``fx.mutates``.
+    """Replace the final copies into arguments by results in front, marked ``fx.mutates``.
 
-    A copy of what it returns as well stays, as that is not the argument. Whether that was all it writes; else nothing is
-    changed.
+    A copy of a value that ``function`` also returns stays, because the result must not be the argument. Returns whether
+    these copies were all writes of ``function``; otherwise nothing is changed.
     """
     last = function.body.block.last_op
     copies = _last_copies(last)
@@ -43,7 +43,7 @@ def return_last_writes(function: FuncOp) -> bool:
 
 
 def _last_copies(last: Operation | None) -> list[Operation]:
-    """The copies of whole tensors into arguments that nothing but the end of the function comes after, in order."""
+    """The copies of whole tensors into arguments directly before the terminator, in order."""
     found, op = list[Operation](), last.prev_op if last is not None else None
     while isinstance(op, TorchOp) and op.operator == COPY and len(op.operands) == 2:
         if not isinstance(op.operands[0], BlockArgument) or op.results[0].uses or not same_type(op.operands[0], op.operands[1]):

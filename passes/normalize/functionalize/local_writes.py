@@ -1,4 +1,4 @@
-"""In-place operators on memory that only their own operand names: their functional forms give the same."""
+"""Replacing in-place operators by functional ones where only their operand refers to the written memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from fxc.dialects.torch_ops.effects import WITHOUT_DERIVATIVE
 
 
 def replace_own_writes(ctx: FxcContext, function: FuncOp) -> None:
-    """Let ``aten.relu_`` and the like be ``aten.relu`` in ``function``, where what they write was computed by an op of the same
-    block, and nothing else shares its memory. What is read later is the new value."""
+    """Replace ``aten.relu_`` and similar operators in ``function`` by ``aten.relu``, where nothing shares the written memory.
+
+    The written value must be computed by an op of the same block. Later readers read the new value.
+    """
     place = {op: number for number, op in enumerate(function.body.block.ops)}
     for op, number in list(place.items()):
         if isinstance(op, TorchOp) and (functional := _functional(ctx, op)) is not None:
@@ -33,7 +35,7 @@ def replace_own_writes(ctx: FxcContext, function: FuncOp) -> None:
 
 
 def _functional(ctx: FxcContext, op: TorchOp) -> TorchOp | None:
-    """The op that gives what ``op`` leaves in its first operand; None where it has no such form, or others would see more."""
+    """The functional form of ``op``; None where there is no equivalent one, or where the write is visible elsewhere."""
     namespace, name, overload = op.operator.split(".")
     if namespace != "aten" or not name.endswith("_") or name.endswith("__") or len(op.results) != 1:
         return None
@@ -50,14 +52,14 @@ def _functional(ctx: FxcContext, op: TorchOp) -> TorchOp | None:
         same = list(ctx.semantics.infer(new)) == [op.operands[0].type]
     except (ValueError, VerifyException):
         return None
-    if not same:  # the operator in place casts back, or keeps another layout
+    if not same:  # the in-place operator casts back, or preserves another layout
         new.erase()
         return None
     return new
 
 
 def _is_own(value: SSAValue, writer: TorchOp) -> bool:
-    """Whether an op before ``writer`` made the memory of ``value``, and none but ``writer`` shares or keeps it."""
+    """Whether an op before ``writer`` allocated the memory of ``value``, and only ``writer`` may share or retain it."""
     owner = value.owner
     if isinstance(owner, Block) or owner.parent is not writer.parent or may_keep(owner):
         return False
@@ -68,7 +70,7 @@ def _is_own(value: SSAValue, writer: TorchOp) -> bool:
 
 
 def _shares(op: Operation, value: SSAValue) -> bool:
-    """Whether ``op`` may keep ``value``, or gives what may share its memory and is not written together with it."""
+    """Whether ``op`` may retain ``value``, or returns a value that may share its memory without writing it."""
     if op.has_trait(IsTerminator):
         return False
     return may_keep(op) or (any(source is value for _, source in aliases(op)) and writes(op) != [value])
