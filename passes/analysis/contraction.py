@@ -7,8 +7,9 @@ from itertools import cycle
 
 _GAP = 1 << 64
 _SHARE = 1 << 20
-"""Moved nodes get labels at the far end of a gap and use 1/_SHARE of it for each step; later nodes go between them and the near
-end.
+"""Moved nodes get labels at the far end of a gap, 1/_SHARE of the gap apart.
+
+Nodes that move later get labels between the near end and these.
 """
 
 

@@ -92,9 +92,7 @@ class Evaluation:
         return list(values)
 
     def run(self, block: Block, wanted: SSAValue, inputs: Mapping[SSAValue, Attribute]) -> Attribute | None:
-        """The constant value of ``wanted`` when ``block`` runs on ``inputs``; None where it is not known or the block is not
-        pure.
-        """
+        """The constant value of ``wanted`` when ``block`` runs on ``inputs``; None where it is unknown or an op is impure."""
         values, needed, steps = dict(inputs), {wanted}, list[Operation]()
         for op in reversed(block.ops):
             if not op.has_trait(IsTerminator) and not is_pure(op):

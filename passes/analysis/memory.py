@@ -45,8 +45,9 @@ def scopes(root: Operation) -> Iterator[Operation]:
 
 
 def writes_anything(scope: Operation) -> bool:
-    """Whether any op of ``scope`` may write. This is cheaper than ``Memory``, which most queries do not need where nothing
-    writes.
+    """Whether any op of ``scope`` may write.
+
+    Where none may, many queries do not need ``Memory``, which is more expensive.
     """
     return any(
         writes_anything(op) if op.regions and not is_isolated(op) else not op.has_trait(IsTerminator) and writes(op) != []

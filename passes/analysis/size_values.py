@@ -25,8 +25,9 @@ class Numbers:
         self._known = dict[tuple[Block, str], SSAValue]()
 
     def value(self, name: str, group: GroupOp) -> SSAValue:
-        """The size ``name`` as a ``!torch.int`` that is available before ``group``. An argument of the block or an input of
-        ``group`` has it.
+        """The size ``name`` as a ``!torch.int`` that is available before ``group``.
+
+        An argument of the block or an input of ``group`` has this size.
         """
         block = group.parent_block()
         assert block is not None

@@ -20,8 +20,9 @@ def own_entry(module: ModuleOp) -> FuncOp | None:
 
 
 def own_ops(entry: FuncOp) -> tuple[list[Operation], set[SSAValue]]:
-    """The ops of ``entry`` that compute only from unchanging arguments; and the values known in every call: their results and
-    these arguments.
+    """The ops of ``entry`` that compute only from unchanging arguments, and the values that are equal in every call.
+
+    The values are the results of these ops and the unchanging arguments.
     """
     known, found = unchanging_arguments(entry), list[Operation]()
     for op in entry.body.block.ops:

@@ -14,10 +14,11 @@ from fxc.dialects.torch_ops.base import TorchOp, counts_in_storage
 
 
 def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAValue]:
-    """The arguments whose memory an op of ``function`` may write, also through views. Ops with unknown effects may write all
-    operands.
+    """The arguments whose memory an op of ``function`` may write, also through views.
 
-    ``or_returned``: also the arguments that ``function`` returns, which its caller may write.
+    An op with unknown effects may write all its operands. ``or_returned``: also the arguments that ``function`` returns, which
+    its
+    caller may write.
     """
     sources, found = dict[SSAValue, set[SSAValue]](), set[SSAValue]()
     for op in function.body.block.ops:
