@@ -1,12 +1,12 @@
-"""Gather elements before pointwise operators compute them, not after.
+"""Move gathers above the pointwise operators whose results they read.
 
 Assumes  the torch level, one result per value (``lower-simple-tuples``).
-Ensures  no ``aten.gather`` reads what a pointwise operator computes for it alone, if that has the sizes of the index
-         except along the gathered dimension, and no fewer elements: it gathers the operands. A loss reads the logarithm
-         of one class per row, not of all. Result types are unchanged. Idempotent.
-Leaves   shared results, unless a quarter of the elements or fewer are gathered: these are recomputed; what autograd
-         sees; random operators and writes; gathers behind a write; types that would change; unknown sizes. An index out
-         of range fails as before.
+Ensures  no ``aten.gather`` reads the result of a pointwise operator without other users, if that has the sizes of the
+         index except along the gathered dimension, and no fewer elements: the operands are gathered. A loss computes
+         the logarithm of one class per row, not of all. Result types are unchanged. Idempotent.
+Leaves   shared results, unless a quarter of the elements or fewer are gathered: these are recomputed; operations that
+         need a gradient; random operators and writes; gathers after a write; types that would change; unknown sizes. An
+         index out of range fails as before.
 Cost     one walk, and the operations between an operator and its gather; loads PyTorch where there is one, to infer
          types.
 
@@ -51,7 +51,10 @@ FEW = 4.0
 
 @dataclass(frozen=True)
 class HoistGathersPass(ModulePass):
-    """A tensor with one element along the gathered dimension is read as it is."""
+    """Move gathers above the pointwise operators whose results they read.
+
+    An operand with one element along the gathered dimension is read without a gather.
+    """
 
     name = "hoist-gathers"
 
@@ -64,9 +67,11 @@ class HoistGathersPass(ModulePass):
 
 
 def _hoisted(ctx: FxcContext, gather: TorchOp, few: float) -> list[TorchOp]:
-    """Compute behind ``gather`` what it reads; the gathers that stand in its place, none where it stays.
+    """Gather the operands of the op that ``gather`` reads, and apply the op to them.
 
-    What others read too is computed again for ``few`` times fewer elements.
+    Returns the new gathers; none where nothing changes. A result that other ops read, too, is recomputed if that is for at
+    least
+    ``few`` times fewer elements.
     """
     source, dim, index = gather.argument("self"), integer(gather.argument("dim")), gather.argument("index")
     if not isinstance(source, SSAValue) or not isinstance(index, SSAValue) or dim is None:
@@ -103,26 +108,26 @@ def _hoisted(ctx: FxcContext, gather: TorchOp, few: float) -> list[TorchOp]:
 
 
 def _shape(value: SSAValue) -> tuple[int, ...] | None:
-    """Its sizes; None where one is not known."""
+    """The static sizes of ``value``; None where one is unknown."""
     known = value.type.get_shape() if isinstance(value.type, TensorType) else (DYNAMIC_INDEX,)
     return None if DYNAMIC_INDEX in known else tuple(known)
 
 
 def _fits(part: Sequence[int] | None, whole: Sequence[int], dim: int) -> TypeGuard[Sequence[int]]:
-    """Whether ``part`` has the sizes of ``whole`` but along ``dim``, and no more elements."""
+    """Whether ``part`` has the sizes of ``whole`` except along ``dim``, and no more elements."""
     if part is None or len(part) != len(whole) or math.prod(part) > math.prod(whole):
         return False
     return all(a == b for i, (a, b) in enumerate(zip(part, whole, strict=True)) if i != dim % len(whole))
 
 
 def _stands_for_itself(value: SSAValue, shape: Sequence[int], dim: int) -> bool:
-    """Whether the elements of ``value`` are the same along ``dim``."""
+    """Whether the elements of ``value`` do not vary along ``dim``."""
     own = _shape(value)
     return own == () or (own is not None and _fits(own, shape, dim) and own[dim] == 1)
 
 
 def _is_quiet(first: Operation, last: Operation) -> bool:
-    """Whether nothing is written, and no number drawn, between two ops of one block."""
+    """Whether no op between two ops of one block writes memory or samples random numbers."""
     op = first.next_op
     while op is not None and op is not last:
         if not is_pure(op):

@@ -1,13 +1,13 @@
 """Decompose operators that contain a matrix product or pointwise work, for fusion.
 
 Assumes  the torch level without packed tuples (``lower-simple-tuples``); ``functionalize`` where norms run in training.
-Ensures  no ``linear`` and no ``addmm`` with alpha = beta = 1 is left; norms are decomposed except on the CPU, with
-         ``cpu = true`` everywhere; with ``reductions = true`` so is what reduces or is pointwise (see the class).
-         Result types are unchanged. Idempotent.
-Leaves   ``addmm`` with other factors, in half precision, or whose bias decides the strides; norms that update
+Ensures  no ``linear`` and no ``addmm`` with alpha = beta = 1 remains; norms are decomposed except on the CPU, with
+         ``cpu = true`` everywhere; with ``reductions = true`` reductions and pointwise operators are decomposed, too
+         (see the class). Result types are unchanged. Idempotent.
+Leaves   ``addmm`` with other factors, in half precision, or whose bias determines the strides; norms that update
          statistics in place; operators whose decomposition writes, is random, has another type or returns an operand.
          Last bits of sums may differ.
-Cost     a PyTorch trace for each operator but ``addmm``: 3 to 30 ms. Run ``simplify`` afterwards.
+Cost     a PyTorch trace for each operator except ``addmm``: 3 to 30 ms. Run ``simplify`` afterwards.
 
 Before:
     func.func @main(%b: tensor<4xf32>, %x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
@@ -48,21 +48,26 @@ from fxc.passes.rewriting.functions import derivatives, differentiated_functions
 
 @dataclass(frozen=True)
 class DecomposeOpsPass(ModulePass):
-    """What is decomposed, and what stays.
+    """Decompose operators that contain a matrix product or pointwise work, for fusion.
 
-    The decompositions are PyTorch's own: ``mm``, and ``add`` for a bias; statistics and pointwise operators for
-    ``layer_norm``, ``batch_norm`` and ``group_norm``, for which the CPU has fast kernels. An ``addmm`` in half
-    precision rounds once where ``mm`` and ``add`` round twice.
+    The decompositions are those of PyTorch: ``mm``, and ``add`` for a bias; statistics and pointwise operators for
+    ``layer_norm``,
+    ``batch_norm`` and ``group_norm``, for which the CPU has fast kernels. An ``addmm`` in half precision rounds once where
+    ``mm``
+    and ``add`` round twice.
 
     With ``reductions = true`` these are decomposed as well: the norms on every device, their derivatives, ``rms_norm``,
-    softmax, losses, and other operators made of reductions and pointwise work; operators on lists of tensors
-    (``_foreach_add``), one operator per tensor; dropout on a CPU, and pieces that kernels read (``kernel_parts``); sums
-    of single elements, and reductions of views (``reductions``); products of one row of float32 or float64 on a CPU,
-    unless large (``row_products``); products of stacks of matrices (``stacked_products``); pooling of windows of up to
-    25 elements (``pooling``); images resized to the nearest elements, which become reads at computed positions;
-    gradients of embeddings that are added to something (``embedding_gradients``).
+    softmax,
+    losses, and other operators that consist of reductions and pointwise work; operators on lists of tensors (``_foreach_add``),
+    one
+    operator per tensor; dropout on a CPU, and operators that kernels read (``kernel_parts``); sums of single elements, and
+    reductions of views (``reductions``); products of one row of float32 or float64 on a CPU, unless large (``row_products``);
+    products of stacks of matrices (``stacked_products``); pooling of windows of up to 25 elements (``pooling``); images resized
+    to
+    the nearest elements, which become reads at computed positions; gradients of embeddings that are added to a tensor
+    (``embedding_gradients``).
 
-    What autograd sees stays, and so do derivatives, until it is known which gradients they have.
+    Operations that need a gradient stay, and so do derivatives, until their incoming gradients are known.
     """
 
     name = "decompose-ops"
@@ -99,7 +104,7 @@ class DecomposeOpsPass(ModulePass):
             pending += parts
 
     def _has_parts(self, op: TorchOp, kernels: bool) -> bool:
-        """Whether what ``op`` is made of is better in its place."""
+        """Whether the decomposition of ``op`` is better than ``op``."""
         if (parts := operator_of(op).parts) is None:
             return kernels and is_foreach(op)
         match parts.when:

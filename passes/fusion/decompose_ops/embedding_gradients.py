@@ -1,4 +1,4 @@
-"""Gradients of embeddings: few rows among zeros, which are added to what there is instead of to zeros."""
+"""Gradients of embeddings that are added to a tensor: their few nonzero rows are added to the tensor directly."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _WIDE = frozenset(["float32", "float64"])
 
 
 def add_rows(op: TorchOp) -> bool:
-    """add(x, embedding_dense_backward(g, i)) -> index_add(x, 0, view(i), view(g)), on a CPU; whether it was that.
+    """add(x, embedding_dense_backward(g, i)) -> index_add(x, 0, view(i), view(g)), on a CPU; returns whether it matched
 
-    The zeros go, which take as much memory as the weights. In half precision they stay: rows are summed before they are added.
+    This avoids a tensor of zeros as large as the weights. In half precision the sum stays, because its rows are summed before
+    they
+    are added to x.
     """
     if op.operator != _ADD or (op.argument("alpha") is not None and number(op.argument("alpha")) != 1):
         return False
@@ -49,7 +51,7 @@ def _add_rows(op: TorchOp, total: Tree, gradient: TorchOp | None) -> bool:
 
 
 def _shape(type: Attribute) -> tuple[int, ...] | None:
-    """The sizes of a contiguous tensor on a CPU that has elements; None for another."""
+    """The sizes of a contiguous, nonempty tensor on a CPU; None for any other."""
     if not isinstance(type, TensorType) or strides(type) is not None or device(type) != "cpu" or layout(type) != "strided":
         return None
     found = tuple(size for size in sizes(type) if isinstance(size, int) and size > 0)

@@ -1,4 +1,4 @@
-"""Which ops around an op kernels compute."""
+"""Whether the producers and users of an op are computed by kernels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from fxc.passes.rewriting.functions import copy_op
 
 
 def release_draw(op: TorchOp) -> None:
-    """Let a draw, which reads no more of a tensor than its type, read one of that type that no kernel computes, or a view of
-    one: it waits for no kernel then."""
+    """Let a random operator that only uses the type of its operand read another tensor of this type.
+
+    The other tensor, or a view of it, is not computed by a kernel, so the random operator does not wait for one.
+    """
     if operator_of(op).reads_type and (origin := _origin(op, op.operands[0])) is not None:
         op.operands[0] = origin
 
 
 def _origin(draw: TorchOp, value: SSAValue) -> SSAValue | None:
-    """A tensor of the type of ``value``, of which that is made; views of it are made before ``draw``."""
+    """A tensor of the type of ``value`` from which ``value`` is computed; views of it are inserted before ``draw``."""
     op = value.owner
     if not isinstance(op, TorchOp):
         return None
@@ -36,7 +38,7 @@ def _origin(draw: TorchOp, value: SSAValue) -> SSAValue | None:
 
 
 def is_beside_kernels(op: TorchOp) -> bool:
-    """Whether kernels compute what ``op`` takes, or read what it gives."""
+    """Whether kernels compute operands of ``op`` or read its results."""
     sources = (value.owner for value in op.operands if isinstance(value.owner, Operation))
     return any(map(is_read_by_kernels, op.results)) or any(map(is_computed_by_kernels, sources))
 

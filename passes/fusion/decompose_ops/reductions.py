@@ -1,4 +1,4 @@
-"""Reductions in the form that kernels like best: none of single elements, and none of views that join or divide dimensions."""
+"""Simplification of reductions for kernels: none of single elements, and none of views that join or split dimensions."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _SUM, _VIEW = "aten.sum.dim_IntList", "aten.view.default"
 
 
 def simplify_reduction(op: TorchOp) -> bool:
-    """Put a simpler form of the reduction ``op`` in its place; whether there is one."""
+    """Replace the reduction ``op`` by a simpler form. Returns whether there is one."""
     return _reduces_list(op) and (_add_nothing(op) or _reduce_above_view(op))
 
 
 def _reduces_list(op: TorchOp) -> bool:
-    """Whether ``op`` reduces the dimensions in a list, and gives no places."""
+    """Whether ``op`` reduces a list of dimensions, and returns no indices."""
     formula, dim = operator_of(op).formula, op.SCHEMA.by_name.get("dim")
     reduces = isinstance(formula, Reduction) and not formula.centred and formula.extreme is None
     return reduces and dim is not None and "[" in dim.type
 
 
 def _add_nothing(op: TorchOp) -> bool:
-    """sum(x) of single elements -> view(x + 0): a sum starts at zero, so that of -0.0 is 0.0"""
+    """sum(x) of single elements -> view(x + 0): a sum starts at zero, so the sum of -0.0 is 0.0"""
     if op.operator != _SUM or (found := _shapes(op)) is None:
         return False
     shape, dims = found
@@ -47,8 +47,10 @@ def _add_nothing(op: TorchOp) -> bool:
 
 
 def _reduce_above_view(op: TorchOp) -> bool:
-    """reduce(view(x), dims) -> view(reduce(x, other dims)), where a view of contiguous memory joins or divides none of ``dims``
-    with a dimension that stays"""
+    """reduce(view(x), dims) -> view(reduce(x, other dims))
+
+    The view must be of contiguous memory, and not join or split any of ``dims`` with a dimension that remains.
+    """
     found, view = _shapes(op), op.operands[0].owner
     if found is None or not isinstance(view, TorchOp) or operator_of(view).formula != View(reshape):
         return False
@@ -67,7 +69,7 @@ def _reduce_above_view(op: TorchOp) -> bool:
 
 
 def _put_with_view(op: TorchOp, instead: TorchOp) -> None:
-    """Replace ``op`` by ``instead``, whose elements are the same in the same order."""
+    """Replace ``op`` by ``instead``, whose elements are the same in the same order, and a view if the shape differs."""
     result, parts = op.results[0], [instead]
     if instead.results[0].type != result.type:
         assert isinstance(result.type, TensorType)
@@ -77,7 +79,7 @@ def _put_with_view(op: TorchOp, instead: TorchOp) -> None:
 
 
 def _shapes(op: TorchOp) -> tuple[tuple[int, ...], list[int]] | None:
-    """The shape that ``op`` reduces and the dimensions that go, where both tensors are contiguous and all is known."""
+    """The shape that ``op`` reduces, and the reduced dimensions; None unless both tensors are contiguous with static sizes."""
     shape, dims = _static_shape(op.operands[0].type), integers(op.bound().get("dim"))
     if shape is None or not dims or _static_shape(op.results[0].type) is None:
         return None
@@ -90,7 +92,7 @@ def _computed_shape(value: SSAValue) -> tuple[int, ...] | None:
 
 
 def _static_shape(type: object) -> tuple[int, ...] | None:
-    """The sizes of a contiguous tensor that has elements and dimensions."""
+    """The static sizes of a contiguous, nonempty tensor with at least one dimension; None for any other."""
     if not isinstance(type, TensorType) or strides(type) is not None:
         return None
     found = tuple(size for size in sizes(type) if isinstance(size, int) and size > 0)
@@ -98,7 +100,7 @@ def _static_shape(type: object) -> tuple[int, ...] | None:
 
 
 def _dims_above(origin: Sequence[int], shape: Sequence[int], dims: Sequence[int]) -> list[int] | None:
-    """The dimensions of ``origin`` that are ``dims`` of its view of ``shape``; None where some are only parts of such."""
+    """The dimensions of ``origin`` that are ``dims`` of its view of ``shape``; None where one is only partly reduced."""
     found = list[int]()
     for sources, targets in _common_groups(origin, shape):
         going = {dim in dims for dim in targets if shape[dim] != 1}
@@ -110,7 +112,7 @@ def _dims_above(origin: Sequence[int], shape: Sequence[int], dims: Sequence[int]
 
 
 def _common_groups(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """The dimensions of two shapes of as many elements in the smallest groups that have as many elements each."""
+    """The dimensions of two shapes with equally many elements, in the smallest groups with equally many elements each."""
     i = j = 0
     while i < len(a) or j < len(b):
         left, right = [i] if i < len(a) else [], [j] if j < len(b) else []

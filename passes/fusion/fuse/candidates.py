@@ -1,4 +1,4 @@
-"""What may lie in a fusion group, and which ops of a straight line become one."""
+"""Candidates for fusion groups, and the grouping of the ops of a straight line."""
 
 from __future__ import annotations
 
@@ -24,24 +24,26 @@ DEVICES = "devices: a group runs on one"
 CONCATENATIONS = "concatenations: a group has one"
 VALUES = f"values: a group has at most {MOST_VALUES} inputs and outputs"
 CYCLE = "cycle: what lies between the two would wait for the group, and the group for it"
-"""Rules by which two slices stay two, as remarks say them."""
+"""Rules that reject merging two slices, as printed in remarks."""
 
 
 @dataclass
 class Border:
-    """What a slice reads of others and how often, how often others read which of its results, where it runs, and how many
-    of its ops are concatenations."""
+    """The interface of a slice: inputs with their number of uses, outputs with their number of outside uses, and devices.
+
+    ``concatenations``: the number of concatenations among its ops.
+    """
 
     inputs: Mapping[SSAValue, int]
     outputs: Mapping[SSAValue, int]
     devices: frozenset[str]
     concatenations: int
     extent: Extent | None = None
-    """Its loops, where kernels are asked for."""
+    """The loops of the slice, for groups that become kernels."""
     gathered: frozenset[SSAValue] = frozenset()
-    """What it reads at places that others say."""
+    """Inputs that are read at computed positions."""
     places: Mapping[int, frozenset[tuple[int, int]]] = field(default_factory=dict)
-    """Where those of its ops are computed of which that was found out when it was made."""
+    """The positions at which ops of the slice are computed, for the ops whose positions this border determined."""
 
     @classmethod
     def of(cls, op: Operation) -> Border:
@@ -51,7 +53,7 @@ class Border:
         return cls(inputs, uses, devices, role_of(op) is Role.CONCATENATION)
 
     def joined(self, other: Border) -> Border:
-        """That of both, which are one slice."""
+        """The border of the merged slice."""
         inputs, outputs = _sum(self.inputs, other.inputs), _sum(self.outputs, other.outputs)
         for value in inputs.keys() & outputs.keys():
             outputs[value] -= inputs.pop(value)
@@ -66,11 +68,11 @@ class Border:
         )
 
     def is_full(self) -> bool:
-        """Whether a group of this border takes no other value."""
+        """Whether the slice has as many inputs and outputs as a group may have."""
         return len(self.inputs) + len(self.outputs) >= MOST_VALUES
 
     def refusal(self) -> str | None:
-        """The rule that a group of this border breaks."""
+        """The rule that a group with this border violates, else None."""
         if len(self.devices) != 1:
             return DEVICES
         if self.concatenations > 1:
@@ -79,7 +81,7 @@ class Border:
 
 
 def _sum(some: Mapping[SSAValue, int], others: Mapping[SSAValue, int]) -> dict[SSAValue, int]:
-    """How often each value is counted in both."""
+    """The sum of the counts of each value."""
     total = dict(some)
     for value, number in others.items():
         total[value] = total.get(value, 0) + number
@@ -87,21 +89,24 @@ def _sum(some: Mapping[SSAValue, int], others: Mapping[SSAValue, int]) -> dict[S
 
 
 class Groups(Slices):
-    """The groups of ``ops``: of pointwise ops first, then of each concatenation with producers; chunks join what reads them."""
+    """The groups of ``ops``.
+
+    Pointwise ops are grouped first, then each concatenation with its producers. Chunks join the groups that read them.
+    """
 
     def __init__(self, ops: Sequence[Operation]) -> None:
         members = {op for op in ops if self.is_member(op)}
         super().__init__(ops, members, self.is_root)
         self.borders = dict[int, Border]()
         self.refused = dict[tuple[int, int], str]()
-        """Producer and consumer that were not made one, and the rule that forbade it."""
+        """(producer, consumer) -> the rule that rejected their merge."""
 
     def is_member(self, op: Operation) -> bool:
         """Whether ``op`` may be in a group."""
         return is_pointwise(op)
 
     def exclusion(self, op: Operation) -> str | None:
-        """The rule that keeps ``op`` out of all groups where groups of its kind could take it."""
+        """The rule that excludes ``op`` from all groups, although groups may contain ops of its kind; else None."""
         return None
 
     def is_root(self, op: Operation) -> bool:
@@ -117,10 +122,10 @@ class Groups(Slices):
         return is_chunk(op)
 
     def widen(self) -> None:
-        """Make slices one that do not read each other."""
+        """Merge slices that do not read each other."""
 
     def objection(self, producer: int, consumer: int, joined: Border) -> str | None:
-        """A rule, beyond those of every group, that forbids to make the slices of two ops one."""
+        """An additional rule that rejects merging the slices of two ops, else None."""
         return None
 
     def is_group(self, members: Sequence[Operation]) -> bool:
@@ -138,13 +143,16 @@ class Groups(Slices):
         return [members for members in self._found() if self.is_group(members)]
 
     def reader(self, op: Operation) -> int | None:
-        """The one slice that reads the results of ``op``, where nothing else does."""
+        """The one slice that reads the results of ``op``; None where several do, or an op in no slice."""
         users = {use.operation for result in op.results for use in result.uses}
         found = {self.graph.find(i) if (i := self.index.get(user)) in self.taken else None for user in users}
         return found.pop() if len(found) == 1 else None
 
     def _pull(self, i: int) -> None:
-        """Take the chunk ``i`` into the group that alone reads its pieces, where no other kind there has its operand."""
+        """Merge the chunk ``i`` into the only group that reads its pieces.
+
+        A group with a different split of the same operand does not take it.
+        """
         reader, chunk = self.reader(self.ops[i]), self.ops[i]
         if reader is None or len(members := self.graph.members(reader)) < 2:
             return
@@ -164,23 +172,23 @@ class Groups(Slices):
         return True
 
     def border(self, i: int) -> Border:
-        """That of the slice of the op ``i``."""
+        """The border of the slice of op ``i``."""
         root = self.graph.find(i)
         if root not in self.borders:
             self.borders[root] = self.new_border(root)
         return self.borders[root]
 
     def new_border(self, i: int) -> Border:
-        """That of the op ``i`` alone."""
+        """The border of op ``i`` alone."""
         return Border.of(self.ops[i])
 
     def joined_border(self, producer: int, consumer: int) -> Border:
-        """That of the slices of two ops, were they one."""
+        """The border of the merged slices of two ops."""
         return self.border(producer).joined(self.border(consumer))
 
 
 def is_pointwise(op: Operation) -> bool:
-    """Whether ``op`` makes one strided tensor of tensors, floats and constants, element by element, and something reads it."""
+    """Whether ``op`` computes one strided tensor elementwise from tensors, floats and constants, and the result is used."""
     if not isinstance(op, TorchOp) or op.SCHEMA.mutates or not broadcasts(op) or len(op.results) != 1 or needs_gradient(op):
         return False
     tensors = _is_strided(op.results[0].type) and op.results[0].first_use is not None
@@ -188,7 +196,7 @@ def is_pointwise(op: Operation) -> bool:
 
 
 def joins_tensors(op: Operation) -> bool:
-    """Whether ``op`` puts tensors of one type, of known sizes, behind each other, and something reads the result."""
+    """Whether ``op`` concatenates tensors of one type and known shape, and the result is used."""
     if role_of(op) is not Role.CONCATENATION or needs_gradient(op):
         return False
     if not op.operands or op.results[0].first_use is None or any(aliases(op)):
@@ -198,14 +206,14 @@ def joins_tensors(op: Operation) -> bool:
 
 
 def is_chunk(op: Operation) -> bool:
-    """Whether ``op`` cuts a tensor into two or more pieces of one known shape, one result each."""
+    """Whether ``op`` splits a tensor into two or more pieces of one known shape, with one result each."""
     if role_of(op) is not Role.SPLIT or len(op.operands) != 1 or len(op.results) < 2 or needs_gradient(op):
         return False
     return all(_is_strided(type) for type in op.result_types) and _is_one_shape(op.result_types)
 
 
 def is_equal_call(a: Operation, b: Operation) -> bool:
-    """Whether two ops without regions compute the same."""
+    """Whether two ops without regions are equal."""
     same = a.name == b.name and a._operands == b._operands and a.result_types == b.result_types
     return same and a.properties == b.properties and a.attributes == b.attributes
 

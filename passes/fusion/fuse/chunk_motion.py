@@ -1,4 +1,4 @@
-"""Moving a chunk above the pointwise op whose result it cuts: op(x, y) in pieces is op of the pieces of x and y."""
+"""Moving a chunk above a pointwise op: the pieces of op(x, y) are op of the pieces of x and y."""
 
 from __future__ import annotations
 
@@ -21,16 +21,22 @@ from fxc.passes.rewriting.functions import copy_op
 
 
 class ChunkMotion:
-    """Moves chunks up as far as they go, where one slice of ``groups`` alone reads all pieces, and nothing else reads what is
-    cut but size queries. Each operand is cut, or passed whole where it is broadcast along the dimension that is cut: every
-    piece then broadcasts as the whole did. PyTorch says the types of the new ops; where one that reads the pieces would give
-    a result of another type, strides included, nothing moves."""
+    """Moves chunks up as far as possible.
+
+    A chunk moves where a single slice of ``groups`` reads all pieces, and only size queries read the chunked tensor besides.
+    Each
+    operand is chunked, or passed whole where it is broadcast along the chunked dimension, because it broadcasts to each piece
+    in
+    the same way. PyTorch infers the types of the new ops. Nothing moves where a user of the pieces would have another result
+    type,
+    strides included.
+    """
 
     def __init__(self, context: FxcContext, groups: Groups) -> None:
         self.context, self.groups = context, groups
 
     def run(self) -> bool:
-        """Whether a chunk moved: ``groups`` is then out of date."""
+        """Move chunks. Returns whether one moved, which makes ``groups`` out of date."""
         pending = [op for op in self.groups.ops if is_chunk(op) and self.groups.reader(op) is not None]
         moved = False
         while pending:
@@ -43,7 +49,7 @@ class ChunkMotion:
         return moved
 
     def producer(self, chunk: TorchOp) -> TorchOp | None:
-        """The pointwise op of this run of ops that only ``chunk`` and size queries read."""
+        """The pointwise op of ``groups`` whose result only ``chunk`` and size queries read, else None."""
         owner = chunk.operands[0].owner
         if not isinstance(owner, TorchOp) or owner not in self.groups.index or not is_pointwise(owner):
             return None
@@ -51,7 +57,7 @@ class ChunkMotion:
         return owner if all(use.operation in readers for use in owner.results[0].uses) else None
 
     def moved(self, chunk: TorchOp, producer: TorchOp) -> list[TorchOp] | None:
-        """The chunks of the operands of ``producer``, which is gone with ``chunk``; None where it does not move."""
+        """The chunks of the operands of ``producer``, which replace ``chunk`` and ``producer``; None where nothing moves."""
         cut = _cut_operands(chunk, producer)
         if not cut:
             return None
@@ -99,7 +105,7 @@ class ChunkMotion:
             clone.results[0]._type = type  # type: ignore[assignment]
 
     def keeps_types(self, chunk: TorchOp, clones: Sequence[Operation]) -> bool:
-        """Whether the pieces are as they were, strides apart, and all that reads them gives what it gave."""
+        """Whether the pieces have their former types except for strides, and all their users have their former result types."""
         pieces: dict[SSAValue, SSAValue] = {old: clone.results[0] for old, clone in zip(chunk.results, clones, strict=True)}
         if any(_facts(old.type) != _facts(new.type) for old, new in pieces.items()):
             return False
@@ -113,7 +119,7 @@ class ChunkMotion:
 
 
 def _cut_operands(chunk: TorchOp, producer: TorchOp) -> list[SSAValue]:
-    """The operands that vary along the dimension that is cut; none where that is not known of one."""
+    """The operands that vary along the chunked dimension; none where that is unknown for one."""
     dim, cut = _dim(chunk) - len(_sizes(producer.results[0])), list[SSAValue]()
     whole = _sizes(producer.results[0])[dim]
     for value in dict.fromkeys(producer.operands):

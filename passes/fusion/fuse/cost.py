@@ -1,8 +1,8 @@
-"""What it costs to compute two slices of a program in one kernel: bytes saved against work repeated and parallelism lost.
+"""The cost model of fusion: memory traffic saved against recomputation and lost parallelism.
 
-The loops of a kernel are *rows*, which run in parallel, and what each row does inside. What a reduction gives is there once
-its row is done, so only what has the same rows may go on with it. What others do not read is not stored: each stage (a
-reduction, or a result of the group) that needs it computes it again.
+The loops of a kernel are *rows*, which run in parallel, and loops inside of each row. The result of a reduction is available
+once its row is done, so only ops with the same rows may use it in the kernel. Values that only the group reads are not stored:
+each stage (a reduction, or a result of the group) that needs one recomputes it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from fxc.dialects.attributes.size_polynomials import Steps
 from fxc.dialects.target import CpuAttr, TargetAttr
 
 ANY_SIZE = 1021
-"""What a size that is not known counts as where costs are compared: no static size is likely to be the same."""
+"""The assumed value of an unknown size in cost comparisons; a static size is unlikely to be equal to it."""
 
 SORTING = 6
-"""Launches that take about as long as PyTorch takes to sort updates."""
+"""PyTorch's sorting of updates, in launches of the same duration."""
 
 MOST_VALUES = 128
-"""How many inputs and outputs a group may have together."""
+"""The largest number of inputs and outputs of a group together."""
 
 MOST_COPIES = 256
-"""How many operations a kernel may have more than its group, as several stages compute them, or one at several places."""
+"""The largest number of extra operations of a kernel, which several stages, or one stage at several positions, compute."""
 
 MOST_OPERATIONS = 2048
-"""How many additions the operations of a group may take as long as: LLVM takes more than twice the time for twice the code."""
+"""The largest cost of the operations of a group, in additions: LLVM takes more than twice the time for twice the code."""
 
 ROWS = "rows: two reductions that keep other dimensions"
 DOMAIN = "domain: one reduces, and the other has other loops than what is reduced"
@@ -43,31 +43,31 @@ ATOMICS = "updates: programs of a CPU would wait for each other, and PyTorch's c
 ORDER = "order: floats that are added in any order differ from run to run, and a program of one order is asked for"
 CONTENTION = "contention: so many updates meet an element that to sort them first, as PyTorch does, is faster"
 TRAFFIC = "traffic: what is added up in memory of its own is written and read once more, which takes longer than a call"
-"""The rules, as remarks say them."""
+"""The rules, as printed in remarks."""
 
 
 def assumed(shape: Sequence[Steps]) -> tuple[int, ...]:
-    """``shape`` as costs are compared, with ``ANY_SIZE`` for a size that is not known."""
+    """``shape`` for cost comparisons, with ``ANY_SIZE`` for unknown sizes."""
     return tuple(size if isinstance(size, int) and size != DYNAMIC_INDEX else ANY_SIZE for size in shape)
 
 
 @dataclass(frozen=True)
 class Extent:
-    """The loops of a slice: ``shape`` of the largest tensor that it computes or reduces, ones left out.
+    """The loops of a slice: ``shape`` is that of the largest tensor that it computes or reduces, without ones.
 
-    Of a slice that reduces, ``reduced`` is the shape of what is reduced and ``kept`` the dimensions that are left.
+    For a slice with a reduction, ``reduced`` is the shape of the reduced tensor, and ``kept`` are the dimensions that remain.
     """
 
     shape: tuple[int, ...]
     reduced: tuple[int, ...] | None = None
     kept: tuple[int, ...] = ()
     repeated: float = 0.0
-    """Work that is done more than once, in elements times operations."""
+    """Recomputed work, in elements times operations."""
     copies: int = 0
-    """How many operations a kernel has more than the slice, as several stages compute them, or one at several places."""
+    """The number of extra operations of the kernel, which several stages, or one stage at several positions, compute."""
 
     operations: int = 0
-    """How many additions its operations take as long as, for one element."""
+    """The cost of its operations for one element, in additions."""
 
     @property
     def elements(self) -> int:
@@ -82,7 +82,7 @@ class Extent:
         return self.rows == other.rows and (self.reduced != other.reduced or self.kept == other.kept)
 
     def joined(self, other: Extent) -> Extent:
-        """That of both, of which neither computes more than before."""
+        """The extent of the merged slice, without recomputation across the two."""
         large = self if self.elements > other.elements else other
         row = self if self.reduced is not None else other
         return Extent(
@@ -97,9 +97,11 @@ class Extent:
 
 @dataclass(frozen=True)
 class Updates:
-    """``count`` updates of ``elements``, each of ``element_bytes`` where they are combined. ``again``: the result is made of
-    what was combined, and is not it. ``sorted``: PyTorch sorts them first. ``adds_floats``: the order says how sums are
-    rounded."""
+    """``count`` updates of ``elements``, which are combined in elements of ``element_bytes``.
+
+    ``again``: the result is computed from the combined elements in another pass. ``sorted``: PyTorch sorts the updates first.
+    ``adds_floats``: rounding depends on the order of updates.
+    """
 
     count: int
     elements: int
@@ -111,11 +113,15 @@ class Updates:
 
 @dataclass(frozen=True)
 class CostModel:
-    """Numbers of a machine. ``programs``: how many rows keep it busy. ``small``: elements that are too few for a program of
-    their own. ``values``: how many tensors a kernel has room for. ``rate``: operations, and ``bandwidth``: bytes of memory, a
-    nanosecond. ``launch``: nanoseconds that a kernel costs whatever it does. ``lone``: some operators are kernels alone.
+    """Parameters of a machine.
+
+    ``programs``: the number of rows that keep it busy. ``small``: the number of elements too few for a separate program.
+    ``values``: the number of tensors that a kernel has registers for. ``rate``: operations per nanosecond. ``bandwidth``: bytes
+    of
+    memory per nanosecond. ``launch``: the fixed cost of a kernel in nanoseconds. ``lone``: some operators are kernels alone.
     ``atomic``: nanoseconds between two updates of one element; None where programs should not update the same elements.
-    ``ordered``: floats are not added in any order."""
+    ``ordered``: floats must not be added in arbitrary order.
+    """
 
     programs: int
     small: int
@@ -129,7 +135,7 @@ class CostModel:
 
     @classmethod
     def of(cls, target: TargetAttr, *, ordered: bool = False) -> CostModel:
-        """``target`` as numbers: a core adds two vectors in a cycle."""
+        """The cost model of ``target``. A CPU core adds two vectors in a cycle."""
         machine = target.fields()
         clock, bandwidth, launch = (float(machine[name]) for name in ("clock", "bandwidth", "launch"))
         if isinstance(target, CpuAttr):
@@ -144,7 +150,10 @@ class CostModel:
         return cls(processors, 4 * most, values, rate, bandwidth, launch, lone=False, atomic=atomic, ordered=ordered)
 
     def objection(self, producer: Extent, consumer: Extent, *, stored: bool) -> str | None:
-        """The rule that forbids one kernel for both. ``stored``: others read what ``producer`` gives to ``consumer``."""
+        """The rule that rejects one kernel for both, else None.
+
+        ``stored``: other ops, too, read the values that ``consumer`` reads from ``producer``.
+        """
         if producer.reduced is not None and consumer.reduced is not None:
             return None if producer.has_rows_of(consumer) else ROWS
         if producer.reduced is not None:
@@ -158,7 +167,7 @@ class CostModel:
         return None if _is_within(producer.shape, consumer.shape) or _is_within(consumer.shape, producer.shape) else SHAPE
 
     def objection_of_siblings(self, a: Extent, b: Extent) -> str | None:
-        """The rule that forbids one kernel for two that read the same tensor, but not each other."""
+        """The rule that rejects one kernel for two slices that read the same tensor, but not each other; else None."""
         if a.reduced is not None and b.reduced is not None:
             return None if a.has_rows_of(b) else ROWS
         if a.reduced is None and b.reduced is None:
@@ -166,7 +175,7 @@ class CostModel:
         return self._after(*((a, b) if a.reduced is not None else (b, a)))
 
     def objection_of_updates(self, updates: Updates) -> str | None:
-        """The rule that forbids a kernel for ``updates``."""
+        """The rule that rejects a kernel for ``updates``, else None."""
         if self.atomic is None:
             return ATOMICS
         if self.ordered and updates.adds_floats:
@@ -178,11 +187,11 @@ class CostModel:
         return TRAFFIC if more / self.bandwidth > saved else None
 
     def is_too_much_work(self, extent: Extent, traffic: int) -> bool:
-        """Whether what ``extent`` repeats takes longer than a launch, and the ``traffic``, in bytes, of its kernel."""
+        """Whether recomputation in ``extent`` takes longer than a launch and the ``traffic`` of its kernel in bytes."""
         return extent.repeated / self.rate > self.launch + traffic / self.bandwidth
 
     def _after(self, reduction: Extent, other: Extent) -> str | None:
-        """The rule that forbids to compute ``other`` row by row of ``reduction``."""
+        """The rule that rejects computing ``other`` in the rows of ``reduction``, else None."""
         if not _is_within(reduction.rows, other.shape) or other.elements > max(reduction.elements, self.small):
             return DOMAIN
         rows = math.prod(reduction.rows)
@@ -190,6 +199,6 @@ class CostModel:
 
 
 def _is_within(part: Sequence[int], whole: Sequence[int]) -> bool:
-    """Whether ``part`` is left of ``whole`` where some numbers are left out."""
+    """Whether ``part`` is a subsequence of ``whole``."""
     rest = iter(whole)
     return all(size in rest for size in part)

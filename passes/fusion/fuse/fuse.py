@@ -2,11 +2,11 @@
 
 Assumes  the torch level, one result per value (``lower-simple-tuples``).
 Ensures  each ``fusion.group`` has at least two operations of one block and one device, and at most 128 inputs and
-         outputs; with ``reductions = true`` it has what ``convert-fusion-to-linalg`` has rules for, and reductions and
-         views too. Group results are what others read. Idempotent.
-Leaves   the arithmetic; random operators and their order; what a gradient passes through; integer operands that are not
-         constant; sparse tensors; unequal pieces; other single operations; functions that run when a plan is made
-         (``fx.once``). See the class.
+         outputs; with ``reductions = true`` it has operations that ``convert-fusion-to-linalg`` supports, including
+         reductions and views. Results of groups are the values that operations outside read. Idempotent.
+Leaves   the arithmetic; random operators and their order; operations that need a gradient; integer operands that are
+         not constant; sparse tensors; unequal pieces; other single operations; functions that run once, when a plan is
+         created (``fx.once``). See the class.
 Cost     near linear, as most programs need one search for cycles per group: 5,000 operations in a chain take 0.3 s,
          with reductions 0.5 s. A chunk that may move loads PyTorch to infer types.
 
@@ -65,41 +65,48 @@ from fxc.passes.rewriting.remarks import wanted
 
 @dataclass(frozen=True)
 class FusePass(ModulePass):
-    """How a group grows, and what it takes in.
+    """Gather operations into groups that one kernel can compute.
 
-    A group has pointwise operators of tensors, floats and constants without effects, whose results need no gradient:
-    autograd sees no operation in a group. It grows from a consumer to its producers, the last first, where that makes
-    no cycle with what stays outside and moves past no write and no other side effect than a random operator. Then an
-    ``aten.cat`` of tensors of one type and shape joins its producers: it is the last operation of its group, reads
-    nothing that is broadcast for it, and its readers are in other groups. Then a cut into equal pieces (``chunk``,
-    ``split``, ``tensor_split``) joins the one group that reads all pieces; if only it and size queries read the result
-    of a pointwise operation, it moves above that first where kernels are made (``chunk_motion``).
+    A group has pointwise operators of tensors, floats and constants without effects, whose results need no gradient, because
+    autograd does not see the operations in a group. It grows from a consumer to its producers, the last first, where no path
+    leaves
+    the group and enters it again, and moves past no write or side effect other than that of a random operator.
 
-    Queries of sizes are redirected to what the group reads; numbers are copied into it. No two operations of a group
-    are equal, unless others read both. A group never shares memory with its operands, so it has no views that nothing
-    in it reads. An operation on pieces that are not contiguous may differ in the last bit, as PyTorch then runs other
-    code. These stay alone: concatenations of different shapes, size queries that no operand type answers, and a chunk
-    whose move would change the strides of what its readers compute.
+    Then an ``aten.cat`` of tensors of one type and shape joins its producers: it is the last operation of its group, reads no
+    broadcast value of the group, and its readers are in other groups. Then a split into equal pieces (``chunk``, ``split``,
+    ``tensor_split``) joins the only group that reads all pieces; if only it and size queries read the result of a pointwise
+    operation, it is first moved above that for kernels (``chunk_motion``).
 
-    With ``reductions = true`` a group has a copy of a view that others read too, and of what only converts a tensor to
-    a wider dtype. What an operation reads at positions given by indices, as ``embedding`` does, is computed before its
-    group. The ``cost`` module decides what a reduction is fused with. On a CPU some reductions and gathers, and
-    operations whose tensors differ in the order of memory, are groups alone. Slices that read the same tensor, not
-    broadcast for them, are merged where they fit. A scatter of many updates is the last of its group on a GPU, where
-    atomic updates are no slower than PyTorch's call; with ``fxc.deterministic`` it adds no floats. ``fxc-opt
-    --remarks=fuse`` prints what was refused and why.
+    Queries of sizes are redirected to values that the group reads; numbers are copied into the group. A group has no two equal
+    operations, unless other operations read both. A group never shares memory with its operands, so each of its views is read
+    in
+    it. An operation on pieces that are not contiguous may differ in the last bit, because PyTorch then runs other code. These
+    stay
+    alone: concatenations of different shapes, size queries that no operand type answers, and a chunk whose move would change
+    the
+    strides of its readers' results.
+
+    With ``reductions = true`` a group copies views and conversions to a wider dtype that other operations read, too. Operands
+    that
+    are read at positions given by indices, as by ``embedding``, are computed before the group. The ``cost`` module decides
+    which
+    operations are fused with a reduction. On a CPU some reductions and gathers, and operations on tensors of different memory
+    order, are separate groups. Slices that read the same tensor, not broadcast, are merged where they fit. A scatter of many
+    updates is the last of its group on a GPU, where atomic updates are no slower than PyTorch's call; with
+    ``fxc.deterministic``
+    it adds no floats. ``fxc-opt --remarks=fuse`` prints the rejected merges with reasons.
     """
 
     name = "fuse"
 
     reductions: bool = False
-    """Whether groups take reductions and views, and then nothing that kernels cannot compute."""
+    """Whether groups take reductions and views. They then take only operations that kernels can compute."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels = Kernels.of(op) if self.reductions else None
         move = self.reductions or target_of(toplevel(op)) is not None
         for block in list(_blocks(op, derivatives(op) | called_once(op))):
-            for run in reversed(list(_runs(block))):  # what changes in a run are queries after it
+            for run in reversed(list(_runs(block))):  # changes in a run only affect size queries after it
                 if run:
                     _fuse(ctx, block, run, kernels, move_chunks=move)
             if kernels is not None:
@@ -108,7 +115,7 @@ class FusePass(ModulePass):
 
 @dataclass(frozen=True)
 class Kernels:
-    """What groups of kernels are judged by."""
+    """The criteria for groups that become kernels."""
 
     model: CostModel
     coverage: Coverage
@@ -121,8 +128,10 @@ class Kernels:
 
 
 def _blocks(op: Operation, apart: Container[str]) -> Iterator[Block]:
-    """The blocks in ``op`` but those of groups and of the functions ``apart``: derivatives are fused where their gradients
-    are known, and what is called once is not worth a kernel."""
+    """The blocks in ``op`` except those of groups and of the functions ``apart``.
+
+    Derivatives are fused once their gradients are known; functions that are called once are not worth a kernel.
+    """
     for region in op.regions:
         for block in region.blocks:
             yield block
@@ -133,7 +142,7 @@ def _blocks(op: Operation, apart: Container[str]) -> Iterator[Block]:
 
 
 def _runs(block: Block) -> Iterator[list[Operation]]:
-    """The ops between those past which nothing may move, constants apart."""
+    """The runs of ops between barriers, past which nothing may move, without constants."""
     run = list[Operation]()
     for op in block.ops:
         if op.has_trait(IsTerminator) or not (is_pure(op) or (is_random(op) and writes(op) == [])):
@@ -168,7 +177,7 @@ def _gather(
     pieces: Sequence[list[Operation]],
     firsts: Container[Operation],
 ) -> None:
-    """Put ``pieces`` in the place of ``run``, before ``anchor``: groups, which start with one of ``firsts``, and lone ops."""
+    """Replace ``run``, before ``anchor``, by ``pieces``: groups, which start with one of ``firsts``, and single ops."""
     for op in run:
         op.detach()
     for piece in pieces:
@@ -192,8 +201,7 @@ def _move_chunks(ctx: Context, groups: Groups) -> bool:
 
 
 def _shrink(found: Sequence[Sequence[Operation]]) -> bool:
-    """Let size queries ask others than a group for what only they read of it, and drop what nothing reads then; whether
-    anything changed."""
+    """Redirect size queries to values outside of groups, and erase ops that become unused. Returns whether anything changed."""
     changed = False
     for members in found:
         inside = set[Operation](members)
@@ -209,7 +217,7 @@ def _shrink(found: Sequence[Sequence[Operation]]) -> bool:
 
 
 def _group(members: Sequence[Operation]) -> GroupOp:
-    """A group of ``members``, which are detached; others read its results in place of theirs."""
+    """A group of the detached ops ``members``. Outside users read the results of the group."""
     body, copies, given = Block(), dict[SSAValue, SSAValue](), outputs(members)
     for op in members:
         for index, value in enumerate(op.operands):
@@ -232,7 +240,7 @@ def _group(members: Sequence[Operation]) -> GroupOp:
 
 
 def _merge_equal(body: Block) -> None:
-    """Let one op compute what several would, but for two that are both yielded: their readers may write one."""
+    """Merge equal ops, except two that are both yielded, because readers may write one of the results."""
     yielded, seen = set(body.last_op.operands if body.last_op else ()), dict[object, list[Operation]]()
     for op in list(body.ops):
         alike = seen.setdefault((op.name, *map(id, op._operands)), [])

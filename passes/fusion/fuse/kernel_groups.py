@@ -1,4 +1,4 @@
-"""Which ops of a straight line become one kernel: pointwise ops, reductions, and views between them."""
+"""Grouping of ops into kernels: pointwise ops, reductions, and views between them."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ UPDATES = "updates: others read a result when all updates of it are made"
 PARTS = f"parts: an element of a concatenation is chosen among at most {MOST_PARTS} tensors"
 
 MOST_READERS = 16
-"""How many readers a view may have that is copied for each of them."""
+"""The largest number of users of a view for which it is copied for each."""
 
 MOST_KINDS = 4
-"""With how many slices that do not fit each other a reader of the same tensor is compared."""
+"""The largest number of incompatible slices with which a reader of the same tensor is compared."""
 
 
 class Coverage:
-    """Which calls kernels can compute, found by trying once for each kind of call."""
+    """The calls that kernels can compute, determined by one conversion for each kind of call."""
 
     def __init__(self, least: Mapping[str, int] = NOTHING) -> None:
-        """``least``: names of sizes -> the least that each may be."""
+        """``least``: size name -> its lower bound."""
         self._known, self._structures, self._least = dict[Hashable, bool](), Structures(), least
 
     def __contains__(self, op: Operation) -> bool:
@@ -69,7 +69,7 @@ class Coverage:
 def _is_covered(op: TorchOp, least: Mapping[str, int]) -> bool:
     is_new = not any(aliases(op))
     if is_new and any(isinstance(result.type, TensorType) and overlaps(result.type) for result in op.results):
-        return False  # new memory that overlaps: which of the elements that share it counts, only PyTorch's own code says
+        return False  # only PyTorch's implementation determines which of overlapping elements is stored last in new memory
     body, copies, names = Block(), dict[SSAValue, SSAValue](), list[str]()
     for value in dict.fromkeys(op.operands):
         if is_scalar_constant(value):
@@ -94,20 +94,22 @@ def is_reduction(op: Operation) -> bool:
 
 
 Place: TypeAlias = tuple[int, int]
-"""A stage, and a number for the way from its elements to those of a value: 0 where they are at the same place."""
+"""A stage, and the number of an access path from its elements to those of a value; 0 where their positions are equal."""
 
 
 class KernelGroups(Groups):
-    """Groups that kernels compute without going through memory for what only they read.
+    """Groups that become kernels; values that only the group reads are not stored in memory.
 
-    A slice grows as in ``Groups``, where ``model`` says that it pays; then slices that read the same large tensor become one.
+    Slices grow as in ``Groups``, where ``model`` finds that it pays. Then slices that read the same large tensor are merged.
     """
 
     def __init__(self, ops: Sequence[Operation], model: CostModel, coverage: Coverage) -> None:
         self.model, self.coverage = model, coverage
         self.places = dict[int, frozenset[Place]]()
-        """Op of a slice -> where those stages ask for it that compute it: reductions, and ops whose results others read. Of a
-        stage itself its own place."""
+        """Op of a slice -> the positions at which stages need its results.
+
+        Stages are reductions and ops with outside users; a stage has the position (itself, 0).
+        """
         self._ways = dict[Hashable, int]()
         self._structures = Structures()
         self.updates = _updates(ops)
@@ -128,11 +130,11 @@ class KernelGroups(Groups):
         return not self.may_alias(op)
 
     def _is_lone_view(self, i: int) -> bool:
-        """Whether the slice of the op ``i`` is a view and nothing else."""
+        """Whether the slice of op ``i`` is a single view."""
         return self.may_alias(self.ops[i]) and len(self.graph.members(i)) == 1
 
     def may_alias(self, op: Operation) -> bool:
-        """Whether a result of ``op`` may share memory with an operand: it computes nothing, and must not leave a group."""
+        """Whether a result of ``op`` may share memory with an operand: a view, which must stay inside a group."""
         if op not in self._aliasing:
             self._aliasing[op] = any(aliases(op))
         return self._aliasing[op]
@@ -147,7 +149,7 @@ class KernelGroups(Groups):
         return cost > 1 or (updates is not None and updates.sorted) or (self.model.lone and self._is_lone(op))
 
     def _is_lone(self, op: Operation) -> bool:
-        """Whether ``op`` is a kernel alone; it is where it gives the new value of an argument, which is computed there."""
+        """Whether ``op`` is a kernel alone; also where its result is the new value of an argument, to be computed in place."""
         return _is_better_alone(op) or any(result in self.updates for result in op.results)
 
     def joins(self, op: Operation) -> bool:
@@ -161,12 +163,12 @@ class KernelGroups(Groups):
             kinds = list[int]()
             for i in readers:
                 if _extent_of(self.ops[i]).elements > math.prod(_shape(value)):
-                    continue  # it is broadcast: to read it once saves next to nothing
+                    continue  # it is broadcast: merging saves almost no traffic
                 if not any(self._are_one(j, i) or self._meet(j, i) for j in kinds[:MOST_KINDS]):
                     kinds.append(i)
 
     def _meet(self, i: int, j: int) -> bool:
-        """Make the slices of two ops that do not read each other one; the cheap questions first."""
+        """Merge the slices of two ops that do not read each other; cheap checks come first."""
         a, b = self.border(i), self.border(j)
         assert a.extent is not None and b.extent is not None
         full = VALUES if a.is_full() or b.is_full() else None
@@ -212,15 +214,17 @@ class KernelGroups(Groups):
         return joined
 
     def _reads_again(self, producer: int, consumer: int, joined: Border) -> bool:
-        """Whether what one of two slices stores is computed again by each stage that reads it, once they are one."""
+        """Whether a stored value of one of two slices would be recomputed by each stage that reads it, once they are merged."""
         alone = len(self.graph.members(producer)) == 1
         stored = [value for each in ((consumer,) if alone else (producer, consumer)) for value in self.border(each).outputs]
         makers = [value.owner for value in stored if value not in joined.outputs]
         return any(isinstance(op, Operation) and not is_reduction(op) for op in makers)
 
     def _places(self, members: Sequence[int], border: Border) -> dict[int, frozenset[Place]]:
-        """Where each of ``members`` but reductions is computed, in a slice with this border; as many of them as show that the
-        slice is too long."""
+        """The positions at which each non-reduction of ``members`` is computed in a slice with this border.
+
+        The walk stops when the kernel is known to be too long.
+        """
         inside, found, copies = set(members), dict[int, frozenset[Place]](), 0
         for i in sorted(members, reverse=True):
             if is_reduction(self.ops[i]):
@@ -233,7 +237,7 @@ class KernelGroups(Groups):
         return found
 
     def _asked(self, i: int, is_inside: Callable[[int], bool], known: Mapping[int, frozenset[Place]]) -> frozenset[Place]:
-        """Where readers of the op ``i`` ask for its results."""
+        """The positions at which users of op ``i`` need its results."""
         found = set[Place]()
         for result in self.ops[i].results:
             for use in result.uses:
@@ -243,7 +247,7 @@ class KernelGroups(Groups):
         return frozenset(found)
 
     def _read_at(self, reader: int, operand: int, places: frozenset[Place]) -> Iterable[Place]:
-        """Where an operand is read for the elements of ``reader`` at ``places``."""
+        """The positions at which an operand is read for the elements of ``reader`` at ``places``."""
         op = self.ops[reader]
         if isinstance(operator_of(op).formula, (Pointwise, Conversion, Reduction)):
             return places
@@ -253,11 +257,11 @@ class KernelGroups(Groups):
         ]
 
     def _computed_at(self, i: int, asked: frozenset[Place], border: Border) -> frozenset[Place]:
-        """Where the op ``i`` is computed: what a slice stores is there for those who read the same place, and no other."""
+        """The positions at which op ``i`` is computed. Readers of a stored result at the same position do not recompute it."""
         return frozenset([(i, 0), *(place for place in asked if place[1])]) if self._stores(border, self.ops[i]) else asked
 
     def _repeated(self, places: Mapping[int, frozenset[Place]]) -> dict[str, Any]:
-        """The work that is done more than once, and how many operations there are for it."""
+        """The recomputed work, and the number of extra operations for it."""
         repeated, copies = 0, 0
         for i, several in places.items():
             op = self.ops[i]
@@ -289,7 +293,7 @@ class KernelGroups(Groups):
         return WORK if self.model.is_too_much_work(both, traffic) else None
 
     def _objection_of_reads(self, producer: int, consumer: int, joined: Border) -> str | None:
-        """The rule against reading results of one slice in the other as some op there does."""
+        """The rule that rejects reading results of one slice in the other for the kind of access there, else None."""
         made = [*self.border(producer).outputs, *self.border(consumer).outputs]
         if any(value in joined.gathered and not self.may_alias(value.op) for value in made if isinstance(value, OpResult)):
             return GATHER
@@ -310,7 +314,8 @@ class KernelGroups(Groups):
         return True
 
     def _places_of_readers(self, producer: int, consumer: int) -> frozenset[Place]:
-        """Where what reads the op ``producer`` in the slice of ``consumer`` asks for it; none where nothing does."""
+        """The positions at which the slice of ``consumer`` needs results of op ``producer``; none where it does not read them.
+        """
         return self._asked(producer, lambda reader: self._are_one(reader, consumer), self.places)
 
     def _are_one(self, i: int, j: int) -> bool:
@@ -321,14 +326,14 @@ class KernelGroups(Groups):
 
 
 def _is_better_alone(op: Operation) -> bool:
-    """Whether a kernel for ``op`` alone is better than PyTorch's: some operators, and where tensors lie across each other."""
+    """Whether a kernel for ``op`` alone is better than PyTorch's: some operators, and tensors of different memory order."""
     types = [type for type in (*op.result_types, *op.operand_types) if isinstance(type, TensorType)]
     turned = {is_turned(type) for type in types if type.get_shape() == types[0].get_shape()}
     return operator_of(op).is_lone or len(turned) > 1
 
 
 def _updates(ops: Sequence[Operation]) -> set[SSAValue]:
-    """The new values of arguments of the function that ``ops`` are of."""
+    """The new values of arguments of the function that contains ``ops``."""
     function = ops[0].parent_op() if ops else None
     return set(new_values(function)) if isinstance(function, FuncOp) else set()
 
@@ -345,13 +350,13 @@ def _extent_of(op: Operation) -> Extent:
 
 
 def _gathered(op: Operation) -> list[SSAValue]:
-    """What ``op`` reads at places that others say."""
+    """The operand that ``op`` reads at computed positions, if any."""
     value = op.bound().get(operator_of(op).gathered) if isinstance(op, TorchOp) else None
     return [value] if isinstance(value, SSAValue) else []
 
 
 def _loops(op: Operation) -> int:
-    """How many elements a stage that ends in ``op`` computes."""
+    """The number of elements that a stage ending in ``op`` computes."""
     updates = updates_shape(op)
     return math.prod(_reduced(op) if is_reduction(op) else _shape(op.results[0]) if updates is None else updates)
 
@@ -377,7 +382,7 @@ def _bytes(value: SSAValue) -> int:
 
 
 def _widens(op: Operation) -> bool:
-    """Whether ``op`` gives the elements of a tensor in a dtype that takes more memory, at the same places."""
+    """Whether ``op`` converts the elements of a tensor to a dtype that takes more memory."""
     rule = operator_of(op).formula
     if not isinstance(rule, Conversion) or needs_gradient(op):
         return False
@@ -385,7 +390,7 @@ def _widens(op: Operation) -> bool:
 
 
 def _returns(user: Operation, value: SSAValue) -> bool:
-    """Whether ``user`` returns the memory of ``value``, or what uses a view that it makes does."""
+    """Whether the memory of ``value`` is returned by ``user``, or by a user of its views."""
     if user.has_trait(IsTerminator):
         return True
     views = [user.results[i] for i, source in aliases(user) if source is value]
@@ -393,9 +398,12 @@ def _returns(user: Operation, value: SSAValue) -> bool:
 
 
 class Copies:
-    """A copy of each view, and of what has its elements in a wider dtype, for each op that reads it, so that a group can have
-    one that others read too: to read the narrow elements again is less than to read wide ones. What is returned, itself or in
-    views, stays one memory."""
+    """A copy of each view and each conversion to a wider dtype for each user.
+
+    A group can then contain one that other ops read, too; reading the narrow elements again takes less traffic than reading
+    wide
+    ones. Values that are returned, directly or as views, are not copied.
+    """
 
     def __init__(self, ops: Sequence[Operation], coverage: Coverage) -> None:
         self.made = dict[Operation, list[Operation]]()
@@ -419,7 +427,7 @@ class Copies:
                     user.operands[index] = copy.results[0]
 
     def rejoin(self, block: Block) -> None:
-        """One copy of each in ``block`` itself."""
+        """Merge the copies of each op that remain in ``block`` itself."""
         for op, copies in self.made.items():
             first, *others = [copy for copy in (op, *copies) if copy.parent is block] or [op]
             for copy in others:

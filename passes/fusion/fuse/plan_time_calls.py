@@ -1,4 +1,4 @@
-"""Functions that are called when a plan is made, and then no more: what they compute of weights is kept."""
+"""Functions that are called once, when a plan is created, to precompute values of weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fxc.dialects.attributes.discardable import ONCE
 
 
 def called_once(around: Operation) -> set[str]:
-    """The names of functions that only calls with the mark, or functions of this kind, call: kernels are not worth it there."""
+    """The names of functions that are only called by marked calls or by such functions; kernels are not worth it there."""
     calls = defaultdict[str, list[CallOp]](list)
     for op in around.walk():
         if isinstance(op, CallOp):

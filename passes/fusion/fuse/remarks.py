@@ -21,7 +21,7 @@ EFFECTS = "effects: a group moves past no write, draw or other side effect"
 
 
 def explain(groups: Groups, found: Sequence[Sequence[Operation]]) -> None:
-    """Remark on each refused merge of ``groups``, of which ``found`` were made."""
+    """Write a remark on each rejected merge of ``groups``; ``found`` are the final groups."""
     home = {op: number for number, members in enumerate(found) for op in members}
     said = set[tuple[Operation, Operation]]()
     for (i, j), rule in sorted(groups.refused.items()):
@@ -42,7 +42,7 @@ def explain(groups: Groups, found: Sequence[Sequence[Operation]]) -> None:
 
 
 def _left_out(groups: Groups, op: Operation, members: set[Operation]) -> Iterator[tuple[Operation, str]]:
-    """The operators that ``op``, of a group, reads, and that could be in none, and why."""
+    """The producers of operands of ``op`` that no group could contain, with the reason."""
     for producer in dict.fromkeys(value.owner for value in op.operands):
         if not isinstance(producer, TorchOp) or producer in members or is_constant(producer):
             continue

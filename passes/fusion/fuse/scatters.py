@@ -1,4 +1,4 @@
-"""Scatters of many updates: which of them kernels should make, and what they cost."""
+"""Scatters of many updates: which of them become kernels, and their cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fxc.passes.operators.table import has_formula, operator_of
 
 
 def updates_shape(op: Operation | Block) -> tuple[int, ...] | None:
-    """The sizes of the loops over the updates that ``op`` combines; None where it combines none, or few."""
+    """The sizes of the loops over the updates that ``op`` combines; None where there are none or few."""
     if not isinstance(op, TorchOp) or not isinstance(operator_of(op).formula, Accumulation):
         return None
     try:
@@ -28,7 +28,7 @@ def updates_shape(op: Operation | Block) -> tuple[int, ...] | None:
 
 
 def updates_of(op: Operation) -> Updates | None:
-    """What the updates cost that ``op`` combines; None where it combines none, or few, or kernels do not."""
+    """The cost of the updates that ``op`` combines; None where there are none or few, or kernels do not support them."""
     shape, formula = updates_shape(op), operator_of(op).formula
     if shape is None or not isinstance(op, TorchOp) or not isinstance(formula, Accumulation):
         return None

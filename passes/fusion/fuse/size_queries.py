@@ -1,4 +1,4 @@
-"""Size queries of what a pointwise op computes, asked of its operands: it need not be there for them."""
+"""Redirecting size queries from the result of a pointwise op to its operands, so that the result is not needed for them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ from fxc.passes.analysis.shape_queries import answer
 
 
 def size_queries(value: SSAValue) -> list[TorchOp]:
-    """The ops that ask for sizes of ``value``."""
+    """The queries of sizes of ``value``."""
     users = dict.fromkeys(use.operation for use in value.uses)
     return [user for user in users if isinstance(user, TorchOp) and is_size_query(user)]
 
 
 def answer_queries(op: Operation) -> bool:
-    """Let all size queries of the result of the pointwise ``op`` ask its operands, or be constants; False, and nothing is
-    changed, where one can not: the types do not say which operand has that size. Those asked stand before ``op``."""
+    """Redirect all size queries of the result of the pointwise ``op`` to its operands, or replace them by constants.
+
+    The new queries are inserted before ``op``. False, with nothing changed, where the types do not determine which operand has
+    a
+    queried size.
+    """
     found = [(query, _answers(query, op)) for query in size_queries(op.results[0])]
     if any(answers is None for _, answers in found):
         return False
@@ -42,7 +46,7 @@ def answer_queries(op: Operation) -> bool:
 
 
 def _answers(query: TorchOp, op: Operation) -> Sequence[tuple[Operation, int]] | None:
-    """For each result of ``query`` an op that is not in a block yet, and the index of its result that is equal."""
+    """For each result of ``query`` a detached op and the index of its equal result; None where there is none."""
     if (known := answer(query)) is not None:
         return [(ConstantOp.of(known, query.results[0].type), 0)]
     type = op.results[0].type
@@ -65,7 +69,7 @@ def _answers(query: TorchOp, op: Operation) -> Sequence[tuple[Operation, int]] |
 def _one_size(
     type: Attribute, known: Sequence[int | str], sources: Sequence[SSAValue | None], dim: int | None
 ) -> Operation | None:
-    """What gives the size along ``dim``: a constant, or a query of the operand that has it."""
+    """A constant for the size along ``dim``, or a query of the operand that has it; None where neither is known."""
     if dim is None or not isinstance(type, IntType):
         return None
     if isinstance(size := known[dim], int):
@@ -78,12 +82,12 @@ def _one_size(
 
 
 def _source(op: Operation, dim: int) -> SSAValue | None:
-    """The first operand that surely has the size of the result along ``dim``, which counts from the last."""
+    """The first operand that certainly has the size of the result along ``dim``, which is negative."""
     return next((value for value in op.operands if _has_size(op, value, dim)), None)
 
 
 def _has_size(op: Operation, value: SSAValue, dim: int) -> bool:
-    """Whether ``value`` has, along ``dim``, the size of the result: the types say so, or all others have one element there."""
+    """Whether ``value`` certainly has the size of the result along ``dim``, by its type or because all others have size 1."""
     result = op.results[0].type
     assert isinstance(result, TensorType)
     if not isinstance(value.type, TensorType) or len(value.type.get_shape()) < -dim:

@@ -1,13 +1,13 @@
 """Outline repeated sequences of operations, such as the layers of a transformer, into one function.
 
 Assumes  verified IR.
-Ensures  at least ``least`` sequences of ``shortest`` operations or more that compute the same of different values,
-         consecutive but for constants, are calls of one ``no_inline`` function with the operations of the first. What
-         differs, such as weights, is an argument.
-Leaves   random operators, effects and the order of operations around them; readers of what the function writes back
-         (``fx.mutates``); functions of ``autodiff.subgraph``; sequences that differ in an attribute, a type, or in who
-         reads what; host constants.
-Cost     for n operations, n log n for each function that is made.
+Ensures  at least ``least`` sequences of at least ``shortest`` operations that compute the same function of different
+         values, consecutive except for constants, are calls of one ``no_inline`` function with the operations of the
+         first. Values that differ, such as weights, are arguments.
+Leaves   random operators, effects and the order of operations around them; readers of arguments that the function
+         writes back (``fx.mutates``); functions of ``autodiff.subgraph``; sequences that differ in an attribute, a
+         type, or in their def-use edges; host constants.
+Cost     for n operations, n log n for each function that is created.
 
 Before:
     func.func @main(%x: tensor<4x4xf32>, %v: tensor<4x4xf32>, %w: tensor<4x4xf32>) {
@@ -56,9 +56,12 @@ from fxc.passes.rewriting.outlining import NO_INLINE, outlined, put_call
 
 @dataclass(frozen=True)
 class OutlineRepeatedPass(ModulePass):
-    """The sequences that save most are outlined first. They start at an operation that is not fused, where that costs less
-    than a seventh of what is saved, so that what can be fused stays in one function, and each has at least one such
-    operation. Views of a tensor with 64 different ones or more stand right behind it, and each call has its view as an
+    """Outline repeated sequences of operations, such as the layers of a transformer, into one function.
+
+    The sequences that save most are outlined first. They start at an operation that is not fused, where that costs less than a
+    seventh of what is saved, so that fusible operations stay in one function. Each has at least one operation that is not
+    fused.
+    If a tensor has 64 different views or more, the views are moved directly after it, and each call has its view as an
     argument.
     """
 
@@ -66,7 +69,7 @@ class OutlineRepeatedPass(ModulePass):
 
     shortest: int = 4
     least: int = 2
-    """Of so many runs a function is made."""
+    """The least number of equal runs for which a function is created."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for module in [inner for inner in op.walk() if isinstance(inner, ModuleOp)]:
@@ -83,7 +86,7 @@ class OutlineRepeatedPass(ModulePass):
 
 
 def _outline(name: str, runs: Runs) -> FuncOp:
-    """The function of the first run, which each run is a call of from here on."""
+    """Create a function from the first run, and replace all runs by calls of it."""
     function = outlined(name, runs.members[0], runs.arguments[0], runs.results[0])
     made = dict[SSAValue, SSAValue]()
     for members, given, returned in zip(runs.members, runs.arguments, runs.results, strict=True):

@@ -1,4 +1,4 @@
-"""Tensors that are read in many pieces, as the steps of a loop read them."""
+"""Tensors that are read in many pieces, such as by the steps of an unrolled loop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.structural_key import Structures
 
 MANY = 64
-"""Of so many different views a tensor is read in pieces. One kernel for all steps of a loop saves about two microseconds a step
-when it runs, and takes 30 ms a step to compile."""
+"""The number of different views from which a tensor counts as read in pieces.
+
+One kernel for all steps of a loop saves about two microseconds a step at run time, and takes 30 ms a step to compile.
+"""
 
 
 def gather_pieces(function: FuncOp) -> None:
-    """Put the views of a tensor, of which ``function`` of one block has many different ones, right behind it.
+    """Move the views of a tensor that has many different ones in ``function``, of one block, directly after it.
 
-    What a loop does with each piece is the same then for all. The pieces of a tensor that is written stay.
+    The steps of a loop are then equal for all pieces. The pieces of a tensor that is written do not move.
     """
     updated, block = updated_arguments(function), function.body.block
     for tensor, views in _pieces(block).items():
@@ -38,7 +40,7 @@ def gather_pieces(function: FuncOp) -> None:
 
 
 def _pieces(block: Block) -> dict[SSAValue, list[Operation]]:
-    """Tensors with many different views in ``block`` -> the views, which read no other value than numbers that it states."""
+    """Tensor with many different views in ``block`` -> the views, whose only other operands are host constants."""
     structures, views = Structures(), dict[SSAValue, dict[Operation, Hashable]]()
     for op in block.ops:
         if op.operands and len(op.results) == 1 and is_view(op) and all(map(is_scalar_constant, op.operands[1:])):
@@ -47,7 +49,7 @@ def _pieces(block: Block) -> dict[SSAValue, list[Operation]]:
 
 
 def _move(op: Operation | Block, behind: Operation | Block) -> None:
-    """Put ``op`` right behind another, or first in a block."""
+    """Move ``op`` directly after another op, or to the start of a block."""
     assert isinstance(op, Operation)
     op.detach()
     Rewriter.insert_op(op, InsertPoint.at_start(behind) if isinstance(behind, Block) else InsertPoint.after(behind))

@@ -1,4 +1,4 @@
-"""Runs of ops in a block that compute the same of other values."""
+"""Repeated runs of ops in a block that compute the same function of different values."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.broadcasting import broadcasts
 
 UNEVEN = 0.85
-"""What a repeat is worth, of the ops that it saves, whose runs start within what could be fused."""
+"""The factor on the worth of a repeat whose runs start at an op that could be fused."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of ops that are equal but for the values that they are given.
+    """Runs of ops that are equal except for their inputs.
 
-    ``members``: the ops of each. ``arguments``: what each reads of others, in one order. ``results``: what others read of each.
+    ``members``: the ops of each run. ``arguments``: the outside values that each reads, in a common order. ``results``: the
+    values
+    of each that other ops read.
     """
 
     members: list[list[Operation]]
@@ -38,7 +40,7 @@ class Runs:
 
 
 class Sequence:
-    """The ops of a function of one block in order, host constants apart, with what each computes as a number."""
+    """The ops of a one-block function in order, without host constants, each with a number for its kind."""
 
     def __init__(self, function: FuncOp) -> None:
         self.block, updated = function.body.block, updated_arguments(function)
@@ -55,22 +57,24 @@ class Sequence:
         self.last_readers = [[self._last_reader(value) for value in op.results] for op in self.ops]
 
     def _place(self, value: SSAValue) -> int:
-        """Of the op that makes ``value``; -1 for what is around."""
+        """The position of the op that defines ``value``; -1 for values from outside."""
         return self.place.get(value.owner, -1) if isinstance(value.owner, Operation) else -1
 
     def _last_reader(self, value: SSAValue) -> int:
-        """The last op of the block that reads ``value``, itself or in a region; -1 where none does."""
+        """The position of the last op that reads ``value``, itself or in a region; -1 where none does."""
         return max([self.place.get(self._at(use.operation), len(self.ops)) for use in value.uses], default=-1)
 
     def _at(self, op: Operation) -> Operation:
-        """The op of the block that ``op`` is in."""
+        """The op of the block that is or contains ``op``."""
         while op.parent is not self.block and (around := op.parent_op()) is not None:
             op = around
         return op
 
     def most_repeated(self, shortest: int, least: int) -> Runs | None:
-        """The ``least`` runs or more, of ``shortest`` ops and more, that save most, which then leave the sequence; None where
-        there are none."""
+        """The runs that save most, which are then removed from the sequence; None where there are none.
+
+        There are at least ``least`` runs of at least ``shortest`` ops.
+        """
         best, best_worth = None, 0.0
         for repeat in sorted(repeats(self.tokens, shortest), key=self._worth, reverse=True):
             if self._worth(repeat) <= best_worth:
@@ -85,12 +89,12 @@ class Sequence:
         return repeat.saved * (1 if self.stands_alone[repeat.starts[0]] else UNEVEN)
 
     def _calls_library(self, repeat: Repeat) -> bool:
-        """Whether a run has an op that fusion leaves alone: others are kernels, and small ones of several runs are one."""
+        """Whether a run has an op that is not fused. Other ops become kernels, and small kernels of several runs may be one."""
         start = repeat.starts[0]
         return any(self.stands_alone[start : start + repeat.length])
 
     def _equal_runs(self, repeat: Repeat, least: int) -> Repeat | None:
-        """Those of the runs whose ops read each other, and are read by others, in the way that is most common."""
+        """The runs with the most common def-use edges, inside and to other ops."""
         kinds = defaultdict[Hashable, list[int]](list)
         for start in repeat.starts:
             kinds[self._links(start, repeat.length)].append(start)
@@ -98,7 +102,7 @@ class Sequence:
         return replace(repeat, starts=tuple(most)) if len(most) >= max(least, 2) else None
 
     def _links(self, start: int, length: int) -> Hashable:
-        """Who reads whom in a run, counted from its start, where it reads the same value again, and who is read by others."""
+        """The def-use edges of a run relative to its start, with its repeated inputs, and its results that are read outside."""
         stop, given = start + length, dict[SSAValue, int]()
         read, returned = list[int](), list[tuple[int, int]]()
         for i in range(start, stop):
@@ -116,19 +120,19 @@ class Sequence:
         return Runs(members, [self._given(span) for span in spans], [self._returned(span) for span in spans])
 
     def _given(self, span: range) -> list[SSAValue]:
-        """What the ops now read that others make, in order."""
+        """The values defined outside that the ops currently read, in order."""
         pairs = [pair for i in span for pair in zip(self.structures.of(self.ops[i]).reads, self.sources[i], strict=True)]
         return list(dict.fromkeys(value for value, source in pairs if source < span.start))
 
     def _returned(self, span: range) -> list[SSAValue]:
-        """What others read that the ops make, in order."""
+        """The results of the ops that other ops read, in order."""
         pairs = [pair for i in span for pair in zip(self.ops[i].results, self.last_readers[i], strict=True)]
         return [value for value, reader in pairs if reader >= span.stop]
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Of all ops that compute the same: a number, whether they may move, and whether fusion leaves them alone."""
+    """A kind of equal ops: a number, whether they may move, and whether they are not fused."""
 
     number: int
     may_move: bool
@@ -146,7 +150,7 @@ def _may_move(op: Operation) -> bool:
 
 
 def _stands_alone(op: Operation) -> bool:
-    """Whether fusion leaves ``op`` a call of the library: a product or a convolution, say."""
+    """Whether ``op`` stays a library call, such as a product or a convolution."""
     record = operator_of(op)
     is_fused = record.role in (Role.CONCATENATION, Role.SPLIT) or record.parts in (FOR_KERNELS, NO_FAST_CALL)
     fused = is_fused or is_view(op) or is_prim(op)

@@ -1,4 +1,4 @@
-"""Runs that come again in a sequence of tokens, by its suffix array (Manber and Myers) and common prefixes (Kasai)."""
+"""Repeated runs in a sequence of tokens, by its suffix array (Manber and Myers) and longest common prefixes (Kasai)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Repeat:
-    """The same ``length`` tokens at each of ``starts``, ascending, which do not overlap."""
+    """The same ``length`` tokens at each of ``starts``, which are ascending and do not overlap."""
 
     length: int
     starts: tuple[int, ...]
 
     @property
     def saved(self) -> int:
-        """How many tokens there are beside the first run."""
+        """The number of tokens in all runs except the first."""
         return self.length * (len(self.starts) - 1)
 
 
 def repeats(tokens: Sequence[int], shortest: int) -> list[Repeat]:
-    """Runs of ``shortest`` tokens and more that come twice and more, those that save most first.
+    """Runs of at least ``shortest`` tokens that occur at least twice, those that save most first.
 
-    Of each class of runs that start at the same places it has the longest, and the longest that do not overlap.
+    Of each class of runs with the same start positions, the result has the longest, and the longest that do not overlap.
     """
     if sum(count for count in Counter(tokens).values() if count > 1) < 2 * shortest:
         return []
@@ -44,7 +44,7 @@ def repeats(tokens: Sequence[int], shortest: int) -> list[Repeat]:
 
 
 def _apart(places: Sequence[int], length: int) -> Iterator[int]:
-    """Of ``places``, ascending, each that is ``length`` behind the one before."""
+    """The subset of ``places``, ascending, at distances of at least ``length``."""
     index = 0
     while index < len(places):
         yield places[index]
@@ -52,7 +52,7 @@ def _apart(places: Sequence[int], length: int) -> Iterator[int]:
 
 
 def _suffix_array(tokens: np.ndarray) -> np.ndarray:
-    """Where the suffixes of ``tokens`` start, in their order."""
+    """The start positions of the suffixes of ``tokens`` in lexicographic order."""
     rank, count, width = np.unique(tokens, return_inverse=True)[1], len(tokens), 1
     while True:
         following = np.full(count, -1, dtype=rank.dtype)
@@ -68,7 +68,7 @@ def _suffix_array(tokens: np.ndarray) -> np.ndarray:
 
 
 def _common_prefixes(tokens: Sequence[int], order: np.ndarray) -> list[int]:
-    """For each suffix in ``order`` how many tokens it shares with the one before it; 0 for the first."""
+    """For each suffix in ``order`` the number of tokens that it shares with the previous one; 0 for the first."""
     places, count = order.tolist(), len(tokens)
     rank = [0] * count
     for i, place in enumerate(places):
@@ -87,7 +87,7 @@ def _common_prefixes(tokens: Sequence[int], order: np.ndarray) -> list[int]:
 
 
 def _intervals(shared: list[int], shortest: int) -> Iterator[tuple[int, int, int]]:
-    """Length and bounds of each maximal range of suffixes that share ``shortest`` tokens or more."""
+    """The length and bounds of each maximal range of suffixes that share at least ``shortest`` tokens."""
     stack = [(0, 0)]
     for i in range(1, len(shared) + 1):
         length = shared[i] if i < len(shared) else 0
