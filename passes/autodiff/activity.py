@@ -1,4 +1,4 @@
-"""Which values of a function carry a gradient, and what is noted about its derivative."""
+"""Activity analysis: which values of a function carry a gradient."""
 
 from __future__ import annotations
 
@@ -29,20 +29,23 @@ from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.functions import copy_body, declare
 
 TWICE = "autodiff.twice"
-"""The attribute of a derivative that may be differentiated again, whatever it is the derivative of."""
+"""The attribute of a derivative that may be differentiated again, whichever function it is the derivative of."""
 
 UNREACHED = "autodiff.unreached"
-"""The attribute of a differentiated function that lists inputs whose gradient was asked for, and is zero in any case."""
+"""The attribute of a differentiated function that lists inputs whose gradient is requested, but always zero."""
 
 
 def unreached_inputs(function: FuncOp) -> list[int]:
-    """The inputs that UNREACHED lists."""
+    """The inputs listed in the attribute UNREACHED."""
     found = function.attributes.get(UNREACHED)
     return [i.value.data for i in found if isinstance(i, IntegerAttr)] if isinstance(found, ArrayAttr) else []
 
 
 class Activity:
-    """Which values of a function carry a gradient. Finding out replaces the ops whose backward needs more than they give."""
+    """Which values of a function carry a gradient.
+
+    The analysis replaces the ops whose backward needs values other than their operands and results.
+    """
 
     def __init__(
         self, module: ModuleOp, context: FxcContext, function: FuncOp, needs: Sequence[bool], twice: bool = False
@@ -61,7 +64,7 @@ class Activity:
         return [value in self.active for value in op.operands]
 
     def split(self) -> None:
-        """Replace ops by their forwards, and find out what is active."""
+        """Replace ops by their forwards where their backward needs more values, and compute the active values."""
         for op in list(self.block.ops)[:-1]:
             self.visit(op)
 
@@ -81,8 +84,12 @@ class Activity:
             self.active.update(op.results[i] for i in vjp.cotangents if requires_grad(op.results[i]))
 
     def vjp(self, op: Operation, given: Mapping[int, Attribute] | None = None) -> Vjp | None:
-        """The backward of ``op`` at gradients of the types ``given``, by default one of each result that may have one; None
-        where none may. Where PyTorch cannot trace the one to be differentiated again, the other."""
+        """The backward of ``op`` for gradients of the types ``given``; None where no result may have a gradient.
+
+        By default each differentiable result has a gradient. Where PyTorch cannot trace the twice differentiable backward, this
+        is
+        the ordinary one.
+        """
         if given is None:
             given = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
         if not given:
@@ -116,7 +123,7 @@ class Activity:
 
 
 def check(op: Operation) -> None:
-    """VerifyException where ``op`` is none that can be differentiated."""
+    """VerifyException where ``op`` cannot be differentiated."""
     known = isinstance(op, (TorchOp, HigherOrderOp, ConstantOp, PositionalCall, ZeroOp))
     if not known:
         hint = "run lower-grad-of and specialize-autograd-zero first" if op.regions else "inline it first"

@@ -1,11 +1,11 @@
-"""Refuse writes that autograd does not record, where a gradient depends on them.
+"""Reject writes that autograd does not record, where a gradient depends on them.
 
-Assumes  the torch level with mutation, after ``lower-grad-mode``: what runs under ``no_grad`` reads ``detach``.
+Assumes  the torch level with mutation, after ``lower-grad-mode``: operations under ``no_grad`` read ``detach``.
 Ensures  the module is unchanged. With ``gradients=true`` it is an error where memory is written through one tensor, and
-         read later through another that autograd takes for a different one: its elements are new, but its gradient is
-         the old one.
+         read later through another that autograd treats as a different one: its elements are new, but its gradient is
+         that of the old elements.
 Leaves   such writes where nothing reads the other tensor, or no gradient passes through the reader; writes to a tensor
-         whose ``detach`` is read; writes to trained parameters, which are refused elsewhere; writes of regions to
+         whose ``detach`` is read; writes to trained parameters, which are rejected elsewhere; writes of regions to
          operands of their op.
 Cost     one walk; where there is such a write, PyTorch runs each different operation once: 0.4 ms.
 
@@ -55,9 +55,10 @@ from fxc.passes.analysis.requires_grad import ARGUMENT, marked
 
 @dataclass(frozen=True)
 class CheckHiddenWritesPass(ModulePass):
-    """Tensors that autograd takes for different ones are ``detach`` of a tensor, and results of operators that share
-    memory and do not say so, such as ``unsafe_chunk``. ``functionalize`` has one value for both, which has one
-    gradient.
+    """Reject writes that autograd does not record, where a gradient depends on them.
+
+    Autograd treats these as different tensors: ``detach`` of a tensor, and results of operators that share memory without
+    declaring it, such as ``unsafe_chunk``. ``functionalize`` represents both by one value, which has one gradient.
     """
 
     name = "check-hidden-writes"
@@ -77,7 +78,10 @@ class CheckHiddenWritesPass(ModulePass):
 
 
 class _Names:
-    """The tensors that autograd knows in a block: a value and its views are one; what else lies in its memory is another."""
+    """The tensors of a block as autograd distinguishes them: a value and its views are one tensor.
+
+    Other tensors, such as ``detach`` of it, may share its memory.
+    """
 
     def __init__(self, block: Block) -> None:
         self._same = dict[SSAValue, SSAValue]()
@@ -104,7 +108,7 @@ class _Names:
         return value
 
     def others(self, value: SSAValue) -> set[SSAValue]:
-        """The other tensors in the memory of ``value``."""
+        """The other tensors that share the memory of ``value``."""
         name, memory = self.of(value), self._memory(value)
         if memory in self.left_out:
             return set()
@@ -136,7 +140,7 @@ class _Names:
 
 
 class _Gradients:
-    """Which of the tensors of a block require a gradient, and which were written by another name, as the ops run."""
+    """The tensors of a block that require a gradient, and those written through another tensor, as of the visited op."""
 
     def __init__(self, context: FxcContext, names: _Names, arguments: dict[SSAValue, bool]) -> None:
         self.context, self.names = context, names
@@ -144,7 +148,7 @@ class _Gradients:
         self.writers = dict[SSAValue, list[tuple[Operation, SSAValue]]]()
 
     def check(self, block: Block) -> None:
-        """OpPassFailedException at a write by another name than one that is read later, and whose gradient is wanted."""
+        """OpPassFailedException at a write through one tensor where another is read later and needs a gradient."""
         for op in block.ops:
             flags = [self.names.of(operand) in self.requiring for operand in op.operands]
             carried = self.carried(op, flags)
@@ -154,7 +158,7 @@ class _Gradients:
             for result, flag in zip(op.results, carried, strict=True):
                 if flag:
                     self.requiring.add(self.names.of(result))
-                elif self.names.of(result) in map(self.names.of, _written(op)):  # detach_: it is the same tensor
+                elif self.names.of(result) in map(self.names.of, _written(op)):  # ``detach_`` returns the same tensor
                     self.requiring.discard(self.names.of(result))
             for value in _written(op):
                 if any(flags) and not op.results:
@@ -174,7 +178,7 @@ class _Gradients:
                 )
 
     def carried(self, op: Operation, flags: Sequence[bool]) -> Sequence[bool]:
-        """Which results require a gradient, as PyTorch says; any that can where it does not."""
+        """Which results require a gradient according to PyTorch; where PyTorch cannot tell, all differentiable ones."""
         if not any(flags):
             return [False] * len(op.results)
         able = list(map(_is_differentiable, op.results))

@@ -3,8 +3,8 @@
 Assumes  the torch level, one result per value (``lower-simple-tuples``). ``fx.requires_grad`` on arguments and
          ``requires_grad`` on operations say what needs a gradient; without them, a value may need one.
 Ensures  each slice of at least ``threshold`` differentiable operations, constants not counted, one of which needs a
-         gradient, is a private function called by ``autodiff.subgraph``. No two outputs of it share memory, nor an
-         output with an input. Effects and random operators keep their order.
+         gradient, is a private function called by ``autodiff.subgraph``. Its outputs share no memory with each other
+         or with its inputs. Effects and random operators keep their order.
 Leaves   writes, calls, asserts, collectives, operators that PyTorch cannot differentiate at these types or with
          data-dependent sizes; functions that are slices or derivatives already.
 Cost     one PyTorch trace per different operation, reused by ``differentiate``; else near linear, as ``fuse``.
@@ -64,13 +64,17 @@ from fxc.passes.rewriting.unpacking import unpack_tuples
 
 @dataclass(frozen=True)
 class CreateAutodiffSubgraphsPass(ModulePass):
-    """How a slice grows, and what it returns.
+    """Outline differentiable operations into functions that are differentiated as a whole.
 
-    A slice grows from a consumer to its producers, the last first, where that makes no cycle with what stays outside.
-    It moves past no write and no other side effect than a random operator. Branches of ``scf.if`` are searched by
-    themselves. Of two outputs that share memory, or an output and an input, the later is peeled off with all that
-    depends on it. So views may lie in a slice, unlike in TorchScript. Operands become arguments once, constants are
-    copied, and results that only the slice uses are not returned.
+    A slice grows from a consumer to its producers, the last first, where no path leaves the slice and enters it again. It does
+    not
+    move past a write or a side effect other than that of a random operator. Branches of ``scf.if`` are searched separately.
+
+    Of two outputs that share memory, or an output and an input, the later is removed from the slice with its dependents. So a
+    slice
+    may contain views, unlike in TorchScript. Operands become arguments once, constants are copied, and results that only the
+    slice
+    uses are not returned.
     """
 
     name = "create-autodiff-subgraphs"
@@ -105,7 +109,7 @@ class _Function:
                 self.slice(inside, work)
 
     def blocks(self, block: Block) -> Iterator[Block]:
-        """``block`` and those of regions in it that see their surroundings."""
+        """``block`` and the blocks of its regions that see enclosing values."""
         yield block
         for op in block.ops:
             if op.regions and not is_isolated(op):
@@ -113,7 +117,7 @@ class _Function:
                     for inner in region.blocks:
                         yield from self.blocks(inner)
 
-    # which ops
+    # classification of ops
 
     def classify(self, block: Block) -> None:
         for op in block.ops:
@@ -126,19 +130,19 @@ class _Function:
                 self.active.update(result for result in op.results if requires_grad(result))
 
     def differentiable(self, op: Operation) -> bool:
-        """Whether ``op`` may lie in a slice, or is a constant; notes its results that need a gradient."""
+        """Whether ``op`` may be in a slice, or is a constant. Records its results that need a gradient."""
         if is_constant(op) or isinstance(op, ZeroOp):
             return True
         if isinstance(op, AddOp):
             self.mergeable.add(op)
-            return False  # the gradients that it adds may need gradients themselves
+            return False  # the gradients that it adds may need gradients, too
         if not isinstance(op, (TorchOp, HigherOrderOp)) or _is_barrier(op) or "y" in getattr(op, "FLAGS", ""):
             return False
         if not op.results or any(isinstance(result.type, TupleType) for result in op.results):
             return False
         needs = [value in self.active for value in op.operands]
         cotangents = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}
-        asked = any(needs) and any(requires_grad(op.results[i]) for i in cotangents)  # asking costs a trace
+        asked = any(needs) and any(requires_grad(op.results[i]) for i in cotangents)  # a query costs a trace
         try:
             vjp = self.semantics.vjp(op, needs, cotangents) if asked else None
             if vjp is not None and vjp.forward is not None:
@@ -152,7 +156,7 @@ class _Function:
         return True
 
     def check_parts(self, op: Operation, forward: FuncOp) -> None:
-        """VerifyException where ``forward`` cannot stand for ``op``: a part of it cannot be differentiated."""
+        """VerifyException where ``forward`` cannot replace ``op``, because an op in it cannot be differentiated."""
         function = forward.clone()
         module = ModuleOp([function], attributes=dict(self.module.attributes))
         unpack_tuples(function)
@@ -162,7 +166,8 @@ class _Function:
             raise VerifyException(f"{op.name} has other types under autograd")
 
     def aliases(self, op: Operation) -> Iterable[tuple[int, SSAValue]]:
-        """As ``effects.aliases``; of an operator whose schema does not tell, the operands that PyTorch makes views of."""
+        """Like ``effects.aliases``, with the views that PyTorch returns where the schema of an operator does not declare any.
+        """
         untold = isinstance(op, TorchOp) and "c" in op.FLAGS and not any(result.alias for result in op.SCHEMA.returns)
         if not untold and not isinstance(op, HigherOrderOp):
             return aliases(op)
@@ -191,7 +196,7 @@ class _Function:
         return any(result in self.active for result in op.results)
 
     def peeled(self, members: list[Operation]) -> list[Operation]:
-        """``members`` without those that would return one memory twice, or that of an input, and what depends on them."""
+        """``members`` without outputs that share memory with an input or an earlier output, and without their dependents."""
         while True:
             inside, inputs = set(members), _inputs(members)
             wrong = self.shared(_outputs(members, inside), inputs)
@@ -204,7 +209,7 @@ class _Function:
             members = [op for op in members if op not in gone]
 
     def shared(self, outputs: list[SSAValue], inputs: list[SSAValue]) -> SSAValue | None:
-        """The first of ``outputs`` that may share memory with an input, or with an output before it."""
+        """The first of ``outputs`` that may share memory with an input or an earlier output."""
         taken = {self.memory.set_of(value) for value in inputs if _holds_memory(value)}
         for value in filter(_holds_memory, outputs):
             if (memory := self.memory.set_of(value)) in taken:
@@ -213,7 +218,7 @@ class _Function:
         return None
 
     def reorder(self, block: Block, work: list[Operation], slices: Slices, found: list[list[Operation]]) -> None:
-        """Puts the ops of ``work`` in an order in which each slice is in one piece, and then makes it one op."""
+        """Reorder the ops of ``work`` so that each slice is contiguous, and then outline the slices."""
         anchor = work[-1].next_op
         order = slices.order(found)
         for piece in order:
@@ -227,7 +232,7 @@ class _Function:
                 block.insert_ops_before(ops, anchor)
 
     def outlined(self, members: list[Operation]) -> SubgraphOp:
-        """The call of a new function that holds ``members``, which are detached."""
+        """The call of a new function that contains ``members``, which are detached."""
         inside, inputs = set(members), _inputs(members)
         outputs = _outputs(members, inside)
         name = self.symbols.fresh("subgraph")
@@ -267,7 +272,7 @@ class _Function:
 
 
 def _work_blocks(block: Block) -> Iterator[list[Operation]]:
-    """The runs of ops between those past which nothing may move."""
+    """The runs of ops between barriers, past which nothing may move."""
     run = list[Operation]()
     for op in block.ops:
         if _is_barrier(op):
@@ -286,19 +291,19 @@ def _is_barrier(op: Operation) -> bool:
 
 
 def _only_draws(op: Operation) -> bool:
-    """Whether a draw is the only side effect of ``op``; those of the ops in its regions are asked of them."""
+    """Whether sampling random numbers is the only side effect of ``op``; ops in its regions are checked separately."""
     return is_random(op) or bool(op.regions)
 
 
 def _inputs(members: list[Operation]) -> list[SSAValue]:
-    """What ``members`` read from outside, once each, constants apart."""
+    """The distinct values that ``members`` read from outside, without constants."""
     made = {result for op in members for result in op.results}
     read = dict.fromkeys(value for op in members for value in op.operands if value not in made)
     return [value for value in read if not (isinstance(value.owner, Operation) and is_constant(value.owner))]
 
 
 def _outputs(members: list[Operation], inside: set[Operation]) -> list[SSAValue]:
-    """The results of ``members`` that others read."""
+    """The results of ``members`` that other ops read."""
     results = (result for op in members for result in op.results)
     return [result for result in results if any(use.operation not in inside for use in result.uses)]
 

@@ -1,8 +1,8 @@
-"""Inline small differentiable subgraphs, for eager's autograd.
+"""Inline small differentiable subgraphs, which PyTorch's autograd then differentiates.
 
 Assumes  verified IR.
 Ensures  a subgraph whose function has fewer than ``threshold`` operations, constants and nested ones counted, is
-         replaced by these operations, without its derivative and the outputs that are there for the derivative alone.
+         replaced by these operations, without its derivative and the outputs that only the derivative uses.
 Leaves   subgraphs with an operation that PyTorch's autograd cannot run: of another dialect than ``torch`` and ``fx``,
          also in nested regions; unused functions (``symbol-dce``) and operations (``dce``).
 Cost     one walk.

@@ -1,10 +1,10 @@
 """Lower each ``autodiff.grad_of`` to an ``scf.if`` on whether one of its gradients is defined.
 
 Assumes  verified IR.
-Ensures  no ``autodiff.grad_of`` is left: its body is the branch taken where ``autodiff.any_nonzero`` of its gradients
-         holds; in the other, every result is ``autodiff.zero``, one per type. A ``grad_of`` nested in another is an
-         error, as it would be guarded twice.
-Leaves   the body as it is, and ifs with a known condition (``specialize-autograd-zero``).
+Ensures  there is no ``autodiff.grad_of``: its body is the branch taken where ``autodiff.any_nonzero`` of its gradients
+         holds; in the other branch every result is ``autodiff.zero``, one per type. A ``grad_of`` nested in another is
+         an error, because it would be guarded twice.
+Leaves   the operations in the body, and ifs with a known condition (``specialize-autograd-zero``).
 Cost     one walk; bodies are moved, not copied.
 
 Before:

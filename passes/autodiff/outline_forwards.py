@@ -4,8 +4,8 @@ Assumes  ``differentiate`` ran, and groups are kernels.
 Ensures  each ``f`` of an ``autodiff.subgraph`` with a gradient, that launches kernels and has only tensors of known
          sizes and strides as arguments, has a nested module with ``autodiff.implements = @f``: ``main`` is a copy of f,
          beside the functions, kernels and declarations that it uses. Idempotent.
-Leaves   f and the subgraph, as second derivatives depend on what f computes; an f without kernels; with a remark, an f
-         that has numbers or tensors of dynamic sizes as arguments.
+Leaves   f and the subgraph, because second derivatives depend on the operations of f; an f without kernels; with a
+         remark, an f that has numbers or tensors of dynamic sizes as arguments.
 Cost     a copy of each function and of its kernels.
 
 Before:

@@ -1,4 +1,4 @@
-"""Why a derivative does not give second derivatives when autograd differentiates it."""
+"""Second derivatives: whether autograd can differentiate a derivative, and which op prevents it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ from fxc.passes.rewriting.unpacking import unpack_tuples
 
 
 def second_derivative_obstacle(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> Operation | None:
-    """None where ``df`` was made to be differentiated, or is the same as one that was; else the op that is in the way.
+    """The op that prevents autograd from computing second derivatives through ``df``; None where there is no obstacle.
 
-    It is not where autograd cannot differentiate ``df``, as there are kernels in it, or operators without a derivative. Nor is
-    it where PyTorch has another backward for an op of ``f`` that is to be differentiated again, and no differentiable one takes
-    its place: that of ``linalg.solve`` reads the factors that the forward made, which carry no gradient. Nor is it where ``df``
-    depends on a temporary of ``f`` whose gradient it does not take, as there is none in the first backward: of ``svd``, the
-    factors that are not used.
+    There is none where ``df`` was made to be differentiated, or is equal to a derivative that was. Obstacles are:
+
+    - autograd cannot differentiate ``df``, because it has kernels or operators without a derivative;
+    - PyTorch has another backward for an op of ``f`` where it is differentiated again, and no differentiable one replaces it:
+    the
+      backward of ``linalg.solve`` reads the factors that the forward computed, which carry no gradient;
+    - ``df`` depends on a temporary of ``f`` whose gradient it does not take, because the first backward has none: the unused
+      factors of ``svd``.
     """
     return None if TWICE in df.attributes else _at_fault(semantics, f, df, gradient)
 
 
 def _at_fault(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> Operation | None:
-    """An op of ``f`` or of ``df`` that has another second derivative than autograd makes of ``df``."""
+    """An op of ``f`` or ``df`` whose second derivative differs from the one that autograd computes through ``df``."""
     reached = set[SSAValue](f.args[i] for i in gradient.indices("output_vjps"))
     operators = (op for op in _walk(f, reached) if isinstance(op, (TorchOp, HigherOrderOp)))
     other = next((op for op in operators if not _has_one_backward(semantics, op, reached)), None)
@@ -56,7 +59,7 @@ def _at_fault(semantics: Semantics, f: FuncOp, df: FuncOp, gradient: GradientAtt
 
 
 def _without_derivative(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> Operation | None:
-    """The first op of ``df`` through which gradients go back to ``reached``, which grows, that has no derivative."""
+    """The first op of ``df`` without a derivative through which gradients flow back to ``reached``, which grows."""
     for op in _walk(df, reached):
         needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
         if not any(needs) or not cotangents:
@@ -74,8 +77,11 @@ def _without_derivative(semantics: Semantics, df: FuncOp, reached: set[SSAValue]
 
 
 def _depends(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> bool:
-    """Whether a derivative of ``df`` has a part by ``reached``, which grows. It has none by the statistics that a normalization
-    gives to its backward: of that PyTorch has no derivative by them, as the one by the operand counts them in."""
+    """Whether a derivative of ``df`` depends on ``reached``, which grows.
+
+    The statistics that a normalization passes to its backward do not count: PyTorch has no derivative with respect to them,
+    because the derivative with respect to the operand includes them.
+    """
     for op in _walk(df, reached):
         needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
         if not any(needs) or not cotangents or _computes_again(semantics, op):
@@ -89,7 +95,7 @@ def _depends(semantics: Semantics, df: FuncOp, reached: set[SSAValue]) -> bool:
 
 
 def _has_part(semantics: Semantics, op: Operation, needs: list[bool], cotangents: dict[int, TensorType]) -> bool:
-    """Whether the derivative of ``op`` has a part by the operand that is in ``needs``."""
+    """Whether the derivative of ``op`` has a term for the operand marked in ``needs``."""
     try:
         vjp = semantics.vjp(op, needs, cotangents, twice=True)
     except VerifyException:
@@ -110,8 +116,10 @@ def _has_derivative(semantics: Semantics, op: TorchOp, needs: list[bool], cotang
 
 
 def _walk(around: Operation, reached: set[SSAValue]) -> Iterator[Operation]:
-    """The operations of a function, and of the groups and gradients in it, in order. What one of these gives is ``reached`` as
-    what it yields is, and what a kernel gives as it computes it."""
+    """The operations of a function, and of the groups and gradients in it, in order.
+
+    Results of a group or gradient are ``reached`` as its yielded values are, results of a kernel as it computes them.
+    """
     for op in around.regions[0].block.ops:
         if isinstance(op, (GroupOp, GradOfOp)):
             yield from _walk(op, reached)
@@ -126,7 +134,7 @@ def _walk(around: Operation, reached: set[SSAValue]) -> Iterator[Operation]:
 
 
 def _computed_from(op: LaunchOp, reached: set[SSAValue]) -> set[int]:
-    """The results that the kernel computes from operands which are ``reached``. Conditions carry no gradient."""
+    """The results that the kernel computes from operands in ``reached``. Conditions carry no gradient."""
     kernel = op.kernel()
     if kernel is None:
         return set(range(len(op.results)))
@@ -149,13 +157,13 @@ def _computed_from(op: LaunchOp, reached: set[SSAValue]) -> set[int]:
 
 
 def _has_one_backward(semantics: Semantics, op: Operation, reached: set[SSAValue]) -> bool:
-    """Whether it is the same one in any case; adds the results that carry gradients to ``reached``."""
+    """Whether ``op`` has one backward for first and second derivatives. Adds results that carry gradients to ``reached``."""
     needs, cotangents = [operand in reached for operand in op.operands], _cotangents(op)
     if not any(needs) or not cotangents:
         return True
     try:
         once = semantics.vjp(op, needs, cotangents, twice=operator_of(op).other_derivative)
-    except VerifyException:  # no gradient was asked of it, or there would be no derivative
+    except VerifyException:  # no gradient of it is needed, or there would be no derivative
         return True
     try:
         twice = semantics.vjp(op, needs, cotangents, twice=True)
@@ -169,7 +177,7 @@ def _has_one_backward(semantics: Semantics, op: Operation, reached: set[SSAValue
 
 
 def _has_another(semantics: Semantics, vjp: Vjp) -> bool:
-    """Whether there is another backward for an operator of this one, and nothing else reads what the forward made."""
+    """Whether an operator of this backward has another one for second derivatives, and nothing else reads the saved results."""
     if vjp.backward is None or not any(_computes_again(semantics, op) for op in vjp.backward.walk()):
         return False
     saved = vjp.backward.args[len(vjp.backward.args) - len(vjp.results) :]
@@ -177,7 +185,7 @@ def _has_another(semantics: Semantics, vjp: Vjp) -> bool:
 
 
 def _computes_again(semantics: Semantics, op: Operation) -> bool:
-    """Whether autograd meets another backward in place of ``op``, which computes again what that reads of the forward."""
+    """Whether autograd replaces ``op`` by another backward, which recomputes the values that ``op`` reads from the forward."""
     return isinstance(op, TorchOp) and semantics.has_second_backward(op.operator)
 
 

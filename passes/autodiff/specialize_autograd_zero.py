@@ -1,12 +1,12 @@
-"""Simplify derivatives by what is known of which gradients are undefined.
+"""Simplify derivatives for gradients that are known to be defined or undefined.
 
-Assumes  ``lower-grad-of`` ran. Arguments marked ``autodiff.undefined`` or ``autodiff.defined`` are so in every call; of
-         others nothing is known.
+Assumes  ``lower-grad-of`` ran. Arguments marked ``autodiff.undefined`` or ``autodiff.defined`` have this state in every
+         call; the state of others is unknown.
 Ensures  where the state of a gradient is known, ``autodiff.add``, ``materialize`` and ``sum_to_size`` are the gradient,
          ``aten`` operators or ``autodiff.zero``, and an ``scf.if`` on ``autodiff.any_nonzero`` is its body or
          ``autodiff.zero``.
-Leaves   tensors that hold zeros, which are defined; an if on gradients of unknown state; operations that only removed
-         ones read (``dce``).
+Leaves   tensors of zeros, which are defined; an if on gradients of unknown state; operations that only erased ones read
+         (``dce``).
 Cost     one walk.
 
 Before:
@@ -60,17 +60,20 @@ from fxc.passes.analysis.statistics import count
 
 @dataclass(frozen=True)
 class SpecializeAutogradZeroPass(ModulePass):
-    """The states of gradients, and what follows from them.
+    """Simplify derivatives for gradients that are known to be defined or undefined.
 
-    A gradient is undefined, defined, or unknown, and unknown unless shown. ``autodiff.zero`` is undefined; results of
+    A gradient is undefined, defined or unknown, and unknown unless proven otherwise. ``autodiff.zero`` is undefined; results of
     ``torch`` operations and of ``autodiff.materialize`` are defined.
 
-    ``autodiff.add`` with an undefined gradient is the other one, of two defined ones ``aten.add``.
-    ``autodiff.materialize`` of a defined gradient is the gradient, of an undefined one ``aten.zeros``.
-    ``autodiff.sum_to_size`` without a size is its gradient, of a defined one ``aten.sum_to_size``. An ``scf.if`` on
-    ``autodiff.any_nonzero`` of undefined gradients is ``autodiff.zero``; its body replaces it where one of them is
-    defined, and is simplified again. In a body that stays, the only gradient that may be defined is defined; in its
-    else all are undefined.
+    ``autodiff.add`` of an undefined gradient and another one is the other; of two defined ones it is ``aten.add``.
+    ``autodiff.materialize`` of a defined gradient is the gradient, of an undefined one ``aten.zeros``. ``autodiff.sum_to_size``
+    without a size is its gradient, of a defined one ``aten.sum_to_size``.
+
+    An ``scf.if`` on ``autodiff.any_nonzero`` of undefined gradients is ``autodiff.zero``. Where one of them is defined, the
+    body
+    replaces the if, and is simplified again. In the body of an if that stays, a gradient that is the only one which may be
+    defined
+    is defined; in its else branch all are undefined.
     """
 
     name = "specialize-autograd-zero"
@@ -82,7 +85,7 @@ class SpecializeAutogradZeroPass(ModulePass):
 
 
 class _State(Enum):
-    """What is known of a gradient."""
+    """The state of a gradient."""
 
     UNDEFINED = auto()
     DEFINED = auto()
@@ -105,7 +108,7 @@ class _Specialization:
         self.block(self.function.body.block, {})
 
     def state(self, value: SSAValue, here: Mapping[SSAValue, _State]) -> _State:
-        """What is known of ``value``; ``here`` holds what its place in a branch adds."""
+        """The state of ``value``; ``here`` has the states that hold in the current branch."""
         return here.get(value, self.states.get(value, _State.UNKNOWN))
 
     def block(self, block: Block, here: Mapping[SSAValue, _State]) -> None:
@@ -114,7 +117,7 @@ class _Specialization:
             op = self.op(op, here)
 
     def op(self, op: Operation, here: Mapping[SSAValue, _State]) -> Operation | None:
-        """Rewrites ``op``; returns the op to look at next."""
+        """Rewrite ``op``. Returns the next op to visit."""
         following = op.next_op
         match op:
             case ZeroOp():
@@ -134,7 +137,7 @@ class _Specialization:
         return following
 
     def replace(self, op: Operation, value: SSAValue) -> None:
-        """``value`` takes the place of the one result, where it is of its type."""
+        """Replace the single result of ``op`` by ``value``, where the types are equal."""
         result = op.results[0]
         if result.type == value.type:
             name = value._name
@@ -185,7 +188,7 @@ class _Specialization:
             self.states[op.results[0]] = state
 
     def branch(self, op: IfOp, here: Mapping[SSAValue, _State]) -> Operation | None:
-        """The op to look at next, where the if is gone."""
+        """Simplify ``op``. Returns the next op to visit, where the if is erased."""
         there = op.cond.owner
         gradients = there.operands if isinstance(there, AnyNonzeroOp) else ()
         states = [self.state(value, here) for value in gradients]
@@ -210,7 +213,7 @@ class _Specialization:
         return following
 
     def hoist(self, op: IfOp) -> Operation | None:
-        """Moves the body before the if, and looks at it again: it was guarded when it was last seen."""
+        """Move the body before the if, and visit it again, because its gradients are no longer guarded."""
         block, around = op.true_region.block, op.parent
         last = block.last_op
         assert last is not None and around is not None

@@ -83,8 +83,10 @@ from fxc.passes.rewriting.functions import Symbols
 
 @dataclass(frozen=True)
 class SpecializeDerivativesPass(ModulePass):
-    """Arguments of ``main`` are marked ``autodiff.defined``, or ``autodiff.undefined`` for the gradients of the outputs
-    that are there for df alone: so are they in a first backward where the program uses all results of f.
+    """Copy each derivative to a module, specialized to the gradients of the outputs that the program uses.
+
+    Arguments of ``main`` are marked ``autodiff.defined``; gradients of outputs that only df uses are marked
+    ``autodiff.undefined``. These are the states in a first backward where the program uses all results of f.
     """
 
     name = "specialize-derivatives"
@@ -104,7 +106,7 @@ class SpecializeDerivativesPass(ModulePass):
 
 
 def expected_gradients(gradient: GradientAttr) -> tuple[bool, ...]:
-    """Which incoming gradients a first backward has, where all results of f are used."""
+    """Which incoming gradients are defined in a first backward where the program uses all results of f."""
     real = gradient.real_outputs.value.data
     return tuple(i < real for i in gradient.indices("input_vjps"))
 
@@ -116,12 +118,12 @@ def given_gradients(module: ModuleOp, count: int) -> tuple[bool, ...]:
 
 
 def specialized(module: ModuleOp, df: FuncOp, given: Sequence[bool]) -> ModuleOp:
-    """A module that computes ``df`` where the incoming gradients are there that ``given`` says."""
+    """A module that computes ``df`` where the incoming gradients marked in ``given`` are defined."""
     made = extracted(module, df)
     main = find_entry(made)
     assert main is not None
     known = argument_attributes(main)
-    values = [True] * (len(known) - len(given))  # a gradient may be one of them: that of a scan over nothing is its operand
+    values = [True] * (len(known) - len(given))  # a value may be a gradient, too: of a scan over nothing it is the operand
     marks = [DEFINED if there else UNDEFINED for there in (*given, *values)]
     marked = [DictionaryAttr({**old.data, mark: UnitAttr()}) for old, mark in zip(known, marks, strict=True)]
     main.properties["arg_attrs"] = ArrayAttr(marked)

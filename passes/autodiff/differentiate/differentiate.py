@@ -3,7 +3,7 @@
 Assumes  the functions of the subgraphs have one block of ``torch`` operations without mutation and calls, ending in
          ``func.return``; one to be differentiated again has been through ``specialize-autograd-zero``.
 Ensures  every subgraph has a ``gradient``: df takes the gradients of the outputs that need one and values saved by f,
-         and returns those of the inputs that need one and are reached. f has extra outputs for saved values.
+         and returns the gradients of the inputs that need one and are reached. f has extra outputs for saved values.
          ``mode=forward`` makes ``@f_jvp`` and sets ``autodiff.jvp``; ``twice=true`` marks df ``autodiff.twice``.
 Leaves   the order of f's outputs and all of f's inputs. Gradients that may be undefined are not summed:
          ``autodiff.add`` and ``autodiff.grad_of`` mark them for ``lower-grad-of`` and ``specialize-autograd-zero``.
@@ -70,21 +70,22 @@ from fxc.passes.rewriting.functions import copy_body, declare, fresh_symbol
 from fxc.passes.rewriting.unpacking import unpack_tuples
 
 JVP = "autodiff.jvp"
-"""The attribute of a subgraph that names its forward derivative."""
+"""The attribute of a subgraph that names its forward-mode derivative."""
 
 
 @dataclass(frozen=True)
 class DifferentiatePass(ModulePass):
-    """What derivatives compute, and what they save.
+    """Build the derivative of each ``autodiff.subgraph``.
 
-    An operation whose backward needs more than its operands and results (dropout, layer norm) is replaced in f by what
-    PyTorch runs for it under autograd. A duplicated output has a gradient per position. Where df needs only the size of
-    a tensor, that is saved instead. Gradients that no input needs are not computed. An f with other users is copied
+    An operation whose backward needs values other than its operands and results (dropout, layer norm) is replaced in f by the
+    operations that PyTorch runs for it under autograd. A duplicated output has a gradient per position. Where df needs only the
+    size of a tensor, the size is saved instead. Gradients that no input needs are not computed. An f with other users is copied
     first.
 
-    ``@f_jvp`` takes the inputs and their tangents, and returns the outputs and theirs. ``twice=true`` uses the
-    backwards that PyTorch uses where they are differentiated again, which are slower for some operators;
-    ``linalg.solve`` and ``slogdet`` have them in any case.
+    ``@f_jvp`` takes the inputs and their tangents, and returns the outputs and their tangents. ``twice=true`` uses the
+    backwards
+    that PyTorch uses for second derivatives, which are slower for some operators; ``linalg.solve`` and ``slogdet`` always use
+    them.
     """
 
     name = "differentiate"
@@ -140,14 +141,14 @@ class _Module:
 
 
 def _needs(op: SubgraphOp, function: FuncOp) -> list[bool]:
-    """For each input of ``function``, whether it needs a gradient: as it says itself, else as the operand says."""
+    """For each input of ``function``, whether it needs a gradient, by its attributes or else by the operand of ``op``."""
     if any(attributes.data for attributes in argument_attributes(function)):
         return marked(function)
     return [requires_grad(value) for value in op.operands]
 
 
 def _users(module: ModuleOp, name: str) -> list[Operation]:
-    """The ops that call ``@name``, or whose derivative it is."""
+    """The ops that call ``@name`` or use it as a derivative."""
     found = list[Operation]()
     for op in module.walk():
         if isinstance(op, (CallOp, SubgraphOp)):
@@ -159,12 +160,16 @@ def _users(module: ModuleOp, name: str) -> list[Operation]:
     return found
 
 
-# the forward derivative of one function, as a function beside it
+# forward mode: the derivative of one function, as a separate function
 
 
 class ForwardDerivative:
-    """@f_jvp takes what f takes, and then a tangent for each input that needs one. It returns what f returns, and then a
-    tangent for each differentiable output: ``autodiff.zero`` where it does not depend on those inputs."""
+    """Builds the forward-mode derivative ``@f_jvp``.
+
+    It takes the arguments of f, and then a tangent for each input that needs one. It returns the results of f, and then a
+    tangent
+    for each differentiable output: ``autodiff.zero`` where the output does not depend on those inputs.
+    """
 
     def __init__(self, module: ModuleOp, context: FxcContext, function: FuncOp, needs: Sequence[bool]) -> None:
         self.module, self.semantics, self.needs = module, context.semantics, needs

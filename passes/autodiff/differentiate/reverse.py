@@ -1,4 +1,4 @@
-"""The reverse derivative of one function: f is extended in place, df is made beside it."""
+"""The reverse-mode derivative of one function: f gets extra outputs in place, and df is a new function."""
 
 from __future__ import annotations
 
@@ -63,10 +63,11 @@ class ReverseDerivative:
         return self.finish(real, input_vjps, captured_inputs, captured_outputs, returned)
 
     def build(self, outputs: Sequence[SSAValue]) -> list[SSAValue]:
-        """Make the reverse block; returns the temporaries that have a gradient.
+        """Build the reverse block. Returns the temporaries that have a gradient.
 
-        Which they are is known when it is there, but their gradients come from outside, and what is done with a gradient
-        depends on the layout of the whole sum. So it is made again, from the temporaries too.
+        The temporaries are known only once the block is built. Their gradients come from outside, and the handling of a
+        gradient
+        depends on the layout of the whole sum. So the block is built again with these temporaries, until they stay the same.
         """
         temporaries = list[SSAValue]()
         for _ in range(_ATTEMPTS):
@@ -86,13 +87,13 @@ class ReverseDerivative:
         raise VerifyException(f"what the derivative of @{self.function.sym_name.data} saves does not settle")
 
     def may_have_gradient(self, temporary: SSAValue) -> bool:
-        """In a second backward, a temporary may have a gradient that it does not have in the first."""
+        """Whether ``temporary`` may have a gradient; with ``twice``, possibly only in a second backward."""
         return temporary in (self.activity.active if self.twice else self.gradients)
 
     # the reverse block
 
     def argument(self, value: SSAValue) -> BlockArgument:
-        """A new argument of df: the gradient of an output."""
+        """A new argument of df: the gradient of an output or temporary."""
         argument = self.reverse.insert_arg(gradient_type(value.type), len(self.reverse.args))
         argument._name = f"d_{value._name}" if value._name else None
         return argument
@@ -105,8 +106,10 @@ class ReverseDerivative:
         self.gradients[value] = gradient
 
     def sum(self, a: SSAValue, b: SSAValue) -> list[Operation]:
-        """The ops that add two gradients, the sum last. Both get one layout first, so that the type of the sum is true
-        whichever of them is undefined."""
+        """The ops that add two gradients, the sum last.
+
+        Both are first brought to one layout, so that the type of the sum holds whichever of them is undefined.
+        """
         ops = list[Operation]()
         if a.type != b.type or gradient_type(a.type) != a.type:
             a, b = (_contiguous(value, ops) for value in (a, b))
@@ -157,7 +160,7 @@ class ReverseDerivative:
             self.accumulate(value, result)
 
     def backward_of_gradient(self, op: Operation, gradient: SSAValue, label: str) -> None:
-        """The ops of gradients are linear: the sum passes its gradient on, what was summed over is expanded."""
+        """Differentiate an op on gradients, which is linear: a sum passes its gradient on, ``sum_to_size`` expands it."""
         values = [value for value in op.operands if value in self.activity.active]
         body = Block()
         yielded: list[SSAValue] = [gradient] * len(values)
@@ -173,10 +176,10 @@ class ReverseDerivative:
         body.add_op(YieldOp.of(yielded))
         self.add_grad_of(op, label, [gradient], body, values)
 
-    # what df takes from f
+    # values of f that df reads
 
     def remove_unused(self) -> None:
-        """Removes the ops whose results nothing reads, and with them the gradients that they were."""
+        """Erase the ops with unused results, and the gradients that these results represent."""
         for op in reversed(list(self.reverse.ops)):
             if op.results and all(result.first_use is None for result in op.results):
                 gone = set(op.results)
@@ -184,27 +187,27 @@ class ReverseDerivative:
                 self.reverse.erase_op(op)
 
     def primals(self) -> Iterator[tuple[Operation, int, SSAValue]]:
-        """(op, index, value) for each operand in the reverse block that is a value of f."""
+        """(op, index, value) for each operand in the reverse block that is defined in f."""
         for op in self.reverse.walk():
             for index, value in enumerate(op.operands):
                 if owner_block(value) is self.block:
                     yield op, index, value
 
     def readers(self) -> dict[SSAValue, list[Operation]]:
-        """Each value of f that df reads, and the ops that read it."""
+        """Each value of f that df reads, and the ops of df that read it."""
         found = dict[SSAValue, list[Operation]]()
         for op, _, value in self.primals():
             found.setdefault(value, []).append(op)
         return found
 
     def read(self) -> list[SSAValue]:
-        """The values of f that df reads for more than their sizes, inputs first, then in the order of the program."""
+        """The values of f that df reads for more than their sizes: inputs first, then in program order."""
         order = {value: i for i, value in enumerate(_defined(self.block))}
         read = [value for value, ops in self.readers().items() if not _reads_sizes(ops) and not _is_constant(value)]
         return sorted(read, key=order.__getitem__)
 
     def keep_sizes_only(self) -> None:
-        """Moves to f what asks df for the size of a value that df needs for nothing else."""
+        """Move size queries from df to f, for values of f that df does not use otherwise."""
         for value, ops in self.readers().items():
             for op in ops if _reads_sizes(ops) else ():
                 op.detach()
@@ -215,7 +218,7 @@ class ReverseDerivative:
                     self.block.insert_op_after(op, value.owner)
 
     def capture(self, outputs: list[SSAValue]) -> tuple[list[int], list[int], dict[SSAValue, SSAValue]]:
-        """Makes what df reads of f its arguments, constants copies; ``outputs`` grows by the temporaries."""
+        """Turn the values of f that df reads into arguments of df, and copy constants. Appends temporaries to ``outputs``."""
         moved = dict[SSAValue, SSAValue]()
         for value in self.readers():
             if isinstance(value.owner, Operation) and _is_constant(value):
@@ -243,7 +246,7 @@ class ReverseDerivative:
     # the functions
 
     def extend(self, outputs: Sequence[SSAValue]) -> None:
-        """f returns ``outputs``. It runs on tensors without gradients: what it said of them no longer holds."""
+        """Let f return ``outputs``. It now runs on tensors without gradients, so its attributes on gradients are removed."""
         last = self.block.last_op
         assert last is not None
         last.operands = outputs
@@ -280,7 +283,7 @@ def _defined(block: Block) -> Iterator[SSAValue]:
 
 
 def _size(value: SSAValue, ops: list[Operation]) -> list[Tree]:
-    """The size of ``value`` as arguments of a call; sizes that are no numbers are asked of it by ops added to ``ops``."""
+    """The size of ``value`` as arguments of a call. Queries of symbolic sizes are appended to ``ops``."""
     assert isinstance(value.type, TensorType)
     found = list[Tree]()
     for dim, size in enumerate(sizes(value.type)):
@@ -303,7 +306,7 @@ def _is_constant(value: SSAValue) -> bool:
 
 
 def _contiguous(gradient: SSAValue, ops: list[Operation]) -> SSAValue:
-    """``gradient`` in row-major order, made by an op that is added to ``ops`` where it has another."""
+    """``gradient`` in row-major layout; an op that copies it is appended to ``ops`` where it has another layout."""
     type = contiguous_type(gradient.type)
     if gradient.type == type:
         return gradient
