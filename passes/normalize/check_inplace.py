@@ -4,7 +4,7 @@ Assumes  verified IR; best after ``functionalize``, which removes mutation by op
 Ensures  the module is unchanged. An in-place call of anything but an operator of PyTorch is an error: of an operator
          that the module declares with a written argument, or of Python code whose name or keywords imply a write.
          Regions at any depth and uncalled functions are checked.
-Leaves   ``aten.add_`` and similar operators, whose writes are known; Python calls whose name and keywords imply no write.
+Leaves   ``aten.add_`` and similar operators, whose writes are known; Python calls whose name and keywords imply none.
 Cost     one walk.
 
 Before:

@@ -90,8 +90,7 @@ class _Pool:
         self.order.append(op)
 
     def may_move(self, op: Operation) -> bool:
-        """Whether a constant tensor may be created once, at the top: false where it is written, or returned from an inner
-        region."""
+        """Whether a constant tensor may be created once, at the top: it is not written, nor returned from an inner region."""
         value = op.results[0]
         return not self.memory.is_written(value) and (op.parent is self.top or not self.memory.reaches_output(value))
 

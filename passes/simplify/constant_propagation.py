@@ -3,7 +3,7 @@
 Assumes  verified IR.
 Ensures  calls on constants, and static sizes, are constants where PyTorch can compute them and ``torch.constant`` can
          hold them; numbers, strings and None are folded into their users; a ``cond`` with a constant predicate becomes
-         its region, a ``while_loop`` that does not run its initial values; pure operations that become unused are erased.
+         its region, a ``while_loop`` that does not run its initial values; newly unused pure operations are erased.
 Leaves   random and effectful calls; calls that raise; results of more than ``max-elements`` elements, not on the CPU or
          not contiguous; results of ``empty``; tensors that are written or returned, or share memory with such a tensor.
 Cost     one walk. PyTorch is loaded only where a value must be computed.

@@ -4,8 +4,8 @@ Assumes  verified IR.
 Ensures  every remaining operation, also in nested regions, has an effect, writes memory from outside or memory that a
          live operation may read, or computes an operand of such an operation; unused results of ``scf.if`` and ``cond``
          are removed with the operations that compute them. Idempotent.
-Leaves   asserts, prints, collectives, calls of unknown functions; random operators, whose removal would change the
-         results of later ones; the last result of a ``cond``; unused arguments, declarations, and carried values of loops.
+Leaves   asserts, prints, collectives, calls of unknown functions; random operators, whose removal would change later
+         ones; the last result of a ``cond``; unused arguments, declarations, and carried values of loops.
 Cost     three walks, for writes, for liveness, and backwards to erase; an alias analysis where there are writes.
 
 Before:

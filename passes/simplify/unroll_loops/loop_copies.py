@@ -41,8 +41,7 @@ class LoopCopies:
         return constant.result
 
     def copy(self, values: Sequence[SSAValue], end: InsertPoint, trip: int | None = None) -> list[SSAValue]:
-        """Insert a copy of the body applied to ``values``, and return its outputs. With ``trip``, a host counter is a constant.
-        """
+        """Insert a copy of the body applied to ``values``, and return its outputs. With ``trip`` a host counter is constant."""
         mapped: dict[SSAValue, SSAValue] = dict(zip(self.body.args, values, strict=True))
         counts = trip is not None and self.loop.start is not None and isinstance(self.counter.type, IntType)
         for op in list(self.body.ops)[:-1]:
