@@ -1,9 +1,9 @@
 """Run a small kernel as the last program of the kernel before it.
 
 Assumes  groups with a ``#tile.schedule`` for each kernel (``schedule``).
-Ensures  a kernel that reads what the one before it computes, and whose work takes one program no longer than a launch,
+Ensures  a kernel that reads results of the kernel before it, and whose work takes one program no longer than a launch,
          has a schedule with ``program = "last"``, in one group with that one. Both have static sizes; the group reads
-         and writes at most 48 tensors, and no write or effect stands between them.
+         and writes at most 48 tensors, and there is no write or effect between them.
 Leaves   results and the computations; kernels of dynamic sizes; groups that compute new values of arguments, which a
          kernel with such a last program could not write in place.
 Cost     one walk.
@@ -107,7 +107,7 @@ class AppendKernelsPass(ModulePass):
 
 
 def _append_groups(block: Block, target: TargetAttr) -> None:
-    """Join groups of ``block`` with those before that their last programs can do the work of."""
+    """Join groups of ``block`` with earlier groups whose last programs can do their work."""
     places, start, function = {op: place for place, op in enumerate(block.ops)}, 0, block.parent_op()
     updates = set(new_values(function)) if isinstance(function, FuncOp) else set[SSAValue]()
     for place, op in enumerate(list(block.ops)):
@@ -129,14 +129,14 @@ def _append_groups(block: Block, target: TargetAttr) -> None:
 
 
 def _group_before(group: GroupOp, places: Mapping[Operation, int]) -> GroupOp | None:
-    """The last group that makes something that ``group`` reads."""
+    """The latest group whose results ``group`` reads."""
     owners = [value.owner for value in group.inputs()]
     found = [owner for owner in owners if isinstance(owner, GroupOp) and owner in places]
     return max(found, key=lambda owner: places[owner], default=None)
 
 
 def _anchor(first: GroupOp, second: GroupOp, places: Mapping[Operation, int]) -> Operation | None:
-    """Where both may be computed: where ``first`` is, else where ``second`` is, else nowhere."""
+    """The op at whose position both groups may be computed: ``first``, else ``second``, else None."""
 
     def place(value: SSAValue) -> int:
         return places.get(value.owner, -1) if isinstance(value.owner, Operation) else -1
@@ -150,7 +150,7 @@ def _anchor(first: GroupOp, second: GroupOp, places: Mapping[Operation, int]) ->
 
 
 def _joined_schedules(first: GroupOp, second: GroupOp, target: TargetAttr) -> list[ScheduleAttr]:
-    """The schedules of the two as one group; none where ``second`` is no work for a last program of ``first``."""
+    """The schedules of the two as one group; none where ``second`` is not suited for a last program of ``first``."""
     known, stages, more = _schedules(first), stages_of(first), stages_of(second)
     tensors = {*first.inputs(), *second.inputs(), *first.results, *second.results}
     if not known or not more or SCHEDULE not in second.attributes or len(tensors) > TENSORS or not _has_programs(known, stages):
@@ -165,7 +165,7 @@ def _joined_schedules(first: GroupOp, second: GroupOp, target: TargetAttr) -> li
 
 
 def _append_within(group: GroupOp, target: TargetAttr) -> None:
-    """Let last programs compute what they can of the kernels of one group."""
+    """Let last programs compute the later kernels of one group where they can."""
     schedules, stages = _schedules(group), stages_of(group)
     for place in range(1, len(schedules)):
         earlier, schedule = schedules[:place], schedules[place]
@@ -191,13 +191,13 @@ def _last_own(schedules: Sequence[ScheduleAttr]) -> ScheduleAttr:
 
 
 def _own_stages(schedules: Sequence[ScheduleAttr], stages: Sequence[Stage]) -> list[Stage]:
-    """The stages of the last kernel of ``schedules``, those of its last program among them."""
+    """The stages of the last kernel of ``schedules``, including those of its last program."""
     start = max(place for place, schedule in enumerate(schedules) if not schedule.is_last)
     return [stages[number] for schedule in schedules[start:] for number in schedule.numbers()]
 
 
 def _has_programs(schedules: Sequence[ScheduleAttr], stages: Sequence[Stage]) -> bool:
-    """Whether it is known that the last kernel of ``schedules`` has programs."""
+    """Whether the last kernel of ``schedules`` is known to have programs."""
     own = _own_stages(schedules, stages)
     return not any(stage.is_dynamic or 0 in stage.sizes.values() for stage in own)
 
@@ -209,6 +209,6 @@ def _reads(stages: Sequence[Stage], others: Sequence[Stage]) -> bool:
 
 
 def _moved(schedule: ScheduleAttr, first: int) -> ScheduleAttr:
-    """``schedule`` for stages whose numbers begin at ``first``."""
+    """``schedule`` with its stage numbers shifted by ``first``."""
     fields = schedule.fields()
     return ScheduleAttr.of(schedule.kind.data, [first + number for number in schedule.numbers()], **fields)  # type: ignore[arg-type]

@@ -3,9 +3,9 @@
 Assumes  the torch level, one result per value (``lower-simple-tuples``), with groups made by ``fuse`` or by hand.
 Ensures  a group whose operators have rules (``passes/operators``), or decompose into such, is ``linalg.generic`` on
          tensors with ``arith`` and ``math``: one per result of the group and per reduction. Views are affine maps, half
-         precision is computed in float32 and rounded where it is stored. Types of results stay.
-Leaves   groups that no rule covers, for operators, dtypes, layouts, devices or sizes (see the class): these run as
-         their body, and are counted.
+         precision is computed in float32 and rounded where it is stored. Result types are unchanged.
+Leaves   groups with operators, dtypes, layouts, devices or sizes without a rule (see the class): their operations run
+         one by one, and are counted.
 Cost     one walk; an element that several tensors depend on is written once per tensor. A PyTorch trace for each
          operator without a rule. Groups equal but for names are converted once and copied.
 
@@ -69,25 +69,34 @@ from fxc.passes.rewriting.one_group import one_group
 
 @dataclass(frozen=True)
 class ConvertFusionToLinalgPass(ModulePass):
-    """What loops are made of, and which groups stay.
+    """Convert fusion groups to loops over elements.
 
-    What takes a data-dependent number of steps per element is a ``tile.iterate``. Pieces of a concatenation end in
-    ``tensor.concat``; where others in the group read it, it is a choice. An element at computed indices is a
-    ``tensor.extract`` behind a ``cf.assert`` of their range, which is left out where nothing depends on the element.
-    What may be out of range (padding, parts of a choice) is read in an ``scf.if``. A scatter of few elements is a
-    choice among the updates, in their order. A scatter of many that are added, or of extremes, has loops for updates
-    and positions, for a ``tile.accumulate`` into the previous values: half precision is added in float32, floats are
-    compared as integers in their order. Half precision is computed, combined and saved in float32, and rounded where a
-    tensor is stored and by conversions; a result of the group that others in it read is read as stored. Dynamic sizes
-    are polynomials of names, in index expressions and in computed numbers; a position that depends on a name is a
-    ``tensor.extract``.
+    A loop with a data-dependent number of steps per element is a ``tile.iterate``. Pieces of a concatenation end in
+    ``tensor.concat``; where other operations in the group read it, it is a selection. An element at computed indices is a
+    ``tensor.extract`` after a ``cf.assert`` of their range, which is omitted where nothing depends on the element. An element
+    that
+    may be out of range (padding, parts of a selection) is read in an ``scf.if``.
 
-    These groups stay: with an operator without a rule; elements that must exist and may be out of range for some size;
-    sizes that no number and no argument states, or that are used in another way than by sums, products and floor
-    divisions; tensors that are not dense, of unsupported dtypes, of several devices, or of a GPU without such a target;
-    results that share memory with operands; unknown numbers; integer divisions by what may be 0; masks as indices;
-    indices of a tensor without elements; the maximum of what may be empty; more than 4 updates that replace an element
-    or are multiplied; a choice of more than 8 tensors.
+    A scatter of few elements is a selection among the updates, in their order. A scatter of many updates that are added, or of
+    extremes, has loops for updates and positions, for a ``tile.accumulate`` into the previous values: half precision is added
+    in
+    float32, floats are compared as integers in their order.
+
+    Half precision is computed, combined and saved in float32, and rounded where a tensor is stored and by conversions; a result
+    of
+    the group that other operations in it read is read as stored. Dynamic sizes are polynomials of names, in index expressions
+    and
+    in computed numbers; a position that depends on a name is a ``tensor.extract``.
+
+    These groups stay: with an operator without a rule; elements that must exist and may be out of range for some size; sizes
+    that
+    no number and no argument states, or that are not used in sums, products and floor divisions only; tensors that are not
+    dense,
+    of unsupported dtypes, of several devices, or of a GPU without such a target; results that share memory with operands;
+    unknown
+    numbers; integer divisions by a number that may be 0; masks as indices; indices of a tensor without elements; the maximum of
+    a
+    tensor that may be empty; more than 4 updates that replace an element or are multiplied; a selection of more than 8 tensors.
     """
 
     name = "convert-fusion-to-linalg"
@@ -103,7 +112,7 @@ class ConvertFusionToLinalgPass(ModulePass):
 
 
 def _convert(conversions: Conversions, group: GroupOp) -> None:
-    """Give ``group`` a body in linalg, where there is one."""
+    """Replace the body of ``group`` by linalg, where it can be converted."""
     try:
         body = conversions.body(group)
     except Uncovered as reason:
@@ -116,22 +125,22 @@ def _convert(conversions: Conversions, group: GroupOp) -> None:
 
 @dataclass
 class Known:
-    """What was ``made`` of the group with ``outline``."""
+    """The result ``made`` of the conversion of a group with ``outline``."""
 
     outline: Outline
     made: Block | Uncovered
 
 
 class Conversions:
-    """Converts groups. Those that differ in names only have copies of the same loops."""
+    """Converts groups. Groups that differ only in names get copies of the same loops."""
 
     def __init__(self, ctx: FxcContext, target: TargetAttr | None) -> None:
         self.ctx, self.target, self.attributes = ctx, target, AttributeNumbers()
         self.known = dict[Hashable, Known]()
 
     def body(self, group: GroupOp) -> Block:
-        """The body of ``group`` in linalg. Uncovered where there is none."""
-        if _is_symbolic(group.body.block):  # values around the group may say its sizes
+        """The body of ``group`` in linalg. Uncovered where it cannot be converted."""
+        if _is_symbolic(group.body.block):  # values outside of the group may state its sizes
             return _converted(self.ctx, group, self.target)
         outline = Outline(group, self.attributes)
         known = self.known.get(outline.key)
@@ -154,7 +163,7 @@ def _is_symbolic(block: Block) -> bool:
 
 
 def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Block:
-    """The body of ``group`` in linalg. Uncovered where there is none."""
+    """The body of ``group`` in linalg. Uncovered where it cannot be converted."""
     if any(aliases(group)):
         raise Uncovered("results that share memory with operands")
     if not isinstance(target, GpuAttr) and any(
@@ -164,7 +173,7 @@ def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Bl
     block, module = group.parent_block(), group.get_toplevel_object()
     assert block is not None and isinstance(module, Operation)
     copy, symbols = group.clone(), module.attributes.get(SYMBOLS)
-    ModuleOp([copy], {} if symbols is None else {SYMBOLS: symbols})  # of which decompositions ask for hints of sizes
+    ModuleOp([copy], {} if symbols is None else {SYMBOLS: symbols})  # decompositions read the hints of sizes from it
     try:
         _decompose(ctx, copy.body.block)
         return Generics(copy.body.block, block.args, facts_of(module, "min")).convert()
@@ -173,18 +182,18 @@ def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Bl
 
 
 def _decompose(ctx: FxcContext, block: Block) -> None:
-    """Take operators without a rule apart. Uncovered where one has no parts."""
+    """Decompose operators without a rule. Uncovered where one has no decomposition."""
     pending = [op for op in block.ops if isinstance(op, TorchOp) and not has_formula(op)]
     while pending:
         op = pending.pop()
         check_types(op)
-        if operator_of(op).scan or not (parts := take_apart(ctx, op)):  # a scan has n * n parts
+        if operator_of(op).scan or not (parts := take_apart(ctx, op)):  # the decomposition of a scan has n * n ops
             raise Uncovered(op.operator)
         pending += [part for part in parts if not has_formula(part)]
 
 
 def _replace(group: GroupOp, body: Block) -> None:
-    """Give ``group`` the body ``body``, and a note of what it was made of."""
+    """Set the body of ``group``, and record the operators that it comes from."""
     group.attributes[SOURCE] = notes(op for op in group.body.block.ops if isinstance(op, TorchOp))
     old = group.detach_region(0)
     group.add_region(Region(body))

@@ -1,9 +1,9 @@
 """Merge small independent kernels into one launch.
 
 Assumes  groups with one ``#tile.schedule`` each (``schedule``).
-Ensures  small groups of one kind in one block, none of which depends on another, are one group with one schedule: a
-         kernel with the programs of all, at the first use of one of them, or where the last of them was. Small means no
-         longer than a launch: 32768 elements on a CPU, 262144 on a GPU. A kernel has at most 48 tensors.
+Ensures  small independent groups of one kind in one block are one group with one schedule: a kernel with the programs
+         of all, at the first use of one of them, or at the position of the last. Small means no longer than a launch:
+         32768 elements on a CPU, 262144 on a GPU. A kernel has at most 48 tensors.
 Leaves   groups with several schedules or partial reductions, large ones, and the order around writes and effects.
 Cost     a few walks: kernels that depend on each other are merged in one walk after another.
 
@@ -81,10 +81,10 @@ from fxc.passes.kernels.tiling.choices import can_hold
 from fxc.passes.kernels.tiling.stages import are_apart, stages_of
 
 SMALL: Mapping[type, int] = MappingProxyType({CpuAttr: 1 << 15, GpuAttr: 1 << 18})
-"""Elements that a machine goes through in the time that a launch takes."""
+"""The number of elements that a machine processes in the time of a launch."""
 
 Place = tuple[int, int]
-"""Of an op the number in its block, and 0; of what was put behind it, its number and how many were put somewhere before."""
+"""The number of an op in its block, and 0. For an inserted op, the number of the op before it and a running number."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class GroupKernelsPass(ModulePass):
 
 
 class Batch:
-    """Groups that may become one. ``places`` has the place of each op in the block."""
+    """Groups that may become one. ``places`` has the position of each op in the block."""
 
     def __init__(self, group: GroupOp, schedule: ScheduleAttr, places: Mapping[Operation, Place]) -> None:
         self.places, self.block = places, group.parent_block()
@@ -109,7 +109,7 @@ class Batch:
         self.end = self._first_use(group)
 
     def takes(self, group: GroupOp) -> bool:
-        """Whether ``group`` can be computed before anything uses what the batch makes, and in one kernel with it."""
+        """Whether ``group`` can be computed before the first use of the batch, and in one kernel with it."""
         before = min(self.end, self.places[group])
         more = len(group.inputs()) + len(group.results)
         known = all(self._place(value) < before and value.owner not in self.groups for value in group.inputs())
@@ -125,7 +125,7 @@ class Batch:
         self.end = min(self.end, self._first_use(group))
 
     def _place(self, value: SSAValue) -> Place:
-        """Where ``value`` is made; -1 for what is known before the block."""
+        """The position of the op that defines ``value``; (-1, 0) for values from outside of the block."""
         return self.places.get(value.owner, (-1, 0)) if isinstance(value.owner, Operation) else (-1, 0)
 
     def _first_use(self, group: GroupOp) -> Place:
@@ -134,8 +134,10 @@ class Batch:
         return min((self.places[user] for user in users if user is not None), default=(len(self.places), 0))
 
     def anchor(self) -> Operation | None:
-        """What one group would stand before: its first use, or its last member. None where what it reads is made later, or
-        where that is a group that was just made."""
+        """The op before which the joined group is inserted: its first user, or its last member.
+
+        None where an operand is defined later, or where that op is a group that was just inserted.
+        """
         assert self.block is not None
         users = [self.block.find_ancestor_op_in_block(use.operation) for g in self.groups for r in g.results for use in r.uses]
         first = min([user for user in (*users, self.groups[-1]) if user is not None], key=lambda user: self.places[user])
@@ -144,7 +146,7 @@ class Batch:
         return first if known and place[1] == 0 else None
 
     def join(self, anchor: Operation) -> Operation:
-        """Put one group before ``anchor``."""
+        """Insert the joined group before ``anchor``."""
         return join(self.groups, [self._schedule([len(stages_of(group)) for group in self.groups])], anchor)
 
     def _schedule(self, stages: Sequence[int]) -> ScheduleAttr:
@@ -159,7 +161,7 @@ class Batch:
 
 
 def _join(block: Block, target: TargetAttr) -> bool:
-    """Join batches of ``block``; those that others changed wait for the next time. Whether any was."""
+    """Join the batches of ``block``. Returns whether there are any. Batches that others changed are joined in the next call."""
     places: dict[Operation, Place] = {op: (number, 0) for number, op in enumerate(block.ops)}
     batches = [batch for batch in _batches(block, target, places) if len(batch.groups) > 1]
     for put, batch in enumerate(batches, 1):
@@ -186,7 +188,7 @@ def _batches(block: Block, target: TargetAttr, places: Mapping[Operation, Place]
 
 
 def _small(group: GroupOp, target: TargetAttr) -> ScheduleAttr | None:
-    """The schedule of ``group``, where that has one kernel, which is small."""
+    """The schedule of ``group``, if it has one kernel, which is small; else None."""
     schedules = group.attributes.get(SCHEDULE)
     if not isinstance(schedules, ArrayAttr) or len(schedules) != 1:
         return None
@@ -199,15 +201,19 @@ def _small(group: GroupOp, target: TargetAttr) -> ScheduleAttr | None:
 
 
 def _elements(value: SSAValue) -> int:
-    """How many a tensor has; -1 where that is not known."""
+    """The number of elements of a tensor; -1 where it is not known."""
     assert isinstance(value.type, TensorType)
     shape = value.type.get_shape()
     return -1 if DYNAMIC_INDEX in shape else math.prod(shape)
 
 
 def _key(group: GroupOp, schedule: ScheduleAttr) -> tuple[object, ...]:
-    """What groups of one kernel have in common: rows that are held or reduced need lanes of their own, and single elements,
-    which the others read, are better all there before."""
+    """The properties in which groups of one kernel must agree.
+
+    Rows that are held or reduced need a specific number of lanes. Groups of single elements, which other groups read, are
+    better
+    computed before those.
+    """
     fields = schedule.fields()
     lanes = fields["lanes"] if schedule.kind.data != "elementwise" or schedule.tile.value.data > 1 else None
     single = all(_elements(value) == 1 for value in group.results)

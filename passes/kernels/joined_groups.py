@@ -1,4 +1,4 @@
-"""Groups that become one."""
+"""Joining several groups into one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fxc.passes.kernels.source_lines import SOURCE
 SCHEDULE = "tile.schedule"
 
 TENSORS = 48
-"""The most that a kernel takes and makes: they are arguments of a call."""
+"""The largest number of tensors that a kernel reads and writes: they are arguments of a call."""
 
 
 def join(groups: Sequence[GroupOp], schedules: Sequence[ScheduleAttr], before: Operation) -> GroupOp:
-    """One group in the place of ``groups``, which are in order, right before ``before``.
+    """Replace ``groups``, which are in order, by one group directly before ``before``.
 
-    It gives what they gave, but for what only they themselves read.
+    Its results are theirs, without the values that only these groups read.
     """
     body, inside = Block(), dict[SSAValue, SSAValue]()
     for group in groups:

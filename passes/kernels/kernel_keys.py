@@ -1,4 +1,4 @@
-"""What a group is, apart from the tensors it reads, names, and constants that say nothing of how it is computed."""
+"""Keys of groups: equal for groups that have the same kernels except for operands, names, and free constants."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from fxc.dialects.fusion import GroupOp
 from fxc.passes.analysis.structural_key import StructuralKey
 
 WRITTEN = frozenset(["mask", "program"])
-"""Names that kernels give to values of their own."""
+"""Names that kernels give to generated values."""
 
 
 class Outline(StructuralKey):
-    """``key`` is equal for groups of which one has the loops, schedules and kernels of the other, but for what is listed.
+    """The key of a group, and the parts in which groups with an equal key may differ.
 
-    ``reads`` are the tensors that the group reads; ``names`` those of its values and tensors; ``constants`` are numbers. Each
-    is listed once, in order: where two are equal in one group, they are in the other. ``locations``: of its ops, where known.
+    Groups with an equal ``key`` have the same loops, schedules and kernels, except for the listed parts. ``reads`` are the
+    tensors
+    that the group reads, ``names`` the names of its values and tensors, ``constants`` its free numbers. Each is listed once, in
+    order: items that are equal in one group are equal in the other. ``locations``: of its ops, where known.
     """
 
     def __init__(self, group: GroupOp, numbers: AttributeNumbers) -> None:
@@ -35,7 +37,7 @@ class Outline(StructuralKey):
         self._items += [self._name(result._name) for result in group.results]
 
     def _outside(self, value: SSAValue) -> int:
-        """The place of a tensor that the group reads; its type and name go to the key."""
+        """The position of a tensor that the group reads. Its type and name become part of the key."""
         self.reads.append(value)
         self._items += ("reads", self.numbers.of(value.type), self._name(value._name))
         return self._places.setdefault(id(value), len(self._places))
@@ -70,7 +72,10 @@ class Outline(StructuralKey):
         return self._places[place], self.numbers.of(number.type)  # type: ignore[attr-defined]
 
     def _is_free(self, number: float) -> bool:
-        """Whether ``number`` is none that kernels have of their own, as 0 and lanes, or compare with a count of steps."""
+        """Whether ``number`` may differ between equal kernels.
+
+        It may not where kernels generate it, such as 0 and lanes, or compare it with a number of steps.
+        """
         if not math.isfinite(number):
             return False
         whole = abs(int(number))
@@ -82,9 +87,10 @@ def _sizes(value: SSAValue) -> tuple[int, ...]:
 
 
 class Copier:
-    """Copies what was made of a group with the outline ``old`` for one with ``new``, which has the same key.
+    """Copies the code generated for a group with the outline ``old`` for one with the outline ``new`` and an equal key.
 
-    Ops without successors. They are put together here, as xDSL's constructors check what the ops that are copied passed.
+    The ops have no successors. They are built here directly, because xDSL's constructors repeat checks that the copied ops
+    passed.
     """
 
     def __init__(self, old: Outline, new: Outline) -> None:

@@ -3,9 +3,9 @@
 Assumes  groups whose bodies ``convert-fusion-to-linalg`` made; the machine in the module's ``fxc.target``, else any
          CPU.
 Ensures  each such group has ``tile.schedule``, a list of one ``#tile.schedule`` per kernel, with each
-         ``linalg.generic`` in one of them. Stages that share rows are one kernel, so that a reduction is read without
-         going through memory; so are pieces of a concatenation. Idempotent.
-Leaves   schedules that are there, which may be written by hand; groups of other operations.
+         ``linalg.generic`` in one of them. Stages that share rows are one kernel, so that the result of a reduction is
+         not read from memory; so are pieces of a concatenation. Idempotent.
+Leaves   existing schedules, which may be written by hand; groups of other operations.
 Cost     one walk over the groups; of those that differ in names and constants only the first is scheduled.
 
 Before:
@@ -67,14 +67,19 @@ SCHEDULE = "tile.schedule"
 
 @dataclass(frozen=True)
 class SchedulePass(ModulePass):
-    """A kernel is "inner" where the innermost loop of its largest operand is reduced, "outer" where another one is, else
-    "elementwise", in tiles where operands differ in the order of memory. On a CPU, lanes fill a vector register, a
-    program is as large as the first-level cache (in tiles of something large, a quarter of the second), and there are
-    enough programs for all threads; on a GPU a program has one block.
+    """Choose for each group of loops its kernels and their schedules.
 
-    With fewer rows than processors, if their number is known, or unequal shares for the threads of a CPU, a reduction
-    is split into partial reductions, each pass a kernel. Rows are held where registers have room, online where no cache
-    of a core has, or no registers of a GPU, and stored where a CPU would call a function again.
+    A kernel is "inner" where the innermost loop of its largest operand is reduced, "outer" where another loop is, else
+    "elementwise", in tiles where operands differ in memory order. On a CPU, lanes fill a vector register, a program is as large
+    as
+    the first-level cache (in tiles of a large tensor, a quarter of the second), and there are enough programs for all threads;
+    on
+    a GPU a program has one block.
+
+    With fewer rows than processors, if their number is known, or unequal shares for the threads of a CPU, a reduction is split
+    into partial reductions, each pass a kernel. Rows are held where they fit into registers, online where they do not fit into
+    a
+    core's cache or a GPU's registers, and stored where a CPU would call a function again.
     """
 
     name = "schedule"

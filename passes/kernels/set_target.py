@@ -1,8 +1,8 @@
-"""Set the machine that kernels are made for.
+"""Set the target machine of kernels.
 
 Assumes  nothing.
-Ensures  the module has the description of the machine ``to`` as ``fxc.target``, in place of another one. Passes that
-         make kernels read it there, and it can be edited. Idempotent.
+Ensures  the module has the description of the machine ``to`` as ``fxc.target``, instead of any other. Passes that
+         generate kernels read it there, and it can be edited. Idempotent.
 Leaves   everything else.
 Cost     none.
 
@@ -39,7 +39,7 @@ class SetTargetPass(ModulePass):
     deterministic: bool = False
 
     def __post_init__(self) -> None:
-        preset(self.to)  # an unknown one is an error of the pipeline, before anything runs
+        preset(self.to)  # reject an unknown name when the pipeline is created
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         set_target(op, preset(self.to), deterministic=self.deterministic)

@@ -1,4 +1,4 @@
-"""What a kernel computes of the user's program: lines of its ``tile.source``, which are comments where it is printed."""
+"""Source notes of kernels: ``tile.source`` lists operators and lines of the user's program, printed as comments."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.torch_ops.base import TorchOp
 
 SOURCE = "tile.source"
-"""The attribute of a group, and of its kernels, that says what it computes."""
+"""The attribute of a group, and of its kernels, that lists the operators that it computes."""
 
 
 def notes(ops: Iterable[TorchOp]) -> ArrayAttr[StringAttr]:
-    """``mul = aten.mul.Tensor: return x * 0.5  (model.py:12)`` for each op; the user's line where the op before has another."""
+    """``mul = aten.mul.Tensor: return x * 0.5  (model.py:12)`` for each op.
+
+    The user's line is omitted where it is that of the op before.
+    """
     found, last = list[StringAttr](), None
     for op in ops:
         names = ", ".join(result.name_hint or "_" for result in op.results)

@@ -5,7 +5,7 @@ Assumes  the torch level, one result per value (``lower-simple-tuples``); the ma
 Ensures  ``cumsum``, ``cumprod``, ``cummax`` and ``cummin`` are launches of kernels with ``tile.scan``, or, where rows
          are not adjacent, with one loop for as many rows as a vector has lanes. Precision and ties are PyTorch's.
          Idempotent.
-Leaves   scans in fusion groups, those that autograd sees, of tensors without dimensions or elements, not dense, of
+Leaves   scans in fusion groups, those that need a gradient, of tensors without dimensions or elements, not dense, of
          unsupported dtypes, or on a GPU without such a target; conversions of floats to integers; ``logcumsumexp``,
          which combines pairs.
 Cost     one walk. A scan of few long rows has little parallelism: a row is one program.
@@ -87,13 +87,15 @@ from fxc.passes.rewriting.functions import outside_derivatives
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in (ADD, MULTIPLY, MAXIMUM, MINIMUM)})
 
 SMALLEST, LONGEST, COLUMNS = 1024, 1024, 64
-"""Elements: what a program is worth starting for on a CPU, of a row that a GPU scans at once, of as many rows."""
+"""Elements: that are worth starting a program on a CPU, of a row that a GPU scans at once, and of that many rows."""
 
 
 @dataclass(frozen=True)
 class LowerScansPass(ModulePass):
-    """Half precision is combined in float32, float32 on a CPU in float64, and integers in int64; of equal maxima the last
-    one counts.
+    """Lower cumulative sums, products, maxima and minima to kernels.
+
+    Half precision is combined in float32, float32 on a CPU in float64, and integers in int64; of equal maxima the last one
+    counts.
     """
 
     name = "lower-scans"
@@ -148,7 +150,7 @@ def _kernel(op: TorchOp, target: TargetAttr, name: str) -> KernelOp:
 
 
 def _combined_dtype(kind: Kind, old: str, new: str, target: TargetAttr) -> str:
-    """In which dtype elements are combined."""
+    """The dtype in which elements are combined."""
     if kind in (MAXIMUM, MINIMUM):
         return "float32" if old in HALVES else "int32" if old in ("bool", "uint8") else old
     if new == "float32" and isinstance(target, CpuAttr):
@@ -157,7 +159,7 @@ def _combined_dtype(kind: Kind, old: str, new: str, target: TargetAttr) -> str:
 
 
 def _vectors(plan: ScanLayout, target: TargetAttr, bits: int) -> tuple[int, int]:
-    """Lanes, and rows a program."""
+    """The lanes of a vector, and the rows of a program."""
     if isinstance(target, GpuAttr):
         return (COLUMNS if plan.side is not None else min(1 << (plan.size - 1).bit_length(), LONGEST)), 1
     rows = math.prod(size for size, _ in plan.others)

@@ -1,7 +1,7 @@
-"""Kernels of cumulative operators: each element of a row combined with those before it.
+"""Kernels of cumulative operators: each element of a row is combined with those before it.
 
-Lanes run along the row, where its elements lie side by side: a vector is scanned, and the total of those before it is combined
-with each lane. Else they run across rows, and each step of a loop combines one more element of each.
+Lanes run along the row where its elements are adjacent: a vector is scanned, and the total of the elements before it is
+combined with each lane. Otherwise lanes run across rows, and each step of a loop combines one more element of each row.
 """
 
 from __future__ import annotations
@@ -37,9 +37,14 @@ from fxc.passes.operators.scalars import FLOATS, HALVES, machine_type
 
 @dataclass(frozen=True)
 class Kind:
-    """How elements are combined: the name that tile.scan has for it, the op for floats and for integers, and what changes
-    nothing: of floats, and of integers of so many bits. ``floats`` of extremes is the predicate of an element that stays: of
-    equal ones the later counts, and so does the sign of a zero."""
+    """The operator that combines elements.
+
+    ``name`` is that of tile.scan, ``neutral`` the neutral float, ``neutral_integer`` the neutral integer of a number of bits.
+    For
+    extremes, ``floats`` is the predicate by which an earlier element stays: of equal elements the later counts, including the
+    sign
+    of a zero.
+    """
 
     name: str
     floats: type[Operation] | str
@@ -56,9 +61,12 @@ MINIMUM = Kind("min", "olt", arith.MinSIOp, math.inf, lambda bits: (1 << bits - 
 
 @dataclass(frozen=True)
 class ScanLayout:
-    """A scan over ``size`` elements a row, in memory ``steps`` apart; ``others``: the other dimensions, each with its size and
-    its steps. Steps are those in the operand and in the results. ``dtypes``: of the operand, of what is combined and of the
-    first result; a second result has the places of what was found."""
+    """A scan over ``size`` elements of each row, which are ``steps`` apart in memory.
+
+    ``others``: the other dimensions, each with its size and steps. Steps are those in the operand and in the results.
+    ``dtypes``:
+    of the operand, of the combined elements, and of the first result. A second result has the indices of the extremes.
+    """
 
     size: int
     steps: tuple[int, int]
@@ -67,14 +75,16 @@ class ScanLayout:
 
     @property
     def side(self) -> int | None:
-        """The other dimension along which elements of the operand lie closer than along the row; None where none does."""
+        """The other dimension along which elements of the operand are closer than along the row; None where there is none."""
         found = [i for i, (size, steps) in enumerate(self.others) if size > 1 and 0 < steps[0] < self.steps[0]]
         return min(found, key=lambda i: self.others[i][1][0], default=None)
 
 
 class ScanKernel:
-    """Writes the kernel of ``kind`` over ``layout``, with vectors of ``lanes``; ``rows`` rows a program where lanes are along
-    them. ``indexed``: there is a second result."""
+    """Writes the kernel of ``kind`` over ``layout``, with vectors of ``lanes``.
+
+    ``rows``: rows of a program where lanes run along them. ``indexed``: there is a second result.
+    """
 
     def __init__(self, kind: Kind, layout: ScanLayout, lanes: int, rows: int, *, indexed: bool) -> None:
         self.kind, self.layout, self.lanes, self.rows, self.indexed = kind, layout, lanes, rows, indexed
@@ -115,7 +125,7 @@ class ScanKernel:
         return []
 
     def _strip(self, at: SSAValue, carried: list[SSAValue], bases: Sequence[SSAValue]) -> list[SSAValue]:
-        """A vector of a row: totals of those before it in, and on."""
+        """Scan one vector of a row, starting from the totals of the vectors before it. Returns the new totals."""
         mask = None
         if self.layout.size % self.lanes:
             mask = self._add(MaskOp.of(at, self._index(self.layout.size), [self.lanes]))
@@ -168,14 +178,16 @@ class ScanKernel:
     # values
 
     def _found(self, x: SSAValue, total: SSAValue) -> SSAValue:
-        """Where an element is what the elements up to it give: the last such, and the last NaN, is the one that counts."""
+        """Whether an element is equal to the scan up to it. The last such element counts, and the last NaN."""
         if self.layout.dtypes[1] not in FLOATS:
             return self._add(CompareOp.of("eq", x, total))
         return self._add(arith.OrIOp(self._add(CompareOp.of("oeq", x, total)), self._add(CompareOp.of("uno", x, x))))
 
     def _total(self, x: SSAValue, scanned: SSAValue) -> SSAValue:
-        """All lanes of ``x`` combined, of which ``scanned`` has the last. A reduction takes either of equal zeros: of extremes
-        of floats the bits of that lane are taken."""
+        """The combination of all lanes of ``x``, which is the last lane of ``scanned``.
+
+        A reduction may return either of two equal zeros, so for extremes of floats the bits of that lane are taken.
+        """
         if not self._chooses:
             return self._add(ReduceOp.of(self.kind.name, x, [0]))
         integer = IntegerType(self.element.bitwidth)  # type: ignore[attr-defined]
@@ -215,7 +227,7 @@ class ScanKernel:
         self._add(StoreOp.of(value, self.block.args[1], base, [step], mask))
 
     def _converted(self, value: SSAValue, old: str, new: str) -> SSAValue:
-        """A block in another dtype."""
+        """A block converted to another dtype."""
         if old == new:
             return value
         element = machine_type(new)
@@ -246,7 +258,7 @@ class ScanKernel:
         return self._add(arith.ConstantOp(FloatAttr(float(number), element)))  # type: ignore[arg-type]
 
     def _index(self, number: int) -> SSAValue:
-        """A constant, once a kernel."""
+        """An index constant, created once per kernel."""
         if number not in self.constants:
             op = arith.ConstantOp(IntegerAttr(number, IndexType()))
             if (first := self.block.first_op) is None:
@@ -265,7 +277,7 @@ class ScanKernel:
         return way if base is self.constants.get(0) else self._add(arith.AddiOp(base, way))
 
     def _bases(self, row: SSAValue, dimensions: Sequence[tuple[int, tuple[int, int]]]) -> list[SSAValue]:
-        """The number of the first element of a row, in the operand and in the results."""
+        """The offset of the first element of a row, in the operand and in the results."""
         bases = [self._index(0), self._index(0)]
         real = [(size, steps) for size, steps in dimensions if size > 1]
         for i, (size, steps) in reversed(list(enumerate(real))):

@@ -1,4 +1,4 @@
-"""A group's kernels, as its schedule says."""
+"""The kernels of a group, built after its schedules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fxc.passes.kernels.tiling.writer import Scope, Writer
 
 
 class Pieces:
-    """Where results of stages lie that are parts of a concatenation: in the memory of the whole."""
+    """The results of stages that are pieces of a concatenation, and their positions in the memory of the whole."""
 
     def __init__(self, group: GroupOp) -> None:
         self.whole = dict[SSAValue, SSAValue]()
@@ -50,7 +50,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Step:
-    """Stages, and how a kernel computes them."""
+    """Stages, and the schedule by which a kernel computes them."""
 
     stages: Sequence[Stage]
     schedule: ScheduleAttr
@@ -58,7 +58,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Made:
-    """A kernel, the tensors that it reads and makes, and the types of more that it writes, of which nothing else has use."""
+    """A kernel, the tensors that it reads and writes, and the types of scratch tensors that it also writes."""
 
     kernel: KernelOp
     inputs: list[SSAValue]
@@ -67,10 +67,11 @@ class Made:
 
 
 def make_kernel(name: str, steps: Sequence[Step], wanted: set[SSAValue], pieces: Pieces) -> Made:
-    """The kernel whose programs compute the first of ``steps``, and whose last program the others. Makes those of ``wanted``.
+    """The kernel whose programs compute the first of ``steps``, and whose last program the others.
 
-    Where the first schedule has parts, the programs make a total for each, as many as ``parts_of`` says one after another, and
-    the last program combines them.
+    It stores the values ``wanted``. Where the first schedule has parts, the programs compute a total for each part
+    (``parts_of``),
+    and the last program combines these before the other steps.
     """
     first, stages = steps[0], [stage for step in steps for stage in step.stages]
     made = [stage.result for stage in stages]
@@ -112,7 +113,7 @@ def make_kernel(name: str, steps: Sequence[Step], wanted: set[SSAValue], pieces:
 
 
 def plans_of(step: Step, places: Mapping[SSAValue, tuple[TensorType, Steps]]) -> list[Plan]:
-    """The plan of each run of stages with the same rows. ``places`` as ``Plan`` takes them."""
+    """The plan of each run of stages with the same rows. ``places`` is that of ``Plan``."""
     plans, schedule = [Plan(run, places) for run in runs_of(step.stages)], step.schedule
     parts = schedule.parts.value.data
     lanes = schedule.lanes.value.data * schedule.unroll.value.data if schedule.kind.data == "inner" else 1
@@ -124,7 +125,7 @@ def plans_of(step: Step, places: Mapping[SSAValue, tuple[TensorType, Steps]]) ->
 def _combining(
     first: Step, parts: Mapping[SSAValue, TensorType], places: Mapping[SSAValue, int], of_parts: Mapping[SSAValue, int]
 ) -> list[LastStep]:
-    """The step that combines ``parts``, if there are any: they lie at ``of_parts``, totals at ``places``."""
+    """The step that combines ``parts``, if there are any. They are the arguments ``of_parts``, the totals ``places``."""
     if not parts:
         return []
     combined = combining_stages(first.stages, parts)
@@ -149,7 +150,7 @@ def _write_programs(
     pointers: Mapping[SSAValue, SSAValue],
     symbols: Mapping[str, SSAValue],
 ) -> Sequence[int] | AffineMap:
-    """Write the programs of each of ``plans``; returns the grid."""
+    """Write the programs of each of ``plans``, and return the grid."""
     writer = Writer(block, symbols)
     runs = [Programs(plan, writer, pointers, schedule) for plan in plans]
     program = writer.add(ProgramIdOp.of(0))
@@ -167,7 +168,7 @@ def _write_programs(
 
 
 def _grid(runs: Sequence[Programs], symbols: Sequence[str]) -> AffineMap:
-    """The programs of ``runs``, of numbers of ``symbols``."""
+    """The number of programs of ``runs``, as a map over ``symbols``."""
     places = {name: place for place, name in enumerate(symbols)}
     total: AffineExpr = AffineExpr.constant(0)
     for run in runs:
@@ -179,8 +180,8 @@ def _grid(runs: Sequence[Programs], symbols: Sequence[str]) -> AffineMap:
 
 
 def _write_part(writer: Writer, run: Programs, program: SSAValue, span: tuple[SSAValue, SSAValue]) -> None:
-    """The programs of ``run``: the number of the first, and how many."""
-    own = writer.add(arith.SubiOp(program, span[0]))  # of programs before, a very large number without sign
+    """Write the programs of ``run``; ``span`` has the number of its first program and their count."""
+    own = writer.add(arith.SubiOp(program, span[0]))  # for earlier programs a very large unsigned number
     mine = writer.add(arith.CmpiOp(own, span[1], "ult"))
     block = Block()
     writer.scopes.append(Scope(block))
@@ -201,12 +202,12 @@ def _access(type: TensorType, access: str) -> dict[str, Attribute]:
     return {ACCESS: StringAttr(access), ELEMENTS: IntegerAttr(extent(type), i64)}
 
 
-# what the last program of a kernel computes, when all programs have stored: steps that read what lies in memory then
+# the last program of a kernel, which runs when all programs have stored their results: steps that read these from memory
 
 
 @dataclass(frozen=True)
 class LastStep:
-    """Plans, how they are computed, and the number of the kernel's argument for each tensor that they read or make."""
+    """Plans, their schedule, and the argument number of the kernel for each tensor that they read or write."""
 
     plans: Sequence[Plan]
     schedule: ScheduleAttr
@@ -214,7 +215,7 @@ class LastStep:
 
 
 def last_program(steps: Sequence[LastStep], pointers: Sequence[SSAValue]) -> LastProgramOp:
-    """``steps`` one after another, each of whose programs follow one another as well. ``pointers``: the kernel's arguments."""
+    """The last program: ``steps`` in sequence, each a loop over its programs. ``pointers``: the arguments of the kernel."""
     body = Block(arg_types=[pointer.type for pointer in pointers])
     for argument, pointer in zip(body.args, pointers, strict=True):
         argument.name_hint = pointer.name_hint

@@ -1,4 +1,4 @@
-"""Reductions in parts: the tensors of what each part gives, and the stages that combine them."""
+"""Partial reductions: tensors of the totals of parts, and stages that combine them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fxc.passes.kernels.tiling.stages import Stage
 
 
 def parts_of(plans: Sequence[Plan]) -> dict[SSAValue, TensorType]:
-    """What kernels of ``plans`` make in place of totals: a tensor with those of each part along a first dimension."""
+    """The tensors that kernels of ``plans`` compute instead of totals: those of each part, along a first dimension."""
     found = dict[SSAValue, TensorType]()
     for plan in plans:
         if plan.cut is not None:
@@ -40,7 +40,10 @@ def _part_type(type: Attribute, count: int) -> TensorType:
 
 
 def combining_stages(stages: Sequence[Stage], parts: Mapping[SSAValue, TensorType]) -> list[tuple[SSAValue, Stage]]:
-    """A stage that combines its parts for each of ``stages`` that has some, of these types; and what stands for the parts."""
+    """The stages that combine partial totals, for each of ``stages`` in ``parts``.
+
+    Each comes with a value of the type in ``parts`` that represents its partial totals.
+    """
     block, made = Block(), list[tuple[SSAValue, Stage]]()
     for stage in stages:
         if stage.result in parts:
@@ -70,7 +73,7 @@ def _combining(block: Block, stage: Stage, parts: SSAValue) -> linalg.GenericOp:
 
 
 def combining_schedule(schedule: ScheduleAttr, stages: Sequence[Stage]) -> ScheduleAttr:
-    """How ``stages``, which combine parts, become a kernel: lanes along the totals, or along the parts of a single one."""
+    """The schedule of ``stages``, which combine parts: lanes along the totals, or along the parts of a single total."""
     totals = max(math.prod(fixed(stage.sizes[loop]) for loop in stage.kept) for stage in stages)
     parts = max(fixed(stage.sizes[0]) for stage in stages)
     numbers = [stage.number for stage in stages]
@@ -82,5 +85,5 @@ def combining_schedule(schedule: ScheduleAttr, stages: Sequence[Stage]) -> Sched
 
 
 def _power(number: int) -> int:
-    """The smallest power of two that is no less."""
+    """The smallest power of two that is not less than ``number``."""
     return 1 << (number - 1).bit_length()

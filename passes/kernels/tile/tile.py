@@ -2,8 +2,8 @@
 
 Assumes  groups with the attribute ``tile.schedule`` (``schedule``).
 Ensures  each such group is replaced by a ``tile.launch`` of a ``tile.kernel`` per schedule; schedules for a last
-         program are part of the kernel before. Loops are in the order of memory, full vectors have no mask. A kernel
-         has its schedule, those of its last program in ``last``, and the names of what it computes in ``tile.source``.
+         program are part of the kernel before. Loops are in memory order, full vectors have no mask. A kernel has its
+         schedule, those of its last program in ``last``, and the operators that it computes in ``tile.source``.
 Leaves   groups without a schedule.
 Cost     one walk over the groups, times ``unroll`` and up to three strips for each body; groups that differ in names
          and constants are lowered once and copied.
@@ -74,19 +74,22 @@ from fxc.passes.rewriting.one_group import one_group
 SCHEDULE = "tile.schedule"
 
 ALIGNMENT = 16
-"""Bytes of the widest load that a thread of a GPU has, and what Triton asks of a number to see that rows begin as even."""
+"""The bytes of the widest load of a GPU thread, and the divisibility that Triton needs to see that rows are aligned."""
 
 
 @dataclass(frozen=True)
 class TilePass(ModulePass):
-    """How loops become kernels.
+    """Lower scheduled groups to kernels on blocks.
 
-    Loops that traverse memory evenly are one loop. What a kernel combines stays in it. What lies at a position that a
-    body computes is loaded from another base where the position is the same for all lanes, else gathered, and in both
-    cases only where ``scf.if`` says so. A ``tile.accumulate`` updates memory that is filled before, by all lanes in any
-    order. Where many floats are added up, blocks of them have totals, which are added up; a few rows that lanes run
-    along are read without a loop. A float is not extended to be truncated again. A dynamic size is a scalar argument of
-    the kernel, on which its grid depends; the launch reads it from an argument.
+    Loops that traverse memory evenly are one loop. Values that a kernel combines are not stored. An element at a computed
+    position
+    is loaded from another base where the position is the same for all lanes, else gathered, and in both cases only under the
+    condition of its ``scf.if``. A ``tile.accumulate`` updates initialized memory, by all lanes in any order.
+
+    Where many floats are added, blocks of them have totals, which are then added; a few rows that lanes run along are read
+    without
+    a loop. A float is not extended and truncated again. A dynamic size is a scalar argument of the kernel, on which its grid
+    depends; the launch reads it from an argument.
     """
 
     name = "tile"
@@ -104,8 +107,10 @@ class TilePass(ModulePass):
 
 
 def align(kernel: KernelOp, likely: Mapping[str, int]) -> None:
-    """Say that tensors begin at multiples of 16 bytes, as PyTorch allocates them, and that sizes are multiples of 16 where what
-    they are ``likely`` is: a launch on others takes other code."""
+    """Mark pointers as aligned to 16 bytes, as PyTorch allocates them, and sizes that are ``likely`` multiples of 16.
+
+    A launch on other sizes uses another variant of the kernel.
+    """
     hint, listed = {DIVISIBLE: IntegerAttr(ALIGNMENT, i64)}, list[DictionaryAttr]()
     for argument in kernel.body.block.args:
         known = dict(kernel.argument_attributes(argument))
@@ -116,7 +121,7 @@ def align(kernel: KernelOp, likely: Mapping[str, int]) -> None:
 
 
 def _fresh_names(module: ModuleOp) -> Iterator[str]:
-    """Names of kernels that the module does not have."""
+    """Names for kernels that are unused in the module."""
     taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
     number = 0
     while True:
@@ -126,7 +131,7 @@ def _fresh_names(module: ModuleOp) -> Iterator[str]:
 
 
 class Tiling:
-    """Puts launches in the place of groups. Those that differ in names and numbers only have copies of the same kernels."""
+    """Replaces groups by launches. Groups that differ only in names and numbers get copies of the same kernels."""
 
     def __init__(self, names: Iterator[str]) -> None:
         self.names, self.attributes = names, AttributeNumbers()
@@ -134,7 +139,7 @@ class Tiling:
         self.numbers = Numbers()
 
     def tile(self, group: GroupOp) -> list[KernelOp]:
-        """The kernels of ``group``, which is gone."""
+        """Replace ``group`` by launches, and return its kernels."""
         outline = Outline(group, self.attributes)
         key = outline.key, tuple(outline.locations), self.attributes.of(group.attributes[SCHEDULE])
         if key in self.known:
@@ -157,7 +162,7 @@ class Tiling:
 
 
 def _written(group: GroupOp, names: Iterator[str]) -> tuple[list[tuple[KernelOp, LaunchOp]], list[SSAValue]]:
-    """The kernels of ``group`` with their launches, and what these give for its results."""
+    """The kernels of ``group`` with their launches, and the values for its results."""
     stages, schedules = stages_of(group), _schedules(group)
     _check(group, stages, schedules)
     pieces, made = Pieces(group), dict[SSAValue, SSAValue]()
@@ -175,7 +180,7 @@ def _written(group: GroupOp, names: Iterator[str]) -> tuple[list[tuple[KernelOp,
 def _launched(
     group: GroupOp, steps: list[Step], name: str, pieces: Pieces, made: dict[SSAValue, SSAValue]
 ) -> tuple[KernelOp, LaunchOp]:
-    """The kernel of ``steps`` and its launch. ``made`` gets the results."""
+    """The kernel of ``steps`` and its launch, whose results are added to ``made``."""
     wanted = {value for step in steps for value in _read_elsewhere(step.stages)}
     try:
         kernel = make_kernel(name, steps, wanted, pieces)
@@ -196,7 +201,7 @@ def _schedules(group: GroupOp) -> list[ScheduleAttr]:
 
 
 def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -> None:
-    """Refuse schedules that do not have each stage once, after those that it reads, with the rows of those in its kernel."""
+    """Check that the schedules have each stage once, after those that it reads, and with the same rows within a kernel."""
     order = [number for schedule in schedules for number in schedule.numbers()]
     if sorted(order) != list(range(len(stages))):
         raise OpPassFailedException(f"{SCHEDULE} must have each of the {len(stages)} stages once, but has {order}", group)
@@ -220,19 +225,19 @@ def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -
 
 
 def _read_elsewhere(stages: Sequence[Stage]) -> set[SSAValue]:
-    """The results of ``stages`` that others than they read."""
+    """The results of ``stages`` that other ops read."""
     inside = {op for stage in stages for op in (stage.op, stage.sink)}
     return {stage.result for stage in stages if any(use.operation not in inside for use in stage.result.uses)}
 
 
-# kernels of a group as copies of those of another one that has the same outline
+# copies of the kernels of a group for another one with the same outline
 
 
 @dataclass(frozen=True)
 class Launched:
-    """What was made of a group with ``outline``: ``kernels``, one for each of ``launches``, and what gives its results.
+    """The ``kernels`` generated for a group with ``outline``, one for each of the launches, and the values for its results.
 
-    A tensor is ``(launch, result)``; ``(-1, place)`` is one of those that the group reads.
+    A tensor is ``(launch, result)``, or ``(-1, place)`` for a tensor that the group reads.
     """
 
     outline: Outline
@@ -251,7 +256,7 @@ class Launched:
         return cls(outline, [kernel for kernel, _ in pairs], read, types, [places[value] for value in given])
 
     def copy(self, outline: Outline, names: Iterator[str]) -> tuple[list[tuple[KernelOp, LaunchOp]], list[SSAValue]]:
-        """Kernels and launches for a group with ``outline``, whose key is the same, and the tensors that it gives."""
+        """Kernels and launches for a group with ``outline``, whose key is equal, and the values for its results."""
         pairs, made = list[tuple[KernelOp, LaunchOp]](), {(-1, place): value for place, value in enumerate(outline.reads)}
         for number, (kernel, read, types) in enumerate(zip(self.kernels, self.read, self.types, strict=True)):
             copy = Copier(self.outline, outline).op(kernel)

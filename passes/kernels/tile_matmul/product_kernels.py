@@ -1,4 +1,4 @@
-"""The kernel of a product of matrices: blocks of the result, what is computed of their factors before and of them after."""
+"""The kernel of a matrix product: blocks of the result, with a prologue for the factors and an epilogue."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fxc.passes.kernels.tiling.products import BATCH, COLUMN, INNER, ROW, Factor
 from fxc.passes.kernels.tiling.writer import Axis, Scope, Value, Writer
 
 GROUP = 8
-"""Blocks below each other that programs take in turn, so that those at work share rows and columns in the cache."""
+"""The number of blocks in a column that consecutive programs compute, so that programs share rows and columns in the cache."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """How much of the product a program computes, and how much of what it adds up at once; powers of two."""
+    """The size of the block that a program computes, and the depth that it adds at once; powers of two."""
 
     rows: int
     columns: int
@@ -32,8 +32,10 @@ class Blocks:
 def product_kernel(
     name: str, product: Product, around: Surroundings, blocks: Blocks
 ) -> tuple[KernelOp, list[SSAValue], list[SSAValue]]:
-    """The kernel, the tensors that it reads, and those that it makes: what the group behind yields, and the product itself
-    where others read it."""
+    """The kernel, the tensors that it reads, and those that it writes.
+
+    It writes the results of the fused group, and the product itself where other ops read it.
+    """
     return _ProductKernel(product, around, blocks).kernel(name)
 
 
@@ -80,7 +82,7 @@ class _ProductKernel:
         return [*yielded, *([self.product.result] if others or group is None else [])]
 
     def _start(self) -> list[int]:
-        """Where the program's block is; returns the grid."""
+        """Compute the position of the program's block, and return the grid."""
         batch, rows, columns, _ = self.product.extents
         down, right = -(-rows // self.lanes[ROW]), -(-columns // self.lanes[COLUMN])
         program = self.writer.add(ProgramIdOp.of(0))
@@ -98,7 +100,7 @@ class _ProductKernel:
         return [down * right] + [batch] * (batch > 1)
 
     def _place(self, program: SSAValue, down: int, right: int) -> tuple[SSAValue, SSAValue]:
-        """Row and column of the block of a program, in groups of rows."""
+        """The row and column of the block of a program, with blocks ordered in groups of rows."""
         index, op = self.writer.index, self._op
         if down <= GROUP or right == 1:
             return op(arith.RemUIOp, program, index(down)), op(arith.DivUIOp, program, index(down))
@@ -108,13 +110,13 @@ class _ProductKernel:
         return op(arith.AddiOp, first, op(arith.RemUIOp, place, height)), op(arith.DivUIOp, place, height)
 
     def _bounds(self, loops: dict[int, SSAValue], names: Sequence[int]) -> dict[int, tuple[SSAValue, SSAValue]]:
-        """Of the loops that blocks do not divide."""
+        """The bounds of the loops whose size is not a multiple of the block."""
         sizes = {loop: self.product.extents[loop] for loop in names}
         uneven = {loop: size for loop, size in sizes.items() if size % self.lanes[loop]}
         return {loop: (loops[loop], self.writer.index(size)) for loop, size in uneven.items()}
 
     def _loop(self) -> SSAValue:
-        """The block of the product."""
+        """The loop over the depth, which computes the block of the product."""
         w, product = self.writer, self.product
         shape = [self.lanes[ROW], self.lanes[COLUMN]]
         w.axes = (Axis(ROW, shape[0]), Axis(COLUMN, shape[1]))
@@ -133,7 +135,7 @@ class _ProductKernel:
         return w.add(scf.ForOp(start, stop, step, [zeros.ssa], Region(body)))
 
     def _factor(self, factor: Factor, loops: tuple[int, int]) -> Value:
-        """A block of a factor, zero where it ends."""
+        """A block of a factor, with zeros outside of the matrix."""
         w = self.writer
         w.axes = tuple(Axis(loop, self.lanes[loop]) for loop in loops)
         fused = self.around.before.get(factor.value)
@@ -142,7 +144,7 @@ class _ProductKernel:
         else:
             value = w.block(w.load(self.pointers[factor.value], factor.form))
             if factor.form.factor(INNER):
-                return value  # what is beyond was not loaded
+                return value  # the load is masked
         mask = w.mask(w.depth, w.axes)
         if mask is None:
             return value
@@ -150,7 +152,7 @@ class _ProductKernel:
         return Value(w.add(SelectOp.of(mask, value.ssa, zero.ssa)), w.depth)
 
     def _epilogue(self, total: SSAValue) -> dict[SSAValue, Value]:
-        """The product as PyTorch's operator gives it: scaled, with the bias, and rounded once."""
+        """The result of PyTorch's operator: scaled, with the bias, and rounded once."""
         w, product = self.writer, self.product
         value = Value(total, 0)
         if product.alpha != 1:
@@ -175,7 +177,7 @@ class _ProductKernel:
         return Value(self.writer.add(cls(block, VectorType(element, block.type.get_shape()))), 0)  # type: ignore[arg-type, union-attr]
 
     def _element(self, fused: Fused, made: dict[SSAValue, Value]) -> Value:
-        """What a stage computes for the lanes of the block."""
+        """The value of a stage in the lanes of the block."""
         w, stage, values = self.writer, fused.stage, dict[SSAValue, Value]()
         for argument, source, _ in stage.reads():
             form = fused.reads[argument]

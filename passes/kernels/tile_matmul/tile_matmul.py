@@ -1,9 +1,9 @@
-"""Make kernels of matrix products, fused with the groups around them.
+"""Compile matrix products to kernels, fused with the groups around them.
 
 Assumes  groups in linalg (``convert-fusion-to-linalg``).
 Ensures  each selected ``mm``, ``addmm``, ``bmm``, ``linear`` and ``matmul`` of float16, bfloat16 or float32 matrices of
-         known sizes is a ``tile.launch`` of a ``tile.kernel`` of blocks. The kernel includes a group that only makes a
-         factor, and the one group that reads the product first, where these are elementwise in its order.
+         known sizes is a ``tile.launch`` of a ``tile.kernel`` of blocks. The kernel includes a group that only computes
+         a factor, and the one group that reads the product first, where these are elementwise in its order.
 Leaves   other groups, and products that are not selected or have ``tile.library``: the library computes them. Sums are
          float32 in another order, and a product is rounded before a group reads it.
 Cost     one walk; where it measures, some milliseconds of the device and a compilation for each choice.
@@ -80,18 +80,22 @@ from fxc.passes.rewriting.one_group import one_group
 
 BLOCKS = "tile.blocks"
 LIBRARY = "tile.library"
-"""The attribute of a product that is the library's in any case."""
+"""The attribute of a product that always falls back to the library."""
 CHOICES = ("measured", "all")
 SIZES = (Blocks(64, 64, 32), Blocks(128, 64, 32), Blocks(64, 128, 32), Blocks(128, 128, 32))
-"""Blocks to choose from; the first is taken without measuring."""
+"""The candidate blocks; the first is used without measurement."""
 SMALLEST = 16
 
 
 @dataclass(frozen=True)
 class TileMatmulPass(ModulePass):
-    """Selected are products with ``tile.blocks`` (rows, columns and depth of a block, powers of two), all with
-    ``choose="all"``, and with ``"measured"``, where the module has ``fxc.autotune`` and its target is a GPU, those for
-    which a kernel was measured to be faster on this device.
+    """Compile matrix products to kernels, fused with the groups around them.
+
+    Selected are products with ``tile.blocks`` (rows, columns and depth of a block, powers of two), all with ``choose="all"``,
+    and
+    with ``"measured"``, where the module has ``fxc.autotune`` and its target is a GPU, those for which a kernel was measured to
+    be
+    faster on this device.
     """
 
     name = "tile-matmul"
@@ -117,12 +121,12 @@ class TileMatmulPass(ModulePass):
                     count("products in kernels")
 
     def _considers(self, module: ModuleOp, product: Product) -> bool:
-        """Whether a product that says nothing of its blocks may become a kernel."""
+        """Whether a product without ``tile.blocks`` may become a kernel."""
         is_measured = is_autotuned(module) and isinstance(target_of(module), GpuAttr) and _is_on_gpu(product)
         return self.choose == "all" or is_measured
 
     def _chosen(self, ctx: FxcContext, module: ModuleOp, product: Product, around: Surroundings) -> Blocks | None:
-        """The blocks for such a product; None to leave it to the library."""
+        """The blocks for such a product; None where it falls back to the library."""
         ways = list(dict.fromkeys(_fitting(product, blocks) for blocks in SIZES))
         if self.choose == "all":
             return ways[0]
@@ -133,7 +137,7 @@ class TileMatmulPass(ModulePass):
 
 
 def module_of(module: ModuleOp, product: Product, around: Surroundings) -> ModuleOp:
-    """A module like ``module`` whose ``main`` is the product with what is around it."""
+    """A module like ``module`` whose ``main`` is the product with its surroundings."""
     ops = [*(factor.owner for factor in around.before), product.op, *([around.group] if around.group is not None else [])]
     made = {result for op in ops if isinstance(op, Operation) for result in op.results}
     read = dict.fromkeys(value for op in ops if isinstance(op, Operation) for value in _reads(op) if value not in made)
@@ -149,13 +153,13 @@ def module_of(module: ModuleOp, product: Product, around: Surroundings) -> Modul
 
 
 def _reads(op: Operation) -> Iterator[SSAValue]:
-    """The values around ``op`` that it or what is in it reads."""
+    """The values from outside of ``op`` that it or the ops in its regions read."""
     for inner in op.walk():
         yield from (value for value in inner.operands if not op.is_ancestor(value.owner))
 
 
 def _lowered(ctx: FxcContext, module: ModuleOp, blocks: Blocks | None) -> ModuleOp:
-    """``module`` in kernels: with its product, or, without ``blocks``, around the library's."""
+    """``module`` with kernels: also for its product, or, without ``blocks``, only for the groups around it."""
     product = next(found for op in module.walk() if (found := product_of(op)) is not None)
     if blocks is not None:
         make_product(module, product, surroundings_of(product), blocks, next(fresh_names(module)))
@@ -165,7 +169,7 @@ def _lowered(ctx: FxcContext, module: ModuleOp, blocks: Blocks | None) -> Module
 
 
 def make_product(module: ModuleOp, product: Product, around: Surroundings, blocks: Blocks, name: str) -> None:
-    """Put a launch of the kernel ``name`` in the place of ``product`` and of what is fused with it."""
+    """Replace ``product``, and the groups fused with it, by a launch of the kernel ``name``."""
     kernel, inputs, outputs = product_kernel(name, product, around, blocks)
     place = around.group or product.op
     launch = LaunchOp.of(name, inputs, [value.type for value in outputs])
@@ -191,7 +195,7 @@ def make_product(module: ModuleOp, product: Product, around: Surroundings, block
 
 
 def fresh_names(module: ModuleOp) -> Iterator[str]:
-    """Names of kernels that the module does not have."""
+    """Names for kernels that are unused in the module."""
     taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
     return (name for number in numbers() if (name := f"matmul_{number}") not in taken)
 
@@ -202,7 +206,7 @@ def _is_on_gpu(product: Product) -> bool:
 
 
 def _asked(op: Operation) -> Blocks | None:
-    """What ``op`` says of its blocks."""
+    """The blocks that an attribute of ``op`` requests, else None."""
     said = op.attributes.get(BLOCKS)
     if said is None:
         return None
@@ -213,13 +217,13 @@ def _asked(op: Operation) -> Blocks | None:
 
 
 def _fitting(product: Product, blocks: Blocks) -> Blocks:
-    """``blocks``, smaller along what they would not fill."""
+    """``blocks``, reduced along dimensions that they would not fill."""
     _, rows, columns, inner = (max(1 << (size - 1).bit_length(), SMALLEST) for size in product.extents)
     return Blocks(min(rows, blocks.rows), min(columns, blocks.columns), min(inner, blocks.inner))
 
 
 def _sources(product: Product, around: Surroundings) -> Iterator[StringAttr]:
-    """What the kernel computes, in order."""
+    """The operators that the kernel computes, in order."""
     for factor in around.before:
         yield from _listed(factor.owner)
     yield from notes([product.op])

@@ -1,1 +1,1 @@
-"""From loops over elements to kernels on blocks: which loops make one kernel, where elements lie, and the ops."""
+"""Tiling, from loops over elements to kernels on blocks: selection of loops, addresses, and generation of ops."""

@@ -1,4 +1,4 @@
-"""Stages in the lanes of a scope: what their bodies compute, what is combined, and what is stored."""
+"""Stages in the lanes of a scope: evaluation of their bodies, reductions, and stores."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from fxc.passes.kernels.tiling.writer import Scope, Value, Writer
 
 
 class Bodies:
-    """Writes stages of ``plan``. ``pointers``: tensor -> the kernel's argument for it; only results that are there are stored.
+    """Writes stages of ``plan``.
 
-    ``reduces_lanes``: lanes run along what is reduced, so that lanes which do not count must not change a total.
+    ``pointers``: tensor -> the kernel's argument for it; results without one are not stored. ``reduces_lanes``: lanes run along
+    the
+    reduced loop, so inactive lanes must not change a total.
     """
 
     def __init__(self, plan: Plan, writer: Writer, pointers: Mapping[SSAValue, SSAValue], *, reduces_lanes: bool) -> None:
         self.plan, self.writer, self.pointers, self.reduces_lanes = plan, writer, pointers, reduces_lanes
         self.made = {stage.result: stage for stage in plan.stages}
         self.kept_in = dict[tuple[Stage, SSAValue], Stage]()
-        """A value of the body of a stage -> the stage in whose memory it lies, once it was computed."""
+        """A value in the body of a stage -> the stage in whose memory an earlier pass saved it."""
         self.keeps = dict[tuple[Stage, SSAValue], Stage]()
-        """A value of the body of a stage -> the stage in whose memory it is put."""
+        """A value in the body of a stage -> the stage in whose memory this pass saves it."""
 
     def stages(self, nest: Nest, totals: Carried) -> Carried:
-        """The stages of ``nest`` for the lanes of the scope; totals of its reductions in, and out."""
+        """Write the stages of ``nest`` for the lanes of the scope. Takes and returns the totals of its reductions."""
         w, result = self.writer, list(totals)
         for stage in nest.stages:
             if stage.combiner is None:
@@ -46,7 +48,7 @@ class Bodies:
         return result
 
     def counted(self, stage: Stage, value: Value) -> Value:
-        """``value`` in lanes that count; in others what changes no total."""
+        """``value`` in active lanes, and the neutral element of the reduction in others."""
         w, value = self.writer, self.writer.block(value)
         mask = w.mask(w.depth, w.axes) if self.reduces_lanes else None
         if mask is None:
@@ -54,7 +56,7 @@ class Bodies:
         return Value(w.add(SelectOp.of(mask, value.ssa, w.block(self.identity(stage)).ssa)), w.depth)
 
     def element(self, stage: Stage, given: Mapping[SSAValue, Value] | None = None) -> Value:
-        """What the body of ``stage`` computes: the element that is stored or combined. ``given`` are values known already."""
+        """The value that the body of ``stage`` stores or combines. ``given`` are known values of the body."""
         w, values = self.writer, dict(given or {})
         for value in stage.op.body.block.args[:-1]:
             self._kept(stage, value, values)
@@ -81,7 +83,7 @@ class Bodies:
         return values[stage.element]
 
     def _needed(self, stage: Stage, values: dict[SSAValue, Value]) -> set[SSAValue]:
-        """The values of the body that the element takes, without what only values that are known take."""
+        """The values of the body on which the element depends, except through known values."""
         needed, pending = set[SSAValue](), [stage.element]
         while pending:
             value = pending.pop()
@@ -93,19 +95,19 @@ class Bodies:
         return needed
 
     def _kept(self, stage: Stage, value: SSAValue, values: dict[SSAValue, Value]) -> bool:
-        """Load ``value`` where an earlier pass has put it."""
+        """Load ``value`` where an earlier pass saved it. Returns whether one did."""
         holder = self.kept_in.get((stage, value))
         if holder is not None and value not in values:
             values[value] = self.writer.load(self.pointers[holder.result], self.plan.forms[holder, None])
         return holder is not None
 
     def _keep(self, stage: Stage, value: SSAValue, values: Mapping[SSAValue, Value]) -> None:
-        """Put ``value`` where later passes find it."""
+        """Save ``value`` for later passes, where they need it."""
         if (holder := self.keeps.get((stage, value))) is not None:
             self.store(holder, values[value])
 
     def _read(self, stage: Stage, argument: SSAValue, source: SSAValue) -> Value:
-        """An element of a tensor: what this scope made, where it is that, else from memory."""
+        """An element of a tensor: the value computed in this scope if it is the same element, else a load."""
         form, made = self.plan.forms[stage, argument], self.made.get(source)
         found = self.writer.find(("result", made)) if made is not None else None
         in_lanes = found is not None and found.is_block and source in self.pointers
@@ -119,7 +121,7 @@ class Bodies:
         return self.writer.constant(start)
 
     def joined(self, stage: Stage, totals: Sequence[SSAValue]) -> Value:
-        """One number of the accumulators of a reduction."""
+        """The accumulators of a reduction combined to one number."""
         w, combiner = self.writer, _combiner(stage)
         values = [Value(total, w.depth) for total in totals]
         while len(values) > 1:
@@ -138,19 +140,19 @@ class Bodies:
         body: Along,
         most: int | None = None,
     ) -> Carried:
-        """``body`` on ``span``, ``step`` steps at once, ``parts`` totals a stage; in blocks where floats are added."""
+        """Run ``body`` on ``span``: ``step`` steps at once, ``parts`` totals a stage, in blocks where floats are added."""
         if not any(isinstance(stage.combiner, arith.AddfOp) for stage in nest.reductions):
             return body(span, carried)
         return in_blocks(self.writer, span, step, starts, carried, partial(self._merged, nest, parts), body, most)
 
     def _merged(self, nest: Nest, parts: int, totals: Carried, more: Carried) -> Carried:
-        """Two sets of totals of the reductions of ``nest`` as one."""
+        """Combine two sets of totals of the reductions of ``nest``."""
         w, stages = self.writer, [stage for stage in nest.reductions for _ in range(parts)]
         pairs = [[Value(first, w.depth), Value(second, w.depth)] for first, second in zip(totals, more, strict=True)]
         return [w.apply(_combiner(stage), pair).ssa for stage, pair in zip(stages, pairs, strict=True)]
 
     def finish(self, stage: Stage, total: Value) -> None:
-        """``total`` is what ``stage`` gives for this row, or for each lane."""
+        """Record and store ``total``, the result of ``stage`` for this row, or for each lane."""
         self.writer.keep(("result", stage), total)
         total.ssa.name_hint = total.ssa.name_hint or stage.result.name_hint
         self.store(stage, total)
@@ -171,14 +173,14 @@ def _combiner(stage: Stage) -> Operation:
     return stage.combiner
 
 
-# loops of as many steps as elements say, in blocks: while a lane of the block goes on
+# loops with a data-dependent number of steps: a block iterates while any of its lanes does
 
 
 Values = Mapping[SSAValue, Value]
 
 
 def write_op(w: Writer, op: Operation, values: Values) -> list[Value]:
-    """The results of an op of a body on scalars: one op in every lane, or a loop while any lane goes on."""
+    """The results of a scalar op of a body: one op for all lanes, or a loop that runs while any lane iterates."""
     if isinstance(op, arith.ConstantOp):
         return [w.constant(op)]
     if isinstance(op, IterateOp):
@@ -187,7 +189,7 @@ def write_op(w: Writer, op: Operation, values: Values) -> list[Value]:
 
 
 def _iterate(w: Writer, op: IterateOp, values: Values) -> list[Value]:
-    """``op`` in the outermost scope in which all that it takes is known."""
+    """``op`` in the outermost scope in which its operands are defined."""
     captured = op.captured()
     key = ("iterate", structure(op, [values[value].ssa for value in (*op.operands, *captured)]))
     found = [w.find((*key, place)) for place in range(len(op.results))]
@@ -205,7 +207,7 @@ def _iterate(w: Writer, op: IterateOp, values: Values) -> list[Value]:
 
 
 def _written(w: Writer, op: IterateOp, values: Values, *, lanes: bool) -> IterateOp:
-    """The loop in the innermost scope. Lanes that do not count do not go on."""
+    """The loop in the innermost scope. Inactive lanes do not iterate."""
     going, *carried = [w.block(values[operand]) if lanes else values[operand] for operand in op.operands]
     if lanes and (mask := w.mask(w.depth, w.axes)) is not None:
         going = Value(w.add(arith.AndIOp(going.ssa, mask)), w.depth)

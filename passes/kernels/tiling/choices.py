@@ -1,4 +1,4 @@
-"""Which schedules suit a machine: for the stages of a kernel, one schedule or several."""
+"""Choice of schedules for a machine: one or several for the stages of a kernel."""
 
 from __future__ import annotations
 
@@ -23,53 +23,60 @@ from fxc.passes.kernels.tiling.repeats import is_costly, repeated
 from fxc.passes.kernels.tiling.stages import Stage, runs_of
 
 SMALLEST = 1024
-"""Elements: what a program is worth starting for."""
+"""The least number of elements of a program."""
 
 REGISTERS = 4
-"""How many vectors a step of an elementwise loop works on, where the loop is that long: they hide each other's latency. Of
-elements in memory that are wider than what is computed, as indices are, so many in all: longer steps are not prefetched."""
+"""Vectors per step of an elementwise loop, if the loop is long enough: they hide each other's latency.
+
+Where elements in memory are wider than the computed ones, as indices are, this is the total for each step, because longer
+steps are not prefetched.
+"""
 
 ACCUMULATORS = 4
-"""How many vectors an inner reduction adds up side by side: an addition takes about four cycles, one may start in each."""
+"""Accumulators of an inner reduction: an addition takes about four cycles, and one may start in each cycle."""
 
 WIDE = 12
-"""Vectors of a row that an outer reduction adds up side by side where memory is slow: it is fastest in its own order."""
+"""Vectors of a row that an outer reduction adds at once where memory is slow: access in memory order is fastest."""
 
 FAR = 4
-"""Second-level caches: of what does not fit in so many, memory is slow; of less, where bodies call functions, as no core sees
-past these to what it will load next."""
+"""Memory is slow for data that exceeds this number of second-level caches.
+
+Where bodies call functions, it is slow for less, because a core does not look past calls to its next loads.
+"""
 
 HELD, HELD_COSTLY = 16, 8
-"""Vectors of a row that a CPU holds: half of its registers; less where a body calls functions, which need some themselves."""
+"""Vectors of a row that a CPU holds in registers: half of them; fewer where a body calls functions, which use registers."""
 
 SHARED = 1 << 16
-"""Elements that a CPU reduces in parts: below, a thread is not worth waiting for."""
+"""The least number of elements that a CPU reduces in parts; for fewer, another thread is not worth waiting for."""
 
 IDLE = 1 / 8
-"""Of the time of a reduction, how much threads may wait for the last one."""
+"""The fraction of the time of a reduction that threads may wait for the last one."""
 
 PART, PART_ON_GPU = 1 << 13, 1 << 11
-"""Elements of the smallest part."""
+"""The number of elements of the smallest part."""
 
 COLUMNS, PASS = 64, 2048
-"""Of a GPU: columns that a program of an outer reduction has, and elements of a step through a row that is not held."""
+"""On a GPU: columns of a program of an outer reduction, and elements of a step through a row that is not held."""
 
 _NO_LIMIT = 1 << 62
-"""More steps than any loop has."""
+"""More than the steps of any loop."""
 
 LAST, STEPS = 1 << 13, 8
-"""What the last program of a kernel may do for all: elements, of which a CPU's threads share more; and steps of blocks on a
-GPU, as many as take the time of a launch."""
+"""The largest work of the last program of a kernel: in elements, and on a GPU in steps of blocks.
+
+A CPU's threads share more elements. The steps take as long as a launch.
+"""
 
 WIDEST = 512
-"""Lanes that the last program of a GPU's kernel may have though the others have less."""
+"""Lanes that the last program of a GPU kernel may have even if the other programs have fewer."""
 
 SIDE = 32
-"""Lanes of the sides of a tile, on a GPU: of elements with four bytes or more, else twice as many."""
+"""Lanes of the sides of a tile on a GPU, for elements of four bytes or more; twice as many for smaller ones."""
 
 
 def choose(stages: Sequence[Stage], target: TargetAttr) -> list[ScheduleAttr]:
-    """The schedules of a kernel of ``stages``; more than one where what it reduces is cut in parts."""
+    """The schedules of a kernel of ``stages``; several where a reduction is split into parts."""
     kind = kind_of(stages, target)
     parts = _parts(kind, stages, target) if kind != "elementwise" else 1
     if parts == 1:
@@ -86,7 +93,10 @@ def choose(stages: Sequence[Stage], target: TargetAttr) -> list[ScheduleAttr]:
 
 
 def choose_last(stages: Sequence[Stage], before: ScheduleAttr, target: TargetAttr) -> ScheduleAttr | None:
-    """How the last program of the kernel with the schedule ``before`` computes ``stages``; None where that is too much."""
+    """The schedule of ``stages`` in the last program of a kernel.
+
+    ``before`` is the schedule of the kernel. None where the stages are too much work for one program.
+    """
     if any(stage.is_dynamic for stage in stages):
         return None
     work = max(math.prod(fixed(size) for size in stage.sizes.values()) for stage in stages)
@@ -107,7 +117,7 @@ def choose_last(stages: Sequence[Stage], before: ScheduleAttr, target: TargetAtt
 
 
 def can_hold(schedule: ScheduleAttr, stages: Sequence[Stage]) -> bool:
-    """Whether a kernel of ``stages`` can have ``schedule``: a row is held where all passes have one loop that a vector has."""
+    """Whether a kernel of ``stages`` can have ``schedule``: a held row needs one loop in all passes that fits into a vector."""
     if schedule.form.data != "held":
         return True
     plans = [Plan(run, {}) for run in runs_of(stages)]
@@ -122,7 +132,7 @@ def kind_of(stages: Sequence[Stage], target: TargetAttr) -> str:
     plan = Plan(stages, {})
     forms = [form for (stage, read), form in plan.forms.items() if stage.is_reduction and _is_read(read)]
     if isinstance(target, CpuAttr) and not any(form.loops() - set(plan.rows) for form in forms):
-        forms = list(plan.forms.values())  # what is reduced is not in memory, so that others say where its rows lie
+        forms = list(plan.forms.values())  # the reduced elements are not in memory, so others determine the order of the rows
     model = max(forms, key=lambda form: len(form.loops()), default=None)
     steps = {loop: abs(typical(model.factor(loop))) for loop in model.loops()} if model is not None else {}
     return "outer" if steps and min(steps, key=lambda loop: steps[loop] or math.inf) in plan.rows else "inner"
@@ -151,7 +161,7 @@ def _numbers(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[in
 
 
 def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
-    """A register or four, and what the first-level cache holds, or less for enough programs."""
+    """The numbers for a CPU: vectors of one or four registers; blocks for the first-level cache and for enough programs."""
     assert isinstance(target, CpuAttr)
     bits = _bits(stages)
     lanes = target.lanes(bits)
@@ -169,12 +179,12 @@ def _on_cpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
 
 
 def _side_by_side(stages: Sequence[Stage], target: CpuAttr, lanes: int) -> int:
-    """How many vectors of a row an outer reduction works on at once."""
+    """The number of vectors of a row that an outer reduction processes at once."""
     plan = Plan(stages, {})
     if any(stage.is_dynamic for stage in stages) or not plan.rows:
         return ACCUMULATORS
     if any(abs(typical(form.factor(plan.rows[-1]))) > 1 for form in plan.forms.values()):
-        return 1  # of what lies across, each lane has a line of the cache
+        return 1  # across the memory order, each lane needs a cache line
     vectors = math.ceil(fixed(plan.sizes[plan.rows[-1]]) / lanes)
     steps, cache = [fixed(plan.count(nest.loops)) for nest in plan.nests if nest.loops], target.l2.value.data
     if len(steps) > 1:
@@ -191,7 +201,7 @@ def _side_by_side(stages: Sequence[Stage], target: CpuAttr, lanes: int) -> int:
 
 
 def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int, int, int]:
-    """One block of a power of two."""
+    """The numbers for a GPU: one block with a power of two of lanes."""
     if kind == "inner":
         row = _row(stages)
         return min(_power(row), PASS) if isinstance(row, int) else PASS, 1, 1
@@ -199,15 +209,16 @@ def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
 
 
 def _power(number: int) -> int:
-    """The smallest power of two that is no less."""
+    """The smallest power of two that is not less than ``number``."""
     return 1 << max(number - 1, 0).bit_length()
 
 
-# how a row is gone through
+# traversal of a row
 
 
 def _row_on_cpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll: int, block: int) -> ScheduleAttr:
-    """Held where registers have the row, online where the second-level cache has it not, else stored where that saves work."""
+    """Held where registers suffice for the row, online where it exceeds the second-level cache, else stored if that saves work.
+    """
     assert isinstance(target, CpuAttr)
     plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
     stored = {stage.result: stage.result for stage in stages}
@@ -222,7 +233,7 @@ def _row_on_cpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll:
 
 
 def _row_on_gpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll: int, block: int) -> ScheduleAttr:
-    """Held where the registers of a multiprocessor have the row eight times, else online where that saves a pass."""
+    """Held where the registers of a multiprocessor suffice for eight rows, else online if that saves a pass."""
     assert isinstance(target, GpuAttr)
     plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
     row = _row(stages)
@@ -241,7 +252,7 @@ def _has_pair(plan: Plan) -> bool:
 
 
 def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
-    """In how many parts to cut what is reduced, for each processor to have some."""
+    """The number of parts into which to split a reduction, so that all processors have work."""
     if len(runs_of(stages)) > 1 or any(stage.is_dynamic for stage in stages):
         return 1
     plan = Plan(stages, {})
@@ -262,13 +273,13 @@ def _parts(kind: str, stages: Sequence[Stage], target: TargetAttr) -> int:
 
 
 def _even(programs: int, threads: int) -> int:
-    """In how many parts to cut each of ``programs`` so that no thread waits long for another."""
+    """The number of parts for each of ``programs`` with which no thread waits long for another."""
     totals = [(parts, max(programs, 1) * parts) for parts in range(1, threads + 1)]
     return next(parts for parts, total in totals if math.ceil(total / threads) * threads <= total * (1 + IDLE))
 
 
 def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
-    """The side of the tiles of an elementwise kernel; 1 where no operand lies across the others, or a loop is too short."""
+    """The side of the tiles of an elementwise kernel; 1 where no operand is transposed, or a loop is too short."""
     side = target.lanes(_bits(stages)) if isinstance(target, CpuAttr) else SIDE * (2 if _widest(stages) <= 16 else 1)
     if side < 4:
         return 1
@@ -282,7 +293,8 @@ def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
 
 
 def _tiles_of_program(stages: Sequence[Stage], target: CpuAttr, block: int) -> int:
-    """Elements of the tiles of a program: ``block``, or a quarter of the second-level cache where that has not all of them."""
+    """The elements of a program's tiles: ``block``, or a quarter of the second-level cache where it cannot hold all elements.
+    """
     elements, total = target.l2.value.data // 4 // (_bits(stages) // 8), _elements(stages)
     if total is None or total <= elements:
         return block
@@ -290,7 +302,7 @@ def _tiles_of_program(stages: Sequence[Stage], target: CpuAttr, block: int) -> i
 
 
 def _short_rows(stages: Sequence[Stage]) -> int | None:
-    """Lanes of a block of several rows, where half a block of one would be idle; None where a row fills a block."""
+    """The lanes for blocks of several rows, where a row would use at most half a block; None where it fills a block."""
     plans = [Plan(run, {}) for run in runs_of(stages)]
     rows = [plan.sizes[plan.rows[-1]] if plan.second_loop() is not None else _NO_LIMIT for plan in plans]
     longest = max((size for size in rows if isinstance(size, int)), default=_NO_LIMIT)
@@ -298,44 +310,44 @@ def _short_rows(stages: Sequence[Stage]) -> int | None:
 
 
 def _elements(stages: Sequence[Stage]) -> int | None:
-    """How many elements the longest of ``stages`` goes through; None where that is not known."""
+    """The number of elements of the longest of ``stages``; None where it is unknown."""
     totals = [math.prod(sizes) for stage in stages if (sizes := known(stage.sizes.values())) is not None]
     return max(totals) if len(totals) == len(stages) else None
 
 
 def _bytes(stages: Sequence[Stage]) -> int:
-    """Of the tensors that ``stages`` read and make, of known sizes."""
+    """The bytes of the tensors, of static sizes, that ``stages`` read and write."""
     values = dict.fromkeys(value for stage in stages for value in (*(source for _, source, _ in stage.reads()), stage.result))
     types = [value.type for value in values if isinstance(value.type, TensorType)]
     return sum(math.prod(type.get_shape()) * _width(type) for type in types) // 8
 
 
 def _innermost(stages: Sequence[Stage]) -> int:
-    """How many elements lie behind each other in memory, for all that each stage of an elementwise kernel reads and writes."""
+    """The least number of elements that are contiguous in memory for each stage of an elementwise kernel."""
     plans = [Plan([stage], {}) for stage in stages]
     found = [plan.sizes[plan.rows[-1]] if plan.rows else 1 for plan in plans]
     return min((typical(size) for size in found), default=_NO_LIMIT)
 
 
 def _row(stages: Sequence[Stage]) -> Steps:
-    """How many elements of a row a kernel goes through."""
+    """The number of elements of a row."""
     plan = Plan(stages, {})
     return max((plan.count(nest.loops) for nest in plan.nests), key=typical)
 
 
 def _iterates(stages: Sequence[Stage]) -> bool:
-    """Whether an element says how many steps a loop has: all lanes of a block wait for the longest."""
+    """Whether a loop has a data-dependent number of steps: all lanes of a block wait for the longest."""
     return any(isinstance(op, IterateOp) for stage in stages for op in stage.op.body.block.ops)
 
 
 def _bits(stages: Sequence[Stage]) -> int:
-    """The width of the widest number that bodies compute with; lanes are chosen for it, or for 32 bits."""
+    """The width of the widest computed number, at least 32 bits, from which lanes are derived."""
     types = [value.type for stage in stages for value in computed(stage)]
     return max([32, *(type.bitwidth for type in types if isinstance(type, FixedBitwidthType))])
 
 
 def _widest_in_lanes(stages: Sequence[Stage]) -> int:
-    """The width of the widest element that each lane of an elementwise kernel reads for itself."""
+    """The width of the widest element of which each lane of an elementwise kernel reads a different one."""
     widths = [0]
     for stage in stages:
         plan = Plan([stage], {})
@@ -346,11 +358,11 @@ def _widest_in_lanes(stages: Sequence[Stage]) -> int:
 
 
 def _widest(stages: Sequence[Stage]) -> int:
-    """The width of the widest element that lies in memory."""
+    """The width of the widest element in memory."""
     values = [value for stage in stages for value in (*stage.op.inputs, stage.result)]
     return max(_width(value.type) for value in values if isinstance(value.type, TensorType))
 
 
 def _width(type: TensorType) -> int:
-    """The bits of an element."""
+    """The width of an element in bits."""
     return type.element_type.bitwidth if isinstance(type.element_type, FixedBitwidthType) else 0

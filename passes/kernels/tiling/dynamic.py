@@ -1,4 +1,4 @@
-"""Numbers of steps that are not known before a kernel runs, and how many programs they make."""
+"""Symbolic numbers of steps, and the numbers of programs that follow from them."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in
 from fxc.dialects.attributes.types import IntType
 
 TYPICAL = 1021
-"""What a size that is not known counts as where costs are compared."""
+"""The assumed value of an unknown size in cost comparisons."""
 
 
 @dataclass(frozen=True)
 class Quotient:
-    """How many shares of ``length`` steps ``size`` has, the last of which may be shorter."""
+    """``size`` divided by ``length``, rounded up: the number of shares, the last of which may be shorter."""
 
     size: Polynomial
     length: int
 
     def expression(self, places: Mapping[str, int]) -> AffineExpr:
-        """The number, of names as dimensions of a map."""
+        """The quotient as an affine expression, whose dimensions are the names of sizes."""
         total = self.size.expression(lambda name: AffineExpr.dimension(places[name]))
         return total if self.length == 1 else total.ceil_div(self.length)
 
 
 Count: TypeAlias = int | Quotient
-"""How many programs there are."""
+"""The number of programs."""
 
 
 def ceildiv(steps: Steps, length: int) -> Count:
-    """How many shares of ``length`` steps there are."""
+    """The number of shares of ``length`` steps, the last of which may be shorter."""
     return Quotient(steps, length) if isinstance(steps, Polynomial) else -(-steps // length)
 
 
 def fixed(steps: Steps) -> int:
-    """``steps``, which are known here."""
+    """``steps``, which must be static here."""
     assert isinstance(steps, int)
     return steps
 
 
 def typical(steps: Steps) -> int:
-    """``steps``, or what they may be."""
+    """``steps``, or a typical value where they are symbolic."""
     return value_at(steps, dict.fromkeys(names_of(steps), TYPICAL))
 
 
 def known(steps: Iterable[Steps]) -> list[int] | None:
-    """``steps``; None where one of them is not known."""
+    """``steps`` as integers; None where one is symbolic."""
     listed = list(steps)
     numbers = [each for each in listed if isinstance(each, int)]
     return numbers if len(numbers) == len(listed) else None
 
 
 def loop_sizes(op: linalg.GenericOp) -> dict[int, Steps]:
-    """The steps of each loop of ``op``."""
+    """The number of steps of each loop of ``op``."""
     found = dict[int, Steps]()
     for value, attribute in zip(op.operands, op.indexing_maps, strict=True):
         assert isinstance(value.type, TensorType)
@@ -71,7 +71,7 @@ def loop_sizes(op: linalg.GenericOp) -> dict[int, Steps]:
 
 
 def size_said_by(value: SSAValue) -> Steps | None:
-    """The size that ``value``, an ``index`` around the loops of a group, is; None where it is another value."""
+    """The size that is the value of ``value``, an ``index`` outside of the loops of a group; None for any other value."""
     match value.owner:
         case tensor.DimOp(source=source, index=index):
             assert isinstance(source.type, TensorType) and isinstance(index.owner, arith.ConstantOp)

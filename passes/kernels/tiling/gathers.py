@@ -1,7 +1,7 @@
-"""Elements at places that a body computes: ``tensor.extract``, within ``scf.if`` where the place may lie outside.
+"""Elements at computed positions: ``tensor.extract``, within ``scf.if`` where the position may be out of range.
 
-A number that the body computes is an atom of a form. Where it is the same for all lanes, what it leads to is loaded like
-anything else, from another base; else lanes are gathered.
+A number that the body computes is an atom of a form. Where it is the same for all lanes, the elements are loaded as usual from
+another base; otherwise lanes are gathered.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from fxc.passes.kernels.tiling.writer import Value, Writer, division
 Values = Mapping[SSAValue, Value]
 
 PLACED = (affine.ApplyOp, tensor.ExtractOp, scf.IfOp)
-"""Ops of a body that read, or are, what a form of loops and of numbers says."""
+"""Ops of a body that compute a position from loops and numbers, or read there."""
 
 FORMED = (linalg.IndexOp, *PLACED)
-"""Ops of a body that have a form of their own."""
+"""Ops of a body that have a form."""
 
 
 def extract_of(op: Operation) -> tensor.ExtractOp:
-    """The extraction that ``op`` is, or that is done where its condition holds."""
+    """The extraction that ``op`` is, or that it does where its condition holds."""
     first = op.true_region.block.first_op if isinstance(op, scf.IfOp) else op
     assert isinstance(first, tensor.ExtractOp)
     return first
 
 
 def operands_of(op: Operation) -> Iterator[SSAValue]:
-    """The values of the body that ``op`` takes, without what its form says."""
+    """The values of the body that ``op`` reads, except sizes and loops, which its form contains."""
     if not isinstance(op, PLACED):
         yield from op.operands
         yield from op.captured() if isinstance(op, IterateOp) else ()
@@ -74,11 +74,11 @@ def forms_of(stage: Stage) -> Iterator[tuple[Operation, Form]]:
 
 
 Symbols = list[SSAValue | Steps]
-"""Of an expression: sizes, and values that are computed."""
+"""The symbols of an expression: sizes and computed values."""
 
 
 def _expression(op: affine.ApplyOp, symbols: Symbols) -> tuple[AffineExpr, Symbols]:
-    """What ``op`` gives, over loops and, behind ``symbols``, the numbers that it takes."""
+    """The expression of ``op`` over loops and symbols. Its numbers are appended to ``symbols``."""
     map = op.map.data
     loops, numbers = op.mapOperands[: map.num_dims], op.mapOperands[map.num_dims :]
     dims = [AffineExpr.dimension(loop.owner.dim.value.data) for loop in loops]  # type: ignore[union-attr]
@@ -95,7 +95,7 @@ def _expression(op: affine.ApplyOp, symbols: Symbols) -> tuple[AffineExpr, Symbo
 
 
 def number(w: Writer, form: Form, values: Values) -> Value:
-    """The value of ``form`` as a number of 64 bits, or one in each lane."""
+    """The value of ``form`` as a 64-bit number, or a block with one in each lane."""
     names = [(atom, factor) for atom, factor in form.terms if _symbols(atom)]
     key = ("number", form, *(values[symbol].ssa for atom, _ in names for symbol in _symbols(atom)))
     if (found := w.find(key)) is not None:
@@ -115,7 +115,7 @@ def number(w: Writer, form: Form, values: Values) -> Value:
 
 
 def read(w: Writer, pointer: SSAValue, form: Form, values: Values, condition: Value | None) -> Value:
-    """The elements at ``form`` where ``condition`` holds, else 0: a block where anything of that differs from lane to lane."""
+    """The elements at ``form`` where ``condition`` holds, else 0; a block where any of this differs between lanes."""
     symbols = [symbol for atom, _ in form.terms for symbol in _symbols(atom)]
     given = [values[symbol] for symbol in symbols]
     key = ("read", pointer, form, *(value.ssa for value in (*given, *([] if condition is None else [condition]))))
@@ -139,7 +139,7 @@ def read(w: Writer, pointer: SSAValue, form: Form, values: Values, condition: Va
 
 
 def check(w: Writer, condition: Value, message: str) -> None:
-    """Let the launch be an error where ``condition`` does not hold for a lane that counts."""
+    """Make the launch fail where ``condition`` does not hold for an active lane."""
     key = ("assert", condition.ssa, message)
     if w.find(key) is not None:
         return
@@ -164,7 +164,7 @@ def write(w: Writer, op: Operation, pointers: Mapping[SSAValue, SSAValue], form:
 
 
 def computed(stage: Stage) -> list[SSAValue]:
-    """What the body of ``stage`` computes of elements: not numbers that are stated, and not places."""
+    """The values that the body of ``stage`` computes from elements, without constants and positions."""
     needed, pending = dict[SSAValue, None](), [stage.element]
     while pending:
         value = pending.pop()
@@ -184,7 +184,7 @@ def _is_stated(value: SSAValue) -> bool:
 
 
 def _base(w: Writer, form: Form, values: Values) -> Value:
-    """The address of the first lane: ``form``, in which numbers are the same for all lanes."""
+    """The address of the first lane, for a ``form`` whose numbers are the same for all lanes."""
     names = [(atom, factor) for atom, factor in form.terms if _symbols(atom)]
     base = w.offset(Form(form.constant, tuple(term for term in form.terms if term not in names)))
     if not names:
@@ -196,7 +196,7 @@ def _base(w: Writer, form: Form, values: Values) -> Value:
 
 
 def _mask(w: Writer, condition: Value | None) -> SSAValue | None:
-    """Which lanes are read, of blocks along all axes; None where all are."""
+    """The mask of the lanes that are read, for blocks along all axes; None where all are."""
     mask = w.mask(w.depth, w.axes)
     if condition is None:
         return mask
@@ -215,7 +215,7 @@ def _combined(w: Writer, cls: type[Operation], left: Value, right: Value) -> Val
 
 
 def _symbols(atom: Atom) -> list[SSAValue]:
-    """The numbers that ``atom`` is made of."""
+    """The computed numbers in ``atom``."""
     if isinstance(atom, Symbol):
         return [atom.value]
     return [symbol.value for symbol in atom.form.symbols()] if isinstance(atom, Quotient) else []

@@ -1,4 +1,4 @@
-"""Addresses: the number of an element in memory, as a sum of loops times steps, and loops that go through memory evenly."""
+"""Addresses of elements as sums of loops times strides, and joining of loops that traverse memory evenly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fxc.passes.kernels.tiling.dynamic import fixed
 def address(
     type: TensorType, index: Sequence[AffineExpr], sizes: Mapping[int, Steps], symbols: Sequence[SSAValue | Steps] = ()
 ) -> Form:
-    """The number, in memory, of the element of a tensor of ``type`` at ``index``."""
+    """The offset in memory of the element of a tensor of ``type`` at ``index``."""
     total = Form(0)
     for expression, step in zip(index, strides_of(type), strict=True):
         total += form_of(expression, symbols) * step
@@ -26,7 +26,7 @@ def address(
 
 
 def extent(type: Attribute) -> int:
-    """How many elements a tensor of ``type``, of known sizes, goes over in memory."""
+    """The number of elements in memory that a tensor of ``type``, of static sizes, spans."""
     assert isinstance(type, TensorType)
     pairs = zip(type.get_shape(), map(fixed, strides_of(type)), strict=True)
     return 0 if 0 in type.get_shape() else 1 + sum((size - 1) * step for size, step in pairs)
@@ -35,9 +35,9 @@ def extent(type: Attribute) -> int:
 def collapsed(
     order: Sequence[int], sizes: Mapping[int, Steps], forms: Sequence[Form]
 ) -> tuple[list[int], dict[int, Steps], list[Form]]:
-    """Loops in nesting ``order``, neighbours joined where every form goes through them in even steps.
+    """Join neighbours of the loops in nesting ``order`` where every form traverses them in even steps.
 
-    Returns the loops that are left (an inner one stands for those joined to it), their sizes, and the forms over them.
+    Returns the remaining loops (an inner one represents those joined to it), their sizes, and the forms over them.
     """
     left, new, forms = list[int](), dict(sizes), list(forms)
     divided = {loop for form in forms for loop in form.divided_loops()}

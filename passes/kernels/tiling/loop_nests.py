@@ -1,4 +1,4 @@
-"""The loops of a run of stages with the same rows: rows, nests of inner loops, and where stages read and write in them."""
+"""The loops of a run of stages with the same rows: rows, nests of inner loops, and the addresses that stages access in them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ INNER = 1000
 """The number of the first inner loop of a nest; rows have lower ones."""
 
 PART = INNER - 1
-"""The number of the loop over the parts of what is reduced."""
+"""The number of the loop over the parts of a partial reduction."""
 
 
 @dataclass
 class Nest:
-    """Stages that run in one nest of inner loops, the last of which is the innermost."""
+    """Stages that run in one nest of inner loops, of which the last is the innermost."""
 
     stages: list[Stage]
     loops: list[int]
@@ -43,10 +43,13 @@ class Cut:
 
 
 class Plan:
-    """``places``: a tensor that is part of another one, as the type of that and the number of its own first element.
+    """The loops of stages with the same rows.
 
-    ``rows`` and the loops of ``nests`` are joined where they can be, in the order of memory: of what is written where nothing
-    is reduced, else of the largest operand. ``sizes`` has the steps of each.
+    ``places``: for a tensor that is part of another one, the type of that, and the offset of the part in it. ``rows`` and the
+    loops
+    of ``nests`` are joined where possible and sorted in memory order: of the result where nothing is reduced, else of the
+    largest
+    operand. ``sizes`` has the number of steps of each.
     """
 
     def __init__(self, stages: Sequence[Stage], places: Mapping[SSAValue, tuple[TensorType, Steps]]) -> None:
@@ -69,7 +72,7 @@ class Plan:
             self._rename(nest)
 
     def row_loop(self) -> int | None:
-        """The one loop that all nests with loops have; None where there is none."""
+        """The single loop of all nests that have loops; None where they differ or have several."""
         loops = {tuple(nest.loops) for nest in self.nests if nest.loops}
         return next(iter(loops))[0] if len(loops) == 1 and len(next(iter(loops))) == 1 else None
 
@@ -77,14 +80,14 @@ class Plan:
         return [stage for nest in self.nests for stage in nest.reductions]
 
     def second_loop(self) -> int | None:
-        """The loop along the second side of tiles: a turned one, else the last but the innermost; None where there is none."""
+        """The loop along the second side of tiles: a transposed one, else the last but the innermost; None if there is none."""
         turned = self.turned_loop()
         if turned is not None or len(self.rows) < 2:
             return turned
         return self.rows[-2] if isinstance(self.sizes[self.rows[-2]], int) else None
 
     def turned_loop(self) -> int | None:
-        """Of the rows, the loop along which the most lies side by side that the innermost goes through in steps."""
+        """The row loop along which most operands with a strided innermost loop are contiguous; None where there is none."""
         if not self.rows:
             return None
         forms = [form for form in self.forms.values() if abs(typical(form.factor(self.rows[-1]))) > 1]
@@ -94,9 +97,11 @@ class Plan:
         return best if best is not None and counts[best] else None
 
     def cut_in(self, parts: int, step: int) -> None:
-        """Cut the longest loop that is reduced in at most ``parts``, of lengths that ``step`` divides where lanes run along it.
+        """Split the longest reduced loop into at most ``parts``.
 
-        Results of reductions are then tensors of totals, one for each part. VerifyException where there are several passes.
+        The length of parts is a multiple of ``step`` where lanes run along the loop. Results of reductions are then tensors of
+        totals,
+        one for each part. VerifyException where there are several passes.
         """
         [nest, *others] = self.nests
         if others or not nest.reductions:
@@ -119,7 +124,7 @@ class Plan:
             self.forms[stage, None] += Form(0, ((PART, extent(stage.result.type)),))
 
     def names(self) -> list[str]:
-        """The names of sizes that code for this computes with."""
+        """The names of sizes in the loops, forms and bodies."""
         numbers = [name for size in self.sizes.values() for name in names_of(size)]
         return [
             *numbers,
@@ -128,7 +133,7 @@ class Plan:
         ]
 
     def _rename(self, nest: Nest) -> None:
-        """Give the loops of ``nest`` the numbers of those of an earlier nest with the same sizes."""
+        """Give the loops of ``nest`` the numbers of the loops of an earlier nest with the same sizes."""
         sizes = [self.sizes[loop] for loop in nest.loops]
         for other in self.nests[: self.nests.index(nest)]:
             if sizes and [self.sizes[loop] for loop in other.loops] == sizes:
@@ -139,7 +144,7 @@ class Plan:
                 return
 
     def count(self, loops: Sequence[int]) -> Steps:
-        """How many steps ``loops`` have together."""
+        """The product of the steps of ``loops``."""
         return math.prod(self.sizes[loop] for loop in loops)  # type: ignore[arg-type]
 
     def _add(self, stage: Stage, rows: Sequence[int], inner: Sequence[int]) -> None:
@@ -152,7 +157,7 @@ class Plan:
         self.forms[stage, None] = self._form(stage.op.results[0], stage.maps[-1].results, stage).renamed(names)
 
     def _nest(self, stage: Stage, sizes: Sequence[Steps]) -> Nest:
-        """The nest of ``stage``: the last one, where that has the same loops and reduces nothing that ``stage`` reads."""
+        """The nest of ``stage``: the last one, if it has the same loops and reduces no operand of ``stage``; else a new one."""
         last = self.nests[-1] if self.nests else None
         sources = {source for _, source, _ in stage.reads()}
         fits = last is not None and [self.sizes[loop] for loop in last.loops] == list(sizes)
@@ -172,7 +177,7 @@ class Plan:
         return address(type, index, stage.sizes) + Form(first)
 
     def _model(self, stages: Sequence[Stage] | None = None) -> Form:
-        """The form whose order the loops take."""
+        """The form that determines the order of the loops."""
         stages = self.stages if stages is None else stages
         writes = [self.forms[stage, None] for stage in stages if not stage.is_reduction]
         reads = [form for (stage, argument), form in self.forms.items() if stage in stages and argument is not None]

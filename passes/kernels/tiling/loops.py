@@ -1,4 +1,4 @@
-"""Loops of a kernel: one around another, and strips of a loop that lanes run along."""
+"""Loops of a kernel: nested loops, and strips of a loop that lanes run along."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fxc.passes.kernels.tiling.writer import Axis, Scope, Writer
 
 Carried: TypeAlias = list[SSAValue]
 Step: TypeAlias = Callable[[Carried], Carried]
-"""One step of a loop: what is carried into it -> what is carried on."""
+"""One step of a loop: carried values -> their new values."""
 
 MANY = 128
-"""From how many steps on a loop that adds up goes in blocks."""
+"""The number of steps from which a loop that adds floats is split into blocks."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Span:
 
 
 Along: TypeAlias = Callable[[Span, Carried], Carried]
-"""Some steps of a loop."""
+"""Several steps of a loop, given as a span."""
 
 Join: TypeAlias = Callable[[Carried, Carried], Carried]
-"""Two sets of totals -> one."""
+"""Combines two sets of totals."""
 
 Abreast: TypeAlias = Callable[[Sequence[Scope]], None]
-"""What is done for vectors side by side, each of which has a scope."""
+"""Writes code for several vectors at once, each of which has a scope."""
 
 
 def loop(
@@ -48,7 +48,7 @@ def loop(
     carried: Carried,
     body: Callable[[SSAValue, Carried], Carried | None],
 ) -> Carried:
-    """A loop in a scope of its own."""
+    """A loop with a new scope."""
     block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
     w.scopes.append(Scope(block, bounds=w.scopes[-1].bounds))
     last = body(block.args[0], list(block.args[1:])) or []
@@ -60,7 +60,7 @@ def loop(
 
 
 def nested(w: Writer, spans: Sequence[tuple[int, Span]], carried: Carried, body: Step, short: int = 0) -> Carried:
-    """Loops one in another: the number of each, and its steps. An innermost one of at most ``short`` steps is written out."""
+    """Nested loops, each with its number and span. An innermost loop of at most ``short`` steps is unrolled."""
     if not spans:
         return body(carried)
     number, span = spans[0]
@@ -84,7 +84,7 @@ def _written_out(w: Writer, number: int, length: int, carried: Carried, body: St
 
 
 def ends(w: Writer, span: Span) -> tuple[SSAValue, SSAValue]:
-    """The first number of ``span`` and that at which to stop."""
+    """The first number of ``span``, and its end."""
     length = as_value(w, span.length)
     if span.first is None:
         return w.index(0), length
@@ -96,18 +96,21 @@ def as_value(w: Writer, number: int | SSAValue) -> SSAValue:
 
 
 def share(w: Writer, part: SSAValue | None, length: int, size: Steps) -> Span:
-    """Share number ``part`` of ``size`` steps, of ``length`` each, the last of which may be shorter; all where there is one."""
+    """Share number ``part`` of ``size`` steps, or all steps where ``part`` is None.
+
+    A share has ``length`` steps; the last may be shorter.
+    """
     if part is None:
         return Span(None, size if isinstance(size, int) else w.size(size))
     first = w.add(arith.MuliOp(part, w.index(length)))
     if length == 1 or (isinstance(size, int) and size % length == 0):
         return Span(first, length)
-    smaller = arith.MinUIOp if isinstance(size, int) else arith.MinSIOp  # GPUs have no unsigned one for what has no range
+    smaller = arith.MinUIOp if isinstance(size, int) else arith.MinSIOp  # GPUs lack the unsigned one without a range
     return Span(first, w.add(smaller(w.add(arith.SubiOp(w.size(size), first)), w.index(length))))
 
 
 def block_at(w: Writer, axis: Axis, first: SSAValue | None, size: Steps, body: Abreast) -> None:
-    """One block from ``first``, with a mask where the loop of ``size`` steps may end in it."""
+    """One block from ``first``, masked where the loop of ``size`` steps may end in it."""
     place = w.index(0) if first is None else first
     scope = Scope(w.scopes[-1].block, {axis.loop: place}, bounds=w.scopes[-1].bounds)
     if not isinstance(size, int) or size % axis.lanes or size < axis.lanes:
@@ -118,9 +121,9 @@ def block_at(w: Writer, axis: Axis, first: SSAValue | None, size: Steps, body: A
 
 
 def strips(w: Writer, axis: Axis, unroll: int, span: Span, carried: Carried, body: Step) -> Carried:
-    """The steps of ``span`` in vectors: ``unroll`` at once, one by one, then what is left.
+    """The steps of ``span`` in vectors: ``unroll`` at once, then one by one, then the masked rest.
 
-    What is carried has ``unroll`` parts each, of which a single vector takes the first.
+    Each carried value has ``unroll`` parts, of which a single vector uses the first.
     """
     lanes, length = axis.lanes, span.length
     wide = lanes * unroll
@@ -155,10 +158,11 @@ def strips(w: Writer, axis: Axis, unroll: int, span: Span, carried: Carried, bod
 
 
 def side_by_side(w: Writer, axis: Axis, unroll: int, span: Span, body: Abreast) -> None:
-    """The steps of ``span`` in vectors: ``unroll`` of them for ``body`` at once, then those that are left.
+    """The steps of ``span`` in vectors: ``body`` writes ``unroll`` of them at once, then the rest.
 
-    The scope of the first is that of the writer. Several at once are written once where it is not known how many steps there
-    are: all of them have masks.
+    The scope of the first vector is that of the writer. Where the number of steps is unknown, several vectors at once are
+    written
+    in one loop, all with masks.
     """
     lanes, length = axis.lanes, span.length
     wide = lanes * unroll
@@ -195,9 +199,9 @@ def side_by_side(w: Writer, axis: Axis, unroll: int, span: Span, body: Abreast) 
 
 
 def abreast(w: Writer, vectors: Sequence[Scope], depth: int, carried: Carried, body: Step) -> Carried:
-    """``body`` for each of ``vectors``, whose first is the scope ``depth``, in the loops that were opened since.
+    """Run ``body`` for each of ``vectors``, the first of which is the scope ``depth``, in the loops opened inside of it.
 
-    What is carried has as many parts each. What is the same for all vectors is computed once.
+    Each carried value has one part for each vector. Values that are the same for all vectors are computed once.
     """
     if len(vectors) == 1:
         return body(carried)
@@ -225,10 +229,13 @@ def in_blocks(
     body: Along,
     most: int | None = None,
 ) -> Carried:
-    """``body`` on the steps of ``span``, where these are many on about as many blocks as one has steps, of ``step`` each.
+    """Run ``body`` on the steps of ``span``, in blocks if these are many.
 
-    What a block makes of ``starts`` is joined to what is carried: of n numbers added up so, none is rounded n times. ``most``:
-    how many steps ``span`` has at most, where the body is to be written once, so that the last block may be shorter.
+    A block has ``step`` times about the square root of the number of steps. It starts from ``starts``, and its totals are
+    joined to
+    the carried ones, so that none of n added numbers is rounded n times. ``most``: the largest number of steps of ``span``,
+    where
+    the body must be written once; the last block may then be shorter.
     """
     if most is not None:
         return _blocks(w, span, step, most, starts, carried, join, body)
@@ -263,7 +270,7 @@ def _blocks(w: Writer, span: Span, step: int, most: int, starts: Carried, carrie
 
 
 def _floor(w: Writer, length: int | SSAValue, step: int) -> int | SSAValue:
-    """The largest multiple of ``step`` up to ``length``."""
+    """The largest multiple of ``step`` that is not above ``length``."""
     if isinstance(length, int):
         return length // step * step
     if step == 1:

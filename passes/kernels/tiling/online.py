@@ -1,7 +1,7 @@
-"""Two reductions in one pass over a row: one that another centres its elements with.
+"""Online reductions: one pass over a row for a reduction and a second one that is centred by its result.
 
-The row is gone through in pieces. The first is known of a piece before the second goes over it; what the second has so far is
-corrected by a formula for the new centre.
+The row is processed in pieces. The first reduction of a piece is complete before the second starts on it; the second total so
+far is corrected by a formula for the new centre.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fxc.passes.kernels.tiling.stages import Stage
 from fxc.passes.kernels.tiling.writer import Writer
 
 Totals = Sequence[SSAValue]
-"""Of the first reduction and of the second."""
+"""The totals of the first and the second reduction."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """``first``: the number of its first element, which is how many there are before it. ``length``: how many it has."""
+    """A piece of a row. ``first``: the index of its first element. ``length``: the number of its elements."""
 
     first: SSAValue
     length: int
@@ -35,10 +35,12 @@ class Piece:
 
 @dataclass(frozen=True)
 class Pair:
-    """``centre`` is the value of the body of ``second`` that stands for the result of ``first``.
+    """Two reductions that can run in one pass.
 
-    ``centred`` gives it for a piece, from the totals before the piece and the first total of the piece. ``merged`` gives the
-    totals with the piece, from those before, those of the piece, and the centre. ``final`` gives the second total of the row.
+    ``centre`` is the value in the body of ``second`` that is computed from the result of ``first``. ``centred`` returns it for
+    a
+    piece, from the totals before the piece and the first total of the piece. ``merged`` returns the totals including the piece,
+    from those before, those of the piece, and the centre. ``final`` returns the second total of the row.
     """
 
     first: Stage
@@ -50,7 +52,7 @@ class Pair:
 
 
 def pair_of(plan: Plan, number: int) -> Pair | None:
-    """The pair that nest ``number`` of ``plan`` and the one after it are; None where they are none."""
+    """The pair of nest ``number`` of ``plan`` and the next one, else None."""
     nests = plan.nests[number : number + 2]
     if len(nests) < 2 or any(len(nest.stages) != 1 or not nest.reductions for nest in nests):
         return None
@@ -66,7 +68,7 @@ def _type(stage: Stage) -> object:
 
 
 def _total_in(first: Stage, second: Stage) -> SSAValue | None:
-    """The total of ``first``, as the body of ``second`` reads it."""
+    """The argument of ``second`` that reads the total of ``first``."""
     read = [argument for argument, source, _ in second.reads() if source is first.result]
     return read[0] if len(read) == 1 else None
 
@@ -76,7 +78,7 @@ def _defined(value: SSAValue, cls: type[Operation]) -> Operation | None:
 
 
 def _is_element(plan: Plan, first: Stage, second: Stage, value: SSAValue) -> bool:
-    """Whether ``value`` of ``second`` is the element that ``first`` combines."""
+    """Whether ``value`` in ``second`` is equal to the element that ``first`` combines."""
     keys = Expressions(plan).keys
     return keys[second, value] == keys[first, first.element]
 
@@ -96,7 +98,7 @@ def _exponentials(plan: Plan, first: Stage, second: Stage) -> Pair | None:
 
 
 def _maximum_so_far(w: Writer, before: Totals, largest: SSAValue, piece: Piece) -> SSAValue:
-    """The maximum up to here, or 0 where that is -inf: an exponential is 0 then, not NaN."""
+    """The maximum so far, or 0 where it is -inf: the exponentials are then 0, not NaN."""
     new = w.add(arith.MaximumfOp(before[0], largest))
     nothing = w.add(CompareOp.of("oeq", new, _number(w, -numbers.inf, new)))
     return w.add(SelectOp.of(nothing, w.zero(new.type), new))
@@ -109,7 +111,7 @@ def _rescaled(w: Writer, before: Totals, of_piece: Totals, centre: SSAValue, pie
 
 
 def _where_finite(w: Writer, totals: Totals) -> SSAValue:
-    """NaN where the maximum is infinite, as x - maximum is there."""
+    """The total, or NaN where the maximum is infinite, because x - maximum is NaN there."""
     return w.add(arith.AddfOp(totals[1], w.add(arith.SubfOp(totals[0], totals[0]))))
 
 
@@ -142,7 +144,7 @@ def _mean_of_piece(w: Writer, before: Totals, total: SSAValue, piece: Piece) -> 
 
 
 def _merged_squares(w: Writer, before: Totals, of_piece: Totals, mean: SSAValue, piece: Piece) -> list[SSAValue]:
-    """Of both: their squares, and that of the distance of the means times n * m / (n + m)."""
+    """The merged totals: the squares of both, plus the squared distance of the means times n * m / (n + m)."""
     here = _number(w, piece.length, mean)
     there = w.add(CastOp.of("sitofp", w.add(arith.IndexCastOp(piece.first, i64)), mean.type))
     some = w.add(arith.MaximumfOp(there, _number(w, 1.0, mean)))

@@ -1,6 +1,6 @@
-"""Products of matrices, and the groups around them that one kernel can compute along.
+"""Matrix products, and the adjacent groups that their kernels can compute.
 
-All is said over four loops: of a product ``p[BATCH, ROW, COLUMN]`` that adds up over ``INNER``.
+All addresses are over four loops: of a product ``p[BATCH, ROW, COLUMN]`` that is summed over ``INNER``.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ DTYPES = ("float16", "bfloat16", "float32")
 
 @dataclass(frozen=True)
 class Factor:
-    """A tensor and, for each of its dimensions, the loop that goes along it; neighbours may share one."""
+    """A tensor, with the loop along each of its dimensions; adjacent dimensions may share one."""
 
     value: SSAValue
     loops: tuple[int, ...]
 
     @property
     def form(self) -> Form:
-        """Where elements lie; dimensions of size 1 stand still."""
+        """The addresses of its elements; dimensions of size 1 do not contribute."""
         found = self._form()
         assert found is not None
         return found
 
     def is_even(self) -> bool:
-        """Whether neighbours that share a loop lie so that one step of it goes equally far everywhere."""
+        """Whether adjacent dimensions that share a loop have strides that make one even loop."""
         return self._form() is not None
 
     def _form(self) -> Form | None:
@@ -57,7 +57,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Product:
-    """``alpha`` times a product of matrices, and ``beta`` times ``bias``. ``extents``: of the four loops."""
+    """``alpha`` times a matrix product, plus ``beta`` times ``bias``. ``extents``: the sizes of the four loops."""
 
     op: TorchOp
     left: Factor
@@ -75,8 +75,10 @@ class Product:
 
 @dataclass(frozen=True)
 class Fused:
-    """A stage in the loops of a product: where what it reads lies (None for what the kernel has computed), and where its result
-    is stored, if it is."""
+    """A stage over the loops of a product, with its addresses.
+
+    An address in ``reads`` is None for a value computed in the kernel; ``written`` is None where the result is not stored.
+    """
 
     stage: Stage
     reads: Mapping[BlockArgument, Form | None]
@@ -85,7 +87,7 @@ class Fused:
 
 @dataclass
 class Surroundings:
-    """What a kernel computes beside the product: a factor by a stage before it, and the results of a group after it."""
+    """The work that a kernel computes besides the product: stages before it for factors, and the stages of a group after it."""
 
     before: dict[SSAValue, Fused] = field(default_factory=dict)
     after: list[Fused] = field(default_factory=list)
@@ -93,7 +95,7 @@ class Surroundings:
 
 
 def product_of(op: Operation) -> Product | None:
-    """The product that ``op`` computes; None where it is none of static, dense matrices of floats on one device."""
+    """The product that ``op`` computes; None unless it has static, dense float matrices on one device."""
     names = operator_of(op).factors
     if names is None or not isinstance(op, TorchOp):
         return None
@@ -154,7 +156,7 @@ def _are_alike(values: Sequence[object]) -> bool:
 
 
 def surroundings_of(product: Product) -> Surroundings:
-    """The groups around ``product`` that its kernel can compute."""
+    """The groups before and after ``product`` that its kernel can compute."""
     found = Surroundings()
     for factor in (product.left, product.right):
         if (fused := _before(product, factor)) is not None:
@@ -169,7 +171,7 @@ def surroundings_of(product: Product) -> Surroundings:
 
 
 def _top(operation: Operation, product: Product) -> Operation | None:
-    """The op around ``operation`` that stands in the block of ``product``."""
+    """The op in the block of ``product`` that is or contains ``operation``."""
     around: Operation | None = operation
     while around is not None and around.parent is not product.op.parent:
         around = around.parent_op()
@@ -177,13 +179,13 @@ def _top(operation: Operation, product: Product) -> Operation | None:
 
 
 def _come_after(product: Product, group: GroupOp) -> bool:
-    """Whether whatever reads the product does so in ``group`` or behind it."""
+    """Whether all users of the product are in ``group`` or after it."""
     tops = {_top(use.operation, product) for use in product.result.uses}
     return all(top is group or (top is not None and group.is_before_in_block(top)) for top in tops)
 
 
 def _only_elementwise(group: GroupOp) -> list[Stage]:
-    """The stages of ``group``; none where it does more than compute elements."""
+    """The stages of ``group``, if all are elementwise; else none."""
     known = (linalg.GenericOp, tensor.EmptyOp, arith.ConstantOp, YieldOp)
     stages = stages_of(group) if all(isinstance(op, known) for op in group.body.block.ops) else []
     numbered = any(isinstance(op, linalg.IndexOp | IterateOp) for stage in stages for op in stage.op.body.block.ops)
@@ -191,7 +193,7 @@ def _only_elementwise(group: GroupOp) -> list[Stage]:
 
 
 def _before(product: Product, factor: Factor) -> Fused | None:
-    """The stage that makes ``factor`` and nothing else, over the loops of the product."""
+    """The stage that only computes ``factor``, over the loops of the product."""
     group = factor.value.owner
     if not isinstance(group, GroupOp) or len(group.results) != 1 or len(list(factor.value.uses)) != 1:
         return None
@@ -210,7 +212,7 @@ def _before(product: Product, factor: Factor) -> Fused | None:
 
 
 def _after(product: Product, group: GroupOp) -> list[Fused] | None:
-    """The stages of ``group`` over the loops of the product; None where one goes another way."""
+    """The stages of ``group`` over the loops of the product; None where one traverses it in another order."""
     made, found = {product.result: product.total.form}, list[Fused]()
     for stage in _only_elementwise(group):
         if stage.is_dynamic:
@@ -235,7 +237,7 @@ def _after(product: Product, group: GroupOp) -> list[Fused] | None:
 
 
 def _axes(form: Form, extents: Sequence[int], sizes: Mapping[int, int]) -> dict[int, list[int]] | None:
-    """The loops that together go through each axis of the product, outermost first, where ``form`` goes through it in order."""
+    """The loops along each axis of the product, outermost first, if ``form`` traverses it in order; else None."""
     loops = sorted((loop for loop, size in sizes.items() if size != 1), key=lambda loop: fixed(form.factor(loop)))
     if form.divided_loops():
         return None
@@ -253,7 +255,7 @@ def _axes(form: Form, extents: Sequence[int], sizes: Mapping[int, int]) -> dict[
 
 
 def _over(form: Form, axes: Mapping[int, Sequence[int]], sizes: Mapping[int, int]) -> Form | None:
-    """``form`` with a loop for each of ``axes``; None where it goes through one in uneven steps."""
+    """``form`` with one loop for each of ``axes``; None where an axis is traversed in uneven steps."""
     if form.divided_loops():
         return None
     terms = dict[int, Steps]()

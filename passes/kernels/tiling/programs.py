@@ -1,4 +1,4 @@
-"""The programs of a kernel: rows, bands of tiles, chunks of columns and parts of what is reduced, dealt out."""
+"""Distribution of work to the programs of a kernel: rows, bands of tiles, chunks of columns, and parts of reductions."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from fxc.passes.kernels.tiling.row_loops import RowWriter, span_of
 from fxc.passes.kernels.tiling.writer import Axis, Scope, Value, Writer
 
 BAND = 4
-"""Tiles side by side in a band at most: the longer a program writes without a jump, the better memory keeps up."""
+"""The largest number of adjacent tiles in a band: long contiguous writes use memory best."""
 
 Spans: TypeAlias = Sequence[tuple[int, Span]]
 
 SHORT = 8
-"""Steps of a loop in lanes that are written one after the other: loads of all of them are under way at once."""
+"""The largest number of steps of a loop in lanes that are unrolled, so that all their loads are in flight at once."""
 
 
 class Programs:
-    """Writes the programs of ``plan``, as ``schedule`` says. ``pointers``: tensor -> the kernel's argument for it.
+    """Writes the programs of ``plan`` after ``schedule``.
 
-    Only results that are there are stored.
+    ``pointers``: tensor -> the kernel's argument for it; results without one are not stored.
     """
 
     def __init__(self, plan: Plan, writer: Writer, pointers: Mapping[SSAValue, SSAValue], schedule: ScheduleAttr) -> None:
@@ -69,11 +69,11 @@ class Programs:
         self.radices = (plan.cut.count if plan.cut is not None else 1, self.groups, self.bands, self.chunks)
         known = math.prod(radix for radix in self.radices if isinstance(radix, int))
         self.count = 0 if 0 in (plan.sizes[row] for row in plan.rows) else known
-        """How many programs there are, times each of ``unknown``."""
+        """The number of programs, to be multiplied by each of ``unknown``."""
         self.unknown = [radix for radix in self.radices if isinstance(radix, Quotient)] if self.count else []
 
     def _chunks(self, elements: int, rows: int | None) -> None:
-        """Cut columns into chunks of about ``elements``; a program has ``rows``, or as many as have so many elements."""
+        """Split columns into chunks of about ``elements``. A program has ``rows``, or as many as fit into ``elements``."""
         self.chunk, self.rows = 0, rows or 1
         self.chunks: Count = 1
         if self.lane is None:
@@ -90,7 +90,7 @@ class Programs:
             self.rows = max(elements // max(columns, 1), 1)
 
     def write(self, program: SSAValue) -> None:
-        """The program of this number."""
+        """Write the program with the number ``program``."""
         w, rows = self.writer, self.plan.count(self.outer)
         w.axes = ()
         part, group, band, chunk = self._digits(program)
@@ -103,9 +103,9 @@ class Programs:
         w.scopes.pop()
 
     def _digits(self, program: SSAValue) -> list[SSAValue | None]:
-        """The place of a program along each of ``radices``; None where there is one."""
+        """The position of a program along each of ``radices``; None where there is only one."""
         w, found = self.writer, list[SSAValue | None]([None] * len(self.radices))
-        order = sorted(range(len(self.radices)), key=lambda place: isinstance(self.radices[place], int))  # unknown ones first
+        order = sorted(range(len(self.radices)), key=lambda place: isinstance(self.radices[place], int))  # symbolic ones first
         while order:
             place = order.pop(0)
             if self.radices[place] == 1:
@@ -116,7 +116,7 @@ class Programs:
         return found
 
     def _product(self, counts: Sequence[Count]) -> SSAValue | None:
-        """The product of ``counts``, once a kernel; None where it is 1."""
+        """The product of ``counts``, computed once per kernel; None where it is 1."""
         w, known = self.writer, math.prod(count for count in counts if isinstance(count, int))
         total = w.index(known) if known != 1 else None
         for count in counts:
@@ -126,11 +126,11 @@ class Programs:
         return total
 
     def total(self) -> int | SSAValue:
-        """How many programs there are."""
+        """The total number of programs."""
         return self._product([self.count, *self.unknown]) or 1 if self.unknown else self.count
 
     def _row(self, row: SSAValue | None, part: SSAValue | None, band: SSAValue | None, chunk: SSAValue | None) -> None:
-        """All of one row: ``row`` is its number over all ``outer`` loops, None where there is one."""
+        """Write all work of one row. ``row`` is its number over all ``outer`` loops, None where there is only one."""
         w = self.writer
         w.scopes.append(Scope(w.scopes[-1].block, bounds=w.scopes[-1].bounds))
         for number in reversed(self.outer):
@@ -151,7 +151,7 @@ class Programs:
         w.scopes.pop()
 
     def _tiles(self, turned: Axis, lane: Axis, band: SSAValue | None, chunk: SSAValue | None) -> None:
-        """Blocks of two loops: a band of ``turned``, along ``lane``."""
+        """Write blocks of two loops: a band of ``turned``, along ``lane``."""
         axes = (turned, lane)
         self._along(turned, band, self.band, axes, lambda _: self._columns(lane, None, chunk, axes))
 
@@ -159,7 +159,7 @@ class Programs:
         self._along(lane, chunk, self.chunk, axes, lambda vectors: self._lanes(part, vectors))
 
     def _along(self, axis: Axis, number: SSAValue | None, length: int, axes: tuple[Axis, ...], body: Abreast) -> None:
-        """Share ``number`` of the steps of a loop in lanes, of ``length`` each: in one block, or in strips of full ones."""
+        """Share ``number``, of ``length`` steps, of a loop in lanes: in one block, or in strips of full ones."""
         w, size = self.writer, self.plan.sizes[axis.loop]
 
         def inside(vectors: Sequence[Scope]) -> None:
@@ -177,7 +177,7 @@ class Programs:
     # lanes along a row loop
 
     def _lanes(self, part: SSAValue | None, vectors: Sequence[Scope]) -> None:
-        """The stages for the lanes of ``vectors``, the first of which is the scope."""
+        """Write the stages for the lanes of ``vectors``, the first of which is the scope."""
         w, depth = self.writer, self.writer.depth
         for nest in self.plan.nests:
             starts = [self._spread(self.bodies.identity(stage)).ssa for stage in nest.reductions for _ in vectors]
@@ -209,6 +209,6 @@ class Programs:
         return span_of(self.plan, self.writer, number, part)
 
     def _most(self, number: int) -> int | None:
-        """How many steps of a loop a program has at most."""
+        """The largest number of steps of a loop in one program; None where it is unknown."""
         cut, size = self.plan.cut, self.plan.sizes[number]
         return cut.length if cut is not None and cut.loop == number else size if isinstance(size, int) else None

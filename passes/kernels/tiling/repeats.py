@@ -1,4 +1,4 @@
-"""What several passes over a row compute of the same element, and where it may lie in between."""
+"""Expressions that several passes over a row compute for the same element, and the memory that can hold them between passes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CHEAP = (math.AbsFOp, math.AbsIOp, math.CeilOp, math.FloorOp, math.FmaOp, math.C
 """Functions of a few instructions."""
 
 Places = dict[tuple[Stage, SSAValue], Stage]
-"""A value of the body of a stage -> the stage in whose memory it lies."""
+"""A value in the body of a stage -> the stage in whose memory it is saved."""
 
 
 def repeated(plan: Plan, pointers: Mapping[SSAValue, SSAValue]) -> tuple[Places, Places]:
-    """Values that a pass must put into the memory of a later stage's result, and values that passes after it find there.
+    """Values that a pass saves in the memory of a later stage's result, and values that later passes load from there.
 
-    One for each result that is written by the last pass that needs it: the largest expression with a function in it.
+    There is one for each result that the last pass that needs it writes: the largest expression with a function in it.
     """
     expressions = Expressions(plan)
     home = {stage: number for number, nest in enumerate(plan.nests) for stage in nest.stages}
@@ -54,16 +54,16 @@ def is_costly(op: Operation) -> bool:
 
 
 def _fits(plan: Plan, holder: Stage, stage: Stage, value: SSAValue, home: Mapping[Stage, int]) -> bool:
-    """Whether ``value`` of ``stage`` may lie where ``holder`` puts its result, later."""
+    """Whether ``value`` of ``stage`` can be saved in the memory of the later result of ``holder``."""
     assert isinstance(holder.result.type, TensorType)
     same_loops = plan.nests[home[stage]].loops == plan.nests[home[holder]].loops
     return same_loops and home[stage] <= home[holder] and value.type == holder.result.type.element_type
 
 
 class Expressions:
-    """What the values in the bodies of the stages of ``plan`` are: ``keys`` are equal for equal expressions of equal elements.
+    """The expressions in the bodies of the stages of ``plan``: ``keys`` are equal for equal expressions of equal elements.
 
-    ``costly`` are those with a function or a division in them that differs along the row, in the order of the bodies.
+    ``costly`` lists the expressions with a function or a division that varies along the row, in the order of the bodies.
     """
 
     def __init__(self, plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""Rows of an inner kernel: lanes run along what is reduced, a pass over the row for each nest."""
+"""The rows of an inner kernel: lanes run along the reduced loop, with one pass over the row for each nest."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fxc.passes.kernels.tiling.stages import Stage
 from fxc.passes.kernels.tiling.writer import Axis, Scope, Value, Writer
 
 Given: TypeAlias = Mapping[SSAValue, Value]
-"""Values of a body that are known."""
+"""Known values of a body."""
 
 
 class RowWriter:
-    """Writes the row of the scope, in the form of ``schedule``; where rows are in parts, part number ``part`` of it."""
+    """Writes the row of the scope in the form of ``schedule``; where reductions are split, only part number ``part`` of it."""
 
     def __init__(self, bodies: Bodies, schedule: ScheduleAttr) -> None:
         self.bodies, self.plan, self.writer = bodies, bodies.plan, bodies.writer
@@ -39,12 +39,12 @@ class RowWriter:
             self._pass(nest, part)
 
     def stored(self, part: SSAValue | None) -> None:
-        """What is expensive and repeated is put into the memory of a result that is written later."""
+        """Like ``looped``, but saves repeated expensive values in the memory of a result that is written later."""
         self.bodies.keeps, self.bodies.kept_in = repeated(self.plan, self.bodies.pointers)
         self.looped(part)
 
     def held(self, part: SSAValue | None) -> None:
-        """One vector has the whole row: all nests are in its scope."""
+        """Hold the whole row in one vector: all nests are in its scope."""
         w, lane = self.writer, self.plan.row_loop()
         size = self.plan.sizes[lane] if lane is not None else 0
         if lane is None or not isinstance(size, int) or size > self.lanes:
@@ -74,7 +74,7 @@ class RowWriter:
         w.axes = axes
 
     def online(self, part: SSAValue | None) -> None:
-        """Pairs of passes in one, piece by piece; other passes as they are."""
+        """Compute pairs of passes in one, piece by piece; other passes are as in ``looped``."""
         number = 0
         while number < len(self.plan.nests):
             pair = pair_of(self.plan, number)
@@ -98,7 +98,7 @@ class RowWriter:
         bodies.finish(pair.second, Value(pair.final(w, totals), w.depth))
 
     def _piece(self, pair: Pair, lane: int, piece: Piece, before: Carried) -> Carried:
-        """The totals with ``piece``. Where a vector has all of it, both passes are in its scope."""
+        """The totals including ``piece``. If one vector holds the piece, both passes are in its scope."""
         w, axis = self.writer, Axis(lane, self.lanes)
         scope = Scope(w.scopes[-1].block, bounds=w.scopes[-1].bounds)
         one = piece.length <= self.lanes
@@ -116,7 +116,7 @@ class RowWriter:
         return merged
 
     def _over(self, stage: Stage, axis: Axis, piece: Piece, given: Given) -> SSAValue:
-        """What ``stage`` makes of a piece, in one vector."""
+        """The total of ``stage`` over a piece that one vector holds."""
         w, bodies = self.writer, self.bodies
         w.axes = (axis,)
         total = bodies.joined(stage, [bodies.counted(stage, bodies.element(stage, given)).ssa])
@@ -124,7 +124,7 @@ class RowWriter:
         return total.ssa
 
     def _along(self, stage: Stage, axis: Axis, piece: Piece, given: Given) -> SSAValue:
-        """What ``stage`` makes of a piece, in strips."""
+        """The total of ``stage`` over a piece, in strips."""
         w, bodies, combiner = self.writer, self.bodies, stage.combiner
         assert combiner is not None
 
@@ -172,7 +172,7 @@ class RowWriter:
 
 
 def span_of(plan: Plan, writer: Writer, number: int, part: SSAValue | None) -> Span:
-    """All of loop ``number``, or what ``part`` has of it."""
+    """All steps of loop ``number``, or those of ``part``."""
     if plan.cut is None or plan.cut.loop != number:
         return share(writer, None, 0, plan.sizes[number])
     return share(writer, part, plan.cut.length, plan.sizes[number])
@@ -181,4 +181,4 @@ def span_of(plan: Plan, writer: Writer, number: int, part: SSAValue | None) -> S
 FORMS: Mapping[str, Callable[[RowWriter, SSAValue | None], None]] = MappingProxyType(
     {"looped": RowWriter.looped, "held": RowWriter.held, "stored": RowWriter.stored, "online": RowWriter.online}
 )
-"""Form of a schedule -> how it goes through a row."""
+"""Form of a schedule -> the method that writes a row in this form."""

@@ -1,9 +1,10 @@
-"""The stages of a group, and which of them one kernel may compute.
+"""The stages of a group, and their distribution to kernels.
 
-A stage is one ``linalg.generic``. One that says at which places a ``tile.accumulate`` updates a tensor stores no places: it
-does the updates, which a stage of the same loops has made right before. The stages of a kernel share *rows*: the loops of its
-programs, none of which is reduced. What a stage does beyond its rows are its *inner* loops, reduced or not. A stage may read
-what an earlier one of the kernel made, at the same row.
+A stage is one ``linalg.generic``. A stage that computes the positions at which a ``tile.accumulate`` updates a tensor does not
+store these positions, but does the updates, which the preceding stage of the same loops computes.
+
+The stages of a kernel share *rows*: the loops of its programs, none of which is reduced. The other loops of a stage are its
+*inner* loops, reduced or not. A stage may read results of earlier stages of the kernel in the same row.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ KINDS = {
     "arith.addf": "add", "arith.addi": "add", "arith.mulf": "mul", "arith.muli": "mul", "arith.maximumf": "max",
     "arith.maxsi": "max", "arith.minimumf": "min", "arith.minsi": "min", "arith.andi": "and", "arith.ori": "or",
 }  # fmt: skip
-"""Op that combines -> the kind of tile.reduce."""
+"""Combining op -> the kind of tile.reduce."""
 
 
 LARGE = 4096
-"""Elements: a stage that does more of them for a row wants ..."""
+"""The number of elements per row from which a stage is large."""
 
 MANY = 16
-"""... so many rows, for as many programs."""
+"""The number of rows, and so of programs, that a large stage needs."""
 
 
 @dataclass(eq=False)
@@ -56,13 +57,13 @@ class Stage:
 
     @cached_property
     def is_dynamic(self) -> bool:
-        """Whether a size or a stride that is not known says how many steps a loop has, or where an element lies."""
+        """Whether a loop or an address depends on a symbolic size or stride."""
         types = [value.type for value in (*self.op.operands, *self.gathered)]
         return bool(self.numbers) or any(isinstance(type, TensorType) and names_in(type) for type in types)
 
     @cached_property
     def numbers(self) -> dict[SSAValue, Steps]:
-        """What the body reads of its surroundings that is the size of a tensor."""
+        """Values from outside that the body reads and that are sizes of tensors."""
         made = {result for op in self.op.body.walk() for result in op.results}
         outside = {value for op in self.op.body.walk() for value in op.operands if isinstance(value.type, IndexType)} - made
         said = {value: size_said_by(value) for value in outside if isinstance(value.owner, Operation)}
@@ -90,24 +91,24 @@ class Stage:
 
     @cached_property
     def sink(self) -> AccumulateOp | None:
-        """What takes the elements of this stage as the places of updates; None where nothing does."""
+        """The op that uses the elements of this stage as positions of updates, else None."""
         users = [use.operation for use in self.op.results[0].uses]
         found = [user for user in users if isinstance(user, AccumulateOp) and user.places is self.op.results[0]]
         return found[0] if found else None
 
     @property
     def result(self) -> SSAValue:
-        """The tensor that the stage makes or updates."""
+        """The tensor that the stage computes or updates."""
         return self.op.results[0] if self.sink is None else self.sink.result
 
     def reads(self) -> list[tuple[BlockArgument, SSAValue, AffineMap]]:
-        """What the body reads: an argument, the tensor, and where."""
+        """The tensors that the body reads, each with the argument and the map of positions."""
         found = zip(self.op.body.block.args[:-1], self.op.inputs, self.maps, strict=False)
         return [(argument, source, map) for argument, source, map in found if argument.first_use is not None]
 
     @cached_property
     def gathered(self) -> list[SSAValue]:
-        """The tensors that the body reads at places that it computes."""
+        """The tensors that the body reads at computed positions."""
         return list(dict.fromkeys(op.tensor for op in self.op.body.walk() if isinstance(op, tensor.ExtractOp)))
 
     def form(self, source: SSAValue, map: AffineMap) -> Form:
@@ -116,7 +117,7 @@ class Stage:
 
     @cached_property
     def combiner(self) -> Operation | None:
-        """The last op of the body of a reduction, which combines an element with what there is."""
+        """The last op in the body of a reduction, which combines an element with the total so far."""
         total, last = self.op.body.block.args[-1], self.op.body.block.last_op
         assert last is not None
         if not self.is_reduction:
@@ -129,7 +130,7 @@ class Stage:
 
     @property
     def element(self) -> SSAValue:
-        """The value of the body that is stored, or combined."""
+        """The value of the body that is stored or combined."""
         last = self.op.body.block.last_op
         assert last is not None
         if self.combiner is None:
@@ -138,14 +139,14 @@ class Stage:
         return next(operand for operand in self.combiner.operands if operand is not total)
 
     def start(self) -> arith.ConstantOp | None:
-        """The constant that the output of a reduction, or what is updated, is filled with."""
+        """The constant that initializes the output of a reduction or the updated tensor."""
         filled = (self.op.outputs[0] if self.sink is None else self.sink.start).owner
         start = filled.inputs[0].owner if isinstance(filled, linalg.FillOp) else None
         return start if isinstance(start, arith.ConstantOp) else None
 
 
 def is_kernel(group: GroupOp) -> bool:
-    """Whether ``group`` holds nothing but the ops that kernels are made of, and what it yields."""
+    """Whether ``group`` consists of ops that kernels support."""
     known = (
         linalg.GenericOp, linalg.FillOp, tensor.EmptyOp, tensor.ConcatOp, tensor.DimOp, arith.ConstantOp,
         arith.AddiOp, arith.MuliOp, UnrealizedConversionCastOp, AccumulateOp,
@@ -154,7 +155,7 @@ def is_kernel(group: GroupOp) -> bool:
 
 
 def stages_of(group: GroupOp) -> list[Stage]:
-    """The stages of ``group`` in order; none where it holds other ops than those that kernels are made of."""
+    """The stages of ``group`` in order; none where it has ops that kernels do not support."""
     if not is_kernel(group):
         return []
     generics = [op for op in group.body.block.ops if isinstance(op, linalg.GenericOp)]
@@ -166,8 +167,10 @@ def stages_of(group: GroupOp) -> list[Stage]:
 
 
 def _are_paired(group: GroupOp, stages: Sequence[Stage]) -> bool:
-    """Whether each ``tile.accumulate`` has updates of the stage right before that of its places, which nothing else reads, and
-    is no piece of a concatenation."""
+    """Whether each ``tile.accumulate`` reads updates of the stage directly before that of its positions.
+
+    These updates must have no other users, and its result must not be a piece of a concatenation.
+    """
     known = {stage.sink: stage for stage in stages}
     for op in group.body.block.ops:
         if isinstance(op, AccumulateOp):
@@ -180,14 +183,17 @@ def _are_paired(group: GroupOp, stages: Sequence[Stage]) -> bool:
 
 
 class Rows:
-    """The rows of the stages of a kernel: for each stage its loops that are rows, in one order. Loops of one step are none."""
+    """The rows of the stages of a kernel: for each stage its loops that are rows, in a common order.
+
+    Loops of one step are omitted.
+    """
 
     def __init__(self) -> None:
         self.sizes: list[Steps] | None = None
         self.loops = dict[Stage, list[int]]()
 
     def add(self, stage: Stage) -> bool:
-        """Take ``stage`` in; False where its rows are not those of the stages so far, or it may read any row of theirs."""
+        """Add ``stage``. False where its rows differ from those of the stages so far, or it may read results of other rows."""
         if any(other.result in stage.gathered for other in self.loops) or self._waits(stage):
             return False
         if stage.sink is not None and self.loops:
@@ -203,12 +209,12 @@ class Rows:
         return True
 
     def _waits(self, stage: Stage) -> bool:
-        """Whether ``stage`` reads what all programs must have updated before."""
+        """Whether ``stage`` reads a tensor that all programs must have updated before."""
         updated = {other.result for other in self.loops if other.sink is not None}
         return any(source in updated for _, source, _ in stage.reads())
 
     def _is_worth_it(self, stage: Stage, rows: Sequence[int]) -> bool:
-        """Whether the programs of these ``rows`` are a good place for ``stage``: many enough, where it is large."""
+        """Whether the programs of ``rows`` suit ``stage``: if it is large, there must be many of them."""
         if stage.is_reduction or not self.loops:
             return True
         inner = math.prod(typical(size) for loop, size in stage.sizes.items() if loop not in rows)
@@ -232,23 +238,23 @@ class Rows:
         [rows, *others] = found
         if rows is None or any(other != rows for other in others) or not set(rows).issubset(kept):
             return None
-        if stage.is_reduction and len(rows) < len(kept):  # a program would add up what is to stay apart
+        if stage.is_reduction and len(rows) < len(kept):  # a program would combine elements of different results
             return None
         return rows if [stage.sizes[row] for row in rows] == self.sizes else None
 
     def _follow(self, stage: Stage, kept: list[int]) -> None:
-        """Let stages that are not reduced, over the loops of ``stage``, which is, have the rows of ``stage``."""
+        """Change the rows to those of the reduction ``stage``, if all stages so far are elementwise over its loops."""
         if all(other.sizes == stage.sizes and rows == _real(other, other.kept) for other, rows in self.loops.items()):
             self.loops = dict.fromkeys(self.loops, kept)
             self.sizes = [stage.sizes[loop] for loop in kept]
 
     def _rows_of_reads(self, stage: Stage) -> list[list[int] | None]:
-        """``_rows_of_read`` of each stage here that ``stage`` reads."""
+        """``_rows_of_read`` of each stage in the kernel that ``stage`` reads."""
         made = {other.result: other for other in self.loops}
         return [self._rows_of_read(stage, made[source], map) for _, source, map in stage.reads() if source in made]
 
     def _rows_of_read(self, stage: Stage, source: Stage, map: AffineMap) -> list[int] | None:
-        """The loops of ``stage`` that stand where ``source`` has its rows; None where it reads another place than its own."""
+        """The loops of ``stage`` in the positions of the rows of ``source``; None where it reads elements of another row."""
         places = dict[int, int]()
         for loop, expression in zip(source.kept, map.results, strict=True):
             if source.sizes[loop] == 1:
@@ -267,7 +273,7 @@ def _real(stage: Stage, loops: Sequence[int]) -> list[int]:
 
 
 def _subsequence(stage: Stage, loops: Sequence[int], sizes: Sequence[Steps]) -> list[int] | None:
-    """The first of ``loops`` with these ``sizes``, in order; None where they are not there, or are not all for a reduction."""
+    """The first of ``loops`` with these ``sizes``, in order; None if there are none, or other loops remain in a reduction."""
     found, left = list[int](), list(sizes)
     for loop in loops:
         if left and stage.sizes[loop] == left[0]:
@@ -277,7 +283,7 @@ def _subsequence(stage: Stage, loops: Sequence[int], sizes: Sequence[Steps]) -> 
 
 
 def kernels_of(group: GroupOp, stages: Sequence[Stage]) -> list[list[Stage]]:
-    """The stages of each kernel, in order: as many to a kernel as have the same rows. Pieces of a concatenation are in one."""
+    """The stages of each kernel, in order: runs of the same rows. All pieces of a concatenation are in one kernel."""
     pieces = dict[SSAValue, tensor.ConcatOp]()
     for op in group.body.block.ops:
         if isinstance(op, tensor.ConcatOp):
@@ -291,7 +297,7 @@ def kernels_of(group: GroupOp, stages: Sequence[Stage]) -> list[list[Stage]]:
 
 
 def runs_of(stages: Sequence[Stage]) -> list[list[Stage]]:
-    """``stages`` in runs of the same rows, updates and their places in one."""
+    """Split ``stages`` into runs of the same rows, with updates and their positions in one run."""
     runs, rows = list[list[Stage]](), Rows()
     for together in _with_places(stages):
         if not runs or not all(map(rows.add, together)):
@@ -304,7 +310,7 @@ def runs_of(stages: Sequence[Stage]) -> list[list[Stage]]:
 
 
 def _with_places(stages: Sequence[Stage]) -> Iterator[list[Stage]]:
-    """Each of ``stages``, with the one behind it where that has its places."""
+    """Each of ``stages``, together with the next one if that has the positions of its updates."""
     left = deque(stages)
     while left:
         together = [left.popleft()]
@@ -314,14 +320,14 @@ def _with_places(stages: Sequence[Stage]) -> Iterator[list[Stage]]:
 
 
 def are_apart(stages: Sequence[Stage]) -> bool:
-    """Whether no stage reads one of another run, so that one kernel can have all runs of ``stages``."""
+    """Whether no stage reads a stage of another run, so that one kernel can compute all runs."""
     runs = runs_of(stages)
     home = {stage.result: number for number, run in enumerate(runs) for stage in run}
     return all(home.get(source, number) == number for number, run in enumerate(runs) for s in run for _, source, _ in s.reads())
 
 
 def rows_of(stages: Sequence[Stage]) -> Rows:
-    """The rows of ``stages``, which are one run. VerifyException where they are not."""
+    """The rows of ``stages``. VerifyException where they are not one run."""
     rows = Rows()
     for stage in stages:
         if not rows.add(stage):

@@ -1,4 +1,4 @@
-"""The ops of a kernel, written into nested scopes: each op in the outermost one in which its operands are known."""
+"""The ops of a kernel, written into nested scopes: each op in the outermost one in which its operands are defined."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Axis:
 
 @dataclass
 class Scope:
-    """A place for ops: the loops known in it, what was computed in it, and the lanes that count, where not all do.
+    """A position for ops, with its loops, known values, and active lanes.
 
-    ``bounds``: loop -> the number of the first lane, and that at which to stop.
+    ``bounds``: loop -> the number of the first lane, and the end. Lanes are active below the end; all are without an entry.
     """
 
     block: Block
@@ -54,7 +54,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Value:
-    """A number or a block of numbers, and the scope that it was computed in."""
+    """A number or a block of numbers, with the depth of the scope that computes it."""
 
     ssa: SSAValue
     depth: int
@@ -75,7 +75,7 @@ class Writer:
 
     @property
     def shape(self) -> list[int]:
-        """Of blocks."""
+        """The shape of blocks."""
         return [axis.lanes for axis in self.axes]
 
     @property
@@ -87,7 +87,7 @@ class Writer:
         return op.results[0] if op.results else None  # type: ignore[return-value]
 
     def find(self, key: Any) -> Value | None:
-        """What was computed for ``key`` in a scope around."""
+        """The value recorded for ``key`` in an enclosing scope, else None."""
         for scope in reversed(self.scopes):
             if key in scope.known:
                 return scope.known[key]
@@ -98,7 +98,7 @@ class Writer:
         return value
 
     def index(self, number: int) -> SSAValue:
-        """A constant, once a kernel."""
+        """An index constant, created once per kernel."""
         key = ("index", number)
         found = self.find(key)
         if found is None:
@@ -112,7 +112,7 @@ class Writer:
         return found.ssa
 
     def size(self, size: Steps) -> SSAValue:
-        """A number of steps, once a kernel."""
+        """A number of steps, computed once per kernel."""
         if isinstance(size, int):
             return self.index(size)
         total: SSAValue | None = None
@@ -126,20 +126,20 @@ class Writer:
         return total
 
     def shares(self, size: Steps, length: int) -> SSAValue:
-        """How many shares of ``length`` steps ``size`` has, once a kernel."""
+        """``size`` divided by ``length``, rounded up, computed once per kernel."""
         whole = self.size(size) if length == 1 else self._op(arith.AddiOp, self.size(size), self.index(length - 1), 0)
         return whole if length == 1 else self._op(arith.DivUIOp, whole, self.index(length), 0)
 
     def plus(self, left: SSAValue, right: SSAValue) -> SSAValue:
-        """The sum of two numbers that are known in all of the kernel."""
+        """The sum of two numbers that are defined in the whole kernel."""
         return self._op(arith.AddiOp, left, right, 0)
 
     def times(self, left: SSAValue, right: SSAValue) -> SSAValue:
-        """The product of two numbers that are known in all of the kernel."""
+        """The product of two numbers that are defined in the whole kernel."""
         return self._op(arith.MuliOp, left, right, 0)
 
     def apply(self, op: Operation, operands: Sequence[Value]) -> Value:
-        """The op of a body on scalars ``op`` for these operands, which may be blocks."""
+        """The scalar op ``op`` of a body, applied to these operands, which may be blocks."""
         if isinstance(op, arith.BitcastOp) and _is_byte(op.input.type) and _is_byte(op.result.type):
             return operands[0]
         if (narrow := _before_widening(op, operands[0].ssa if operands else None)) is not None:
@@ -149,7 +149,7 @@ class Writer:
             return found
         depth = max((value.depth for value in operands), default=0)
         if any(value.is_block for value in operands):
-            first = 1 if isinstance(op, RandomOp) else 0  # the seed is one for all lanes
+            first = 1 if isinstance(op, RandomOp) else 0  # the seed is the same for all lanes
             operands = [*operands[:first], *(self.block(value) for value in operands[first:])]
             new = _on_blocks(op, [value.ssa for value in operands], self.shape)
         else:
@@ -158,7 +158,7 @@ class Writer:
         return self.keep(key, Value(self.add(new, depth), depth))
 
     def block(self, value: Value) -> Value:
-        """``value`` in every lane."""
+        """``value`` broadcast to all lanes."""
         if value.is_block:
             return value
         key = ("splat", value.ssa, *self.shape)
@@ -166,18 +166,18 @@ class Writer:
         return found or self.keep(key, Value(self.add(SplatOp.of(value.ssa, self.shape), value.depth), value.depth))
 
     def constant(self, op: arith.ConstantOp) -> Value:
-        """The number of ``op``, once a kernel."""
+        """The constant of ``op``, created once per kernel."""
         return self.apply(op, [])
 
     def zero(self, element: Attribute) -> SSAValue:
-        """What lanes that do not count are."""
+        """The value of inactive lanes."""
         attribute = IntegerAttr(0, element) if isinstance(element, IntegerType) else FloatAttr(0.0, element)  # type: ignore[arg-type]
         return self.constant(arith.ConstantOp(attribute)).ssa
 
     # addresses
 
     def offset(self, form: Form) -> Value:
-        """The value of ``form``, added up from the outermost scope to the innermost that it depends on."""
+        """The value of ``form``, with each term computed in the outermost scope that defines it."""
         total: Value | None = None
         for depth in range(len(self.scopes)):
             mine = [(atom, f) for atom, f in form.terms if self._depth(atom) == depth]
@@ -191,8 +191,8 @@ class Writer:
         return total
 
     def _depth(self, atom: Atom) -> int:
-        """The scope in which ``atom`` is known."""
-        assert not isinstance(atom, Symbol)  # what reads at places that are computed puts them in first
+        """The depth of the scope in which ``atom`` is defined."""
+        assert not isinstance(atom, Symbol)  # reads at computed positions substitute symbols first
         loops = {atom} if isinstance(atom, int) else atom.form.loops()
         return max((depth for depth, scope in enumerate(self.scopes) if loops & scope.loops.keys()), default=0)
 
@@ -210,7 +210,7 @@ class Writer:
         return factor if isinstance(factor, int) else self.size(factor)
 
     def strides(self, form: Form, axes: Sequence[Axis]) -> list[int | SSAValue]:
-        """How far lanes lie apart along ``axes``."""
+        """The distances of lanes in memory along ``axes``."""
         return [self._stride(form.factor(axis.loop)) for axis in axes]
 
     def _op(self, cls: type[Operation], left: SSAValue, right: SSAValue, depth: int) -> SSAValue:
@@ -219,7 +219,7 @@ class Writer:
         return (found or self.keep(key, Value(self.add(cls(left, right), depth), depth))).ssa  # type: ignore[call-arg]
 
     def number(self, form: Form) -> Value:
-        """The value of ``form`` as a number of 64 bits, or one in each lane."""
+        """The value of ``form`` as a 64-bit number, or a block with one in each lane."""
         if self._lane_loops() & form.loops():
             return Value(self.offsets(form), self.depth)
         if not form.terms and isinstance(form.constant, int):
@@ -228,7 +228,7 @@ class Writer:
         return Value(self.add(arith.IndexCastOp(offset.ssa, i64), offset.depth), offset.depth)
 
     def offsets(self, form: Form) -> SSAValue:
-        """The value of ``form`` in each lane, where a loop of lanes is divided: its first lane, and what follows."""
+        """The value of ``form`` in each lane, for forms that divide a loop of lanes."""
         total, loops = self._whole(form.constant), self._lane_loops()
         for atom, factor in form.terms:
             if isinstance(atom, Quotient) and loops & atom.form.loops():
@@ -247,7 +247,7 @@ class Writer:
         return {axis.loop for axis in self.axes}
 
     def _lane_numbers(self, loop: Atom) -> SSAValue:
-        """Which step of ``loop`` each lane is."""
+        """The step of ``loop`` in each lane."""
         key = ("lane numbers", loop)
         if (found := self.scopes[-1].known.get(key)) is None:
             dim = next(dim for dim, axis in enumerate(self.axes) if axis.loop == loop)
@@ -260,10 +260,10 @@ class Writer:
     def _whole(self, number: Steps) -> SSAValue:
         return self.block(self.number(Form(number))).ssa
 
-    # lanes that count
+    # active lanes
 
     def mask(self, depth: int, axes: Sequence[Axis]) -> SSAValue | None:
-        """Which lanes of a block along ``axes`` count in the scope ``depth``; None where all do."""
+        """The mask of the active lanes of a block along ``axes`` in the scope ``depth``; None where all are active."""
         bounds = self.scopes[depth].bounds
         while depth and self.scopes[depth - 1].bounds == bounds:
             depth -= 1
@@ -281,7 +281,7 @@ class Writer:
     # memory
 
     def load(self, pointer: SSAValue, form: Form) -> Value:
-        """The elements at ``form``: a block where it depends on a loop that lanes run along, else a number."""
+        """The elements at ``form``: a block where it depends on a loop of lanes, else a number."""
         key = ("load", pointer, form)
         if (found := self.find(key)) is not None:
             return found
@@ -303,7 +303,7 @@ class Writer:
         return self.keep(key, loaded if axes == self.axes else Value(self._turned(loaded.ssa, depth), depth))
 
     def store(self, value: Value, pointer: SSAValue, form: Form) -> None:
-        """Store at ``form``: a block where the scope runs in lanes."""
+        """Store ``value`` at ``form``, as a block where the scope has lanes."""
         if not self.axes:
             self.add(StoreOp.of(value.ssa, pointer, self.offset(form).ssa, []))
             return
@@ -317,7 +317,7 @@ class Writer:
         self.add(StoreOp.of(block, pointer, self.offset(form).ssa, steps, self.mask(self.depth, axes)))
 
     def accumulate(self, kind: str, value: Value, place: Value, pointer: SSAValue) -> None:
-        """Combine ``value`` with the element number ``place`` in each lane where that is not below 0."""
+        """Combine ``value`` with the element at offset ``place``, in each lane where that is not negative."""
         updates, places = (self.block(each).ssa if self.axes else each.ssa for each in (value, place))
         zero = self.constant(arith.ConstantOp(IntegerAttr(0, i64)))
         some = self.add(CompareOp.of("sge", places, self.block(zero).ssa if self.axes else zero.ssa))
@@ -326,7 +326,7 @@ class Writer:
         self.add(ATOMICS[kind].of(updates, pointer, places, some))
 
     def _order(self, form: Form) -> tuple[Axis, ...]:
-        """The axes, turned where elements lie side by side along the first and not along the last."""
+        """The axes, swapped where elements are contiguous along the first and not along the last."""
         factors = [form.factor(axis.loop) for axis in self.axes]
         return self.axes[::-1] if len(factors) == 2 and factors[0] == 1 and factors[1] not in (0, 1) else self.axes
 
@@ -336,14 +336,14 @@ class Writer:
         return turned
 
     def _named(self, op: LoadOp | GatherOp, depth: int, pointer: SSAValue) -> Value:
-        """What ``op`` loads, under the name of the tensor."""
+        """The value that ``op`` loads, named after the tensor."""
         loaded = self.add(op, depth)
         loaded.name_hint = pointer.name_hint
         return Value(loaded, depth)
 
 
 def division(quotient: Quotient) -> type[arith.DivSIOp | arith.FloorDivSIOp]:
-    """The op that divides numbers with a sign: towards zero is the floor where what is divided is not negative."""
+    """The op for signed division: rounding towards zero is rounding down where the numerator is not negative."""
     return arith.DivSIOp if quotient.is_natural else arith.FloorDivSIOp
 
 
@@ -352,7 +352,7 @@ def _is_byte(type: Attribute) -> bool:
 
 
 def _before_widening(op: Operation, operand: SSAValue | None) -> SSAValue | None:
-    """What ``op``, which makes a float narrower, would give back: it was wider before."""
+    """The operand of the widening conversion that ``op``, a narrowing one, would undo, else None."""
     if not isinstance(op, arith.TruncFOp) or operand is None or not isinstance(operand.owner, arith.ExtFOp):
         return None
     narrow = operand.owner.input
