@@ -166,8 +166,7 @@ class _Function:
             raise VerifyException(f"{op.name} has other types under autograd")
 
     def aliases(self, op: Operation) -> Iterable[tuple[int, SSAValue]]:
-        """Like ``effects.aliases``, with the views that PyTorch returns where the schema of an operator does not declare any.
-        """
+        """Like ``effects.aliases``, with the views that PyTorch returns where the schema of an operator declares none."""
         untold = isinstance(op, TorchOp) and "c" in op.FLAGS and not any(result.alias for result in op.SCHEMA.returns)
         if not untold and not isinstance(op, HigherOrderOp):
             return aliases(op)

@@ -314,8 +314,7 @@ class KernelGroups(Groups):
         return True
 
     def _places_of_readers(self, producer: int, consumer: int) -> frozenset[Place]:
-        """The positions at which the slice of ``consumer`` needs results of op ``producer``; none where it does not read them.
-        """
+        """The positions at which the slice of ``consumer`` needs results of op ``producer``; none where it reads none."""
         return self._asked(producer, lambda reader: self._are_one(reader, consumer), self.places)
 
     def _are_one(self, i: int, j: int) -> bool:
