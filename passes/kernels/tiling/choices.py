@@ -217,8 +217,7 @@ def _power(number: int) -> int:
 
 
 def _row_on_cpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll: int, block: int) -> ScheduleAttr:
-    """Held where registers suffice for the row, online where it exceeds the second-level cache, else stored if that saves work.
-    """
+    """Held where registers suffice for the row, online where it exceeds the second-level cache, else stored if that pays."""
     assert isinstance(target, CpuAttr)
     plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
     stored = {stage.result: stage.result for stage in stages}
