@@ -18,8 +18,7 @@ class Contraction:
 
     Merged nodes have one representative (``find``). The label of a node is larger than the labels of its sources, so a search
     between two nodes visits only labels between theirs. The search runs from both ends in turn, at twice the cost of the
-    cheaper
-    end. The nodes that it visited move out of the interval, so the next search does not visit them again.
+    cheaper end. The nodes that it visited move out of the interval, so the next search does not visit them again.
     """
 
     def __init__(self, sources: Sequence[Sequence[int]]) -> None:

@@ -1,8 +1,8 @@
 """Alias analysis of one scope: which values may share memory, and which ops may write it.
 
-A scope is a function, or an op whose regions are isolated from above. Values that may share memory are in one set
-(union-find). Values from outside (arguments, attributes of the user's model) are in one set, because a caller may pass one
-tensor twice. Sets have no order: a pass that must know whether a write lies between two ops counts writes as it walks.
+A scope is a function, or an op whose regions are isolated from above. Values that may share memory are in one set (union-find).
+Values from outside (arguments, attributes of the user's model) are in one set, because a caller may pass one tensor twice. Sets
+have no order: a pass that must know whether a write lies between two ops counts writes as it walks.
 """
 
 from __future__ import annotations
@@ -115,8 +115,7 @@ class Memory:
         """Whether users of ``old`` may use ``new``, which initially holds the same elements in the same layout.
 
         ``same_memory``: ``old`` is ``new`` or a view of it. Otherwise ``old`` may be a copy. A caller that can access both
-        could tell
-        a copy from the original, and so could an op that reads the storage offset of ``old``.
+        could tell a copy from the original, and so could an op that reads the storage offset of ``old``.
         """
         if self.is_written(old) or self.is_written(new):
             return False

@@ -14,8 +14,7 @@ class StructuralKey:
     """The key of the ops and blocks passed to ``op`` and ``block``: op names, attributes, types, and def-use edges.
 
     A value from outside contributes its type and is appended to ``reads``; a host constant contributes its value. Value names
-    and
-    locations do not count. Keys are comparable where they were made with the same ``numbers``.
+    and locations do not count. Keys are comparable where they were made with the same ``numbers``.
     """
 
     def __init__(self, numbers: AttributeNumbers) -> None:

@@ -32,8 +32,7 @@ def insert_write_backs(function: FuncOp) -> None:
     """Write the new values of arguments back at the end of ``function``, and remove them from its results.
 
     A result that is a new value is replaced by the argument, and no write is inserted where the value is already in the
-    argument.
-    A result or another new value that may share memory with a written argument is copied before the writes.
+    argument. A result or another new value that may share memory with a written argument is copied before the writes.
     """
     marks = _marks(function)
     if all(mark is None for mark in marks):

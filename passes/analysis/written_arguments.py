@@ -17,8 +17,7 @@ def written_arguments(function: FuncOp, *, or_returned: bool = True) -> set[SSAV
     """The arguments whose memory an op of ``function`` may write, also through views.
 
     An op with unknown effects may write all its operands. ``or_returned``: also the arguments that ``function`` returns, which
-    its
-    caller may write.
+    its caller may write.
     """
     sources, found = dict[SSAValue, set[SSAValue]](), set[SSAValue]()
     for op in function.body.block.ops:

@@ -87,8 +87,7 @@ class Activity:
         """The backward of ``op`` for gradients of the types ``given``; None where no result may have a gradient.
 
         By default each differentiable result has a gradient. Where PyTorch cannot trace the twice differentiable backward, this
-        is
-        the ordinary one.
+        is the ordinary one.
         """
         if given is None:
             given = {i: gradient_type(r.type) for i, r in enumerate(op.results) if is_differentiable(r.type)}

@@ -67,14 +67,11 @@ class CreateAutodiffSubgraphsPass(ModulePass):
     """Outline differentiable operations into functions that are differentiated as a whole.
 
     A slice grows from a consumer to its producers, the last first, where no path leaves the slice and enters it again. It does
-    not
-    move past a write or a side effect other than that of a random operator. Branches of ``scf.if`` are searched separately.
+    not move past a write or a side effect other than that of a random operator. Branches of ``scf.if`` are searched separately.
 
     Of two outputs that share memory, or an output and an input, the later is removed from the slice with its dependents. So a
-    slice
-    may contain views, unlike in TorchScript. Operands become arguments once, constants are copied, and results that only the
-    slice
-    uses are not returned.
+    slice may contain views, unlike in TorchScript. Operands become arguments once, constants are copied, and results that only
+    the slice uses are not returned.
     """
 
     name = "create-autodiff-subgraphs"

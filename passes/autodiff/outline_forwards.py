@@ -1,4 +1,4 @@
-"""Copy each differentiated function that launches kernels to a module, from which a host program is made.
+"""Copy each differentiated function that launches kernels to a module, which becomes a host program.
 
 Assumes  ``differentiate`` ran, and groups are kernels.
 Ensures  each ``f`` of an ``autodiff.subgraph`` with a gradient, that launches kernels and has only tensors of known

@@ -26,8 +26,7 @@ def second_derivative_obstacle(semantics: Semantics, f: FuncOp, df: FuncOp, grad
 
     - autograd cannot differentiate ``df``, because it has kernels or operators without a derivative;
     - PyTorch has another backward for an op of ``f`` where it is differentiated again, and no differentiable one replaces it:
-    the
-      backward of ``linalg.solve`` reads the factors that the forward computed, which carry no gradient;
+      the backward of ``linalg.solve`` reads the factors that the forward computed, which carry no gradient;
     - ``df`` depends on a temporary of ``f`` whose gradient it does not take, because the first backward has none: the unused
       factors of ``svd``.
     """

@@ -70,10 +70,8 @@ class SpecializeAutogradZeroPass(ModulePass):
     without a size is its gradient, of a defined one ``aten.sum_to_size``.
 
     An ``scf.if`` on ``autodiff.any_nonzero`` of undefined gradients is ``autodiff.zero``. Where one of them is defined, the
-    body
-    replaces the if, and is simplified again. In the body of an if that stays, a gradient that is the only one which may be
-    defined
-    is defined; in its else branch all are undefined.
+    body replaces the if, and is simplified again. In the body of an if that stays, a gradient that is the only one which may be
+    defined is defined; in its else branch all are undefined.
     """
 
     name = "specialize-autograd-zero"

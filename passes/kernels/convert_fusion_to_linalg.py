@@ -74,29 +74,22 @@ class ConvertFusionToLinalgPass(ModulePass):
     A loop with a data-dependent number of steps per element is a ``tile.iterate``. Pieces of a concatenation end in
     ``tensor.concat``; where other operations in the group read it, it is a selection. An element at computed indices is a
     ``tensor.extract`` after a ``cf.assert`` of their range, which is omitted where nothing depends on the element. An element
-    that
-    may be out of range (padding, parts of a selection) is read in an ``scf.if``.
+    that may be out of range (padding, parts of a selection) is read in an ``scf.if``.
 
     A scatter of few elements is a selection among the updates, in their order. A scatter of many updates that are added, or of
     extremes, has loops for updates and positions, for a ``tile.accumulate`` into the previous values: half precision is added
-    in
-    float32, floats are compared as integers in their order.
+    in float32, floats are compared as integers in their order.
 
     Half precision is computed, combined and saved in float32, and rounded where a tensor is stored and by conversions; a result
-    of
-    the group that other operations in it read is read as stored. Dynamic sizes are polynomials of names, in index expressions
-    and
-    in computed numbers; a position that depends on a name is a ``tensor.extract``.
+    of the group that other operations in it read is read as stored. Dynamic sizes are polynomials of names, in index
+    expressions and in computed numbers; a position that depends on a name is a ``tensor.extract``.
 
     These groups stay: with an operator without a rule; elements that must exist and may be out of range for some size; sizes
-    that
-    no number and no argument states, or that are not used in sums, products and floor divisions only; tensors that are not
-    dense,
-    of unsupported dtypes, of several devices, or of a GPU without such a target; results that share memory with operands;
-    unknown
-    numbers; integer divisions by a number that may be 0; masks as indices; indices of a tensor without elements; the maximum of
-    a
-    tensor that may be empty; more than 4 updates that replace an element or are multiplied; a selection of more than 8 tensors.
+    that no number and no argument states, or that are not used in sums, products and floor divisions only; tensors that are not
+    dense, of unsupported dtypes, of several devices, or of a GPU without such a target; results that share memory with
+    operands; unknown numbers; integer divisions by a number that may be 0; masks as indices; indices of a tensor without
+    elements; the maximum of a tensor that may be empty; more than 4 updates that replace an element or are multiplied; a
+    selection of more than 8 tensors.
     """
 
     name = "convert-fusion-to-linalg"

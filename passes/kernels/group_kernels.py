@@ -211,8 +211,7 @@ def _key(group: GroupOp, schedule: ScheduleAttr) -> tuple[object, ...]:
     """The properties in which groups of one kernel must agree.
 
     Rows that are held or reduced need a specific number of lanes. Groups of single elements, which other groups read, are
-    better
-    computed before those.
+    better computed before those.
     """
     fields = schedule.fields()
     lanes = fields["lanes"] if schedule.kind.data != "elementwise" or schedule.tile.value.data > 1 else None

@@ -22,9 +22,8 @@ class Outline(StructuralKey):
     """The key of a group, and the parts in which groups with an equal key may differ.
 
     Groups with an equal ``key`` have the same loops, schedules and kernels, except for the listed parts. ``reads`` are the
-    tensors
-    that the group reads, ``names`` the names of its values and tensors, ``constants`` its free numbers. Each is listed once, in
-    order: items that are equal in one group are equal in the other. ``locations``: of its ops, where known.
+    tensors that the group reads, ``names`` the names of its values and tensors, ``constants`` its free numbers. Each is listed
+    once, in order: items that are equal in one group are equal in the other. ``locations``: of its ops, where known.
     """
 
     def __init__(self, group: GroupOp, numbers: AttributeNumbers) -> None:

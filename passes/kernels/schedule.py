@@ -71,15 +71,12 @@ class SchedulePass(ModulePass):
 
     A kernel is "inner" where the innermost loop of its largest operand is reduced, "outer" where another loop is, else
     "elementwise", in tiles where operands differ in memory order. On a CPU, lanes fill a vector register, a program is as large
-    as
-    the first-level cache (in tiles of a large tensor, a quarter of the second), and there are enough programs for all threads;
-    on
-    a GPU a program has one block.
+    as the first-level cache (in tiles of a large tensor, a quarter of the second), and there are enough programs for all
+    threads; on a GPU a program has one block.
 
     With fewer rows than processors, if their number is known, or unequal shares for the threads of a CPU, a reduction is split
     into partial reductions, each pass a kernel. Rows are held where they fit into registers, online where they do not fit into
-    a
-    core's cache or a GPU's registers, and stored where a CPU would call a function again.
+    a core's cache or a GPU's registers, and stored where a CPU would call a function again.
     """
 
     name = "schedule"

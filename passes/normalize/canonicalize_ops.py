@@ -63,8 +63,8 @@ class NumberOperand(Pattern):
     """x + [c] -> x + c, where [c] is a 0-d constant tensor; also sub, mul and div
 
     ``alpha`` and ``rounding_mode`` stay. The overload for a number gives the same result where the category of the number's
-    dtype is not above that of the left operand. An int64 tensor plus a 0-d float64 tensor is float64, plus a Python float it
-    is float32.
+    dtype is not above that of the left operand. An int64 tensor plus a 0-d float64 tensor is float64, plus a Python float it is
+    float32.
     """
 
     ROOTS = ("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.div.Tensor_mode")

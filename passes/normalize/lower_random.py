@@ -54,8 +54,7 @@ class LowerRandomPass(ModulePass):
 
     The seed comes from PyTorch's generator of the device, so ``torch.manual_seed`` makes runs repeatable. Each operation has a
     separate stream of the seed, and a number depends on its position alone, so another kernel or a derivative that recomputes
-    it
-    gets the same number. The distributions are those of PyTorch, the numbers are not.
+    it gets the same number. The distributions are those of PyTorch, the numbers are not.
     """
 
     name = "lower-random"

@@ -69,10 +69,8 @@ class PropagateRequiresGradPass(ModulePass):
     gradient if an operand does.
 
     A result of a ``cond`` requires a gradient if it does in either region, one of a ``while_loop`` if it does in any iteration;
-    in
-    a region under ``wrap_with_set_grad_enabled(false, ...)`` nothing does. An argument of a private function requires a
-    gradient
-    if it does in any call. A tensor that is written with a value that requires a gradient requires one everywhere.
+    in a region under ``wrap_with_set_grad_enabled(false, ...)`` nothing does. An argument of a private function requires a
+    gradient if it does in any call. A tensor that is written with a value that requires a gradient requires one everywhere.
     """
 
     name = "propagate-requires-grad"

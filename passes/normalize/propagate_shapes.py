@@ -60,15 +60,12 @@ class PropagateShapesPass(ModulePass):
     """Infer the types of results from the types of arguments.
 
     A ``cond`` returns the join of the types of both regions; a ``while_loop`` carries the types that hold before each
-    iteration.
-    Functions return the types of their bodies, and private ones take the types that their calls pass, including derivatives of
-    subgraphs.
+    iteration. Functions return the types of their bodies, and private ones take the types that their calls pass, including
+    derivatives of subgraphs.
 
     A call that PyTorch rejects stays as it is where its types did not change, because it raises at run time. Where the types
-    did
-    change, and a contiguous copy of formerly contiguous operands does not help, the pass fails and names the operation. A
-    tensor
-    that is resized or passed as ``out``, and a value that may share its memory, has no sizes, except function arguments.
+    did change, and a contiguous copy of formerly contiguous operands does not help, the pass fails and names the operation. A
+    tensor that is resized or passed as ``out``, and a value that may share its memory, has no sizes, except function arguments.
     """
 
     name = "propagate-shapes"

@@ -57,8 +57,7 @@ def outside_derivatives(module: ModuleOp) -> Iterator[Operation]:
     """All ops except those of derivatives and of nested modules.
 
     Derivatives are lowered later, when it is known which gradients are needed and whether they are differentiated again.
-    Functions
-    that autograd differentiates must consist of operators that have a derivative.
+    Functions that autograd differentiates must consist of operators that have a derivative.
     """
     apart = derivatives(module)
     for op in module.ops:

@@ -127,8 +127,7 @@ class _Propagation:
         """Replace ``op`` by the region that runs, or its results by known values.
 
         Known are the initial values of a loop that does not run, and each result of a ``cond`` for which both regions return
-        the same
-        value or equal constants.
+        the same value or equal constants.
         """
         self.unread += [*op.operands, *op.results]
         following, evaluation = op.next_op, self.evaluation

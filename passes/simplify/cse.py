@@ -52,9 +52,8 @@ class CsePass(ModulePass):
     """Merge operations that compute the same value.
 
     Two views of one tensor are merged also where one of them is written. Two tensors that both reach the output are not,
-    because
-    the caller may write to one of them. 1, 1.0 and true differ. Isolated regions, such as those of ``torch.higher_order``, are
-    processed separately.
+    because the caller may write to one of them. 1, 1.0 and true differ. Isolated regions, such as those of
+    ``torch.higher_order``, are processed separately.
     """
 
     name = "cse"

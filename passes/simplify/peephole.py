@@ -1,4 +1,4 @@
-"""Apply the patterns of canonicalize, and replace queries about tensors by what their types state.
+"""Apply the patterns of canonicalize, and fold queries about tensors that their types answer.
 
 Assumes  verified IR.
 Ensures  as ``canonicalize``; there is no query of a size, stride, rank, dtype or device that a type states, no

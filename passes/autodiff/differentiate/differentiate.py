@@ -83,9 +83,8 @@ class DifferentiatePass(ModulePass):
     first.
 
     ``@f_jvp`` takes the inputs and their tangents, and returns the outputs and their tangents. ``twice=true`` uses the
-    backwards
-    that PyTorch uses for second derivatives, which are slower for some operators; ``linalg.solve`` and ``slogdet`` always use
-    them.
+    backwards that PyTorch uses for second derivatives, which are slower for some operators; ``linalg.solve`` and ``slogdet``
+    always use them.
     """
 
     name = "differentiate"
@@ -167,8 +166,7 @@ class ForwardDerivative:
     """Builds the forward-mode derivative ``@f_jvp``.
 
     It takes the arguments of f, and then a tangent for each input that needs one. It returns the results of f, and then a
-    tangent
-    for each differentiable output: ``autodiff.zero`` where the output does not depend on those inputs.
+    tangent for each differentiable output: ``autodiff.zero`` where the output does not depend on those inputs.
     """
 
     def __init__(self, module: ModuleOp, context: FxcContext, function: FuncOp, needs: Sequence[bool]) -> None:

@@ -66,8 +66,8 @@ class ReverseDerivative:
         """Build the reverse block. Returns the temporaries that have a gradient.
 
         The temporaries are known only once the block is built. Their gradients come from outside, and the handling of a
-        gradient
-        depends on the layout of the whole sum. So the block is built again with these temporaries, until they stay the same.
+        gradient depends on the layout of the whole sum. So the block is built again with these temporaries, until they stay the
+        same.
         """
         temporaries = list[SSAValue]()
         for _ in range(_ATTEMPTS):

@@ -51,21 +51,16 @@ class DecomposeOpsPass(ModulePass):
     """Decompose operators that contain a matrix product or pointwise work, for fusion.
 
     The decompositions are those of PyTorch: ``mm``, and ``add`` for a bias; statistics and pointwise operators for
-    ``layer_norm``,
-    ``batch_norm`` and ``group_norm``, for which the CPU has fast kernels. An ``addmm`` in half precision rounds once where
-    ``mm``
-    and ``add`` round twice.
+    ``layer_norm``, ``batch_norm`` and ``group_norm``, for which the CPU has fast kernels. An ``addmm`` in half precision rounds
+    once where ``mm`` and ``add`` round twice.
 
     With ``reductions = true`` these are decomposed as well: the norms on every device, their derivatives, ``rms_norm``,
-    softmax,
-    losses, and other operators that consist of reductions and pointwise work; operators on lists of tensors (``_foreach_add``),
-    one
-    operator per tensor; dropout on a CPU, and operators that kernels read (``kernel_parts``); sums of single elements, and
-    reductions of views (``reductions``); products of one row of float32 or float64 on a CPU, unless large (``row_products``);
-    products of stacks of matrices (``stacked_products``); pooling of windows of up to 25 elements (``pooling``); images resized
-    to
-    the nearest elements, which become reads at computed positions; gradients of embeddings that are added to a tensor
-    (``embedding_gradients``).
+    softmax, losses, and other operators that consist of reductions and pointwise work; operators on lists of tensors
+    (``_foreach_add``), one operator per tensor; dropout on a CPU, and splits whose pieces kernels read; sums of single
+    elements, and reductions of views (``reductions``); products of one row of float32 or float64 on a CPU, unless large
+    (``row_products``); products of stacks of matrices (``stacked_products``); pooling of windows of up to 25 elements
+    (``pooling``); images resized to the nearest elements, which become reads at computed positions; gradients of embeddings
+    that are added to a tensor (``embedding_gradients``).
 
     Operations that need a gradient stay, and so do derivatives, until their incoming gradients are known.
     """

@@ -21,8 +21,7 @@ def add_rows(op: TorchOp) -> bool:
     """add(x, embedding_dense_backward(g, i)) -> index_add(x, 0, view(i), view(g)), on a CPU; returns whether it matched
 
     This avoids a tensor of zeros as large as the weights. In half precision the sum stays, because its rows are summed before
-    they
-    are added to x.
+    they are added to x.
     """
     if op.operator != _ADD or (op.argument("alpha") is not None and number(op.argument("alpha")) != 1):
         return False

@@ -69,8 +69,7 @@ class FusePass(ModulePass):
 
     A group has pointwise operators of tensors, floats and constants without effects, whose results need no gradient, because
     autograd does not see the operations in a group. It grows from a consumer to its producers, the last first, where no path
-    leaves
-    the group and enters it again, and moves past no write or side effect other than that of a random operator.
+    leaves the group and enters it again, and moves past no write or side effect other than that of a random operator.
 
     Then an ``aten.cat`` of tensors of one type and shape joins its producers: it is the last operation of its group, reads no
     broadcast value of the group, and its readers are in other groups. Then a split into equal pieces (``chunk``, ``split``,
@@ -79,22 +78,16 @@ class FusePass(ModulePass):
 
     Queries of sizes are redirected to values that the group reads; numbers are copied into the group. A group has no two equal
     operations, unless other operations read both. A group never shares memory with its operands, so each of its views is read
-    in
-    it. An operation on pieces that are not contiguous may differ in the last bit, because PyTorch then runs other code. These
-    stay
-    alone: concatenations of different shapes, size queries that no operand type answers, and a chunk whose move would change
-    the
-    strides of its readers' results.
+    in it. An operation on pieces that are not contiguous may differ in the last bit, because PyTorch then runs other code.
+    These stay alone: concatenations of different shapes, size queries that no operand type answers, and a chunk whose move
+    would change the strides of its readers' results.
 
     With ``reductions = true`` a group copies views and conversions to a wider dtype that other operations read, too. Operands
-    that
-    are read at positions given by indices, as by ``embedding``, are computed before the group. The ``cost`` module decides
-    which
-    operations are fused with a reduction. On a CPU some reductions and gathers, and operations on tensors of different memory
-    order, are separate groups. Slices that read the same tensor, not broadcast, are merged where they fit. A scatter of many
-    updates is the last of its group on a GPU, where atomic updates are no slower than PyTorch's call; with
-    ``fxc.deterministic``
-    it adds no floats. ``fxc-opt --remarks=fuse`` prints the rejected merges with reasons.
+    that are read at positions given by indices, as by ``embedding``, are computed before the group. The ``cost`` module decides
+    which operations are fused with a reduction. On a CPU some reductions and gathers, and operations on tensors of different
+    memory order, are separate groups. Slices that read the same tensor, not broadcast, are merged where they fit. A scatter of
+    many updates is the last of its group on a GPU, where atomic updates are no slower than PyTorch's call; with
+    ``fxc.deterministic`` it adds no floats. ``fxc-opt --remarks=fuse`` prints the rejected merges with reasons.
     """
 
     name = "fuse"

@@ -400,8 +400,7 @@ class Copies:
     """A copy of each view and each conversion to a wider dtype for each user.
 
     A group can then contain one that other ops read, too; reading the narrow elements again takes less traffic than reading
-    wide
-    ones. Values that are returned, directly or as views, are not copied.
+    wide ones. Values that are returned, directly or as views, are not copied.
     """
 
     def __init__(self, ops: Sequence[Operation], coverage: Coverage) -> None:

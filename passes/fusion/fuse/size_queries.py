@@ -28,8 +28,7 @@ def answer_queries(op: Operation) -> bool:
     """Redirect all size queries of the result of the pointwise ``op`` to its operands, or replace them by constants.
 
     The new queries are inserted before ``op``. False, with nothing changed, where the types do not determine which operand has
-    a
-    queried size.
+    a queried size.
     """
     found = [(query, _answers(query, op)) for query in size_queries(op.results[0])]
     if any(answers is None for _, answers in found):

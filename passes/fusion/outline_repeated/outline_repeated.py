@@ -60,8 +60,7 @@ class OutlineRepeatedPass(ModulePass):
 
     The sequences that save most are outlined first. They start at an operation that is not fused, where that costs less than a
     seventh of what is saved, so that fusible operations stay in one function. Each has at least one operation that is not
-    fused.
-    If a tensor has 64 different views or more, the views are moved directly after it, and each call has its view as an
+    fused. If a tensor has 64 different views or more, the views are moved directly after it, and each call has its view as an
     argument.
     """
 

@@ -30,8 +30,7 @@ class Runs:
     """Runs of ops that are equal except for their inputs.
 
     ``members``: the ops of each run. ``arguments``: the outside values that each reads, in a common order. ``results``: the
-    values
-    of each that other ops read.
+    values of each that other ops read.
     """
 
     members: list[list[Operation]]

@@ -40,10 +40,8 @@ class Kind:
     """The operator that combines elements.
 
     ``name`` is that of tile.scan, ``neutral`` the neutral float, ``neutral_integer`` the neutral integer of a number of bits.
-    For
-    extremes, ``floats`` is the predicate by which an earlier element stays: of equal elements the later counts, including the
-    sign
-    of a zero.
+    For extremes, ``floats`` is the predicate by which an earlier element stays: of equal elements the later counts, including
+    the sign of a zero.
     """
 
     name: str
@@ -64,8 +62,8 @@ class ScanLayout:
     """A scan over ``size`` elements of each row, which are ``steps`` apart in memory.
 
     ``others``: the other dimensions, each with its size and steps. Steps are those in the operand and in the results.
-    ``dtypes``:
-    of the operand, of the combined elements, and of the first result. A second result has the indices of the extremes.
+    ``dtypes``: of the operand, of the combined elements, and of the first result. A second result has the indices of the
+    extremes.
     """
 
     size: int

@@ -70,8 +70,7 @@ def make_kernel(name: str, steps: Sequence[Step], wanted: set[SSAValue], pieces:
     """The kernel whose programs compute the first of ``steps``, and whose last program the others.
 
     It stores the values ``wanted``. Where the first schedule has parts, the programs compute a total for each part
-    (``parts_of``),
-    and the last program combines these before the other steps.
+    (``parts_of``), and the last program combines these before the other steps.
     """
     first, stages = steps[0], [stage for step in steps for stage in step.stages]
     made = [stage.result for stage in stages]

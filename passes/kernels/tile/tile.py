@@ -82,14 +82,12 @@ class TilePass(ModulePass):
     """Lower scheduled groups to kernels on blocks.
 
     Loops that traverse memory evenly are one loop. Values that a kernel combines are not stored. An element at a computed
-    position
-    is loaded from another base where the position is the same for all lanes, else gathered, and in both cases only under the
-    condition of its ``scf.if``. A ``tile.accumulate`` updates initialized memory, by all lanes in any order.
+    position is loaded from another base where the position is the same for all lanes, else gathered, and in both cases only
+    under the condition of its ``scf.if``. A ``tile.accumulate`` updates initialized memory, by all lanes in any order.
 
     Where many floats are added, blocks of them have totals, which are then added; a few rows that lanes run along are read
-    without
-    a loop. A float is not extended and truncated again. A dynamic size is a scalar argument of the kernel, on which its grid
-    depends; the launch reads it from an argument.
+    without a loop. A float is not extended and truncated again. A dynamic size is a scalar argument of the kernel, on which its
+    grid depends; the launch reads it from an argument.
     """
 
     name = "tile"

@@ -92,10 +92,8 @@ class TileMatmulPass(ModulePass):
     """Compile matrix products to kernels, fused with the groups around them.
 
     Selected are products with ``tile.blocks`` (rows, columns and depth of a block, powers of two), all with ``choose="all"``,
-    and
-    with ``"measured"``, where the module has ``fxc.autotune`` and its target is a GPU, those for which a kernel was measured to
-    be
-    faster on this device.
+    and with ``"measured"``, where the module has ``fxc.autotune`` and its target is a GPU, those for which a kernel was
+    measured to be faster on this device.
     """
 
     name = "tile-matmul"

@@ -22,8 +22,7 @@ class Bodies:
     """Writes stages of ``plan``.
 
     ``pointers``: tensor -> the kernel's argument for it; results without one are not stored. ``reduces_lanes``: lanes run along
-    the
-    reduced loop, so inactive lanes must not change a total.
+    the reduced loop, so inactive lanes must not change a total.
     """
 
     def __init__(self, plan: Plan, writer: Writer, pointers: Mapping[SSAValue, SSAValue], *, reduces_lanes: bool) -> None:

@@ -28,8 +28,8 @@ SMALLEST = 1024
 REGISTERS = 4
 """Vectors per step of an elementwise loop, if the loop is long enough: they hide each other's latency.
 
-Where elements in memory are wider than the computed ones, as indices are, this is the total for each step, because longer
-steps are not prefetched.
+Where elements in memory are wider than the computed ones, as indices are, this is the total for each step, because longer steps
+are not prefetched.
 """
 
 ACCUMULATORS = 4
@@ -292,8 +292,7 @@ def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
 
 
 def _tiles_of_program(stages: Sequence[Stage], target: CpuAttr, block: int) -> int:
-    """The elements of a program's tiles: ``block``, or a quarter of the second-level cache where it cannot hold all elements.
-    """
+    """The elements of a program's tiles: ``block``, or a quarter of the second-level cache if that cannot hold all."""
     elements, total = target.l2.value.data // 4 // (_bits(stages) // 8), _elements(stages)
     if total is None or total <= elements:
         return block

@@ -46,10 +46,8 @@ class Plan:
     """The loops of stages with the same rows.
 
     ``places``: for a tensor that is part of another one, the type of that, and the offset of the part in it. ``rows`` and the
-    loops
-    of ``nests`` are joined where possible and sorted in memory order: of the result where nothing is reduced, else of the
-    largest
-    operand. ``sizes`` has the number of steps of each.
+    loops of ``nests`` are joined where possible and sorted in memory order: of the result where nothing is reduced, else of the
+    largest operand. ``sizes`` has the number of steps of each.
     """
 
     def __init__(self, stages: Sequence[Stage], places: Mapping[SSAValue, tuple[TensorType, Steps]]) -> None:
@@ -100,8 +98,7 @@ class Plan:
         """Split the longest reduced loop into at most ``parts``.
 
         The length of parts is a multiple of ``step`` where lanes run along the loop. Results of reductions are then tensors of
-        totals,
-        one for each part. VerifyException where there are several passes.
+        totals, one for each part. VerifyException where there are several passes.
         """
         [nest, *others] = self.nests
         if others or not nest.reductions:

@@ -161,8 +161,7 @@ def side_by_side(w: Writer, axis: Axis, unroll: int, span: Span, body: Abreast) 
     """The steps of ``span`` in vectors: ``body`` writes ``unroll`` of them at once, then the rest.
 
     The scope of the first vector is that of the writer. Where the number of steps is unknown, several vectors at once are
-    written
-    in one loop, all with masks.
+    written in one loop, all with masks.
     """
     lanes, length = axis.lanes, span.length
     wide = lanes * unroll
@@ -232,10 +231,8 @@ def in_blocks(
     """Run ``body`` on the steps of ``span``, in blocks if these are many.
 
     A block has ``step`` times about the square root of the number of steps. It starts from ``starts``, and its totals are
-    joined to
-    the carried ones, so that none of n added numbers is rounded n times. ``most``: the largest number of steps of ``span``,
-    where
-    the body must be written once; the last block may then be shorter.
+    joined to the carried ones, so that none of n added numbers is rounded n times. ``most``: the largest number of steps of
+    ``span``, where the body must be written once; the last block may then be shorter.
     """
     if most is not None:
         return _blocks(w, span, step, most, starts, carried, join, body)

@@ -38,9 +38,8 @@ class Pair:
     """Two reductions that can run in one pass.
 
     ``centre`` is the value in the body of ``second`` that is computed from the result of ``first``. ``centred`` returns it for
-    a
-    piece, from the totals before the piece and the first total of the piece. ``merged`` returns the totals including the piece,
-    from those before, those of the piece, and the centre. ``final`` returns the second total of the row.
+    a piece, from the totals before the piece and the first total of the piece. ``merged`` returns the totals including the
+    piece, from those before, those of the piece, and the centre. ``final`` returns the second total of the row.
     """
 
     first: Stage

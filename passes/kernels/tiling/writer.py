@@ -43,7 +43,7 @@ class Axis:
 class Scope:
     """A position for ops, with its loops, known values, and active lanes.
 
-    ``bounds``: loop -> the number of the first lane, and the end. Lanes are active below the end; all are without an entry.
+    ``bounds``: loop -> the number of the first lane, and the end below which lanes are active. Without bounds all are active.
     """
 
     block: Block

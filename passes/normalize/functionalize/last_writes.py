@@ -19,8 +19,8 @@ from fxc.passes.analysis.written_arguments import is_view_of
 def return_last_writes(function: FuncOp) -> bool:
     """Replace the final copies into arguments by results in front, marked ``fx.mutates``.
 
-    A copy of a value that ``function`` also returns stays, because the result must not be the argument. Returns whether
-    these copies were all writes of ``function``; otherwise nothing is changed.
+    A copy of a value that ``function`` also returns stays, because the result must not be the argument. Returns whether these
+    copies were all writes of ``function``; otherwise nothing is changed.
     """
     last = function.body.block.last_op
     copies = _last_copies(last)

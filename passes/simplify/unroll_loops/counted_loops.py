@@ -1,7 +1,7 @@
 """Recognition of counted ``while_loop`` ops: a carried integer, a number or a 0-d tensor, changes by a constant up to a bound.
 
-A loop is not counted where the bound changes, the condition reads more than counter and bound or compares for equality, or
-the counter moves away from the bound.
+A loop is not counted where the bound changes, the condition reads more than counter and bound or compares for equality, or the
+counter moves away from the bound.
 """
 
 from __future__ import annotations
