@@ -64,7 +64,7 @@ from fxc.passes.rewriting.unpacking import unpack_tuples
 
 @dataclass(frozen=True)
 class CreateAutodiffSubgraphsPass(ModulePass):
-    """Outline differentiable operations into functions that are differentiated as a whole.
+    """How slices grow, and which values they return.
 
     A slice grows from a consumer to its producers, the last first, where no path leaves the slice and enters it again. It does
     not move past a write or a side effect other than that of a random operator. Branches of ``scf.if`` are searched separately.

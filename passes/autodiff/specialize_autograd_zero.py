@@ -60,7 +60,7 @@ from fxc.passes.analysis.statistics import count
 
 @dataclass(frozen=True)
 class SpecializeAutogradZeroPass(ModulePass):
-    """Simplify derivatives for gradients that are known to be defined or undefined.
+    """The states of gradients, and the simplifications that follow from them.
 
     A gradient is undefined, defined or unknown, and unknown unless proven otherwise. ``autodiff.zero`` is undefined; results of
     ``torch`` operations and of ``autodiff.materialize`` are defined.

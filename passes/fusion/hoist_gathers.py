@@ -69,8 +69,8 @@ class HoistGathersPass(ModulePass):
 def _hoisted(ctx: FxcContext, gather: TorchOp, few: float) -> list[TorchOp]:
     """Gather the operands of the op that ``gather`` reads, and apply the op to them.
 
-    Returns the new gathers; none where nothing changes. A result that other ops read, too, is recomputed if that is for at
-    least ``few`` times fewer elements.
+    Returns the new gathers; none where nothing changes. A result that other ops read, too, is recomputed if at most 1 / ``few``
+    of its elements are gathered.
     """
     source, dim, index = gather.argument("self"), integer(gather.argument("dim")), gather.argument("index")
     if not isinstance(source, SSAValue) or not isinstance(index, SSAValue) or dim is None:

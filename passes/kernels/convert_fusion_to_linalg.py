@@ -5,7 +5,7 @@ Ensures  a group whose operators have rules (``passes/operators``), or decompose
          tensors with ``arith`` and ``math``: one per result of the group and per reduction. Views are affine maps, half
          precision is computed in float32 and rounded where it is stored. Result types are unchanged.
 Leaves   groups with operators, dtypes, layouts, devices or sizes without a rule (see the class): their operations run
-         one by one, and are counted.
+         one by one. Such groups are counted.
 Cost     one walk; an element that several tensors depend on is written once per tensor. A PyTorch trace for each
          operator without a rule. Groups equal but for names are converted once and copied.
 
@@ -69,7 +69,7 @@ from fxc.passes.rewriting.one_group import one_group
 
 @dataclass(frozen=True)
 class ConvertFusionToLinalgPass(ModulePass):
-    """Convert fusion groups to loops over elements.
+    """The form of the loops, and the groups that stay.
 
     A loop with a data-dependent number of steps per element is a ``tile.iterate``. Pieces of a concatenation end in
     ``tensor.concat``; where other operations in the group read it, it is a selection. An element at computed indices is a

@@ -67,7 +67,7 @@ SCHEDULE = "tile.schedule"
 
 @dataclass(frozen=True)
 class SchedulePass(ModulePass):
-    """Choose for each group of loops its kernels and their schedules.
+    """How kinds, sizes and forms of kernels are chosen.
 
     A kernel is "inner" where the innermost loop of its largest operand is reduced, "outer" where another loop is, else
     "elementwise", in tiles where operands differ in memory order. On a CPU, lanes fill a vector register, a program is as large

@@ -96,7 +96,7 @@ def _detach_arguments(block: Block) -> None:
 
 
 def _given(value: SSAValue) -> SSAValue:
-    """The argument that ``value`` is after operators that write and return it."""
+    """The argument that ``value`` is, looking through operators that write and return it; else ``value``."""
     given = value
     while isinstance(op := given.owner, TorchOp):
         returned = [r.alias for r in op.SCHEMA.returns if r.writes]

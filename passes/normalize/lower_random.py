@@ -50,7 +50,7 @@ SEEDS = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class LowerRandomPass(ModulePass):
-    """Compute random numbers from a seed.
+    """The source of seeds, and the results that they make repeatable.
 
     The seed comes from PyTorch's generator of the device, so ``torch.manual_seed`` makes runs repeatable. Each operation has a
     separate stream of the seed, and a number depends on its position alone, so another kernel or a derivative that recomputes

@@ -62,7 +62,7 @@ _SWITCHES = ("torch._C._set_grad_enabled", "torch.set_grad_enabled")
 
 @dataclass(frozen=True)
 class PropagateRequiresGradPass(ModulePass):
-    """State for each result whether it may require a gradient.
+    """How the requirement of a gradient propagates.
 
     PyTorch is run to find out how an operation propagates gradients: ``detach``, comparisons, integers, operators without a
     derivative and those that have one for some operands only. Where PyTorch cannot run it, a float or complex result requires a
@@ -109,7 +109,7 @@ class _Gradients:
                 self.mark(op)
 
     def mark(self, op: Operation) -> None:
-        """Set the attribute of ``op``; without it where nothing is known about its results."""
+        """Set ``requires_grad`` on ``op``, or remove it where nothing is known about its results."""
         if not isinstance(op, (TorchOp, HigherOrderOp, CallFunctionOp, ConstantOp, CallOp)):
             return
         if isinstance(op, TorchOp) and REQUIRES_GRAD in op.PROPERTY_NAMES:

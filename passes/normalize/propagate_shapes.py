@@ -57,7 +57,7 @@ Inferred = Sequence[Attribute] | VerifyException
 
 @dataclass(frozen=True)
 class PropagateShapesPass(ModulePass):
-    """Infer the types of results from the types of arguments.
+    """How types agree across regions, functions and writes.
 
     A ``cond`` returns the join of the types of both regions; a ``while_loop`` carries the types that hold before each
     iteration. Functions return the types of their bodies, and private ones take the types that their calls pass, including

@@ -1,8 +1,8 @@
 """Rewrite operations to their canonical form by local equations.
 
 Assumes  verified IR.
-Ensures  no pattern of ``passes/patterns`` matches, except queries. Result types are unchanged, and operations that only
-         a rewritten operation used are erased. Idempotent.
+Ensures  no pattern of ``passes/patterns`` except those of queries matches. Result types are unchanged, and operations
+         that only a rewritten operation used are erased. Idempotent.
 Leaves   rewrites that would change a bit, a stride or a dtype, such as ``x + 0.0`` where x is -0.0; written tensors;
          copies that a caller can tell from their source, because both are returned, or one is returned and the other is
          an argument; unused operations (``dce``).

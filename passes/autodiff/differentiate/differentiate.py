@@ -75,7 +75,7 @@ JVP = "autodiff.jvp"
 
 @dataclass(frozen=True)
 class DifferentiatePass(ModulePass):
-    """Build the derivative of each ``autodiff.subgraph``.
+    """The values that derivatives compute and save.
 
     An operation whose backward needs values other than its operands and results (dropout, layer norm) is replaced in f by the
     operations that PyTorch runs for it under autograd. A duplicated output has a gradient per position. Where df needs only the

@@ -48,7 +48,7 @@ from fxc.passes.rewriting.functions import derivatives, differentiated_functions
 
 @dataclass(frozen=True)
 class DecomposeOpsPass(ModulePass):
-    """Decompose operators that contain a matrix product or pointwise work, for fusion.
+    """Which operators are decomposed, and which stay.
 
     The decompositions are those of PyTorch: ``mm``, and ``add`` for a bias; statistics and pointwise operators for
     ``layer_norm``, ``batch_norm`` and ``group_norm``, for which the CPU has fast kernels. An ``addmm`` in half precision rounds

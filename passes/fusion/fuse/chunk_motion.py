@@ -23,7 +23,7 @@ from fxc.passes.rewriting.functions import copy_op
 class ChunkMotion:
     """Moves chunks up as far as possible.
 
-    A chunk moves where a single slice of ``groups`` reads all pieces, and only size queries read the chunked tensor besides.
+    A chunk moves where a single slice of ``groups`` reads all pieces, and only it and size queries read the chunked tensor.
     Each operand is chunked, or passed whole where it is broadcast along the chunked dimension, because it broadcasts to each
     piece in the same way. PyTorch infers the types of the new ops. Nothing moves where a user of the pieces would have another
     result type, strides included.

@@ -26,7 +26,7 @@ MOST_VALUES = 128
 """The largest number of inputs and outputs of a group together."""
 
 MOST_COPIES = 256
-"""The largest number of extra operations of a kernel, which several stages, or one stage at several positions, compute."""
+"""The largest number of operations that a kernel may repeat, in several stages or at several positions of one."""
 
 MOST_OPERATIONS = 2048
 """The largest cost of the operations of a group, in additions: LLVM takes more than twice the time for twice the code."""
@@ -64,7 +64,7 @@ class Extent:
     repeated: float = 0.0
     """Recomputed work, in elements times operations."""
     copies: int = 0
-    """The number of extra operations of the kernel, which several stages, or one stage at several positions, compute."""
+    """The number of operations that the kernel repeats, in several stages or at several positions of one."""
 
     operations: int = 0
     """The cost of its operations for one element, in additions."""

@@ -65,7 +65,7 @@ from fxc.passes.rewriting.remarks import wanted
 
 @dataclass(frozen=True)
 class FusePass(ModulePass):
-    """Gather operations into groups that one kernel can compute.
+    """How groups grow, and which operations they contain.
 
     A group has pointwise operators of tensors, floats and constants without effects, whose results need no gradient, because
     autograd does not see the operations in a group. It grows from a consumer to its producers, the last first, where no path

@@ -293,7 +293,7 @@ class KernelGroups(Groups):
         return WORK if self.model.is_too_much_work(both, traffic) else None
 
     def _objection_of_reads(self, producer: int, consumer: int, joined: Border) -> str | None:
-        """The rule that rejects reading results of one slice in the other for the kind of access there, else None."""
+        """The rule that rejects how one slice reads results of the other (gathers, updates, long concatenations), else None."""
         made = [*self.border(producer).outputs, *self.border(consumer).outputs]
         if any(value in joined.gathered and not self.may_alias(value.op) for value in made if isinstance(value, OpResult)):
             return GATHER

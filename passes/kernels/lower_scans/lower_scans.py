@@ -87,7 +87,7 @@ from fxc.passes.rewriting.functions import outside_derivatives
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in (ADD, MULTIPLY, MAXIMUM, MINIMUM)})
 
 SMALLEST, LONGEST, COLUMNS = 1024, 1024, 64
-"""Elements: that are worth starting a program on a CPU, of a row that a GPU scans at once, and of that many rows."""
+"""The least elements of a program on a CPU; on a GPU the elements of a row, or the rows, that are scanned at once."""
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,9 @@ ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class TilePass(ModulePass):
-    """Lower scheduled groups to kernels on blocks.
+    """How loops become kernels.
 
-    Loops that traverse memory evenly are one loop. Values that a kernel combines are not stored. An element at a computed
+    Loops that traverse memory evenly are one loop. Values that only the kernel reads are not stored. An element at a computed
     position is loaded from another base where the position is the same for all lanes, else gathered, and in both cases only
     under the condition of its ``scf.if``. A ``tile.accumulate`` updates initialized memory, by all lanes in any order.
 

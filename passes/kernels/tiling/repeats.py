@@ -25,7 +25,7 @@ Places = dict[tuple[Stage, SSAValue], Stage]
 def repeated(plan: Plan, pointers: Mapping[SSAValue, SSAValue]) -> tuple[Places, Places]:
     """Values that a pass saves in the memory of a later stage's result, and values that later passes load from there.
 
-    There is one for each result that the last pass that needs it writes: the largest expression with a function in it.
+    A result holds one value, the largest expression with a function in it, if the last pass that needs it writes the result.
     """
     expressions = Expressions(plan)
     home = {stage: number for number, nest in enumerate(plan.nests) for stage in nest.stages}

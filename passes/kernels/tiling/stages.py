@@ -169,7 +169,7 @@ def stages_of(group: GroupOp) -> list[Stage]:
 def _are_paired(group: GroupOp, stages: Sequence[Stage]) -> bool:
     """Whether each ``tile.accumulate`` reads updates of the stage directly before that of its positions.
 
-    These updates must have no other users, and its result must not be a piece of a concatenation.
+    The positions must have no other users, and its result must not be a piece of a concatenation.
     """
     known = {stage.sink: stage for stage in stages}
     for op in group.body.block.ops:
