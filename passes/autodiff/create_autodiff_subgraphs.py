@@ -1,7 +1,7 @@
 """Outline differentiable operations into functions that are differentiated as a whole.
 
 Assumes  the torch level, one result per value (``lower-simple-tuples``). ``fx.requires_grad`` on arguments and
-         ``requires_grad`` on operations say what needs a gradient; without them, a value may need one.
+         ``requires_grad`` on operations state which values need a gradient; without them, a value may need one.
 Ensures  each slice of at least ``threshold`` differentiable operations, constants not counted, one of which needs a
          gradient, is a private function called by ``autodiff.subgraph``. Its outputs share no memory with each other
          or with its inputs. Effects and random operators keep their order.

@@ -4,7 +4,7 @@ Assumes  verified IR with types that are up to date (``propagate-shapes``); best
 Ensures  operations have ``requires_grad = [true, false]``, a bool per result: false where PyTorch's result does not
          require a gradient, given the arguments with ``fx.requires_grad`` (without any: inputs and parameters), true
          where it may. With ``gradients=false`` all are false. Former attributes are replaced.
-Leaves   functions of an ``autodiff.subgraph``, which autograd does not enter; operations of which nothing is known
+Leaves   functions of an ``autodiff.subgraph``, which autograd does not enter; operations without known behaviour
          (captured Python calls, unknown higher-order operators, operators with an argument ``requires_grad``): no
          attribute means true.
 Cost     one walk, more for loops and writes; PyTorch runs each different call once: 0.4 ms.
