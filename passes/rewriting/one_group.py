@@ -81,8 +81,7 @@ class _Watch:
         finally:
             with self.changed:
                 self.deadline = None if outer is None else outer + monotonic() - start
-                # the exception may still be pending; clearing where none was sent makes CPython 3.11 loop forever under a
-                # profiler
+                # the exception may still be pending; without one, clearing makes CPython 3.11 loop forever under a profiler
                 if self.is_sent:
                     _interrupt(self.thread, None)
                     self.is_sent = False

@@ -15,7 +15,7 @@ from fxc.passes.analysis.tuples import selections
 
 
 def unpack_tuples(around: Operation) -> None:
-    """Give the calls in ``around`` whose tuple is only indexed one result for each element."""
+    """Let calls in ``around`` return one result for each element, where their tuple is only read by element."""
     for call in list(around.walk()):
         if isinstance(call, (TorchOp, HigherOrderOp)) and len(call.results) == 1:
             type = call.results[0].type
