@@ -25,7 +25,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -38,7 +38,6 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.dialects.attributes.types import ValueType, strides, tuple_type
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.autodiff import GradOfOp, SubgraphOp
-from fxc.dialects.base.effects import reshapes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.semantics import CannotInfer
@@ -46,11 +45,11 @@ from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes.analysis.branches import COND, WHILE_LOOP
 from fxc.passes.analysis.call_graph import callee_first, calls_in, functions_of, symbol_users_in
-from fxc.passes.analysis.memory import Memory, is_isolated
+from fxc.passes.analysis.lost_shapes import lost_shapes
 from fxc.passes.analysis.region_calls import passed, region_argument, region_inputs, region_outputs
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.stride_changes import contiguous_for, only_strides_differ
-from fxc.passes.analysis.type_joins import data_dependent, forget, join, leaf_type, named_as, unshaped
+from fxc.passes.analysis.type_joins import data_dependent, forget, join, leaf_type, named_as
 
 Inferred = Sequence[Attribute] | VerifyException
 
@@ -271,50 +270,3 @@ def _output_types(region: Region | None) -> list[Attribute] | None:
 
 
 # values without static sizes, because an op in the function may resize them
-
-
-def lost_shapes(scope: Operation, functions: Mapping[str, FuncOp]) -> dict[SSAValue, Attribute]:
-    """The values in ``scope``, and in nested scopes, that may share memory with a reshaped tensor, with their remaining types.
-
-    The order of ops does not matter. Block arguments keep their type, which is that of the passed values.
-    """
-    ops = _scope_ops(scope)
-    reshaping = [(op, values) for op in ops if (values := _reshaped(op, functions))]
-    lost = dict[SSAValue, Attribute]()
-    if reshaping:
-        memory, ranks = Memory(scope), dict[object, set[int]]()
-        for op, values in reshaping:
-            for value in values:
-                found = ranks.setdefault(memory.set_of(value), set())
-                for tensor in (value, *op.results):
-                    found.add(len(tensor.type.get_shape()) if isinstance(tensor.type, TensorType) else -1)
-        arguments = [argument for region in scope.regions for block in region.blocks for argument in block.args]
-        for value in (*arguments, *(result for op in ops for result in op.results)):
-            if (kept := ranks.get(memory.set_of(value))) is not None:
-                lost[value] = value.type if isinstance(value, BlockArgument) else unshaped(value.type, kept)
-    for op in ops:
-        if is_isolated(op):
-            lost |= lost_shapes(op, functions)
-    return lost
-
-
-def _reshaped(op: Operation, functions: Mapping[str, FuncOp]) -> Sequence[SSAValue]:
-    """The values that ``op``, an op in its regions, or the function that it calls may reshape."""
-    if isinstance(op, CallOp):
-        callee = functions.get(op.callee.string_value())
-        return () if callee is None or not any(map(reshapes, callee.walk())) else op.operands
-    if is_isolated(op):
-        return op.operands if any(_reshaped(inner, functions) for inner in _scope_ops(op)) else ()
-    return reshapes(op)
-
-
-def _scope_ops(scope: Operation) -> list[Operation]:
-    """The ops of ``scope`` at any depth, without those of nested scopes."""
-    found = list[Operation]()
-    for region in scope.regions:
-        for block in region.blocks:
-            for op in block.ops:
-                found.append(op)
-                if op.regions and not is_isolated(op):
-                    found += _scope_ops(op)
-    return found

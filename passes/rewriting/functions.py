@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import SymbolOpInterface
@@ -111,3 +112,9 @@ def declare(module: ModuleOp, declarations: Sequence[Operation]) -> None:
 def owner_block(value: SSAValue) -> Block | None:
     """The block that defines ``value``."""
     return value.owner if isinstance(value.owner, Block) else value.owner.parent
+
+
+def fresh_names(module: ModuleOp, stem: str) -> Iterator[str]:
+    """Symbol names that are unused in ``module``: ``stem`` and a number."""
+    taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
+    return (name for number in count() if (name := f"{stem}_{number}") not in taken)

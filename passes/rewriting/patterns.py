@@ -79,8 +79,10 @@ class PatternRewriter:
             op = self._pending.popleft()
             self._queued.discard(op)
             for pattern in self.dispatch[op.name]:
-                if op.parent is None or not (pattern.IS_FOR_DEAD or any(result.first_use for result in op.results)):
+                if op.parent is None:
                     break
+                if not (pattern.IS_FOR_DEAD or any(result.first_use for result in op.results)):
+                    continue
                 before = self._rewrites
                 pattern.rewrite(op, self)
                 count(type(pattern).__name__, self._rewrites - before)

@@ -59,7 +59,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from types import MappingProxyType
 
 from xdsl.context import Context
@@ -77,12 +76,12 @@ from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import integer
 from fxc.passes.analysis.requires_grad import needs_gradient
-from fxc.passes.analysis.statistics import count as counted
+from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.lower_scans.scan_kernels import ADD, MAXIMUM, MINIMUM, MULTIPLY, Kind, ScanKernel, ScanLayout
 from fxc.passes.kernels.source_lines import notes
 from fxc.passes.operators.scalars import DTYPES, FLOATS, HALVES, INTEGERS
 from fxc.passes.operators.table import operator_of
-from fxc.passes.rewriting.functions import outside_derivatives
+from fxc.passes.rewriting.functions import fresh_names, outside_derivatives
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in (ADD, MULTIPLY, MAXIMUM, MINIMUM)})
 
@@ -102,15 +101,14 @@ class LowerScansPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(op) or preset("cpu")
-        taken = {name.data for each in op.ops if isinstance(name := each.get_attr_or_prop("sym_name"), StringAttr)}
-        names = (name for number in count() if (name := f"scan_{number}") not in taken)
+        names = fresh_names(op, "scan")
         for inner in [inner for inner in outside_derivatives(op) if isinstance(inner, TorchOp) and _is_covered(inner, target)]:
             kernel = _kernel(inner, target, next(names))
             launch = LaunchOp.of(kernel.sym_name.data, inner.operands[:1], inner.result_types)
             launch.location = kernel.location = inner.location
             op.body.block.add_op(kernel)
             Rewriter.replace_op(inner, launch)
-            counted("scans")
+            count("scans")
 
 
 def _is_covered(op: TorchOp, target: TargetAttr) -> bool:

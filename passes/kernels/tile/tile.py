@@ -69,6 +69,7 @@ from fxc.passes.kernels.kernel_keys import Copier, Outline
 from fxc.passes.kernels.source_lines import SOURCE
 from fxc.passes.kernels.tile.kernels import Pieces, Step, make_kernel
 from fxc.passes.kernels.tiling.stages import Stage, are_apart, stages_of
+from fxc.passes.rewriting.functions import fresh_names
 from fxc.passes.rewriting.one_group import one_group
 
 SCHEDULE = "tile.schedule"
@@ -93,7 +94,7 @@ class TilePass(ModulePass):
     name = "tile"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        tiling, on_gpu, likely = Tiling(_fresh_names(op)), isinstance(target_of(op), GpuAttr), facts_of(op, "hint")
+        tiling, on_gpu, likely = Tiling(fresh_names(op, "kernel")), isinstance(target_of(op), GpuAttr), facts_of(op, "hint")
         for group in [group for group in groups_of(op) if SCHEDULE in group.attributes]:
             with one_group(group):
                 kernels = tiling.tile(group)
@@ -116,16 +117,6 @@ def align(kernel: KernelOp, likely: Mapping[str, int]) -> None:
         even = isinstance(size, StringAttr) and (number := likely.get(size.data, 1)) and number % ALIGNMENT == 0
         listed.append(DictionaryAttr(known | hint if isinstance(argument.type, PtrType) or even else known))
     kernel.arg_attrs = ArrayAttr(listed)
-
-
-def _fresh_names(module: ModuleOp) -> Iterator[str]:
-    """Names for kernels that are unused in the module."""
-    taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
-    number = 0
-    while True:
-        if (name := f"kernel_{number}") not in taken:
-            yield name
-        number += 1
 
 
 class Tiling:

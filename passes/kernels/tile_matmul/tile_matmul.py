@@ -54,7 +54,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count as numbers
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, StringAttr, TensorType
@@ -75,7 +74,7 @@ from fxc.passes.kernels.source_lines import SOURCE, notes
 from fxc.passes.kernels.tile.tile import TilePass, align
 from fxc.passes.kernels.tile_matmul.product_kernels import Blocks, product_kernel
 from fxc.passes.kernels.tiling.products import Product, Surroundings, product_of, surroundings_of
-from fxc.passes.rewriting.functions import outside_derivatives
+from fxc.passes.rewriting.functions import fresh_names, outside_derivatives
 from fxc.passes.rewriting.one_group import one_group
 
 BLOCKS = "tile.blocks"
@@ -106,7 +105,7 @@ class TileMatmulPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
-        names = fresh_names(op)
+        names = fresh_names(op, "matmul")
         for inner in list(outside_derivatives(op)):
             product = None if LIBRARY in inner.attributes else product_of(inner)
             asked = _asked(inner) if product is not None else None
@@ -160,7 +159,7 @@ def _lowered(ctx: FxcContext, module: ModuleOp, blocks: Blocks | None) -> Module
     """``module`` with kernels: also for its product, or, without ``blocks``, only for the groups around it."""
     product = next(found for op in module.walk() if (found := product_of(op)) is not None)
     if blocks is not None:
-        make_product(module, product, surroundings_of(product), blocks, next(fresh_names(module)))
+        make_product(module, product, surroundings_of(product), blocks, next(fresh_names(module, "matmul")))
     SchedulePass().apply(ctx, module)
     TilePass().apply(ctx, module)
     return module
@@ -190,12 +189,6 @@ def make_product(module: ModuleOp, product: Product, around: Surroundings, block
     if isinstance(target_of(module), GpuAttr):
         align(kernel, {})
     module.body.block.add_op(kernel)
-
-
-def fresh_names(module: ModuleOp) -> Iterator[str]:
-    """Names for kernels that are unused in the module."""
-    taken = {name.data for op in module.ops if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr)}
-    return (name for number in numbers() if (name := f"matmul_{number}") not in taken)
 
 
 def _is_on_gpu(product: Product) -> bool:
