@@ -1,6 +1,6 @@
-"""Functions of the IR to FX graphs: the reference backend, and the inverse of ``compiler/frontends/import_fx.py``.
+"""Export functions of the IR to FX graphs: the reference backend, and the inverse of ``compiler/frontends/import_fx.py``.
 
-Each op becomes the node that it was imported from, or the call that it means; names come from locations, else from values.
+Each op becomes the node that it was imported from, or an equivalent call. Node names come from locations, else from values.
 """
 
 from __future__ import annotations
@@ -52,22 +52,24 @@ from fxc.program.program import Program
 
 
 def region_module(program: Program, region: Region, name: str) -> GraphModule:
-    """A region of a higher-order operator, called ``name``, as a module of its own."""
+    """A region of a higher-order operator as a separate module called ``name``."""
     return _Body(Exporter(program), torch.nn.Module(), "", region.block).region(region.block, name)
 
 
 def submodule(program: Program, path: str) -> torch.nn.Module:
-    """The module that the program calls at ``path``. TargetError for a class that a file may not name."""
+    """The module that the program calls at ``path``. TargetError for a class that is not allowed in a file."""
     return Exporter(program).submodule(path)
 
 
 Subgraphs = Callable[[func.FuncOp, func.FuncOp, GradientAttr, Callable[[], GraphModule]], torch.nn.Module]
-"""What makes a module of a function and its derivative, and of what makes the graph of the function."""
+"""Builds a module from a function, its derivative, and a callable that builds the graph of the function."""
 
 
 class Exporter:
-    """Makes GraphModules of functions of ``program``. ``subgraphs`` makes the modules of parts that are differentiated as a
-    whole; None where there are none."""
+    """Exports functions of ``program`` to GraphModules.
+
+    ``subgraphs`` builds the modules of differentiable subgraphs; None if the program has none.
+    """
 
     def __init__(self, program: Program, subgraphs: Subgraphs | None = None) -> None:
         self.program, self.subgraphs = program, subgraphs
@@ -116,7 +118,7 @@ class Exporter:
         body.env[value] = node
 
     def _finish(self, body: _Body, function: func.FuncOp) -> None:
-        """Writes mutated arguments back, leaves them out of the output, and restores the captured nesting."""
+        """Write mutated arguments back, remove them from the output, and restore the captured nesting."""
         output = next(node for node in reversed(body.graph.nodes) if node.op == "output")
         attributes = _dictionaries(function.res_attrs, len(function.function_type.outputs.data))
         written = [a.data.get("fx.mutates") for a in attributes]
@@ -159,7 +161,7 @@ class Exporter:
 
 
 class _Body:
-    """One graph being built: of the entry function, of a callee or of a region."""
+    """Builds one graph: of the entry function, a callee or a region."""
 
     def __init__(self, exporter: Exporter, root: torch.nn.Module, prefix: str, block: Block) -> None:
         self.exporter, self.root, self.prefix, self.block = exporter, root, prefix, block
@@ -185,7 +187,7 @@ class _Body:
         name = name if location is None else node_name(location) or name
         node = self.graph.create_node(kind, target, tuple(args), dict(kwargs), name=name)
         if kind == "placeholder":
-            if target in self.placeholders:  # values may share a name in the IR, parameters of a function may not
+            if target in self.placeholders:  # names in the IR may repeat, parameter names of a function may not
                 node.target = node.name
             self.placeholders.add(str(node.target))
         if location is not None:
@@ -206,7 +208,7 @@ class _Body:
         return value_of(leaf)
 
     def leaves_of(self, op: Operation) -> Callable[[SSAValue | Attribute], Any]:
-        """What ``op`` is given: copies of what is written at the end where autograd may save it for the derivative."""
+        """The map from leaves of ``op`` to nodes. A value that is written back at the end is cloned if autograd may save it."""
         if not self.exporter.written or not any(map(requires_grad, op.results)):
             return self.leaf
         viewed = {source for _, source in aliases(op)}
@@ -317,7 +319,7 @@ class _Body:
         self.call(op, "call_function", target, python, keywords, packed)
 
     def region_target(self, name: str, region: Region) -> str:
-        """The submodule of a region: under its own name, unless something else has that; equal regions share one."""
+        """The path of a region's submodule: the region's name, or a new name if that is taken. Equal regions share one."""
         target, i = name, 0
         while hasattr(self.root, target) or iskeyword(target):
             known = self.regions.get(target)
@@ -347,11 +349,11 @@ class _Body:
         self.call(op, "call_module", target, operands, {}, single)
 
     def has_state(self, values: Sequence[SSAValue]) -> bool:
-        """Whether ``values`` are attributes; lifted, they are placeholders."""
+        """Whether ``values`` are attributes. In a lifted graph they are placeholders."""
         return all(self.env[value].op == "get_attr" for value in values)
 
     def frozen(self, op: func.CallOp) -> None:
-        """The results are attributes; the tensors that they are made of are not, unless others read these."""
+        """Register the results as attributes, and erase the operands that no other call reads."""
         for value, made in zip(op.results, frozen_results(self.exporter.program, op), strict=True):
             self.env[value] = self.attribute(made, value)
         for value in dict.fromkeys(op.operands):
@@ -359,7 +361,7 @@ class _Body:
                 self.graph.erase_node(self.env.pop(value))
 
     def saved(self, value: SSAValue) -> Any:
-        """``value`` for autograd to save: the write at the end must not reach it."""
+        """The node of ``value`` that autograd may save: a clone if the final write-back would change ``value``."""
         node = self.env[value]
         if not _shares_memory(value, self.exporter.written):
             return node
@@ -368,7 +370,7 @@ class _Body:
         return self.copies[value]
 
     def differentiable(self, op: SubgraphOp, gradient: GradientAttr) -> None:
-        """A call of a module that runs f, and df where gradients are asked for."""
+        """Add a call of a module that runs f, and df if gradients are required."""
         f, df = op.function(), self.exporter.functions.get(gradient.df.root_reference.data)
         if f is None or df is None or f.is_declaration or df.is_declaration:
             raise InputError(f"{op.callee} or {gradient.df} has no body", hint="define the functions, or run differentiate")
@@ -387,7 +389,7 @@ class _Body:
                 self.env[result] = self.create("call_function", operator.getitem, (node, i), {}, result._name, None)
 
     def launch(self, op: LaunchOp) -> None:
-        """A call of a module that runs the kernel, as the best backend for it does."""
+        """Add a call of a module that runs the kernel with the best available backend."""
         name = base = op.callee.root_reference.data
         i = 0
         while hasattr(self.root, name):
@@ -403,7 +405,7 @@ class _Body:
         return self.attribute(value, op.result) if isinstance(value, torch.Tensor) else value
 
     def attribute(self, tensor: torch.Tensor, value: SSAValue) -> Node:
-        """``value`` as an attribute of the module that has this tensor."""
+        """Register ``tensor`` as a buffer of the module and return the node of ``value``, which reads it."""
         while hasattr(self.root, f"_tensor_constant{self.constants}"):
             self.constants += 1
         name = f"_tensor_constant{self.constants}"
@@ -423,7 +425,7 @@ def _is_packed(op: HigherOrderOp) -> bool:
 
 
 def returns_sequence(op: Operation) -> bool:
-    """Whether PyTorch returns a tuple or list where ``op`` has one unpacked result."""
+    """Whether PyTorch returns a tuple or list although ``op`` has one unpacked result."""
     if isinstance(op, TorchOp):
         returns = op.SCHEMA.returns
         return len(returns) > 1 or (len(returns) == 1 and "[]" in returns[0].type)
@@ -431,12 +433,12 @@ def returns_sequence(op: Operation) -> bool:
 
 
 def _is_written_back(argument: Node, value: Node) -> bool:
-    """Whether ``value`` is what a copy into ``argument`` gave."""
+    """Whether ``value`` is the result of a copy into ``argument``."""
     return value.target is torch.ops.aten.copy_.default and value.args[0] is argument
 
 
 def _kept(f: func.FuncOp, gradient: GradientAttr) -> list[int]:
-    """The inputs of ``f`` that are there until its derivative was taken, themselves or in views."""
+    """The inputs of ``f`` that are saved for its derivative, directly or through views."""
     terminator = f.body.block.last_op
     assert terminator is not None
     kept = [terminator.operands[i] for i in gradient.indices("captured_outputs")]
@@ -445,7 +447,7 @@ def _kept(f: func.FuncOp, gradient: GradientAttr) -> list[int]:
 
 
 def _shares_memory(value: SSAValue, written: set[BlockArgument]) -> bool:
-    """Whether ``value`` may be one of ``written``, or a view of it."""
+    """Whether ``value`` may be one of ``written`` or a view of one."""
     if not written or value in written:
         return bool(written)
     if not isinstance(value, OpResult):

@@ -1,5 +1,7 @@
-"""A program as a GraphModule. What autograd runs in it, forward and backward, are modules: host programs where the IR is at
-the plan level, else graphs."""
+"""Export a program to a GraphModule.
+
+Differentiable subgraphs become submodules for forward and backward: host programs if the IR is at the plan level, else graphs.
+"""
 
 from __future__ import annotations
 
@@ -42,25 +44,29 @@ from fxc.runtime.signature import Signature
 from fxc.runtime.subgraph import HostSubgraph
 
 KernelCodes = Mapping[str, KernelCode]
-"""Machine code by the name of the module inside the program whose kernels it is of."""
+"""The name of a nested module -> the machine code of its kernels."""
 
 NO_CODES: KernelCodes = MappingProxyType({})
 
 _specializing = RLock()
-"""Held while a module is made: the passes ask PyTorch, whose tracing changes classes of the whole process."""
+"""Held while a module is built: the passes call PyTorch's tracing, which patches classes of the whole process."""
 
 
 def to_fx(program: Program, *, lifted: bool = False, codes: KernelCodes = NO_CODES) -> GraphModule:
-    """The entry function as a GraphModule that runs, as ``fxc.to_fx`` says it. ``codes``: machine code of what autograd runs,
-    where a file had it."""
+    """Export the entry function as an executable GraphModule; see ``fxc.to_fx``.
+
+    ``codes`` is the machine code of the forward and backward modules, if a file contained it.
+    """
     return Exporter(program, partial(_differentiable_subgraph, program, codes)).module(program.main, lifted)
 
 
 def _differentiable_subgraph(
     program: Program, codes: KernelCodes, f: FuncOp, df: FuncOp, gradient: GradientAttr, graph: Callable[[], GraphModule]
 ) -> DifferentiableSubgraph:
-    """A module that runs ``f``, and ``df`` where gradients are wanted. ``graph`` makes the graph of f where no module in the
-    program implements it."""
+    """A module that runs ``f``, and ``df`` if gradients are required.
+
+    ``graph`` builds the graph of ``f`` if no module in the program implements it.
+    """
     vjps, captured_inputs, captured_outputs, output_vjps = (tuple(gradient.indices(name)) for name in INDEX_LISTS)
     derivative = Derivative(program, df, len(vjps))
     for module in implementations(program.module, df):
@@ -86,13 +92,15 @@ def _differentiable_subgraph(
 
 
 class Derivative(torch.nn.Module):
-    """``df`` of a program as a callable of a list of arguments, which it empties, so that each is released after its last use.
-    The first ``gradients`` of them may be None: gradients that are known to be zero.
+    """The derivative ``df`` of a program, specialized for the set of gradients that are given.
 
-    The modules in the program that implement ``df``, and are lowered, are its graphs: ``graph_10`` is the one where the first
-    of two gradients is there. The graph of another set of gradients is made by the program's ``later`` passes at the first call
-    with it. With grad mode on it is a graph of operators, which autograd can differentiate again, and so it is for batches of
-    gradients; else it may run in kernels for the target of the program.
+    It takes a list of arguments and empties it, so that each argument is released after its last use. The first ``gradients``
+    arguments are gradients; None stands for a gradient that is known to be zero.
+
+    Lowered modules of the program that implement ``df`` become its graphs. ``graph_10`` is the graph in which the first of two
+    gradients is given. For any other set of gradients, the program's ``later`` passes build the graph at the first call. With
+    grad mode on, or for batched gradients, it is a graph of operators, which autograd can differentiate again. Otherwise it
+    may use kernels for the target of the program.
     """
 
     boxed = True
@@ -110,13 +118,13 @@ class Derivative(torch.nn.Module):
         return self.graph_for(there, kernels and self.has_kernels)(args)
 
     def add(self, module: ModuleOp, codes: KernelCodes) -> None:
-        """Take ``module``, which implements df, for the gradients that it is marked with."""
+        """Add ``module``, which implements df for the set of gradients that its attributes name."""
         there = given_gradients(module, self.gradients)
         made = _implementation(self.program, module, partial(self.specialized, there), codes)
         self.keep(there, self.has_kernels, made)
 
     def graph_for(self, there: tuple[bool, ...], kernels: bool) -> torch.nn.Module:
-        """The module for gradients of which those ``there`` are given, in kernels where they are wanted."""
+        """The module for the set of given gradients ``there``. ``kernels``: whether it may use kernels."""
         name = _graph_name(there, kernels)
         module = self._modules.get(name)
         if module is None:
@@ -130,11 +138,11 @@ class Derivative(torch.nn.Module):
         return module
 
     def specialized(self, there: tuple[bool, ...]) -> ModuleOp:
-        """df at these gradients, before any pass."""
+        """df specialized for these gradients, before any pass."""
         return specialized(self.program.module, self.df, there)
 
     def compiled(self, there: tuple[bool, ...], kernels: bool) -> torch.nn.Module:
-        """df at these gradients, after the passes that the program has for it."""
+        """df specialized for these gradients, after the program's ``later`` passes."""
         later = self.program.later
         if later is None:
             hint = "run specialize-derivatives before export, or export by fxc.to_fx"
@@ -145,7 +153,7 @@ class Derivative(torch.nn.Module):
 
 
 def _fitting(module: ModuleOp, function: FuncOp) -> ModuleOp:
-    """``module``, which implements ``function``. InputError where its entry takes or returns something else."""
+    """Return ``module``, which implements ``function``. InputError if the type of its entry differs."""
     main, wanted = entry_function(module).function_type, function.function_type
     if main.inputs != wanted.inputs or len(main.outputs) != len(wanted.outputs):
         name = function.sym_name.data
@@ -158,19 +166,19 @@ def _graph_name(there: tuple[bool, ...], kernels: bool) -> str:
 
 
 def host_of(program: Program, code: KernelCode | None = None) -> HostProgram | None:
-    """``program`` as a host program; None where it is not at the plan level."""
+    """``program`` as a host program; None if it is not at the plan level."""
     return host_program(program, code) if is_plan(program.main) else None
 
 
 def _implementation(around: Program, module: ModuleOp, source: Callable[[], ModuleOp], codes: KernelCodes) -> torch.nn.Module:
-    """What runs ``module``, which implements a function of the program ``around``."""
+    """The executable module for ``module``, which implements a function of the program ``around``."""
     program, name = replace(around, module=module, key=None), module.sym_name
     assert name is not None
     return _module(program, host_of(program, codes.get(name.data)), source, name.data)
 
 
 def _module(program: Program, host: HostProgram | None, source: Callable[[], ModuleOp], name: str = "") -> torch.nn.Module:
-    """What runs ``program``: ``host``, where there is one, else its graph. ``source`` makes what it was before its passes."""
+    """The executable module for ``program``: ``host`` if given, else its graph. ``source`` builds the IR before all passes."""
     boxed = plan.BOXED in program.main.attributes
     graph = partial(_boxed if boxed else to_fx, program)
     module = graph() if host is None else _host_module(host, program, graph, boxed, name)
@@ -214,7 +222,7 @@ _HINT = f"""compile with options={{"target": None, "pipeline": "{_PIPELINE}"}}, 
 
 
 def _refusal(program: Program, f: FuncOp, df: FuncOp, gradient: GradientAttr) -> DerivativeError | None:
-    """Why ``df`` does not give second derivatives when autograd differentiates it; None where it does."""
+    """The reason why autograd cannot differentiate ``df`` again; None if it can."""
     op = second_derivative_obstacle(program.context.semantics, f, df, gradient)
     if op is None:
         return None

@@ -1,4 +1,4 @@
-"""Trees of modules that a GraphModule is made of: tensors and submodules at paths."""
+"""Build the module tree of a GraphModule: set tensors and submodules at dotted paths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def _owner(root: torch.nn.Module, path: str) -> tuple[torch.nn.Module, str]:
-    """The module that holds ``path``, made where it is missing, and the last name."""
+    """The parent module of ``path``, created if it is missing, and the last component of ``path``."""
     *parents, last = path.split(".")
     for name in parents:
         child = getattr(root, name, None)
@@ -37,7 +37,7 @@ def set_module(root: torch.nn.Module, path: str, module: torch.nn.Module) -> Non
 
 
 def keep_persistence(root: torch.nn.Module, module: torch.nn.Module) -> None:
-    """GraphModule copies every buffer as a persistent one: those that are not are marked again."""
+    """Mark non-persistent buffers of ``root`` in ``module`` again, since GraphModule copies every buffer as persistent."""
     copies = dict(module.named_modules(remove_duplicate=False))
     for path, owner in root.named_modules(remove_duplicate=False):
         if path in copies:
@@ -45,5 +45,5 @@ def keep_persistence(root: torch.nn.Module, module: torch.nn.Module) -> None:
 
 
 def training(root: torch.nn.Module) -> bool:
-    """Train mode where a module that the graph calls is in it."""
+    """Whether a module that the graph calls is in train mode."""
     return any(module.training for module in root.modules() if type(module) is not torch.nn.Module)

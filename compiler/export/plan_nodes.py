@@ -1,4 +1,4 @@
-"""Ops of the ``plan`` level as nodes of an FX graph: allocations, kernels that write, moves. A release is no node."""
+"""Export ops of the ``plan`` level to FX nodes: allocations, kernel launches, copies. A release has no node."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _alloc(body: Any, op: AllocOp) -> None:
 
 
 def _layout(body: Any, op: AllocOp | ViewOp, type: TensorType) -> tuple[tuple[Any, ...], tuple[Any, ...], torch.dtype]:
-    """Sizes, strides and dtype of ``type``; what it does not know is computed from the sizes that an allocation takes."""
+    """Sizes, strides and dtype of ``type``. Dynamic sizes and strides are computed from the operands of the allocation."""
     numbers = {number.type.expression.data: body.env[number] for number in op.operands if isinstance(number.type, IntType)}
     sizes, strides = (
         tuple(_number(body, number, numbers) for number in numbers_of(type)) for numbers_of in (sizes_of, strides_of)
@@ -59,7 +59,7 @@ def _layout(body: Any, op: AllocOp | ViewOp, type: TensorType) -> tuple[tuple[An
 
 
 def _number(body: Any, number: Steps, numbers: Mapping[str, Any]) -> Any:
-    """``number`` as a node, where names in it are ``numbers``."""
+    """``number`` as a node; ``numbers`` maps the names in it to nodes."""
     if isinstance(number, int):
         return number
 
@@ -80,7 +80,7 @@ def _view(body: Any, op: ViewOp) -> None:
 def buffer_in(
     arena: torch.Tensor, offset: int, dtype: torch.dtype, sizes: tuple[int, ...], strides: tuple[int, ...]
 ) -> torch.Tensor:
-    """The tensor that lies ``offset`` bytes into ``arena``."""
+    """The tensor at byte ``offset`` of ``arena``."""
     return Place(offset, dtype, sizes, strides).within(arena)  # type: ignore[return-value]
 
 
@@ -120,4 +120,4 @@ PLAN_NODES: Mapping[type, Rule] = MappingProxyType({
     RecordOp: _record,
     WaitOp: _wait,
 })  # fmt: skip
-"""Op class -> how it becomes a node."""
+"""Op class -> the function that adds its node."""

@@ -1,4 +1,4 @@
-"""Calls with the mark ``fx.once``: what they compute of the model's own tensors is computed when a plan is made."""
+"""Evaluate calls with the attribute ``fx.once`` at plan time. They compute values from the model's tensors only."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from fxc.runtime.lazy import marked_like
 
 
 def is_once(call: CallOp) -> bool:
-    """Whether ``call`` is to be made once."""
+    """Whether ``call`` is evaluated at plan time."""
     return ONCE in call.attributes
 
 
 def reads_once(value: SSAValue) -> bool:
-    """Whether only calls that are made once read ``value``."""
+    """Whether only plan-time calls read ``value``."""
     return all(isinstance(use.operation, CallOp) and is_once(use.operation) for use in value.uses)
 
 
 def frozen_results(program: Program, call: CallOp) -> Sequence[Any]:
-    """What ``call`` gives, of the program's own tensors as they are now.
+    """The results of ``call`` for the current values of the program's tensors.
 
-    InputError where it reads something else, WeightsError where a tensor has no value.
+    InputError if it reads any other value, WeightsError if a tensor has no value.
     """
     functions = functions_of(program.module)
     callee = _callee(functions, call)
@@ -42,10 +42,10 @@ def frozen_results(program: Program, call: CallOp) -> Sequence[Any]:
 
 
 def own_weights(program: Program, written: Container[str]) -> None:
-    """Puts copies in the place of the program's tensors that calls will read, themselves or as results of what is done once
-    that share their memory: what is written to the model later is not seen. Those that calls write, ``written``, stay.
+    """Replace the tensors of the program by copies, so that later writes to the model do not change the plan.
 
-    Tensors that shared memory share that of the copy.
+    Only tensors that calls read are copied, directly or through plan-time results that share their memory. The tensors
+    ``written``, which calls write, are not copied. Tensors that share memory share it in the copy, too.
     """
     functions = functions_of(program.module)
     copies = dict[int, torch.UntypedStorage]()
@@ -57,7 +57,7 @@ def own_weights(program: Program, written: Container[str]) -> None:
 
 
 def _copy(tensor: torch.Tensor, copies: dict[int, torch.UntypedStorage]) -> torch.Tensor:
-    """``tensor`` in a copy of its memory, of which there is one for each address."""
+    """``tensor`` over a copy of its storage; ``copies`` has one copy for each storage address."""
     memory = tensor.untyped_storage()
     if (copy := copies.get(memory.data_ptr())) is None:
         copy = copies[memory.data_ptr()] = memory.clone()
@@ -66,7 +66,7 @@ def _copy(tensor: torch.Tensor, copies: dict[int, torch.UntypedStorage]) -> torc
 
 
 def _is_read(value: SSAValue, functions: Mapping[str, FuncOp]) -> bool:
-    """Whether calls read ``value``, or a result of what is done once that may share its memory."""
+    """Whether calls read ``value``, or a plan-time result that may share its memory."""
     for use in value.uses:
         call = use.operation
         if not (isinstance(call, CallOp) and is_once(call)):
@@ -79,7 +79,7 @@ def _is_read(value: SSAValue, functions: Mapping[str, FuncOp]) -> bool:
 
 
 def _callee(functions: Mapping[str, FuncOp], call: CallOp) -> FuncOp:
-    """InputError where there is none."""
+    """The function that ``call`` calls. InputError if it has no body."""
     callee = functions.get(call.callee.root_reference.data)
     if callee is None or callee.is_declaration:
         raise InputError(f"{call.callee} is called, but has no body", op=op_text(call))
@@ -97,7 +97,7 @@ def _state(program: Program, call: CallOp, value: SSAValue) -> torch.Tensor:
 
 
 def state_name(program: Program, value: SSAValue) -> str | None:
-    """The name in ``program.state`` of an argument of its entry; None where ``value`` is something else."""
+    """The name in ``program.state`` of ``value``; None if ``value`` is not a state argument of the entry function."""
     if not isinstance(value, BlockArgument) or value.block is not program.main.body.block:
         return None
     return ArgumentFacts.of(argument_attributes(program.main)[value.index]).state_name

@@ -1,4 +1,4 @@
-"""Tensors of a model and of a call that lie in one memory: which of these a program cannot tell from others."""
+"""Check that tensors of a model and inputs of a call do not share memory in a way that a program cannot represent."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from fxc.runtime.shared_memory import WITHOUT_SHARING, back, memory_range, share
 
 
 def refuse_partial_sharing(program: Program) -> None:
-    """CaptureError where a tensor of the model is written that shares a part of its memory with another: in a program they are
-    two. Two names of the same elements are one."""
+    """CaptureError if the program writes a tensor of the model that partially overlaps another one in memory.
+
+    A program has no aliasing between different tensors. Two names of the same elements are one tensor.
+    """
     pairs = [(first, second) for first, second, is_same in _near(program.state) if not is_same]
     for first, second in _written(program, program.state, pairs):
         raise CaptureError(
@@ -31,8 +33,10 @@ def refuse_partial_sharing(program: Program) -> None:
 
 
 def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None:
-    """CaptureError where an input is written that shares memory with another, or with a tensor of the model: in a program each
-    input is memory of its own. ``leaves``: the inputs of the example call."""
+    """CaptureError if an input shares memory with another input or a tensor of the model, and the program writes one of them.
+
+    A program assumes that inputs do not alias. ``leaves``: the inputs of the example call.
+    """
     given = (argument for argument in program.main.args if state_name(program, argument) is None)
     inputs = {_name(program, argument): leaf for argument, leaf in zip(given, leaves or ()) if type(leaf) in PLAIN}
     tensors = {**program.state, **inputs}
@@ -45,8 +49,10 @@ def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None
 
 
 def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
-    """CaptureError where a tensor that is written begins later than its storage, from whose start the program counts: in a
-    program each begins where its storage does. ``leaves``: the inputs of the example call."""
+    """CaptureError if a written tensor has a storage offset and the program counts offsets from the start of its storage.
+
+    A program assumes that the storage offset of each tensor is 0. ``leaves``: the inputs of the example call.
+    """
     placed = _placed(program)
     given = (argument for argument in program.main.args if state_name(program, argument) is None)
     tensors = {**program.state, **{_name(program, argument): leaf for argument, leaf in zip(given, leaves or ())}}
@@ -61,7 +67,7 @@ def refuse_later_starts(program: Program, leaves: Sequence[Any] | None) -> None:
 
 
 def placed_state(program: Program) -> set[str]:
-    """The names of the model's tensors that must begin where their storage does."""
+    """The names of the model's tensors that must have storage offset 0."""
     return {name for argument in _placed(program) if (name := state_name(program, argument)) is not None}
 
 
@@ -80,7 +86,7 @@ def _name(program: Program, argument: SSAValue) -> str:
 
 
 def _written(program: Program, tensors: Mapping[str, torch.Tensor], pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Those of ``pairs`` that have elements in common, and of which ``program`` may write one."""
+    """The ``pairs`` of tensors that overlap in memory and of which ``program`` may write at least one."""
     arguments = written_arguments(program.main, or_returned=False) if pairs else ()
     written = {_name(program, argument) for argument in arguments}
     for first, second in pairs:
@@ -89,8 +95,7 @@ def _written(program: Program, tensors: Mapping[str, torch.Tensor], pairs: list[
 
 
 def _near(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str, bool]]:
-    """Names of tensors of one memory, the one from within the other's first to its last byte, and whether they are the same
-    elements."""
+    """Pairs of tensor names that share a storage and whose byte ranges overlap, and whether both have the same elements."""
     stored = defaultdict[int, list[str]](list)
     for name, tensor in tensors.items():
         has_memory = tensor.layout == torch.strided and tensor.numel() and not tensor._is_zerotensor()
@@ -105,5 +110,5 @@ def _near(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str, bool]
 
 
 def _elements(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Where the elements of ``tensor`` lie, and how they are read."""
+    """The address, shape, strides, dtype and marks of ``tensor``, which identify its elements."""
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, marks(tensor)

@@ -1,8 +1,10 @@
-"""The ``plan`` level as a host program in Python: text that a person can read, run with kernels of machine code.
+"""Export the ``plan`` level to a host program: readable Python text that calls native kernels.
 
-printer.py   a function of the plan level -> its text, an op a statement
-host.py      what the functions share, and what their names stand for; kernels.py: the kernels
-memory.py    which values are tensors and which addresses, and of which the type is certain
+printer.py     a function of the plan level -> its text, one statement per op
+host.py        state that the functions share: names, weights, constants
+kernels.py     the kernels
+memory.py      which values are tensors, which are addresses, and whose type is guaranteed
+locations.py   source lines and node names as comments
 """
 
 from __future__ import annotations
@@ -29,15 +31,15 @@ from fxc.runtime.host_program import HostFacts, HostProgram, KernelCode
 
 
 def is_plan(function: FuncOp) -> bool:
-    """Whether ``function`` is at the plan level: memory is explicit."""
+    """Whether ``function`` is at the plan level, where memory is explicit."""
     return any(op.name.startswith("plan.") for op in function.walk())
 
 
 def host_program(program: Program, stored: KernelCode | None = None) -> HostProgram:
-    """The entry function, at the plan level, as a program that runs. ``stored``: machine code of its kernels, from a file.
+    """Export the entry function at the plan level as an executable program. ``stored``: machine code of its kernels.
 
-    Raises TargetError for a callee that a program may not name, WeightsError for a tensor without a value, InputError for an op
-    that has no meaning at this level.
+    Raises TargetError for a callee that is not allowed in a program, WeightsError for a tensor without a value, InputError for
+    an op that this level does not support.
     """
     host = Host(program, Kernels(program.module, stored))
     texts = [_print_main(host)]
@@ -62,7 +64,7 @@ def host_program(program: Program, stored: KernelCode | None = None) -> HostProg
 
 
 def kernel_code(program: Program) -> KernelCode | None:
-    """The machine code of the kernels that ``host_program`` would run, as the program is now; None where there is none."""
+    """The machine code of the kernels that ``host_program`` runs for the current IR; None if there are none."""
     kernels = Kernels(program.module)
     for op in program.module.walk():
         if isinstance(op, LaunchOp):
@@ -83,7 +85,7 @@ def _print_main(host: Host) -> str:
 
 
 def _calls_library(main: FuncOp) -> bool:
-    """Whether a call does anything but allocate and start kernels."""
+    """Whether a call runs anything other than allocations and kernel launches."""
     own = (op.name.startswith("plan.") or isinstance(op, (FuncOp, TensorDeclOp, OutputOp)) for op in main.walk())
     return not all(own)
 
@@ -102,7 +104,7 @@ def _facts(program: Program) -> HostFacts:
 
 
 def _executed(function: FuncOp, functions: Mapping[str, FuncOp]) -> Counter[Operation]:
-    """The ops of a call of ``function``, those of what it calls too, and how often each runs; branches count as all taken."""
+    """How often each op runs in a call of ``function``, callees included. All branches count as taken."""
     ops = Counter(op for op in function.walk() if not (isinstance(op, CallOp) and is_once(op)))
     calls = Counter(op.callee.string_value() for op in ops if isinstance(op, CallOp))
     for name, times in calls.items():
@@ -116,7 +118,7 @@ def _count(ops: Counter[Operation], *classes: type[Operation]) -> int:
 
 
 def _memory(main: FuncOp) -> dict[str, int]:
-    """What plan-memory found out."""
+    """The statistics that plan-memory recorded."""
     found = main.attributes.get("plan.memory")
     entries = found.data if isinstance(found, DictionaryAttr) else {}
     known = {name: entries.get(name) for name in ("peak", "sum", "lower_bound")}

@@ -1,4 +1,4 @@
-"""What the functions of a host program share: names, kernels, weights, and the program that they are printed from."""
+"""State that the functions of a host program share: names, kernels, weights, and the program that is printed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Host:
         self.globals = Globals()
         self.weights = dict[str, Weight]()
         self.state = dict[SSAValue, str]()
-        """The arguments of ``main`` that are the program's own tensors; the name is empty where none is needed."""
+        """The state arguments of ``main`` and their names; the name is empty if it is not needed."""
         self.pending = list[FuncOp]()
         self.functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
         self._names = dict[str, str]()
@@ -58,7 +58,7 @@ class Host:
     # functions
 
     def function(self, symbol: str) -> str:
-        """The name of a function of the program, which is to be printed, too."""
+        """The name of a function of the program; the function is added to the functions to print."""
         if symbol not in self._names:
             function = self.functions.get(symbol)
             if function is None or function.is_declaration:
@@ -68,7 +68,7 @@ class Host:
         return self._names[symbol]
 
     def region(self, region: Region, name: str) -> torch.nn.Module:
-        """A region of a higher-order operator as the module that PyTorch wants for it."""
+        """A region of a higher-order operator as the module that PyTorch expects."""
         return region_module(self.program, region, name)
 
     def submodule(self, path: str) -> torch.nn.Module:
@@ -77,7 +77,7 @@ class Host:
     # tensors
 
     def weight(self, name: str, value: SSAValue) -> str:
-        """The name of the tensor ``name`` of the program. WeightsError where it has no value."""
+        """The Python name of the tensor ``name`` of the program. WeightsError if it has no value."""
         tensor = self.program.state.get(name)
         if tensor is None:
             raise WeightsError(
@@ -92,7 +92,7 @@ class Host:
         return bound
 
     def _is_relied_on(self, value: SSAValue) -> bool:
-        """Whether code that takes addresses may get ``value`` or a view of it."""
+        """Whether ``value`` or a view of it may be passed to code that takes addresses."""
         for use in value.uses:
             op = use.operation
             if not hasattr(op, "SCHEMA") or any(source is value for _, source in aliases(op)):
@@ -100,7 +100,7 @@ class Host:
         return False
 
     def frozen(self, op: CallOp) -> dict[SSAValue, str]:
-        """The names of the results of a call that is made once: now."""
+        """Evaluate a plan-time call, and return the names of its results."""
         names = dict[SSAValue, str]()
         for result, made in zip(op.results, frozen_results(self.program, op), strict=True):
             spec = spec_of(result.type, "") if isinstance(result.type, TensorType) else None
@@ -114,9 +114,9 @@ class Host:
         return kept_memory().new
 
     def allocation(self, type: TensorType, numbers: Mapping[str, str], *, is_brief: bool) -> tuple[str, str]:
-        """The name of what makes a tensor of ``type``, and its arguments. ``numbers``: names of sizes that it does not say.
+        """The name of the function that allocates a tensor of ``type``, and its arguments as text.
 
-        ``is_brief``: its memory is given back at once, also where it is large.
+        ``numbers``: names of the dynamic sizes. ``is_brief``: the memory is freed at once, even if it is large.
         """
         device = torch.device(types.device(type))
         sizes, steps = (
@@ -135,7 +135,7 @@ class Host:
     # kernels
 
     def kernel(self, name: str) -> str:
-        """The name of the native function of a kernel; it is made when all are known."""
+        """The name of the native function of a kernel; ``bind_kernels`` binds all of them at the end."""
         if name not in self._kernel_names:
             self._kernel_names[name] = self.globals.names.new(name)
         return self._kernel_names[name]
@@ -144,12 +144,12 @@ class Host:
         self.globals.values.update((bound, functions[name]) for name, bound in self._kernel_names.items())
 
     def failing(self, kernel: KernelOp) -> str:
-        """The name of what raises where a kernel says that an assertion failed."""
+        """The name of the function that raises if a kernel returns the number of a failed assertion."""
         name = kernel.sym_name.data
         return self.globals.bind(f"check_{name}", passed(name, failures(kernel)))
 
     def is_shared(self, op: LaunchOp) -> bool:
-        """Whether the kernel of ``op`` runs on OpenMP's threads."""
+        """Whether the kernel of ``op`` runs in parallel on OpenMP threads."""
         return self.kernels.is_native(op) and shares_work(kernel_of(op))
 
     def threads(self) -> str:
@@ -163,7 +163,7 @@ class Host:
     # results
 
     def nested(self, tree: Tree, leaf: Leaf) -> str:
-        """The text of what ``main`` returns, nested as the captured model did."""
+        """The text of the return value of ``main``, in the nesting of the captured model."""
         attribute = self.main.attributes.get(OUTPUTS)
         if attribute is None:
             return text_of(tree, leaf)
@@ -180,11 +180,11 @@ def _unflatten(spec: Any, leaves: list[Any]) -> Any:
     return tree_unflatten(leaves, spec)
 
 
-# what the names of a host program stand for outside of its functions: operators, kernels, weights, constants
+# global names of a host program: operators, kernels, weights, constants
 
 
 class Globals:
-    """Objects by name. One object has one name."""
+    """Global objects by name. Each object has one name."""
 
     def __init__(self) -> None:
         self.names = UniqueNames()
@@ -193,7 +193,7 @@ class Globals:
         self._known = dict[Any, str]()
 
     def bind(self, hint: str, value: Any, comment: str = "") -> str:
-        """The name of ``value``; ``comment`` says in the program's head what it is."""
+        """The name of ``value``; ``comment`` describes it in the head of the program."""
         key = repr(value) if isinstance(value, (torch.device, float, complex)) else id(value)
         name = self._known.get(key)
         if name is None:
@@ -204,11 +204,11 @@ class Globals:
         return name
 
     def operator(self, operator: str) -> str:
-        """The name of the operator ``aten.mm.out``. TargetError where this process has none of that name."""
+        """The name of an operator such as ``aten.mm.out``. TargetError if this process has no operator of that name."""
         return self.bind(operator.removesuffix(".default").replace(".", "_"), operator_function(operator))
 
     def constant(self, value: Any) -> str:
-        """A Python constant as text; what has no short text of its own gets a name."""
+        """A Python constant as text: a literal if it has a short one, else a name."""
         print_one = _TEXTS.get(type(value))
         text = print_one(value) if print_one is not None else None
         return self.bind(_hint(value), value) if text is None else text
@@ -232,25 +232,25 @@ _TEXTS: Mapping[type, Callable[[Any], str | None]] = MappingProxyType({
 
 
 def _hint(value: Any) -> str:
-    """``cpu``, ``inf``: a name for what is no literal."""
+    """A name for a constant without a literal: ``cpu``, ``inf``."""
     return str(getattr(value, "__name__", None) or value).replace(":", "_").replace("-", "minus_")
 
 
-# names of a host program: those of the IR, where Python takes them and no other has them
+# unique names of a host program: names of the IR if they are valid in Python and not taken
 
 
 RESERVED = frozenset({*keyword.kwlist, *dir(builtins), "torch"})
-"""What a program does not call its own values."""
+"""Names that a program does not use for its values."""
 
 
 class UniqueNames:
-    """Gives out names, each once."""
+    """Generates unique names."""
 
     def __init__(self, taken: frozenset[str] = RESERVED) -> None:
         self.taken = set(taken)
 
     def new(self, hint: str | None) -> str:
-        """``hint`` as Python takes it, with a number where that is taken."""
+        """``hint`` as a valid Python name, with a number appended if it is taken."""
         base = name = python_name(hint or "v0")
         count = 0
         while name in self.taken:
@@ -267,7 +267,7 @@ Leaf = Callable[[SSAValue | Attribute], str]
 
 
 def text_of(tree: Tree, leaf: Leaf) -> str:
-    """The text of a tree of call arguments; ``leaf`` gives that of what is no container."""
+    """The text of a tree of call arguments; ``leaf`` returns the text of a leaf."""
     if isinstance(tree, list):
         return f"[{', '.join(text_of(each, leaf) for each in tree)}]"
     if isinstance(tree, tuple):
@@ -284,7 +284,7 @@ def tuple_text(texts: list[str]) -> str:
 
 
 def nest_text(nest: Any) -> str | None:
-    """The text of a nesting whose leaves are texts; None where it has containers other than Python's own."""
+    """The text of a nesting whose leaves are texts; None if it has containers other than Python's builtin ones."""
     if type(nest) is str:
         return nest
     if type(nest) in (tuple, list):

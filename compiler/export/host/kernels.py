@@ -1,4 +1,4 @@
-"""The kernels of a host program: machine code that takes addresses where this CPU can run it, else what takes tensors."""
+"""The kernels of a host program: native functions that take addresses if this CPU supports them, else functions of tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fxc.runtime.native_kernel import TensorSpec
 
 
 class Kernels:
-    """The kernels of ``module``. ``stored`` is their machine code: where a file had it, it is used if it is for this CPU."""
+    """The kernels of ``module``. ``stored``: their machine code from a file, which is used if it fits this CPU."""
 
     def __init__(self, module: ModuleOp, stored: KernelCode | None = None) -> None:
         self.module, self.target, self.stored = module, target_of(module), stored
@@ -32,7 +32,7 @@ class Kernels:
 
     @cached_property
     def features(self) -> CpuFeatures | None:
-        """The instructions of machine code for this CPU; None where there is to be none."""
+        """The CPU features that machine code may use; None if no machine code is generated."""
         if (self.target is not None and not isinstance(self.target, CpuAttr)) or is_interpreted(self.target):
             return None
 
@@ -43,7 +43,7 @@ class Kernels:
         return self.specs(op) is not None
 
     def specs(self, op: LaunchOp) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
-        """The tensors that ``op`` reads and writes; None where its kernel takes tensors, not addresses."""
+        """The tensors that ``op`` reads and writes; None if its kernel takes tensors, not addresses."""
         if op not in self._specs:
             self._specs[op] = None if self.features is None else _specs(op)
             if self._specs[op] is not None:
@@ -51,25 +51,25 @@ class Kernels:
         return self._specs[op]
 
     def writer(self, op: LaunchOp) -> Callable[..., None]:
-        """What runs ``op`` on tensors, and checks them."""
+        """The function that checks the tensors and runs ``op`` on them."""
         return launch_writer(op, self.target)
 
     def load(self) -> Mapping[str, Callable[..., Any]]:
-        """The functions of all kernels that are native, by name."""
+        """The functions of all native kernels, by name."""
         if not self.launched or self.features is None:
             return {}
         from fxc.codegen.cpu.host_kernels import load_kernels
 
         names, stored = sorted(self.launched), self.stored
         if stored is not None and stored.key == KernelCode.key_of(self.features) and set(names) <= set(stored.names):
-            with suppress(KernelError):  # of another LLVM, whatever its version says: as good as not there
+            with suppress(KernelError):  # code of another LLVM of equal version: compile it again
                 return load_kernels(stored.code, names, self.features)
         self.stored = self.compile()
         assert self.stored is not None
         return load_kernels(self.stored.code, names, self.features)
 
     def compile(self) -> KernelCode | None:
-        """The machine code of all kernels that are native; None where there are none."""
+        """The machine code of all native kernels; None if there are none."""
         if not self.launched or self.features is None:
             return None
         from fxc.codegen.cpu.host_kernels import compile_kernels
@@ -80,7 +80,7 @@ class Kernels:
 
 
 def kernel_of(op: LaunchOp) -> KernelOp:
-    """The kernel that ``op`` launches. KernelError where there is none."""
+    """The kernel that ``op`` launches. KernelError if it is not defined."""
     kernel = op.kernel()
     if kernel is None:
         raise KernelError(f"there is no kernel @{op.callee.root_reference.data}", op=op_text(op))
@@ -103,5 +103,5 @@ def _all(specs: Sequence[TensorSpec | None]) -> list[TensorSpec]:
 
 
 def failures(kernel: KernelOp) -> list[str]:
-    """What the numbers mean, from 1 on, that the kernel's code may give."""
+    """The messages of the failure codes, from 1 on, that the kernel may return."""
     return messages(kernel)

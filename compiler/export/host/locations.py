@@ -1,4 +1,4 @@
-"""Where ops are from: lines of the user's code, and names of FX nodes, as comments."""
+"""Print the locations of ops as comments: lines of the user's code, and names of FX nodes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from xdsl.ir import Attribute, Operation
 from fxc.bridge.location import stack_trace
 
 SOURCE = "tile.source"
-"""The attribute that says what a kernel computes; a launch has one where that is another thing."""
+"""The attribute that lists the nodes that a kernel computes; a launch has one if its list differs from the kernel's."""
 
 _WIDTH, _NAMES = 120, 60
-"""Characters of a comment with a line, and of one with names."""
+"""The maximum length, in characters, of a comment with a source line and of one with names."""
 
 
 class SourceLines:
-    """Comments with the user's lines, each given when it is another than the one before."""
+    """Comments with the user's source lines; a line that repeats the one before is omitted."""
 
     def __init__(self) -> None:
         self._last = ""
 
     def comment(self, location: Attribute) -> Iterator[str]:
-        """``# model.py:12: return self.linear(x)``, unless the op before was from there, too."""
+        """``# model.py:12: return self.linear(x)``, unless the op before has the same line."""
         text = _place(location)
         if text and text != self._last:
             self._last = text

@@ -1,4 +1,4 @@
-"""What a host program must know of each value: whether it is a tensor or an address, and whether its type is certain."""
+"""Classify the values of a host program: tensor or address, and whether the type is guaranteed."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from fxc.runtime.arena import Part, Place
 from fxc.runtime.native_kernel import TensorSpec
 
 IsNative = Callable[[LaunchOp], bool]
-"""Whether the kernel of a launch is machine code."""
+"""Whether the kernel of a launch is native and takes addresses."""
 
 
 def alloc_in_arena(value: SSAValue) -> AllocOp | None:
-    """What placed the bytes that ``value`` names, itself or as a ``plan.view``, in an arena; None where they are in none."""
+    """The allocation in an arena that ``value`` is, or is a ``plan.view`` of; None if its memory is not in an arena."""
     while isinstance(value.owner, ViewOp):
         value = value.owner.source
     return value.owner if isinstance(value.owner, AllocOp) and value.owner.arena is not None else None
 
 
 def is_address(value: SSAValue, is_native: IsNative) -> bool:
-    """Whether ``value`` lies in an arena and nothing but kernels of machine code use its buffer: no tensor is made for it."""
+    """Whether ``value`` is an address: it lies in an arena, and only native kernels use its buffer, so it needs no tensor."""
     alloc = alloc_in_arena(value)
     return alloc is not None and isinstance(value.type, TensorType) and _takes_address(alloc.buffer, is_native)
 
@@ -50,7 +50,7 @@ def _takes_address(name: SSAValue, is_native: IsNative) -> bool:
 
 
 def contents(arena: SSAValue, functions: Mapping[str, FuncOp], is_native: IsNative) -> dict[SSAValue, Place | Part]:
-    """Where the buffers of an arena lie, and their views; of what it has for functions that are called, those of these, too."""
+    """The locations in an arena of its buffers and their views, including the parts that called functions receive."""
     block = arena.owner if isinstance(arena.owner, Block) else arena.owner.parent
     assert block is not None
     found = dict[SSAValue, Place | Part]()
@@ -66,7 +66,7 @@ def contents(arena: SSAValue, functions: Mapping[str, FuncOp], is_native: IsNati
 def _place(value: SSAValue, alloc: AllocOp, functions: Mapping[str, FuncOp], is_native: IsNative) -> Place | Part:
     if isinstance(value.type, TensorType):
         spec = spec_of(value.type, "")
-        assert spec is not None  # the op says so
+        assert spec is not None  # by the op's verifier
         return Place(alloc.start(), spec.dtype, spec.known_sizes(), spec.known_strides(), is_address(value, is_native))
     inside = dict[SSAValue, Place | Part]()
     for use in value.uses:
@@ -77,7 +77,7 @@ def _place(value: SSAValue, alloc: AllocOp, functions: Mapping[str, FuncOp], is_
 
 
 def initialised(op: LaunchOp) -> dict[SSAValue, float]:
-    """The buffers that are filled with a number before the kernel of ``op`` runs."""
+    """The buffers that must be filled with a number before the kernel of ``op`` runs, and the numbers."""
     kernel = op.kernel()
     assert kernel is not None
     marks = [kernel.argument_attributes(argument).get(INIT) for argument in kernel.outputs()]
@@ -85,9 +85,9 @@ def initialised(op: LaunchOp) -> dict[SSAValue, float]:
 
 
 def is_certain(value: SSAValue) -> bool:
-    """Whether ``value`` surely is as its type says: what was allocated, what was checked before, and views of these.
+    """Whether ``value`` is guaranteed to match its type: it was allocated or checked before, or is a view of such a value.
 
-    Of what an operator of PyTorch returns, the type is what its fake implementation promised.
+    The result of a PyTorch operator is not guaranteed: its type comes from the fake implementation.
     """
     owner = value.owner
     if isinstance(owner, ViewOp):
@@ -102,7 +102,7 @@ def is_certain(value: SSAValue) -> bool:
 
 
 def spec_of(type: TensorType, name: str) -> TensorSpec | None:
-    """A static tensor of ``type``; None where a size or stride is not known."""
+    """The specification of a static tensor of ``type``; None if a size or stride is dynamic."""
     dims = types.sizes(type)
     steps = types.strides(type)
     if not all(isinstance(dim, int) for dim in (*dims, *(steps or ()))) or types.layout(type) != "strided":
@@ -113,7 +113,7 @@ def spec_of(type: TensorType, name: str) -> TensorSpec | None:
 
 
 def tensor_text(type: TensorType) -> str:
-    """``float32 (64, 128)``, as comments say it."""
+    """``type`` as text for comments: ``float32 (64, 128)``."""
     steps = types.strides(type)
     text = f"{types.dtype_name(type.element_type)} {tuple(types.sizes(type))}"
     return text if steps is None else f"{text} of strides {tuple(steps)}"

@@ -1,4 +1,4 @@
-"""A function of the ``plan`` level as Python that a person can read: a statement an op, under the user's lines as comments."""
+"""Print a function of the ``plan`` level as readable Python: one statement per op, with the user's lines as comments."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ Rule = Callable[["FunctionPrinter", Any], None]
 
 
 class FunctionPrinter:
-    """Prints one function of ``host``. ``arguments``: the text of each argument of ``block`` that is no parameter."""
+    """Prints one function of ``host``. ``arguments``: the text of each argument of ``block`` that is not a parameter."""
 
     def __init__(self, host: Host, name: str, block: Block, arguments: Mapping[SSAValue, str]) -> None:
         self.host, self.block = host, block
-        self.names = host.globals.names  # one for all: globals are found while locals are named
+        self.names = host.globals.names  # shared by all functions: new globals appear while locals are named
         self.env: dict[SSAValue, str] = dict(arguments)
         self.lines = [self._head(name, [value for value in block.args if value not in arguments])]
         self.arenas = dict[SSAValue, tuple[str, str]]()
@@ -68,7 +68,7 @@ class FunctionPrinter:
         self._stream, self._guests = "", guests(block)
 
     def _head(self, name: str, taken: Sequence[SSAValue]) -> str:
-        """The first line; where the arguments come in one list, two more, which take them out of it."""
+        """The ``def`` line. If the arguments come in one list, two more lines unpack and clear the list."""
         if not is_boxed(self.block):
             return f"def {name}({', '.join([self.define(value) for value in taken])}):"
         used, boxed = [value for value in taken if value.first_use is not None], self.names.new("args")
@@ -77,7 +77,7 @@ class FunctionPrinter:
         return f"def {name}({boxed}):\n    ({unpacked}) = ({places})\n    {boxed}.clear()"
 
     def text(self) -> str:
-        """The function. TargetError for a callee that a program may not name, InputError for an op without a meaning here."""
+        """The function's text. TargetError for a callee that is not allowed in a program, InputError for an unsupported op."""
         if any(self.host.is_shared(op) for op in self.block.ops if isinstance(op, LaunchOp)):
             self.emit(f"{self.host.threads()}()", "OpenMP learns in each thread how many others to start")
         self.ops(self.block)
@@ -108,7 +108,7 @@ class FunctionPrinter:
     # names and text
 
     def enter(self, arena: SSAValue) -> Sequence[Place | Part]:
-        """What lies in ``arena``, which has a name, has names, too: its items from 1 on."""
+        """Name the contents of ``arena``, which has a name: they are its items from 1 on."""
         found = contents(arena, self.host.functions, self.host.kernels.is_native)
         places = list(dict.fromkeys(found.values()))
         self.env.update((value, f"{self.env[arena]}[{places.index(place) + 1}]") for value, place in found.items())
@@ -134,7 +134,7 @@ class FunctionPrinter:
         return ", ".join([*map(self.tree, args), *(f"{name}={self.tree(tree)}" for name, tree in kwargs.items())])
 
     def assign(self, op: Operation, call: str, *, sequence: bool = False) -> None:
-        """``a, b = call``: the used results of ``op``; ``sequence``: where the one result comes in a tuple or list."""
+        """Emit ``a, b = call`` for the used results of ``op``. ``sequence``: a single result comes in a tuple or list."""
         results = list(op.results)
         if not any(result.uses for result in results):
             self.emit(call)
@@ -146,7 +146,10 @@ class FunctionPrinter:
             self.check(result)
 
     def check(self, value: SSAValue) -> None:
-        """A statement that makes ``value`` what its type says, or raises, where code that takes addresses relies on it."""
+        """Emit a check that ``value`` matches its type, if code that takes addresses relies on it.
+
+        At run time the check returns the value or a copy in the expected layout, or raises.
+        """
         relies = (isinstance(use.operation, LaunchOp) and self.host.kernels.is_native(use.operation) for use in value.uses)
         passes_on = (isinstance(use.operation, (func.CallOp, SubgraphOp)) for use in value.uses)
         if isinstance(value.type, TensorType) and not is_certain(value) and (any(relies) or any(passes_on)):
@@ -183,7 +186,7 @@ def _alloc(p: FunctionPrinter, op: AllocOp) -> None:
 
 
 def _lying(p: FunctionPrinter, op: Operation, value: SSAValue, start: int) -> None:
-    """A name for what lies in an arena."""
+    """Emit a name for a value in an arena."""
     kind = "address of " if is_address(value, p.host.kernels.is_native) else ""
     text = tensor_text(value.type) if isinstance(value.type, TensorType) else f"{storage_bytes(value.type)} bytes"
     place = p.env[value]
@@ -197,13 +200,13 @@ def _view(p: FunctionPrinter, op: ViewOp) -> None:
         _lying(p, op, op.result, alloc.start())
         return
     spec = spec_of(type, "")
-    assert spec is not None  # the op says so
+    assert spec is not None  # by the op's verifier
     given = f"{p.env[op.source]}, {list(spec.known_sizes())}, {list(spec.known_strides())}"
     p.emit(f"{p.define(op.result)} = {p.host.globals.operator('aten.as_strided.default')}({given})")
 
 
 def _free(p: FunctionPrinter, op: FreeOp) -> None:
-    names = [p.env.get(value, "") for value in op.values if alloc_in_arena(value) is None]  # else its block stays
+    names = [p.env.get(value, "") for value in op.values if alloc_in_arena(value) is None]  # an arena stays allocated
     names = [name for name in dict.fromkeys(names) if name.isidentifier() and name not in p.host.globals.values]
     if names:
         p.emit(f"del {', '.join(names)}")
@@ -227,7 +230,7 @@ def _launch(p: FunctionPrinter, op: LaunchOp) -> None:
     else:
         p.emit(call, comment)
     if written := [p.env[out] for out in op.outs if out.owner is p.host.main.body.block]:
-        p.emit(f"{p.host.globals.bind('wrote', torch._C._increment_version)}(({', '.join(written)},))")  # as operators do
+        p.emit(f"{p.host.globals.bind('wrote', torch._C._increment_version)}(({', '.join(written)},))")  # as ATen operators do
 
 
 def _address(p: FunctionPrinter, value: SSAValue) -> str:
@@ -363,10 +366,10 @@ RULES: Mapping[type[Any], Rule] = MappingProxyType({
     RecordOp: _record,
     WaitOp: _wait,
 })  # fmt: skip
-"""Op class -> how it is printed; a class stands for those that derive from it."""
+"""Op class -> the function that prints it; a class also stands for its subclasses."""
 
 
-# what a host program says to an accelerator: devices, streams
+# accelerators: devices, streams
 
 
 def device_of(type: TensorType) -> torch.device:
@@ -374,10 +377,10 @@ def device_of(type: TensorType) -> torch.device:
 
 
 def guests(block: Block) -> Mapping[SSAValue, Sequence[int]]:
-    """Tensor on an accelerator that ``block`` allocates -> the streams, other than the one it is made on, that use its memory.
+    """Accelerator tensor that ``block`` allocates -> the streams that use its memory, other than the stream that allocates it.
 
-    PyTorch's allocator must be told of them: else it gives the memory away, once its last name is gone, while they still work
-    on it. Arenas are not among these: all streams are joined before they go.
+    PyTorch's allocator needs these streams: otherwise it reuses the memory once the last name is deleted, while the streams
+    still access it. Arenas are not included: all streams are joined before an arena is released.
     """
     if not any(STREAM in op.attributes for op in block.ops):
         return {}
