@@ -1,15 +1,15 @@
-"""The one format of what pipelines made: IR text, machine code, weights, and a manifest that proves that they are whole.
+"""The file format of compiled programs: IR text, machine code, weights, and a manifest with checksums.
 
-A folder, or a zip file with the same members:
+An artifact is a folder, or a zip file with the same members:
 
     program.mlir          the IR, with locations
-    weights.safetensors   parameters, buffers and constants, of a plan that has any
-    kernels.o             machine code of the kernels, where there is any; that of modules in the program is in kernels.1.o, ...
-    program.py            what runs with these kernels, as Python, where Python can say it all
-    manifest.json         versions, what the members are, their SHA-256, and that of the rest of itself
+    weights.safetensors   parameters, buffers and constants, if the plan has any
+    kernels.o             machine code of the kernels, if there is any; that of nested modules is in kernels.1.o, ...
+    program.py            the host program as Python text, if text can represent it
+    manifest.json         versions, a description of the members, their SHA-256, and the SHA-256 of the other manifest entries
 
-Saved plans are both, entries of the cache are zip files. Reading imports nothing, unpickles nothing and calls nothing: JSON,
-IR text and safetensors are data. Machine code and Python are not; a reader who does not ask for them does not read them.
+Saved plans are folders or zip files; cache entries are zip files. Reading JSON, IR text and safetensors only reads data: it
+imports, unpickles and calls nothing. Machine code and Python are executable; they are read only on request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FORMAT, VERSION = "fxc-plan", 7
 MANIFEST, PROGRAM, WEIGHTS, HOST = "manifest.json", "program.mlir", "weights.safetensors", "program.py"
 _MEMBER = re.compile(r"program\.mlir|weights\.safetensors|program\.py|kernels(\.[1-9][0-9]*)?\.o")
 _PACKED = (PROGRAM, HOST)
-"""Members that a zip file may have compressed: they are a tenth then."""
+"""Members that are compressed in a zip file, to about a tenth of their size."""
 _MAX_MANIFEST = 64 << 20
 Content = TypeVar("Content", bytes, Path)
 AGAIN = "compile the model again and save the plan"
@@ -48,8 +48,11 @@ AGAIN = "compile the model again and save the plan"
 
 @dataclass(frozen=True)
 class Artifact:
-    """``ir``: text; ``kernels``: machine code of the program under the empty name, and of modules in it under theirs; ``host``:
-    what runs with these; ``facts``: what else the manifest says."""
+    """The content of an artifact, weights apart.
+
+    ``ir`` is text. ``kernels`` is machine code by module name; the program itself has the empty name. ``host`` is the host
+    program that calls these kernels. ``facts`` are further manifest entries.
+    """
 
     ir: str
     kernels: Mapping[str, KernelCode] = field(default_factory=dict)
@@ -57,9 +60,9 @@ class Artifact:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path, weights: Callable[[Path], None] | None = None) -> None:
-        """Writes a folder, or a zip file where ``path`` ends so, with the file that ``weights`` writes in it.
+        """Write a folder, or a zip file if ``path`` ends in ``.zip``, including the file that ``weights`` writes.
 
-        Members are written beside ``path`` and moved there, the manifest last: half a plan is never taken for a whole.
+        Members are written beside ``path`` and then moved, the manifest last, so that an incomplete plan is never read.
         """
         single = path.suffix == ".zip"
         (path.parent if single else path).mkdir(parents=True, exist_ok=True)
@@ -81,7 +84,7 @@ class Artifact:
                     old.unlink()
 
     def packed(self) -> bytes:
-        """The content of a zip file."""
+        """The artifact as the content of a zip file."""
         buffer = io.BytesIO()
         _zip(self._members(None), buffer)
         return buffer.getvalue()
@@ -108,8 +111,10 @@ class Artifact:
 
 
 class Reader:
-    """An artifact that is being read, which messages call ``name``. Each member is checked where it is read; PlanFileError
-    where it is not whole."""
+    """Reads an artifact, which messages call ``name``.
+
+    Each member is verified when it is read; PlanFileError if it is damaged.
+    """
 
     def __init__(self, name: str | Path, source: Path | zipfile.Path, scratch: str = "") -> None:
         self.name, self._source, self._scratch = name, source, scratch
@@ -140,7 +145,7 @@ class Reader:
         return self._checked(name, self._read(name, self._bytes(name)))
 
     def file(self, name: str) -> Path:
-        """The member as a file, which is there while the artifact is read."""
+        """The member as a file, which exists while the artifact is open."""
         self._bytes(name)
         source = self._source
         with _zip_errors(self.name):
@@ -153,7 +158,7 @@ class Reader:
         return {of: KernelCode(self.data(_kernels(i)), key, names) for i, (of, key, names) in enumerate(listed)}
 
     def host(self) -> HostText:
-        """What runs with the machine code."""
+        """The host program that calls the machine code."""
         facts = self.field("host", dict)
         return HostText(self.text(HOST), facts["features"], facts["entry"])
 
@@ -177,12 +182,12 @@ class Reader:
         return manifest
 
     def _read(self, name: str, size: int) -> bytes:
-        """A member, and one byte more than ``size`` of one that is larger."""
+        """The first ``size`` + 1 bytes of a member, so that a larger member is detected."""
         with _zip_errors(self.name), (self._source / name).open("rb") as file:
             return file.read(size + 1)
 
     def _bytes(self, name: str) -> int:
-        """The size that a member, which is there, has to have."""
+        """The size of a member according to the manifest. PlanFileError if the member is missing."""
         facts = self.files.get(name)
         if not isinstance(facts, dict) or not isinstance(facts.get("bytes"), int):
             raise PlanFileError(f"{self.name} has a manifest with wrong entries", hint=AGAIN)
@@ -201,7 +206,7 @@ class Reader:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Reader]:
-    """The artifact in a folder or zip file. PlanFileError where it is none, or a member that is read is not whole."""
+    """Open the artifact in a folder or zip file. PlanFileError if it is not an artifact, or if a member is damaged."""
     if path.is_dir():
         yield Reader(path, path)
         return
@@ -210,7 +215,7 @@ def opened(path: Path) -> Iterator[Reader]:
 
 
 def unpacked(name: str | Path, file: Any, scratch: str = "") -> Reader:
-    """The artifact in a zip file, or in the content of one."""
+    """Open the artifact in a zip file or a stream with the content of one."""
     with _zip_errors(name):
         archive = zipfile.ZipFile(file)
         infos = archive.infolist()
@@ -229,7 +234,7 @@ def _zip_errors(name: str | Path) -> Iterator[None]:
 
 
 def _zip(members: Mapping[str, bytes | Path], target: Path | io.BytesIO) -> None:
-    """Without times: equal artifacts are equal files."""
+    """Write a zip file without timestamps, so that equal artifacts are equal files."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for name, content in members.items():
             info = zipfile.ZipInfo(name)
@@ -255,7 +260,7 @@ def _release(text: str) -> list[str]:
 
 
 def self_hash(manifest: Mapping[str, Any]) -> str:
-    """The checksum of all else in a manifest."""
+    """The checksum of a manifest without its checksum entry."""
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     return sha256(json.dumps(rest, sort_keys=True).encode())
 

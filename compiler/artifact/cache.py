@@ -1,13 +1,15 @@
-"""What pipelines made of captured graphs, kept on disk: an equal graph is not compiled again.
+"""Cache compiled programs on disk, so that an equal graph is not compiled again.
 
-An entry is IR text after the pipeline, the machine code of its kernels, and what runs these as Python text, where that can say
-it: then the IR is not parsed until someone asks for it. Its key is a hash of all that they depend on: the
-graph as captured, with its types, constants and places in the user's source; the pipeline and its options; versions, and fxc's
-own source; the machine, and what is set for all of PyTorch. Values of parameters and buffers are no part of either: passes do
-not see them. What text does not say is not kept: functions, modules, operators, decompositions and passes of the user's own,
-and what a process makes whose source changed after it started.
+An entry holds the IR text after the pipeline, the machine code of its kernels, and the host program as Python text if text
+can represent it; then the IR is parsed only on demand. The key is a hash of everything that the entry depends on: the captured
+graph with its types, constants and locations in the user's source; the pipeline and its options; package versions and the
+source of fxc; the machine, and the global settings of PyTorch. Values of parameters and buffers are in neither the key nor the
+entry, since passes do not read them.
 
-An entry is as trustworthy as compiled kernels, which lie in the same folder. One that is damaged is as good as missing.
+A program is not cached if text does not fully represent it: if it uses functions, modules, operators, decompositions or passes
+that the user defines. It is also not cached if the source of fxc changed after the process started.
+
+Entries need the same trust as compiled kernels, which are in the same folder. A damaged entry counts as missing.
 """
 
 from __future__ import annotations
@@ -45,13 +47,15 @@ from fxc.runtime.program_text import HostText, program_of, program_text
 
 _PACKAGES = ("torch", "xdsl", "llvmlite", "triton", "numpy", "networkx", "sympy")
 _START = time.time()
-"""When this process began to import fxc, or soon after."""
+"""The time at which this process imports fxc, or shortly after."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """``module`` after the pipeline, and the machine code of kernels: of its own under the empty name, and of those of modules
-    in it under their names."""
+    """A cache entry: ``module`` after the pipeline, and the machine code of its kernels.
+
+    ``kernels`` is machine code by module name; ``module`` itself has the empty name.
+    """
 
     module: ModuleOp
     kernels: Mapping[str, KernelCode]
@@ -59,17 +63,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ready:
-    """``host`` runs as it is; ``module`` reads the IR that it was made of."""
+    """A cache entry that is ready to run: ``host`` is executable, ``module`` parses the IR of which it was built."""
 
     host: HostProgram
     module: Callable[[], ModuleOp]
 
 
 def key_of(program: Program, *how: str, named: bool = True) -> str | None:
-    """The key of what is made of ``program``, as ``how`` says; None where its text does not say all that this depends on.
+    """The cache key of ``program`` compiled with the options ``how``; None if its text does not fully represent it.
 
-    ``named``: whether the names of values count. Those of a program that was made in this process and of one that was read may
-    differ where values in several blocks share a name.
+    ``named``: whether the names of values are part of the key. The names of a program that was built in this process and those
+    of the same program read from text may differ if values in several blocks share a name.
     """
     source = _source()
     if source is None or program.live or _has_own_decompositions() or not _says_all(program.module):
@@ -79,7 +83,7 @@ def key_of(program: Program, *how: str, named: bool = True) -> str | None:
 
 
 def _without_names(module: ModuleOp) -> ModuleOp:
-    """A copy whose values have no names."""
+    """A copy of ``module`` whose values have no names."""
     copy = module.clone(clone_name_hints=False)
     for block in [block for op in copy.walk() for region in op.regions for block in region.blocks]:
         for value in (*block.args, *(result for op in block.ops for result in op.results)):
@@ -88,19 +92,19 @@ def _without_names(module: ModuleOp) -> ModuleOp:
 
 
 def find(key: str, program: Program) -> Entry | None:
-    """The entry of ``key``, for the tensors of ``program`` and in its context; None where there is none that is whole."""
+    """The entry of ``key`` for the tensors and the context of ``program``; None if it is missing or damaged."""
     try:
         stored = _stored(key)
         if stored is None:
             return None
         module = parse_module(program.context, stored.text(PROGRAM), "cached plan")
         return Entry(module, stored.kernels()) if set(state_names(module)) <= program.state.keys() else None
-    except Exception:  # whatever is wrong with a file that something else wrote
+    except Exception:  # any error: another program may have written or damaged the file
         return None
 
 
 def find_ready(key: str, program: Program) -> Ready | None:
-    """The entry of ``key`` as what runs over the tensors of ``program``; None where there is none that says it and is whole."""
+    """The entry of ``key`` as a host program over the tensors of ``program``; None if it is missing, damaged or has none."""
     try:
         stored, context = _stored(key), program.context
         if stored is None or stored.manifest["host"] is None:
@@ -112,15 +116,19 @@ def find_ready(key: str, program: Program) -> Ready | None:
 
 
 def keep(key: str, program: Program, kernels: Mapping[str, KernelCode], host: HostProgram | None = None) -> None:
-    """Keeps ``program``, as it is after the pipeline, and ``host``, which was made of it, where the disk can be written.
-    ``kernels``: as in ``Entry``."""
+    """Cache ``program`` after the pipeline, and the host program ``host`` built of it, if the disk is writable.
+
+    ``kernels``: as in ``Entry``.
+    """
     stored = None if host is None else host_text(program, host)
     _folder().put(key, Artifact(program.text(debuginfo=True), kernels, stored).packed())
 
 
 def host_text(program: Program, host: HostProgram) -> HostText | None:
-    """``host``, which was made of ``program``, as text; None where it has no kernels of machine code, or where text cannot say
-    it: what is computed once, modules, functions of the process."""
+    """``host``, which was built of ``program``, as text.
+
+    None if it has no native kernels, or if it uses plan-time values, modules or functions of the process.
+    """
     from fxc.codegen.cpu.python_entry import ENTRY
 
     target = target_of(program.module)
@@ -129,7 +137,7 @@ def host_text(program: Program, host: HostProgram) -> HostText | None:
 
 
 def _stored(key: str) -> Reader | None:
-    """What lies on disk; any error where that is nothing of ours."""
+    """The cached artifact of ``key``. Any error may be raised if the file is not an artifact."""
     data = _folder().get(key)
     return None if data is None else unpacked("cached plan", io.BytesIO(data))
 
@@ -139,24 +147,26 @@ def _folder() -> ObjectCache:
 
 
 def _says_all(module: ModuleOp) -> bool:
-    """Whether nothing in ``module`` is but the name of something that the user wrote."""
+    """Whether ``module`` has no reference to operators or functions that the user defines, which text only names."""
     return not any(isinstance(op, OperatorDeclOp) or is_process_call(op) for op in module.walk())
 
 
 def _has_own_decompositions() -> bool:
-    """Whether the table that passes ask how operators are computed has functions that are not PyTorch's."""
+    """Whether the decomposition table has functions that are not defined in PyTorch."""
     return not all(function.__module__.startswith("torch.") for function in decomposition_table.values())
 
 
 def _shared(program: Program) -> str:
-    """Which names stand for one tensor."""
+    """The names of state tensors that are the same tensor, as text."""
     first = dict[int, str]()
     return str({name: first.setdefault(id(tensor), name) for name, tensor in program.state.items()})
 
 
 def _process() -> tuple[str, ...]:
-    """The machine, and what is set for all of PyTorch. GPUs count where they are in use: to ask for one starts its driver,
-    which a forked process cannot."""
+    """The machine, and the global settings of PyTorch.
+
+    GPUs are included only if CUDA is initialized: a query starts the driver, which fails in a forked process.
+    """
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if torch.cuda.is_initialized() else []
     machine = (platform.machine(), sys.platform, host_features().text, torch.get_num_threads(), sorted(openmp_symbols()), gpus)
     settings = (
@@ -179,7 +189,7 @@ def _process() -> tuple[str, ...]:
 
 @cache
 def _source() -> str | None:
-    """The versions that make a program: of packages, and fxc's source itself; None where that is not what this process runs."""
+    """A hash of package versions and of fxc's source; None if the source has changed since this process started."""
     digest = hashlib.blake2b(f"{sys.version} {[_version(name) for name in _PACKAGES]}".encode())
     for folder in (Path(__file__).parents[1], *dialects.__path__, *passes.__path__):
         for file in sorted(Path(folder).rglob("*")):

@@ -1,4 +1,4 @@
-"""Saved plans: artifacts with weights and a signature."""
+"""Save and load plans: artifacts with weights and a signature."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a plan file holds; ``kernels`` as ``Artifact`` has them."""
+    """The content of a plan file; ``kernels`` as in ``Artifact``."""
 
     program: Program
     signature: Signature
@@ -38,7 +38,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Ready:
-    """What a trusted plan file holds that runs as it is. ``program``: reads the IR, which running does not need."""
+    """The content of a trusted plan file that is ready to run. ``program`` parses the IR, which is not needed to run it."""
 
     host: HostProgram
     program: Callable[[], Program]
@@ -47,7 +47,7 @@ class Ready:
 
 
 def write(path: Path, contents: Contents) -> None:
-    """Writes a folder or zip file. PlanFileError where ``path`` is something else, or the plan holds what a file cannot."""
+    """Write a folder or zip file. PlanFileError if ``path`` is something else, or if a file cannot represent the plan."""
     from fxc.bridge.nesting import INPUTS
     from fxc.program.program import state_names
 
@@ -75,18 +75,18 @@ def write(path: Path, contents: Contents) -> None:
 
 
 def read(path: Path, *, trust_kernels: bool = False) -> Contents | Ready:
-    """The plan at ``path``, with machine code only where it is trusted, and only if it is whole.
+    """Read the plan at ``path``. Machine code is read only if it is trusted and undamaged.
 
-    Ready to run where it is trusted and has all that this takes.
+    The result is ``Ready`` if the file is trusted and has everything that running needs, else ``Contents``.
 
-    PlanFileError where it is not a whole plan that this version can run.
+    PlanFileError if the file is not a complete plan that this version can run.
     """
     if not path.exists():
         raise PlanFileError(f"there is no plan at {path}")
     try:
         with opened(path) as reader, ThreadPoolExecutor(1) as pool:
             text = reader.text(PROGRAM)
-            # a checksum of many weights takes as long as to read the program
+            # in parallel: the checksum of large weights takes as long as reading the program
             weights = pool.submit(reader.file, WEIGHTS) if WEIGHTS in reader.files else None
             kernels = _kernels(reader) if trust_kernels else {}
             ready = _ready(reader, text, weights, kernels) if kernels else None
@@ -96,7 +96,7 @@ def read(path: Path, *, trust_kernels: bool = False) -> Contents | Ready:
 
 
 def _check_target(path: Path) -> None:
-    """Refuses to write over what is not a plan."""
+    """PlanFileError if ``path`` exists and is not a plan, so that it is not overwritten."""
     if path.suffix == ".zip":
         if path.is_dir():
             raise PlanFileError(f"{path} is a folder", hint="leave out the suffix .zip to save a folder")
@@ -109,7 +109,7 @@ def _check_target(path: Path) -> None:
 
 
 def _check_stands_alone(program: Program, text: str, state: Mapping[str, torch.Tensor]) -> None:
-    """A plan over modules or functions of this process cannot be loaded in another."""
+    """PlanFileError if the plan uses modules or functions of this process, since another process cannot load it."""
     if not program.live:
         return
     from fxc.driver.runner import read_module
@@ -129,7 +129,7 @@ def _check_stands_alone(program: Program, text: str, state: Mapping[str, torch.T
 
 
 def _host_text(contents: Contents) -> HostText | None:
-    """What runs, as Python; None where that cannot say it: what is computed once, regions, modules."""
+    """The host program as Python text; None if it uses plan-time values, regions or modules, which text cannot represent."""
     if "" not in contents.kernels:
         return None
     from xdsl.dialects.func import CallOp
@@ -146,7 +146,7 @@ def _host_text(contents: Contents) -> HostText | None:
 
 
 def _contents(reader: Reader, text: str, weights: Future[Path] | None) -> Contents:
-    """``weights``: their file, if there is one."""
+    """Parse the content of a plan file. ``weights``: the weights file, if there is one."""
     from fxc.bridge.nesting import INPUTS, spec_of
     from fxc.program.program import state_names
 
@@ -172,12 +172,12 @@ def _parsed(reader: Reader, text: str) -> Program:
 
 
 def _state(reader: Reader, weights: Future[Path] | None, names: Sequence[str]) -> dict[str, torch.Tensor]:
-    """The tensors called ``names``, once their file was found to be whole."""
+    """The tensors called ``names``, after their file is verified."""
     if bool(names) != (weights is not None):
         raise PlanFileError(f"{reader.name} names other tensors in its manifest than in its program", hint=AGAIN)
     facts, stored = reader.field("state", dict), {} if weights is None else load_state(weights.result(), names)
     made, state = dict[int, Any](), dict[str, Any]()
-    for name in names:  # one tensor under several names stays one
+    for name in names:  # a tensor with several names is restored once
         if id(stored[name]) not in made:
             made[id(stored[name])] = _restored(reader, name, stored[name], facts[name])
         state[name] = made[id(stored[name])]
@@ -185,7 +185,7 @@ def _state(reader: Reader, weights: Future[Path] | None, names: Sequence[str]) -
 
 
 def _kernels(reader: Reader) -> Mapping[str, KernelCode]:
-    """The machine code of the file; empty where there is none that is whole: kernels are compiled again then."""
+    """The machine code of the file; empty if it is missing or damaged, then kernels are compiled again."""
     try:
         return reader.kernels()
     except (PlanFileError, KeyError, TypeError):
@@ -193,31 +193,31 @@ def _kernels(reader: Reader) -> Mapping[str, KernelCode]:
 
 
 def _nesting_text(nesting: TreeSpec | None) -> str | None:
-    """JSON, empty for no nesting; None where JSON cannot say it, as of tuples that are keys."""
+    """``nesting`` as JSON, empty for no nesting; None if JSON cannot represent it, such as tuples as keys."""
     from torch.utils._pytree import treespec_dumps
 
     try:
         text = "" if nesting is None else treespec_dumps(nesting)
         return text if _nesting_of(text) == nesting else None
-    except Exception:  # classes of the user's own may fail in any way
+    except Exception:  # user-defined classes may raise any error
         return None
 
 
 def _nesting_of(text: str) -> TreeSpec | None:
-    """Imports what the text names."""
+    """The nesting in ``text``. This imports the classes that the text names."""
     from torch.utils._pytree import treespec_loads
 
     return treespec_loads(text) if text else None
 
 
 def _ready(reader: Reader, text: str, weights: Future[Path] | None, kernels: Mapping[str, KernelCode]) -> Ready | None:
-    """What runs as it is; None where the file does not hold that whole, or it does not fit this CPU."""
+    """The plan as an executable host program; None if this part of the file is missing, damaged or not for this CPU."""
     try:
         signature = _signature(reader, _nesting_of(reader.field("nesting", str)))
         state = _state(reader, weights, list(reader.field("state", dict)))
         host = program_of(reader.host(), state, kernels[""])
         return Ready(host, lambda: replace(_parsed(reader, text), state=state), signature, reader.field("training", bool))
-    except Exception:  # whatever is wrong: all is in the IR, too, and what is wrong there has an error
+    except Exception:  # any error: the caller reads the IR instead, which contains the same and reports its errors
         return None
 
 
@@ -240,7 +240,7 @@ def _tensor_json(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def _restored(reader: Reader, name: str, tensor: torch.Tensor, facts: Any) -> torch.Tensor:
-    """The tensor on its device, in its memory layout, as the kind of tensor that it was."""
+    """``tensor`` with its saved device, memory layout and kind (parameter or plain tensor)."""
     import torch
 
     try:
@@ -259,7 +259,7 @@ def _restored(reader: Reader, name: str, tensor: torch.Tensor, facts: Any) -> to
 
 
 def _is_dense(sizes: Any, strides: list[int]) -> bool:
-    """Whether strides fill memory without gaps and overlaps, as a permuted contiguous tensor does."""
+    """Whether strides cover memory without gaps or overlaps, like those of a permuted contiguous tensor."""
     step = 1
     for stride, size in sorted(zip(strides, sizes, strict=True)):
         if size != 1:

@@ -1,4 +1,4 @@
-"""Signatures as JSON: what a plan takes, nesting apart."""
+"""Convert signatures to JSON and back, except for their nesting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def signature_json(signature: Signature) -> dict[str, Any]:
-    """PlanFileError for a constant that JSON does not have."""
+    """``signature`` as JSON. PlanFileError for a constant that JSON cannot represent."""
     return {
         "inputs": [_input_json(spec) for spec in signature.inputs],
         "bounds": {name: list(bounds) for name, bounds in signature.bounds.items()},
@@ -24,7 +24,10 @@ def signature_json(signature: Signature) -> dict[str, Any]:
 
 
 def signature_from(facts: Mapping[str, Any], nesting: TreeSpec | None) -> Signature:
-    """KeyError, TypeError, ValueError or AttributeError where ``facts`` are no signature; PlanFileError for wrong inputs."""
+    """The signature in ``facts``.
+
+    KeyError, TypeError, ValueError or AttributeError if ``facts`` are not a signature; PlanFileError for invalid inputs.
+    """
     inputs = facts["inputs"]
     if not isinstance(inputs, list):
         raise ValueError("its inputs are no list")
@@ -57,7 +60,7 @@ def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
 
 
 def _constant_json(name: str, value: Any) -> list[Any]:
-    """[type, value]; floats by their bits, as JSON has neither nan nor all digits."""
+    """[type, value]; floats are hexadecimal text, since JSON has no nan and may lose digits."""
     if value is None or type(value) in (bool, int, str):
         return [type(value).__name__, value]
     if type(value) is float:

@@ -1,4 +1,4 @@
-"""What passes measure programs by: ``FxcContext.times``, which loads PyTorch when it is first asked."""
+"""The timer that passes use: ``FxcContext.times``, which loads PyTorch at its first call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 
 def times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
-    """See ``fxc.measure.program_times.program_times``."""
+    """Measure ``modules``; see ``fxc.measure.program_times.program_times``."""
     from fxc.measure.program_times import program_times
 
     return program_times(modules)

@@ -1,4 +1,4 @@
-"""How long programs take: what a pass asks that chooses between forms of a program."""
+"""Measure the run time of programs, for passes that choose between variants of a program."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from fxc.runtime.object_cache import ObjectCache, cache_key, default_cache_folde
 from fxc.runtime.precision import float32_precisions
 
 SECONDS, FEWEST_TURNS, MOST_TURNS = 0.012, 4, 20
-"""What a trial on the CPU may take for each program, and how often those in the race are run, at least and at most."""
+"""The time in seconds for each program of a measurement on the CPU, and the minimum and maximum number of rounds."""
 FIRST_TURNS, BEHIND = 3, 1.5
-"""After so many turns what takes so many times the least is out; what is left alone has won."""
+"""After ``FIRST_TURNS`` rounds, programs that take ``BEHIND`` times the minimum are dropped; one that remains alone is best."""
 EVICTING = 8 << 20
-"""Bytes that are written before each time: in a model other ops come in between, and a weight is in no core's own cache."""
+"""Bytes that are written before each run, to evict caches: in a model other ops run in between, so weights are not cached."""
 BLOCK = 1 << 16
-"""Elements of an argument that are made up: to draw all of a large weight takes longer than the trial."""
+"""Number of random elements of an argument: sampling all of a large weight takes longer than the measurement."""
 
 
 def program_times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
-    """Milliseconds of ``main`` of each module, where its arguments are: infinite where a kernel cannot run there.
+    """The run time of ``main`` of each module in milliseconds, on the device of its arguments; infinite if it cannot run there.
 
-    Parameters are made up, and what depends on them alone is computed before. Times of a CPU are kept on disk. None where
-    there is no such GPU.
+    Parameters have random values, and values that depend only on parameters are computed before. Times of a CPU are cached on
+    disk. None if the device is not the CPU or an available CUDA GPU.
     """
     types = [type for module in modules for type in _main(module).function_type.inputs if isinstance(type, TensorType)]
     places = {torch.device(device(type)).type for type in types}
-    with _disable_current_modes():  # torch.compile asks under one in which no operator computes
+    with _disable_current_modes():  # torch.compile calls this under a fake mode, in which no operator computes
         if places == {"cpu"}:
             return _kept(modules)
         return _on_gpu(modules) if places == {"cuda"} and torch.cuda.is_available() else None
@@ -59,7 +59,7 @@ def _on_gpu(modules: Sequence[ModuleOp]) -> list[float]:
 
 
 def _kept(modules: Sequence[ModuleOp]) -> list[float]:
-    """Times on this CPU, from an earlier time where there was one."""
+    """Times on this CPU, from the cache if it has them."""
     settings = torch.get_num_threads(), torch.backends.mkldnn.enabled, float32_precisions()
     machine = str(sorted(host_features().names)), str(settings), str(torch.__version__)
     cache, key = ObjectCache(default_cache_folder() / "times"), cache_key(*machine, *map(print_module, modules))
@@ -72,7 +72,7 @@ def _kept(modules: Sequence[ModuleOp]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Run:
-    """What runs a program. ``first``: milliseconds of its first time."""
+    """An executable program. ``first``: the time of its first run in milliseconds."""
 
     call: Callable[[], Any]
     first: float
@@ -83,7 +83,7 @@ class _Run:
 
 
 def _least(runs: Sequence[_Run | None]) -> list[float]:
-    """The least that each takes in milliseconds, by turns, for as long as it is not clear which takes the least."""
+    """The minimum time of each program in milliseconds. Programs run in alternation until it is clear which one is fastest."""
     racing = [i for i, run in enumerate(runs) if run is not None]
     best, spent, turns = [inf if run is None else run.first for run in runs], 0.0, 0
     others = torch.zeros(EVICTING, dtype=torch.uint8)
@@ -101,7 +101,7 @@ def _least(runs: Sequence[_Run | None]) -> list[float]:
 
 
 class _Arguments(Seeded):
-    """Arguments of programs: large ones repeat their first elements, and programs share those of one type in one place."""
+    """Arguments of programs. Large arguments repeat their first elements; programs share arguments of equal index and type."""
 
     def __init__(self, symbols: Attribute | None) -> None:
         super().__init__(symbols)
@@ -118,13 +118,13 @@ class _Arguments(Seeded):
 
 
 def _runs(modules: Sequence[ModuleOp]) -> list[_Run | None]:
-    """What runs each of ``modules``, which have the same symbols."""
+    """The executables of ``modules``, which have the same symbols."""
     arguments = _Arguments(modules[0].attributes.get(SYMBOLS))
     return [_run_or_none(module, arguments) for module in modules]
 
 
 def _run_or_none(module: ModuleOp, arguments: _Arguments) -> _Run | None:
-    """Runs ``main`` on made-up arguments, after a first time; None where it cannot, or is not to."""
+    """Compile ``main`` and run it once on random arguments; None if it cannot run here or oneDNN is disabled for it."""
     from fxc.export.graph_module import to_fx
 
     if not torch.backends.mkldnn.enabled and any(map(is_onednn, module.walk())):
@@ -142,13 +142,13 @@ def _run_or_none(module: ModuleOp, arguments: _Arguments) -> _Run | None:
             function = to_fx(Program(module, state))
             start = perf_counter()
             function(*inputs)
-        except (KernelError, RuntimeError):  # PyTorch raises the second where this machine lacks what an operator needs
+        except (KernelError, RuntimeError):  # PyTorch raises RuntimeError if this machine does not support an operator
             return None
     return _Run(partial(function, *inputs), (perf_counter() - start) * 1e3)
 
 
 def _state_name(main: FuncOp, index: int) -> str | None:
-    """The name of argument ``index`` where it is the model's own."""
+    """The state name of argument ``index``; None if it is an input."""
     return ArgumentFacts.of(argument_attributes(main)[index]).state_name
 
 
