@@ -1,8 +1,8 @@
-"""Runs kernels of the ``tile`` dialect: by a backend that compiles them for the target, else by the reference interpreter.
+"""Selects the code that runs a kernel of the ``tile`` dialect: a backend for the target, or the reference interpreter.
 
-A backend is a module with ``launch_runner(op, target)``. It returns a function that takes what the launch takes and gives a
-list of its results, new tensors as their types say; or None where it does not compile this kernel for these tensors. Without
-a target the interpreter runs: slow, and every access of memory is checked.
+A backend is a module with ``launch_runner(op, target)``. It returns a function that takes the operands of the launch and
+returns a list of new tensors of the result types. It returns None if it cannot compile this kernel for these tensors.
+Without a target, the interpreter runs the kernel: it is slow and checks every memory access.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from fxc.runtime.native_kernel import TensorKernel
 Runner = Callable[..., list[Any]]
 
 BACKENDS: Mapping[type, str] = MappingProxyType({CpuAttr: "fxc.codegen.cpu", GpuAttr: "fxc.codegen.triton"})
-"""The module that compiles kernels for a kind of target."""
+"""The backend module for each kind of target."""
 
 
 def target_named(name: str) -> TargetAttr:
-    """The machine called ``name``: a preset of ``fxc.dialects.target``, ``host`` or ``cuda``. PipelineError for what is none.
+    """The target called ``name``: a preset of ``fxc.dialects.target``, ``host`` or ``cuda``. PipelineError for other names.
 
-    ``cuda`` is the GPU that is here. ``host`` is the widest preset of a CPU that this one has the instructions of, so that
-    a plan moves to others like it.
+    ``cuda`` is the GPU of this machine. ``host`` is the widest CPU preset whose instructions this CPU supports, so that a
+    plan also runs on similar CPUs.
     """
     if name == HOST:
         return _host()
@@ -52,7 +52,7 @@ def target_named(name: str) -> TargetAttr:
 
 
 def machine_of(module: ModuleOp) -> str | None:
-    """``host`` where all tensors of a captured graph are on the CPU, else None: kernels for a GPU are made on request."""
+    """``host`` if all tensors of a captured graph are on the CPU, else None: GPU kernels are generated only on request."""
     blocks = [block for op in module.walk() for region in op.regions for block in region.blocks]
     values = chain.from_iterable((*block.args, *(result for op in block.ops for result in op.results)) for block in blocks)
     return HOST if {device(value.type) for value in values if isinstance(value.type, TensorType)} <= {"cpu"} else None
@@ -71,7 +71,7 @@ def is_interpreted(target: TargetAttr | None) -> bool:
 
 
 def require_kernels(module: ModuleOp) -> None:
-    """KernelError for the first group of operators that has no kernel, or kernel that the target's backend does not compile."""
+    """KernelError for the first fusion group without a kernel, or the first kernel that the target's backend cannot compile."""
     target = target_of(module)
     for op in module.walk():
         if isinstance(op, GroupOp):
@@ -91,13 +91,15 @@ def require_kernels(module: ModuleOp) -> None:
 
 
 def launch_runner(op: LaunchOp, target: TargetAttr | None) -> Runner:
-    """What runs ``op`` on ``target``: the reference interpreter, where it is the target, there is none, or no backend compiles
-    the kernel for it."""
+    """The function that runs ``op`` on ``target``.
+
+    It is the reference interpreter if that is the target, if there is no target, or if no backend compiles the kernel.
+    """
     return _compiled(op, target) or (lambda *operands: launch(op, operands))
 
 
 def launch_writer(op: plan.LaunchOp, target: TargetAttr | None) -> Callable[..., None]:
-    """What runs ``op``, as ``launch_runner`` says: it takes the operands and then the tensors to write, and checks them all."""
+    """Like ``launch_runner``, but the function takes the operands and then the tensors to write, and checks all of them."""
     compiled, count = _compiled(op, target), len(op.inputs)
     if isinstance(compiled, TensorKernel):
         return compiled.write
@@ -111,7 +113,7 @@ def _compiled(op: LaunchOp | plan.LaunchOp, target: TargetAttr | None) -> Runner
 
 
 class KernelLaunch(torch.nn.Module):
-    """A ``tile.launch`` as a node of a graph: takes its operands, gives a list of new tensors."""
+    """A ``tile.launch`` as a graph node: takes the operands and returns a list of new tensors."""
 
     is_kernel = True
 
@@ -120,16 +122,16 @@ class KernelLaunch(torch.nn.Module):
         self.run = launch_runner(op, target)
 
     def __call__(self, *operands: Any) -> list[Any]:
-        return self.run(*operands)  # without Module's hooks, which cost more than a small kernel
+        return self.run(*operands)  # bypasses Module's hooks, which cost more than a small kernel
 
     forward = __call__
 
 
 class KernelWrite(torch.nn.Module):
-    """A ``plan.launch`` as a node of a graph: takes its operands and the tensors that it writes."""
+    """A ``plan.launch`` as a graph node: takes the operands and the tensors to write."""
 
     is_kernel = True
-    _is_impure = True  # passes over FX graphs drop calls without a use otherwise
+    _is_impure = True  # otherwise passes over FX graphs remove calls without uses
 
     def __init__(self, op: plan.LaunchOp, target: TargetAttr | None) -> None:
         super().__init__()

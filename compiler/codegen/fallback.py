@@ -1,8 +1,8 @@
-"""Groups that cannot become kernels run as calls of ATen, whatever goes wrong in a pass or in code generation.
+"""Fall back to ATen calls for groups that fail to compile, whichever pass or code generator fails.
 
-The module is copied before its groups are lowered, which takes 0.2% of the compilation of GPT-2. Where a later step fails, the
-groups at fault are found: an exception names its group, else halves of the groups are tried alone. Their operators are put in
-their place, and the copy is lowered again. An error that is there without any group is raised.
+The module is copied before its groups are lowered, which takes 0.2% of the compilation time of GPT-2. If a later step fails,
+a search finds the failing groups: by the operation that the exception names, else by bisection. In the copy, each failing
+group is replaced by its operators, and the copy is lowered again. An error that also occurs without groups is raised.
 """
 
 from __future__ import annotations
@@ -61,8 +61,11 @@ class Checkpoint:
 
 @dataclass
 class Lowering(Generic[T]):
-    """How a program is compiled. ``start`` runs all passes, with a checkpoint; ``resume`` those from ``FIRST`` on, of which
-    ``pipeline`` is the text; ``finish`` generates code."""
+    """The steps that compile a program.
+
+    ``start`` runs all passes with a checkpoint. ``resume`` runs the passes from ``FIRST`` on; ``pipeline`` returns their
+    text. ``finish`` generates code.
+    """
 
     start: Callable[[Program, Checkpoint], object]
     resume: Callable[[Program], object]
@@ -70,8 +73,10 @@ class Lowering(Generic[T]):
     pipeline: Callable[[], str]
 
     def run(self, program: Program) -> T:
-        """What ``finish`` returns. Where ``program`` has a limit for groups, those that fail run as calls, with a warning for
-        each, and its ``key`` is then None."""
+        """Compile ``program`` and return the result of ``finish``.
+
+        If ``program`` has a group limit, groups that fail run as ATen calls, each with a warning, and ``key`` becomes None.
+        """
         checkpoint = Checkpoint()
         if program.group_limit is None:
             self.start(program, checkpoint)
@@ -85,14 +90,17 @@ class Lowering(Generic[T]):
             except Exception as error:
                 if checkpoint.module is None or not checkpoint.units or _is_memory(error):
                     raise
-                program.key = None  # what is on disk is the program without a failure
+                program.key = None  # the key is for the program in which all groups are kernels
                 failure = _Failure.of(error, checkpoint.units, in_code=is_lowered)
                 return _Search(program, checkpoint.module, self).run(failure)
 
 
 @dataclass(frozen=True)
 class _Failure:
-    """``unit``: the number of the group that the exception names; None where it names none. ``in_code``: in code generation."""
+    """An error in lowering or code generation.
+
+    ``unit`` is the number of the group that the exception names, or None. ``in_code`` means that code generation failed.
+    """
 
     error: Exception
     in_code: bool
@@ -111,9 +119,9 @@ class _Failure:
 
 @dataclass
 class _Search(Generic[T]):
-    """Finds the most groups that can be lowered. ``module``: the program before.
+    """Searches for the largest set of groups that can be lowered together.
 
-    ``kept`` are groups that were lowered together, ``best`` is what came of them.
+    ``module`` is the program before lowering, ``kept`` the groups that compile so far, ``best`` the result for these.
     """
 
     program: Program
@@ -133,7 +141,7 @@ class _Search(Generic[T]):
         return result
 
     def search(self, numbers: tuple[int, ...], failure: _Failure | None = None) -> None:
-        """Add to ``kept`` those of ``numbers`` that can be. ``failure``: what all of them, with ``kept``, end in."""
+        """Add the groups of ``numbers`` that compile to ``kept``. ``failure`` is the error of ``kept`` plus all ``numbers``."""
         while numbers:
             failure = failure or self.attempt(numbers)
             if failure is None:
@@ -150,7 +158,7 @@ class _Search(Generic[T]):
             failure = None
 
     def attempt(self, numbers: Sequence[int]) -> _Failure | None:
-        """Lower ``numbers`` with those that are kept, and keep them where that succeeds."""
+        """Lower ``numbers`` together with ``kept``, and add them to ``kept`` on success."""
         wanted = tuple(sorted({*self.kept, *numbers}))
         self.program.module, units = _only(self.module, wanted)
         is_lowered = False
@@ -166,7 +174,7 @@ class _Search(Generic[T]):
         return None
 
     def require_none(self, error: Exception) -> None:
-        """Raise ``error`` where the program cannot be compiled without its groups either."""
+        """Raise ``error`` if the program also fails to compile without any group."""
         if self.best is None and self.attempt(()) is not None:
             raise error
 
@@ -183,7 +191,7 @@ class _Search(Generic[T]):
         ])  # fmt: skip
 
     def written(self, number: int, numbers: Sequence[int], failure: _Failure) -> str:
-        """Write the file that reproduces ``failure``: the group alone, where that fails too, else the program."""
+        """Write a file that reproduces ``failure``: only the group if that fails too, else the program."""
         alone = _alone(self.module, _units(self.module)[number])
         if not self.fails(alone, failure.error):
             alone, _ = _only(self.module, {*self.kept, *numbers})
@@ -204,7 +212,7 @@ class _Search(Generic[T]):
         return "no reproducer could be written"
 
     def fails(self, alone: ModuleOp, error: Exception) -> bool:
-        """Whether ``alone`` ends in an error like ``error``."""
+        """Whether ``alone`` fails with an error of the same class as ``error``."""
         program = replace(self.program, module=clone_module(alone), state={}, key=None)
         try:
             self.lowering.resume(program)
@@ -215,14 +223,14 @@ class _Search(Generic[T]):
 
 
 def _units(module: ModuleOp) -> list[Operation]:
-    """What may become a kernel: groups, and products between them, in modules inside this one, too."""
+    """The operations that may become kernels, nested modules included: groups, and matrix products outside of groups."""
     groups = [group for each in module.walk() if isinstance(each, ModuleOp) for group in groups_of(each)]
     products = [op for op in module.walk() if not isinstance(op.parent_op(), GroupOp) and product_of(op) is not None]
     return [*groups, *products]
 
 
 def _only(module: ModuleOp, numbers: Collection[int]) -> tuple[ModuleOp, dict[Operation, int]]:
-    """A copy of ``module`` in which only ``numbers`` may become kernels, and these with their numbers."""
+    """A copy of ``module`` in which only the units ``numbers`` may become kernels, and a map from these units to numbers."""
     copy, kept = clone_module(module), dict[Operation, int]()
     for number, unit in enumerate(_units(copy)):
         if number in numbers:
@@ -235,7 +243,7 @@ def _only(module: ModuleOp, numbers: Collection[int]) -> tuple[ModuleOp, dict[Op
 
 
 def _dissolve(group: GroupOp) -> None:
-    """Put the ops of ``group`` in its place."""
+    """Replace ``group`` by the operations of its body."""
     *ops, end = group.body.block.ops
     for old, value in zip(group.results, end.operands, strict=True):
         old.replace_all_uses_with(value)
@@ -246,7 +254,7 @@ def _dissolve(group: GroupOp) -> None:
 
 
 def _alone(module: ModuleOp, unit: Operation) -> ModuleOp:
-    """A module like ``module`` whose ``main`` is ``unit``."""
+    """A module with the attributes of ``module`` whose ``main`` contains only ``unit``."""
     read = unit.inputs() if isinstance(unit, GroupOp) else list(dict.fromkeys(unit.operands))
     block = Block(arg_types=[value.type for value in read])
     values: dict[SSAValue, SSAValue] = dict(zip(read, block.args, strict=True))
@@ -259,7 +267,7 @@ def _alone(module: ModuleOp, unit: Operation) -> ModuleOp:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """``error`` and what it was raised from."""
+    """``error`` and the chain of its causes."""
     found = [error]
     while (cause := found[-1].__cause__) is not None:
         found.append(cause)

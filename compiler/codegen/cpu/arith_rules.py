@@ -1,4 +1,4 @@
-"""Ops of ``arith``, and ``tile.cast`` and ``tile.select``, as LLVM instructions."""
+"""Lower ops of ``arith``, ``tile.cast`` and ``tile.select`` to LLVM instructions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from fxc.dialects.tile.types import element_of
 from fxc.errors import KernelError
 
 Rule = Callable[..., Value | Sequence[Value] | None]
-"""``rule(builder, op, *operands)`` appends the code of ``op`` and gives its results."""
+"""``rule(builder, op, *operands)`` appends the code of ``op`` and returns its results."""
 
 _KEPT_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")  # nnan and ninf would make NaN and infinity undefined
 
 
 def flags(op: Operation) -> str:
-    """The fast-math flags of ``op`` that hold for every input, and always ``contract``."""
+    """The fast-math flags of ``op`` that are valid for every input, plus ``contract``."""
     found = op.properties.get("fastmath")
     names = {flag.value for flag in found.data} if isinstance(found, arith.FastMathFlagsAttr) else set[str]()
     if "fast" in names:
@@ -60,12 +60,12 @@ def _negated(b: Builder, op: Operation, value: Value) -> Value:
     return in_float(lambda b, x: b.neg(x))(b, value)
 
 
-# integer division: LLVM leaves division by zero and of the smallest number by -1 undefined, x86 traps. Lanes that a mask turned
-# off hold any number, so each division gets a divisor that is safe; division by zero gives 0.
+# Integer division by zero, and of the minimum by -1, is undefined in LLVM and traps on x86. Masked-off lanes may hold any
+# number, so each division uses a safe divisor. The result of a division by zero is 0.
 
 
 def _safe(b: Builder, left: Value, right: Value, signed: bool) -> tuple[Value, Value | None]:
-    """A divisor that does not trap, and where it stands for another (None: nowhere)."""
+    """A divisor that does not trap, and the lanes in which it replaces the original divisor (None: no lane)."""
     one, zero = constant(right.type, 1), constant(right.type, 0)
     if _is_safe_constant(right):
         return right, None
@@ -76,7 +76,7 @@ def _safe(b: Builder, left: Value, right: Value, signed: bool) -> tuple[Value, V
 
 
 def _is_safe_constant(value: Value, limit: int = 1 << 63) -> bool:
-    """Whether it is one positive number below ``limit``."""
+    """Whether ``value`` is a constant, equal in all lanes, that is positive and below ``limit``."""
     digits = value.text.removeprefix("splat (").removesuffix(")").split()[-1]
     return digits.isdecimal() and 0 < int(digits) < limit
 
@@ -98,7 +98,7 @@ def _remainder(b: Builder, left: Value, right: Value, signed: bool) -> Value:
 
 
 def _rounded_division(b: Builder, left: Value, right: Value, up: bool) -> Value:
-    """Towards minus infinity, or ``up``."""
+    """Signed division rounded towards minus infinity, or with ``up`` towards infinity."""
     quotient = _divide(b, left, right, True)
     rest = b.sub(left, b.mul(quotient, right))
     zero = constant(left.type, 0)
@@ -118,7 +118,7 @@ def _ceil_of_unsigned(b: Builder, left: Value, right: Value) -> Value:
 
 
 def _shift(instruction: str) -> Rule:
-    """By as many bits as there are, or more: what is left after shifting bit by bit."""
+    """A shift that is defined for any distance: by the bit width or more, the result is 0, or the sign for ``ashr``."""
 
     def rule(b: Builder, op: Operation, left: Value, right: Value) -> Value:
         if _is_safe_constant(right, left.type.bits) or right.text in ("0", "zeroinitializer"):
@@ -160,21 +160,21 @@ def _compared(b: Builder, predicate: str, left: Value, right: Value) -> Value:
 
 
 def number_text(value: Any, element: str) -> str:
-    """One number of a constant."""
+    """The LLVM text of one number of a constant."""
     if element == "i1":
         return "true" if value else "false"
     return str(int(value)) if element.startswith("i") else float_text(float(value), element)
 
 
 def number(attribute: Attribute, type: Attribute) -> Value:
-    """A constant of MLIR as one of LLVM."""
+    """A constant attribute as an LLVM constant."""
     target = llvm_type(type)
     match attribute:
         case IntegerAttr() | FloatAttr():
             return Value(number_text(attribute.value.data, target.element), target)
         case DenseIntOrFPElementsAttr():
             texts = [number_text(value, target.element) for value in attribute.get_values()]
-            if len(texts) != target.lanes:  # a splat holds its number once
+            if len(texts) != target.lanes:  # a splat stores its number once
                 texts = texts * (target.lanes or 1)
             scalar = target.with_lanes(None)
             if len(set(texts)) == 1 and target.lanes is not None:
@@ -192,7 +192,7 @@ def _result_element(op: Operation) -> str:
 
 
 def cast(b: Builder, kind: str, value: Value, element: str) -> Value:
-    """The op of ``arith`` that is called ``kind``."""
+    """Apply the cast ``arith.<kind>`` to ``value``."""
     match kind:
         case "extf":
             return extend(b, value, element)
@@ -203,7 +203,7 @@ def cast(b: Builder, kind: str, value: Value, element: str) -> Value:
             return truncate(b, b.cast(kind, value, through), element)
         case "fptosi" | "fptoui":
             wide = extend(b, value, "float") if value.type.element in ("half", "bfloat") else value
-            if Type(element).bits < 32:  # by way of i32, as in C: what does not fit wraps
+            if Type(element).bits < 32:  # through i32, as in C: values out of range wrap
                 return b.cast("trunc", b.to_integer(wide, "i32"), element)
             return b.to_integer(wide, element, kind)
     return b.cast({"extsi": "sext", "extui": "zext", "trunci": "trunc"}[kind], value, element)
@@ -224,7 +224,7 @@ def _index_cast(b: Builder, op: Operation, value: Value) -> Value:
 
 def _bitcast(b: Builder, op: Operation, value: Value) -> Value:
     element = _result_element(op)
-    if str(value.type.of(element)) == str(value.type):  # bf16 and i16
+    if str(value.type.of(element)) == str(value.type):  # bf16 and i16 are the same LLVM type
         return Value(value.text, value.type.of(element))
     return b.cast("bitcast", value, element)
 
@@ -267,15 +267,18 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 """Op name -> rule."""
 
 
-# the larger and the smaller of two floats: NaN where one is
+# maximum and minimum of two floats; NaN if one operand is NaN
 
 
 _RANGE: Mapping[str, int] = MappingProxyType({"max": 5, "min": 4})
-"""What AVX-512's ``vrange`` is to do: compare with signs."""
+"""The immediate operand of AVX-512's ``vrange``: signed comparison, maximum or minimum."""
 
 
 def extreme(b: Builder, kind: str, left: Value, right: Value) -> Value:
-    """``kind`` is max or min; -0.0 is below 0.0. LLVM's own code for it has twice as many instructions, one after the other."""
+    """The maximum or minimum, with -0.0 below 0.0. ``kind`` is max or min.
+
+    LLVM's code for the intrinsic has twice as many instructions, in one dependency chain, as ``vrange``.
+    """
     lanes = {"float": 16, "double": 8}.get(left.type.element, 0)
     if "avx512dq" not in b.module.features or not lanes or (left.type.lanes or 1) % lanes:
         return b.intrinsic(f"llvm.{kind}imum", left, right)
@@ -285,7 +288,7 @@ def extreme(b: Builder, kind: str, left: Value, right: Value) -> Value:
 
 
 def later_extreme(b: Builder, kind: str, left: Value, right: Value) -> Value:
-    """``kind`` is max or min; of equal ones ``right``."""
+    """The maximum or minimum; ``right`` if both are equal. ``kind`` is max or min."""
     right = b.select(b.compare("uno", left, left), left, right)
     return b.select(b.compare("ogt" if kind == "max" else "olt", left, right), left, right)
 

@@ -1,4 +1,4 @@
-"""``tile.assert``: a number in memory that says which assertion failed."""
+"""Lower ``tile.assert``: store the number of the failed assertion in memory."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fxc.codegen.cpu.types import I1, PTR, Value
 from fxc.dialects.tile import AssertOp, KernelOp
 
 STATUS = Value("%status", PTR)
-"""Where functions of a kernel with assertions put the number."""
+"""The pointer to which functions of a kernel with assertions write the number."""
 
 
 def messages(kernel: KernelOp) -> list[str]:
-    """What failed, by its number, from 1 on."""
+    """The messages of the assertions of ``kernel``; the first one has number 1."""
     return list(dict.fromkeys(op.message.data for op in kernel.walk() if isinstance(op, AssertOp)))
 
 
 def _assert(b: Builder, op: AssertOp, condition: Value) -> None:
-    """The last one to fail is the one that is reported; threads may write at once."""
+    """Store the assertion's number if it fails. Threads may write concurrently; the last failure is reported."""
     kernel = op.parent_op()
     while not isinstance(kernel, KernelOp):
         assert kernel is not None

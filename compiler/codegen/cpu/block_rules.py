@@ -1,4 +1,4 @@
-"""Ops of ``tile`` that make and move blocks, and the functions of ``math``."""
+"""Lower ops of ``tile`` that create and permute blocks, and the functions of ``math``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fxc.dialects.tile.types import shape_of
 
 
 def places(shape: tuple[int, ...], dim: int, element: Type) -> Value:
-    """Each lane's place along ``dim``, a constant."""
+    """A constant with the index of each lane along ``dim``."""
     if not shape:
         return constant(element, 0)
     along = numbers(shape) // int(numbers(shape[dim + 1 :]).size) % shape[dim]
@@ -31,7 +31,7 @@ def _iota(b: Builder, op: IotaOp) -> Value:
 
 
 def _mask(b: Builder, op: MaskOp, start: Value, stop: Value) -> Value:
-    """Compares 32-bit places with how many lanes are left: half the registers that indices would take."""
+    """Compare 32-bit lane numbers with the number of remaining lanes: 64-bit indices need twice as many registers."""
     shape, dim = shape_of(op.result.type), op.dim.value.data
     left = b.intrinsic("llvm.smin", b.sub(stop, start), i64(shape[dim] if shape else 1))
     left = b.cast("trunc", b.intrinsic("llvm.smax", left, i64(0)), "i32")
@@ -54,7 +54,7 @@ _INTRINSICS = ("ceil", "floor", "trunc", "round", "roundeven", "sqrt", "copysign
 
 
 def _function(name: str) -> Rule:
-    """Of the C library."""
+    """A rule for the function ``name`` of the C library."""
     return lambda b, op, *values: _in_library_types(b, name, *values)
 
 
@@ -85,7 +85,10 @@ def _count_bits(name: str) -> Rule:
 
 
 def _integer_power(b: Builder, op: Operation, base: Value, power: Value) -> Value:
-    """By squaring, all bits of the exponent: wraps as multiplication does. A negative power of 1 and -1 is one, else 0."""
+    """Integer power by repeated squaring; it wraps like multiplication.
+
+    For a negative exponent the result is 1 or -1 if the base is 1 or -1, else 0.
+    """
     type = base.type
     zero, one = constant(type, 0), constant(type, 1)
     result, square, rest = one, base, power
@@ -93,7 +96,7 @@ def _integer_power(b: Builder, op: Operation, base: Value, power: Value) -> Valu
         odd = b.compare("ne", b.binary("and", rest, one), zero)
         result = b.select(odd, b.mul(result, square), result)
         square, rest = b.mul(square, square), b.binary("lshr", rest, one)
-    unit = b.compare("ult", b.add(base, one), constant(type, 3))  # -1, 0, 1; of 0 the product is right
+    unit = b.compare("ult", b.add(base, one), constant(type, 3))  # -1, 0, 1; for 0 the product is correct
     fraction = b.binary("and", b.compare("slt", power, zero), b.compare("eq", unit, constant(unit.type, 0)))
     return b.select(fraction, zero, result)
 

@@ -1,4 +1,4 @@
-"""Text of LLVM functions in SSA form: one line an instruction, names numbered, declarations collected by module."""
+"""Build the text of LLVM functions: one line per instruction, numbered SSA names, declarations collected per module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fxc.runtime.cpu_features import CpuFeatures
 
 
 class ModuleText:
-    """What the functions of one LLVM module share: declarations, helper functions, and the CPU they are for."""
+    """The shared state of the functions of one LLVM module: declarations, helper functions, and the CPU features."""
 
     def __init__(self, features: CpuFeatures) -> None:
         self.features = features
@@ -19,10 +19,10 @@ class ModuleText:
         self.functions = list[str]()
 
     def helper(self, name: str, result: Type, parameters: Sequence[Type], body: Callable[..., Value]) -> None:
-        """Defines a function to be inlined, whose text ``body(builder, *arguments)`` makes, unless it is there already."""
+        """Define a function to be inlined, unless it exists. ``body(builder, *arguments)`` emits its code."""
         if name in self.helpers:
             return
-        self.helpers[name] = ""  # a recursive request finds it
+        self.helpers[name] = ""  # ends the recursion if the body calls this helper
         builder = Builder(self)
         arguments = [Value(f"%a{i}", type) for i, type in enumerate(parameters)]
         builder.line(f"ret {body(builder, *arguments)}")
@@ -40,7 +40,7 @@ class ModuleText:
 
 
 class Builder:
-    """The body of one function. Methods append instructions and give their results."""
+    """Builds the body of one function. Methods append instructions and return their results."""
 
     def __init__(self, module: ModuleText) -> None:
         self.module = module
@@ -59,7 +59,7 @@ class Builder:
         return f"{stem}{self._names}"
 
     def emit(self, type: Type, text: str) -> Value:
-        """``%n = text``, a value of ``type``."""
+        """Append ``%n = text`` and return the value, which has type ``type``."""
         name = "%" + self.name("v")
         self.line(f"{name} = {text}")
         return Value(name, type)
@@ -67,7 +67,7 @@ class Builder:
     # blocks
 
     def label(self, name: str) -> None:
-        """Starts a block; ``current`` is its name."""
+        """Start a block; ``current`` is its name."""
         self.current = name
         self._lines.append(f"{name}:")
 
@@ -82,7 +82,7 @@ class Builder:
         return self.emit(type, f"phi {type} {edges}")
 
     def open_phi(self, type: Type, value: Value, block: str) -> tuple[Value, int]:
-        """A phi whose second edge is not known yet; ``close_phi`` adds it."""
+        """A phi with one incoming edge; ``close_phi`` adds the second."""
         return self.phi(type, (value, block)), len(self._lines) - 1
 
     def close_phi(self, position: int, value: Value, block: str) -> None:
@@ -109,11 +109,11 @@ class Builder:
         return self.emit(value.type, f"fneg {value}")
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c, fused where the CPU can."""
+        """a * b + c, fused if the CPU supports it."""
         return self.intrinsic("llvm.fmuladd", a, b, c)
 
     def compare(self, predicate: str, left: Value, right: Value) -> Value:
-        """``predicate`` is an LLVM one: ``olt`` for floats, ``slt`` for integers."""
+        """Compare with an LLVM predicate, such as ``olt`` for floats or ``slt`` for integers."""
         instruction = "fcmp" if left.type.is_float else "icmp"
         return self.emit(left.type.of("i1"), f"{instruction} {predicate} {left}, {right.text}")
 
@@ -121,17 +121,17 @@ class Builder:
         return self.emit(yes.type, f"select {condition}, {yes}, {no}")
 
     def cast(self, instruction: str, value: Value, element: str) -> Value:
-        """``instruction`` is ``sext``, ``fptosi``, ``bitcast``, ..."""
+        """Convert with an LLVM instruction: ``sext``, ``fptosi``, ``bitcast``, ..."""
         target = value.type.of(element)
         return value if target == value.type else self.emit(target, f"{instruction} {value} to {target}")
 
     def to_integer(self, value: Value, element: str, instruction: str = "fptosi") -> Value:
-        """Towards zero; of NaN and what is too large, any one integer."""
+        """Round towards zero. The result for NaN and values out of range is an arbitrary integer."""
         converted = self.cast(instruction, value, element)
         return self.emit(converted.type, f"freeze {converted}")
 
     def call(self, name: str, result: Type, *arguments: Value, flags: str = "") -> Value:
-        """Calls an external function, which is declared as the arguments are."""
+        """Call an external function and declare it with the types of the arguments."""
         parameters = ", ".join(str(argument.type) for argument in arguments)
         self.module.declarations[name] = f"declare {result} @{name}({parameters})"
         return self.call_helper(name, result, *arguments, flags=flags)
@@ -146,7 +146,7 @@ class Builder:
         self.line(f"call void @{name}({', '.join(map(str, arguments))})")
 
     def intrinsic_with_flag(self, name: str, value: Value) -> Value:
-        """An intrinsic with a second argument that says whether some input is undefined: none is."""
+        """An intrinsic whose second argument is a flag for undefined inputs; the flag is false, so all inputs are defined."""
         return self.call(f"{name}.{value.type.suffix}", value.type, value, FALSE)
 
     def intrinsic(self, name: str, *arguments: Value) -> Value:
@@ -157,7 +157,7 @@ class Builder:
     # vectors
 
     def splat(self, scalar: Value, lanes: int | None) -> Value:
-        """``scalar`` in every lane; itself where ``lanes`` is None."""
+        """``scalar`` in every lane; ``scalar`` itself if ``lanes`` is None."""
         if lanes is None:
             return scalar
         type = scalar.type.with_lanes(lanes)
@@ -172,7 +172,7 @@ class Builder:
         return Value(_splat_text(type, scalar.text), type)
 
     def shuffle(self, value: Value, lanes: Sequence[int], other: Value | None = None) -> Value:
-        """The lanes named, of ``value`` and behind it ``other``; lane -1 may be anything."""
+        """The listed lanes of the concatenation of ``value`` and ``other``; lane -1 is poison."""
         count = value.type.lanes
         assert count is not None
         if other is None and list(lanes) == list(range(count)):
@@ -195,7 +195,7 @@ class Builder:
     # memory
 
     def address(self, pointer: Value, element: Type, offset: Value) -> Value:
-        """Of element ``offset``; of several where ``offset`` is a vector."""
+        """The address of element ``offset``; a vector of addresses if ``offset`` is a vector."""
         if offset.text == "0":
             return pointer
         return self.emit(offset.type.of("ptr"), f"getelementptr {element}, {pointer}, {offset}")
@@ -206,7 +206,7 @@ def _splat_text(type: Type, scalar: str) -> str:
 
 
 def float_text(value: float, element: str) -> str:
-    """A float constant as LLVM reads it exactly: the bits of a double, but for half precision its own."""
+    """A float constant as exact LLVM text: the bits of a double, or those of the type itself for half precision."""
     if element == "bfloat":
         return str(_bfloat_bits(value))
     if element == "half":
@@ -217,7 +217,7 @@ def float_text(value: float, element: str) -> str:
 
 
 def _bfloat_bits(value: float) -> int:
-    """Of the nearest bfloat16."""
+    """The bits of the nearest bfloat16."""
     bits = struct.unpack("<I", struct.pack("<f", value))[0]
     return 0x7FC0 if value != value else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
@@ -229,7 +229,7 @@ def constant(type: Type, value: float | int) -> Value:
 
 
 def vector_constant(element: Type, lanes: Sequence[str]) -> Value:
-    """A constant with these lanes."""
+    """A vector constant of the given lanes."""
     listed = ", ".join(f"{element} {lane}" for lane in lanes)
     return Value(f"<{listed}>", element.with_lanes(len(lanes)))
 

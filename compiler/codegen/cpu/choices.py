@@ -1,4 +1,4 @@
-"""What a kernel is compiled for: instructions, and one thread or several."""
+"""Choose the instruction set of a kernel, and whether it runs on one thread or several."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from fxc.dialects.tile.kernel import SIZE
 from fxc.runtime.cpu_features import CpuFeatures, features_named, host_features
 
 SHARED_FROM = 1 << 15
-"""Elements of the largest tensor from which on threads share a kernel's programs: where ATen's own loops start to. With idle
-cores threads pay from half of that on; with busy ones they cost milliseconds at any size, ATen's as well."""
+"""Minimum number of elements of the largest tensor for which a kernel runs on several threads: the threshold of ATen's loops.
+
+On idle cores threads pay from half of this size on. On busy cores they cost milliseconds at any size, in ATen, too.
+"""
 
 
 def shares_work(kernel: KernelOp) -> bool:
-    """Whether calls of ``kernel`` use the threads of OpenMP's pool."""
+    """Whether calls of ``kernel`` use the OpenMP thread pool."""
     if kernel.is_dynamic:
         return True
     if any(SIZE in kernel.argument_attributes(argument) for argument in kernel.indices()):
@@ -25,16 +27,16 @@ def shares_work(kernel: KernelOp) -> bool:
 
 
 FEWEST_PROGRAMS = 8
-"""From how many programs on threads share those of a kernel of any size: each has a few thousand elements."""
+"""Minimum number of programs for which a kernel of dynamic size uses threads; each program has a few thousand elements."""
 
 
 def features_of(target: CpuAttr | None) -> CpuFeatures | None:
-    """What code for ``target`` may use; None where it says nothing of it."""
+    """The instructions that code for ``target`` may use; None if the target does not specify them."""
     return features_named(target.features.data) if target is not None and target.features.data else None
 
 
 def usable_features(target: CpuAttr | None) -> CpuFeatures | None:
-    """What code for ``target`` may use on this CPU; None where it does not have it all."""
+    """The instructions that code for ``target`` may use on this CPU; None if this CPU does not support all of them."""
     wanted, here = features_of(target), host_features()
     if wanted is not None and not wanted.names <= here.names:
         return None

@@ -1,4 +1,4 @@
-"""Floats of one width to floats of another, and ops on half precision by way of float32."""
+"""Convert floats between widths, and compute ops on half precision in float32."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fxc.codegen.cpu.types import Value
 
 
 def extend(b: Builder, value: Value, element: str) -> Value:
-    """To a wider float; exact."""
+    """Convert to a wider float, exactly."""
     if value.type.element == element:
         return value
     if value.type.element == "half" and not _converts_half(b):
@@ -23,7 +23,7 @@ def extend(b: Builder, value: Value, element: str) -> Value:
 
 
 def truncate(b: Builder, value: Value, element: str) -> Value:
-    """To a narrower float, to nearest, ties to even."""
+    """Convert to a narrower float: round to nearest, ties to even."""
     if value.type.element == element:
         return value
     if element == "float":
@@ -36,12 +36,12 @@ def truncate(b: Builder, value: Value, element: str) -> Value:
 
 
 def _converts_half(b: Builder) -> bool:
-    """Whether the CPU has instructions for it; without them LLVM calls functions that are not there."""
+    """Whether the CPU has instructions for half precision; without them LLVM emits calls of functions that are not linked."""
     return any(name in b.module.features for name in ("f16c", "avx512f", "neon"))
 
 
 def _float_to_bfloat(b: Builder, value: Value) -> Value:
-    """Integer arithmetic: x86's own instruction takes denormals for zero."""
+    """Convert by integer arithmetic, since the x86 instruction treats denormals as zero."""
     bits = b.cast("bitcast", value, "i32")
     last = b.binary("and", b.binary("lshr", bits, constant(bits.type, 16)), constant(bits.type, 1))
     rounded = b.binary("lshr", b.add(b.add(bits, last), constant(bits.type, 0x7FFF)), constant(bits.type, 16))
@@ -50,7 +50,10 @@ def _float_to_bfloat(b: Builder, value: Value) -> Value:
 
 
 def _to_odd(b: Builder, value: Value) -> Value:
-    """A double as the float towards zero, with an odd last bit unless exact, so that rounding again rounds as once would."""
+    """Round a double to float by round-to-odd, so that a second rounding has the same result as a single one.
+
+    It rounds towards zero and sets the last bit if the result is inexact.
+    """
     near = b.cast("fptrunc", value, "float")
     back = b.cast("fpext", near, "double")
     bits = b.cast("bitcast", near, "i32")
@@ -86,7 +89,7 @@ def _float_to_half(b: Builder, value: Value) -> Value:
 
     size = b.binary("and", bits, number(0x7FFFFFFF))
     special = b.select(b.compare("ugt", size, number(0x7F800000)), number(0x7E00), number(0x7C00))
-    magic = number(126 << 23)  # 0.5: adding it rounds a denormal of half precision to its last bit
+    magic = number(126 << 23)  # 0.5: adding it rounds a half-precision denormal to its last bit
     shifted = b.add(b.cast("bitcast", size, "float"), b.cast("bitcast", magic, "float"))
     denormal = b.sub(b.cast("bitcast", shifted, "i32"), magic)
     odd = b.binary("and", b.binary("lshr", size, number(13)), number(1))
@@ -98,7 +101,7 @@ def _float_to_half(b: Builder, value: Value) -> Value:
 
 
 def in_float(function: Callable[..., Value]) -> Callable[..., Value]:
-    """``function`` on floats, half precision computed in float32. A result that is no float, as of a comparison, stays."""
+    """``function`` on floats, with half precision computed in float32. Other results, such as i1, are not converted."""
 
     def promoted(b: Builder, *arguments: Value) -> Value:
         element = arguments[0].type.element

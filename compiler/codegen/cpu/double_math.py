@@ -1,7 +1,7 @@
-"""Functions on float32 that are computed in float64 and rounded once: errors stay close to half a unit in the last place.
+"""Functions on float32 that are computed in float64 and rounded once: errors are close to half a unit in the last place.
 
-The series are Taylor's, with as many terms as 40 bits need; with so much to spare nothing has to be compensated, and each
-formula is the one of a textbook. The price is half the lanes an instruction, for functions that are seldom hot.
+They use Taylor series with enough terms for 40 bits. At this precision no compensation is necessary, and each formula is a
+textbook formula. The cost is half the lanes per instruction, for functions that are rarely hot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SIN = tuple((-1) ** k / factorial(2 * k + 1) for k in range(6, -1, -1))
 _COS = tuple((-1) ** k / factorial(2 * k) for k in range(7, -1, -1))
 _ATAN = tuple((-1) ** k / (2 * k + 1) for k in range(13, -1, -1))
 _HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
-"""pi/2 in three parts, the first two of 33 bits: their products with quadrants below 2**20 are exact."""
+"""pi/2 in three parts. The first two have 33 bits, so their products with quadrants below 2**20 are exact."""
 
 
 def in_double(function: Callable[..., Value]) -> Callable[..., Value]:

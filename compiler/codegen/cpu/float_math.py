@@ -1,7 +1,7 @@
 """exp, log, erf and tanh on float32, scalars or vectors, as instructions. Errors are below 1.5 units in the last place.
 
-The polynomials are those measured best in time and error among several; ``tests/test_cpu_math.py`` holds their errors. Each
-function takes and gives every special value as the C library does, and computes all lanes alike, without branches.
+The polynomials are the best of several in measured time and error; ``tests/test_cpu_math.py`` checks their errors. Each
+function handles special values like the C library and computes all lanes without branches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fxc.codegen.cpu.types import I16, I32, Value
 
 
 def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
-    """By Horner's rule, highest power first."""
+    """Evaluate a polynomial by Horner's rule; the coefficient of the highest power is first."""
     result = constant(x.type, coefficients[0])
     for coefficient in coefficients[1:]:
         result = b.fma(result, x, constant(x.type, coefficient))
@@ -23,13 +23,13 @@ def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def at_most(b: Builder, x: Value, limit: float) -> Value:
-    """NaN stays."""
+    """min(x, limit); NaN stays NaN."""
     bound = constant(x.type, limit)
     return b.select(b.compare("ogt", x, bound), bound, x)
 
 
 def at_least(b: Builder, x: Value, limit: float) -> Value:
-    """NaN stays."""
+    """max(x, limit); NaN stays NaN."""
     bound = constant(x.type, limit)
     return b.select(b.compare("olt", x, bound), bound, x)
 
@@ -43,7 +43,7 @@ def _scaled_register(b: Builder, x: Value, n: Value) -> Value:
 
 
 def times_power_of_two(b: Builder, x: Value, n: Value) -> Value:
-    """x * 2**n for integral n in [-252, 254], rounded once where that is a denormal."""
+    """x * 2**n for integral n in [-252, 254]; a denormal result is rounded once."""
     if "avx512f" in b.module.features and x.type.lanes is not None and x.type.lanes % 16 == 0:
         parts = [pieces(b, value, x.type.lanes // 16) for value in (x, n)]
         return join(b, [_scaled_register(b, *each) for each in zip(*parts, strict=True)])
@@ -64,7 +64,7 @@ _EXP = (
     0.5,
 )
 _LN2 = (0.693145751953125, 1.428606765330187045e-06)
-"""ln 2 in two parts; the first has so few bits that its products with exponents are exact."""
+"""ln 2 in two parts. The first has few bits, so its products with exponents are exact."""
 
 
 def _exp_of_reduced(b: Builder, r: Value) -> Value:
@@ -136,7 +136,7 @@ def log_(b: Builder, x: Value) -> Value:
 
 
 def logarithm_of_special(b: Builder, x: Value, result: Value) -> Value:
-    """``result``, but infinite at 0 and infinity, and NaN below 0 and of NaN."""
+    """``result`` with special values: -inf for 0, inf for inf, NaN below 0 and for NaN."""
     result = b.select(b.compare("oeq", x, constant(x.type, inf)), x, result)
     result = b.select(b.compare("oeq", x, constant(x.type, 0.0)), constant(x.type, -inf), result)
     return b.select(b.compare("ult", x, constant(x.type, 0.0)), constant(x.type, nan), result)

@@ -1,4 +1,4 @@
-"""The kernels of a host program as one object file, and as functions that take addresses."""
+"""Compile the kernels of a host program to one object file, and load them as functions that take addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fxc.runtime.openmp import openmp_symbols
 
 
 def compile_kernels(kernels: Sequence[KernelOp], features: CpuFeatures) -> bytes:
-    """An object file with the entries of ``kernels``. KernelError for an op that has no code."""
+    """An object file with the entries of ``kernels``. KernelError for an op that the CPU backend does not support."""
     module = kernel_module(kernels, features, lambda kernel: shares_work(kernel) and bool(openmp_symbols()))
     for kernel in kernels:
         print_entry(module, kernel)
@@ -25,9 +25,9 @@ def compile_kernels(kernels: Sequence[KernelOp], features: CpuFeatures) -> bytes
 
 
 def load_kernels(code: bytes, names: Sequence[str], features: CpuFeatures) -> Mapping[str, Callable[..., object]]:
-    """The functions of an object file that ``compile_kernels`` made: each takes addresses, and gives 0 or what failed.
+    """The functions of an object file from ``compile_kernels``. Each takes addresses and returns 0 or a failure code.
 
-    KernelError for a file that cannot be loaded, or lacks a kernel.
+    KernelError if the file cannot be loaded or lacks a kernel.
     """
     entries = load_object(code, [name + ENTRY for name in names], features)
     return {name: native_function(name, entries[name + ENTRY]) for name in names}

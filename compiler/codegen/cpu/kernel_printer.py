@@ -1,17 +1,18 @@
-"""``tile.kernel`` to LLVM IR: text with vectors of the block types, ready for LLVM's parser.
+"""Print ``tile.kernel`` as LLVM IR text; blocks become LLVM vectors.
 
 A kernel ``@k`` becomes
 
 ``void @k(ptr %arguments, i64 %first, i64 %last)``
-    programs first to last of the grid, row by row; ``%arguments`` is a table of eight bytes an argument: pointers, then numbers
+    runs the programs first to last of the grid, in row-major order; ``%arguments`` is a table with eight bytes per argument:
+    pointers, then numbers
 ``void @k.call(...)``
-    the whole grid, on the threads of OpenMP's pool where that was asked for, and then what ``tile.last_program`` says; takes
-    the arguments themselves
+    runs the whole grid, on the OpenMP thread pool if requested, and then the body of ``tile.last_program``; it takes the
+    arguments directly
 
-Where @k has assertions, a pointer to a number comes after the arguments: that of an assertion that failed, from 1 on, in the
-order of the text. ``i32 @k.call(...)`` returns it, or 0.
+If @k has assertions, a pointer to a number follows the arguments. The number of a failed assertion is written to it, from 1
+on in the order of the text. ``i32 @k.call(...)`` returns that number, or 0.
 
-``contract`` stands on float arithmetic, ``reassoc`` on reductions only, and nothing assumes that there is no NaN or infinity.
+Float arithmetic has the flag ``contract``, and only reductions have ``reassoc``. No flag excludes NaN or infinity.
 """
 
 from __future__ import annotations
@@ -49,10 +50,12 @@ RULES = {**arith_rules.RULES, **assert_rules.RULES, **block_rules.RULES, **memor
 def print_kernels(
     kernels: Sequence[KernelOp], features: CpuFeatures, parallel: Callable[[KernelOp], bool], *, sources: bool = False
 ) -> str:
-    """One LLVM module. ``parallel`` says of a kernel whether its calls share the work among threads; ``sources`` adds what each
-    computes of the user's program, as comments.
+    """Print ``kernels`` as one LLVM module.
 
-    Raises KernelError, with the op, for what the CPU has no code for.
+    ``parallel`` returns whether the calls of a kernel use several threads. ``sources`` adds, as comments, the part of the
+    user's program that each kernel computes.
+
+    Raises KernelError with the op if the CPU backend does not support it.
     """
     return kernel_module(kernels, features, parallel, sources=sources).text()
 
@@ -60,7 +63,7 @@ def print_kernels(
 def kernel_module(
     kernels: Sequence[KernelOp], features: CpuFeatures, parallel: Callable[[KernelOp], bool], *, sources: bool = False
 ) -> ModuleText:
-    """What ``print_kernels`` prints, for more functions to be added."""
+    """The module that ``print_kernels`` prints, to which more functions can be added."""
     module = ModuleText(features)
     for kernel in kernels:
         if sources:
@@ -82,7 +85,7 @@ def _source_comments(kernel: KernelOp) -> str:
 
 
 def symbol(kernel: KernelOp, suffix: str = "") -> str:
-    """``@k``, quoted where LLVM needs it."""
+    """``@k``, quoted if LLVM requires it."""
     name = kernel.sym_name.data + suffix
     return f"@{name}" if re.fullmatch(r"[\w.$]+", name) else f'@"{name}"'
 
@@ -92,7 +95,7 @@ def argument_type(argument: BlockArgument) -> Type:
 
 
 def _print_body(module: ModuleText, kernel: KernelOp) -> None:
-    """The loop over programs, in a function of its own: there LLVM may be told that no two pointers meet."""
+    """Print the loop over programs as a separate function, whose pointer parameters can be marked ``noalias``."""
     b = Builder(module)
     arguments = [Value(f"%p{i}", argument_type(argument)) for i, argument in enumerate(kernel.body.block.args)]
     listed = [f"{_parameter(kernel, a)} {value.text}" for a, value in zip(kernel.body.block.args, arguments, strict=True)]
@@ -119,7 +122,7 @@ def _last(kernel: KernelOp) -> LastProgramOp | None:
 
 
 def _print_last(module: ModuleText, kernel: KernelOp, last: LastProgramOp) -> None:
-    """What comes after all programs, in a function of its own: the pointers that they wrote, it may read."""
+    """Print the code after all programs as a separate function, since it may read through pointers that programs write."""
     b = Builder(module)
     arguments = [Value(f"%p{i}", argument_type(argument)) for i, argument in enumerate(kernel.body.block.args)]
     listed = [f"{_parameter(kernel, a)} {value.text}" for a, value in zip(kernel.body.block.args, arguments, strict=True)]
@@ -161,7 +164,7 @@ def _print_range(module: ModuleText, kernel: KernelOp) -> None:
 
 
 def _print_team(module: ModuleText, kernel: KernelOp) -> None:
-    """What each thread of a team runs: an equal share of the programs, without gaps."""
+    """Print the function that each thread of a team runs: an equal, contiguous share of the programs."""
     b = Builder(module)
     me = b.cast("sext", b.call("omp_get_thread_num", I32), "i64")
     all_of_us = b.cast("sext", b.call("omp_get_num_threads", I32), "i64")
@@ -204,12 +207,12 @@ def _print_call(module: ModuleText, kernel: KernelOp, parallel: bool) -> None:
 
 
 def _numbers(kernel: KernelOp, arguments: Sequence[Value]) -> list[Value]:
-    """Those of ``arguments`` that a dynamic grid is made of."""
+    """The ``arguments`` from which a dynamic grid is computed."""
     return [arguments[argument.index] for argument in kernel.indices()]
 
 
 def grid_sizes(b: Builder, kernel: KernelOp, numbers: Sequence[Value]) -> list[Value]:
-    """How many programs there are along each axis; ``numbers``: those of the scalars that are an index."""
+    """The number of programs along each axis. ``numbers``: the scalars of type index."""
     if not isinstance(kernel.grid, AffineMapAttr):
         return [i64(size) for size in kernel.programs]
     return [_affine(b, axis, numbers) for axis in kernel.grid.data.results]
@@ -228,7 +231,7 @@ def _affine(b: Builder, expression: AffineExpr, numbers: Sequence[Value]) -> Val
                     return b.add(left, right)
                 case AffineBinaryOpKind.Mul:
                     return b.mul(left, right)
-                case AffineBinaryOpKind.CeilDiv:  # of numbers that are not negative
+                case AffineBinaryOpKind.CeilDiv:  # of non-negative numbers
                     return b.binary("udiv", b.add(left, b.sub(right, i64(1))), right)
                 case AffineBinaryOpKind.FloorDiv:
                     return b.binary("udiv", left, right)
@@ -238,12 +241,12 @@ def _affine(b: Builder, expression: AffineExpr, numbers: Sequence[Value]) -> Val
 
 
 def _total(b: Builder, kernel: KernelOp, numbers: Sequence[Value]) -> Value:
-    """The number of all programs."""
+    """The total number of programs."""
     return reduce(b.mul, grid_sizes(b, kernel, numbers)) if kernel.is_dynamic else i64(prod(kernel.programs))
 
 
 class _Printer:
-    """The ops of one kernel, in the function that ``b`` builds."""
+    """Prints the ops of one kernel into the function that ``b`` builds."""
 
     def __init__(self, b: Builder, kernel: KernelOp, arguments: Sequence[Value]) -> None:
         self.b, self.kernel = b, kernel
@@ -251,7 +254,7 @@ class _Printer:
         self.axes = list[Value]()
 
     def start(self, program: Value) -> None:
-        """The place on each axis of a program's number; the last axis counts fastest."""
+        """Compute the index of a program along each axis from its number; the last axis varies fastest."""
         rest, places = program, list[Value]()
         for size in reversed(grid_sizes(self.b, self.kernel, [self.values[each] for each in self.kernel.indices()])[1:]):
             if size.text == "0":
@@ -262,7 +265,7 @@ class _Printer:
         self.axes = [rest, *places]
 
     def block(self, block: Block) -> list[Value]:
-        """What the terminator hands on."""
+        """Print the ops of ``block``, and return the operands of its terminator."""
         for op in block.ops:
             if isinstance(op, (scf.YieldOp, ReturnOp, NextOp)):
                 return [self.values[operand] for operand in op.operands]
@@ -279,7 +282,7 @@ class _Printer:
             case IterateOp():
                 results = self.iterate(op, *operands)
             case LastProgramOp():
-                results = None  # a function of its own
+                results = None  # printed as a separate function
             case ProgramIdOp():
                 results = self.axes[op.axis.value.data]
             case _ if op.name in RULES:
@@ -316,7 +319,7 @@ class _Printer:
         return [phi for phi, _ in opened]
 
     def iterate(self, op: IterateOp, going: Value, *carried: Value) -> list[Value]:
-        """A loop that ends when no lane is going any more; lanes that have stopped keep what they carry."""
+        """A loop that ends when no lane is active. Lanes that are inactive retain their values."""
         b, before = self.b, self.b.current
         head, body, done = b.name("while"), b.name("step"), b.name("after")
         b.branch(head)

@@ -1,4 +1,4 @@
-"""Moving lanes of flat vectors that hold blocks row by row: slices, joins, broadcasts, transposes."""
+"""Slice, join, broadcast and transpose blocks, which are flat vectors in row-major order."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from fxc.codegen.cpu.types import Value
 
 
 def numbers(shape: Sequence[int]) -> np.ndarray:
-    """The lane of each place of a block."""
+    """The lane number of each element of a block."""
     return np.arange(prod(shape)).reshape(tuple(shape))
 
 
 def pick(b: Builder, value: Value, lanes: np.ndarray) -> Value:
-    """The lanes whose numbers stand in ``lanes``, flattened."""
+    """The lanes with the numbers in ``lanes``, flattened."""
     return b.shuffle(value, [int(lane) for lane in lanes.ravel()])
 
 
 def pieces(b: Builder, value: Value, count: int) -> list[Value]:
-    """``value`` cut into ``count`` equal vectors, in order."""
+    """``value`` split into ``count`` equal vectors, in order."""
     return [pick(b, value, part) for part in np.split(numbers([value.type.lanes or 1]), count)]
 
 
 def join(b: Builder, values: Sequence[Value]) -> Value:
-    """One vector of all lanes of ``values``, in order."""
+    """The concatenation of ``values``."""
     values = list(values)
     while len(values) > 1:
         pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
@@ -44,7 +44,7 @@ def _join_two(b: Builder, left: Value, right: Value) -> Value:
 
 
 def stretch(b: Builder, value: Value, old: Sequence[int], new: Sequence[int]) -> Value:
-    """Dimensions of size 1 repeated."""
+    """Broadcast a block from shape ``old`` to shape ``new``."""
     return pick(b, value, np.broadcast_to(numbers(old), tuple(new)))
 
 
@@ -55,14 +55,17 @@ def permute(b: Builder, value: Value, shape: Sequence[int], order: Sequence[int]
     if kept == ascending:
         return value
     first = ascending.index(kept[0])
-    if kept == [*ascending[first:], *ascending[:first]]:  # a matrix, turned
+    if kept == [*ascending[first:], *ascending[:first]]:  # a matrix transpose
         return _transpose(b, value, prod(shape[dim] for dim in ascending[:first]))
     return pick(b, value, numbers(shape).transpose(tuple(order)))
 
 
 def _transpose(b: Builder, value: Value, rows: int) -> Value:
-    """Of a matrix with ``rows`` rows. Squares of powers of two go through a network of shuffles of two rows each, one round a
-    bit of the row number, which is one instruction a shuffle on a CPU that permutes freely."""
+    """Transpose a matrix with ``rows`` rows.
+
+    Squares whose size is a power of two use a network of shuffles of two rows each, one round per bit of the row number. Each
+    shuffle is one instruction on a CPU with arbitrary two-operand permutes.
+    """
     count = value.type.lanes or 1
     columns = count // rows
     small, large = sorted((rows, columns))
@@ -71,7 +74,7 @@ def _transpose(b: Builder, value: Value, rows: int) -> Value:
     lines = pieces(b, value, rows)
     if rows == columns:
         return join(b, _transposed_square(b, lines))
-    if columns > rows:  # squares side by side, each a run of rows of the result
+    if columns > rows:  # adjacent squares, each of which becomes consecutive rows of the result
         cut = [pieces(b, line, columns // rows) for line in lines]
         return join(b, [row for square in zip(*cut, strict=True) for row in _transposed_square(b, list(square))])
     squares = [_transposed_square(b, lines[i : i + columns]) for i in range(0, rows, columns)]

@@ -1,4 +1,4 @@
-"""Compiled kernels, and launches of them as functions on tensors."""
+"""Compile kernels, and build functions on tensors that launch them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fxc.runtime.openmp import openmp_symbols
 
 
 def compile_kernel(kernel: KernelOp, target: CpuAttr | None) -> Callable[[Sequence[Any]], None] | None:
-    """See ``kernel_runner`` of ``fxc.codegen.cpu``."""
+    """Implement ``kernel_runner`` of ``fxc.codegen.cpu``."""
     address = _address(kernel, target)
     if address is None:
         return None
@@ -41,7 +41,7 @@ def compile_kernel(kernel: KernelOp, target: CpuAttr | None) -> Callable[[Sequen
     code = ctypes.CFUNCTYPE(ctypes.c_int if failures else None, *kinds)(address)
 
     def run(arguments: Sequence[Any]) -> None:
-        torch.get_num_threads()  # tells OpenMP in a new thread what torch.set_num_threads has said
+        torch.get_num_threads()  # in a new thread, this applies the setting of torch.set_num_threads to OpenMP
         if status := code(*(value.data_ptr() if hasattr(value, "data_ptr") else value for value in arguments)):
             raise BoundsError(failures[status - 1], place=f"kernel {kernel.sym_name.data}")
 
@@ -49,9 +49,9 @@ def compile_kernel(kernel: KernelOp, target: CpuAttr | None) -> Callable[[Sequen
 
 
 def compile_launch(op: LaunchOp | plan.LaunchOp, target: CpuAttr | None, *, copies: bool = False) -> NativeKernel | None:
-    """See ``launch_runner`` of ``fxc.codegen.cpu``; ``copies`` as NativeKernel takes it.
+    """Implement ``launch_runner`` of ``fxc.codegen.cpu``; ``copies`` as in NativeKernel.
 
-    KernelError for a launch whose tensors are too small for the kernel.
+    KernelError if a tensor of the launch is too small for the kernel.
     """
     kernel = op.kernel()
     if kernel is None:
@@ -71,7 +71,7 @@ def compile_launch(op: LaunchOp | plan.LaunchOp, target: CpuAttr | None, *, copi
 
 
 def _address(kernel: KernelOp, target: CpuAttr | None) -> int | None:
-    """Of the machine code that runs the whole grid."""
+    """The address of the machine code that runs the whole grid; None if this CPU does not support ``target``."""
     features = usable_features(target)
     if features is None:
         return None
@@ -85,7 +85,7 @@ def _loaded(text: str, name: str, features: CpuFeatures) -> int:
 
 
 def tensor_spec(op: Operation, kernel: KernelOp, argument: BlockArgument, value: SSAValue) -> TensorSpec | None:
-    """What the launch gives for a pointer; None where it is no tensor of known strides on the CPU."""
+    """The tensor that the launch passes for a pointer; None if it is not a tensor with known strides on the CPU."""
     type = value.type
     assert isinstance(type, TensorType)
     sizes, steps = tuple(sizes_of(type)), tuple(strides_of(type))
@@ -106,7 +106,7 @@ def tensor_spec(op: Operation, kernel: KernelOp, argument: BlockArgument, value:
 
 
 def _extent(sizes: Sequence[Steps], steps: Sequence[Steps]) -> int | None:
-    """How many elements a tensor goes over in memory; None where that is not known."""
+    """The number of elements that a tensor spans in memory; None if it is not known."""
     dims = [size for size in sizes if isinstance(size, int)]
     known = [step for step in steps if isinstance(step, int)]
     if len(dims) < len(sizes) or len(known) < len(steps):

@@ -1,4 +1,4 @@
-"""LLVM IR text to machine code, kept in the object cache: the same text for the same CPU is compiled once."""
+"""Compile LLVM IR text to machine code. The object cache stores the result, so equal text for equal CPUs is compiled once."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from fxc.runtime.native_code import load_object, target_machine
 from fxc.runtime.object_cache import ObjectCache, cache_key
 
 _OPTIMIZATION = 1
-"""Of the IR pipeline. Kernels are printed with vectors and unrolled loops: higher levels cost time and gain nothing."""
+"""The optimization level of the IR pipeline. Kernels already have vectors and unrolled loops, so higher levels gain nothing."""
 
 
 def compile_module(text: str, names: Sequence[str], features: CpuFeatures, cache: ObjectCache | None) -> dict[str, int]:
-    """The addresses of functions that ``text`` defines. KernelError for text that LLVM refuses."""
+    """The addresses of the functions ``names`` in ``text``. KernelError if LLVM rejects the text."""
     code = object_code(text, features) if cache is None else cached_object(text, features, cache)
     return load_object(code, names, features)
 
 
 def cached_object(text: str, features: CpuFeatures, cache: ObjectCache) -> bytes:
-    """``object_code``, kept in ``cache``."""
+    """``object_code``, cached in ``cache``."""
     key = cache_key(text, llvmlite.__version__, str(_OPTIMIZATION), features.text)
     code = cache.get(key)
     if code is None:
@@ -33,13 +33,13 @@ def cached_object(text: str, features: CpuFeatures, cache: ObjectCache) -> bytes
 
 
 def object_code(text: str, features: CpuFeatures) -> bytes:
-    """An object file."""
+    """The object file of ``text``."""
     machine = target_machine(features)
     return machine.emit_object(_optimized(text, machine))
 
 
 def assembly(text: str, features: CpuFeatures) -> str:
-    """What ``object_code`` holds, as text."""
+    """The assembly text of ``object_code``."""
     machine = target_machine(features)
     return machine.emit_assembly(_optimized(text, machine))
 

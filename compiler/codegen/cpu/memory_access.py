@@ -1,4 +1,4 @@
-"""Single accesses of memory: a vector of neighbours, one element, or a lane each by number; and how values lie there."""
+"""Single memory accesses: a contiguous vector, one element, or a gather or scatter; and the memory format of values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fxc.codegen.cpu.types import PTR, Type, Value
 
 
 def from_memory(b: Builder, value: Value, type: Type) -> Value:
-    """What a byte of a boolean means; the rest is as it lies."""
+    """Convert a value from its memory format: a byte becomes i1 for booleans, other types stay."""
     if type.element == "i1":
         return b.compare("ne", value, constant(value.type, 0))
     return Value(value.text, type)
@@ -39,12 +39,15 @@ def store_run(b: Builder, address: Value, value: Value, mask: Value | None) -> N
 
 
 _TRUNCATED = ("i8", "i16", "i32", "half", "bfloat")
-"""What lies in memory in fewer bits than it may have been computed in, as integers of LLVM."""
+"""Types in memory that may be truncations of wider computed values."""
 
 
 def _opaque(b: Builder, mask: Value) -> Value:
-    """``mask``, of which LLVM cannot tell the lanes. Where it can, and only one is set, it makes of a store of truncated
-    integers a store of the wide integer, beyond the element (LLVM 22, with AVX-512)."""
+    """``mask`` in a form that LLVM cannot constant-fold.
+
+    For a constant mask with one set lane, LLVM 22 with AVX-512 turns a store of truncated integers into a store of the wide
+    integer, which writes beyond the element.
+    """
     assert mask.type.lanes is not None
     zero = b.emit(Type("i8"), 'call i8 asm "", "=r,0"(i8 0)')
     return b.binary("or", mask, b.splat(b.compare("ne", zero, constant(zero.type, 0)), mask.type.lanes))
@@ -71,7 +74,7 @@ def scatter(b: Builder, pointer: Value, offsets: Value, value: Value, mask: Valu
 
 
 def _harmless(b: Builder, address: Value, mask: Value) -> Value:
-    """``address``, or where ``mask`` is false the address of some zeros, which may always be read."""
+    """``address``, or if ``mask`` is false the address of a constant zero, which is always readable."""
     b.module.declarations["@fxc.zeros"] = "@fxc.zeros = private unnamed_addr constant i64 0"
     return b.select(mask, address, Value("@fxc.zeros", PTR))
 

@@ -1,5 +1,8 @@
-"""Loads and stores. What lies side by side is one vector access; what is turned is loaded by runs and transposed; the rest is
-gathered and scattered lane by lane."""
+"""Lower loads and stores of blocks.
+
+Contiguous elements are one vector access. A transposed block is loaded in contiguous runs and permuted. Other blocks are
+gathered and scattered lane by lane.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ from fxc.dialects.tile.types import shape_of
 
 
 def atomic(b: Builder, op: AtomicOp, value: Value, pointer: Value, offsets: Value, *more: Value) -> None:
-    """Lane by lane, in a loop."""
+    """Lower an atomic operation to a loop over the lanes."""
     lanes = value.type.lanes
     if lanes is None:
         return _one(b, op, value, pointer, offsets, more[0] if more else None)
@@ -69,7 +72,7 @@ def _one(b: Builder, op: AtomicOp, value: Value, pointer: Value, offset: Value, 
 
 
 def _add_half(b: Builder, value: Value, address: Value) -> None:
-    """No CPU adds half precision in memory: read, add, and write unless another has written, until it works."""
+    """Atomic add in half precision as a compare-and-exchange loop, since no CPU has an instruction for it."""
     half, bits = value.type, I16
     first = b.emit(bits, f"load atomic i16, {address} monotonic, align 2")
     start, again, done = b.current, b.name("again"), b.name("done")
@@ -88,15 +91,15 @@ def _add_half(b: Builder, value: Value, address: Value) -> None:
 
 
 _SHORTEST_RUN = 4
-"""Below this many neighbours, loading lane by lane is no worse."""
+"""For shorter contiguous runs, loading lane by lane is as fast."""
 
 _LONGEST_STEP = 8
-"""Beyond so many elements from lane to lane, gathering them is no slower than loading all that lies between."""
+"""For larger strides between lanes, a gather is as fast as loading the elements in between."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the lanes of a block lie: ``base`` and one stride a dimension, in elements of ``element`` in memory."""
+    """The memory location of the lanes of a block: ``base`` and one stride per dimension, in elements of type ``element``."""
 
     pointer: Value
     base: Value
@@ -105,7 +108,7 @@ class _Place:
     element: Type
 
     def order(self) -> list[int]:
-        """The dimensions with that of stride 1 last, where one has it, and before it what it continues."""
+        """The dimensions in memory order: the contiguous dimensions come last, that of stride 1 at the end."""
         wide = [dim for dim, size in enumerate(self.shape) if size > 1]
         tail, length = list[int](), 1
         while found := [dim for dim in wide if dim not in tail and self.strides[dim] == length]:
@@ -114,7 +117,7 @@ class _Place:
         return [dim for dim in range(len(self.shape)) if dim not in tail] + tail
 
     def run(self) -> int:
-        """How many lanes lie side by side, in ``order``."""
+        """The number of contiguous lanes in ``order``."""
         order, length = self.order(), 1
         for dim in reversed(order):
             if self.shape[dim] == 1:
@@ -125,7 +128,7 @@ class _Place:
         return length
 
     def offset(self, b: Builder, indices: Sequence[int], dims: Sequence[int]) -> Value:
-        """Of one element: base plus index times stride."""
+        """The offset of one element: base plus the sum of index times stride over ``dims``."""
         fixed, total = 0, self.base
         for index, dim in zip(indices, dims, strict=True):
             stride = self.strides[dim]
@@ -136,7 +139,7 @@ class _Place:
         return b.add(total, i64(fixed)) if fixed else total
 
     def offsets(self, b: Builder) -> Value:
-        """Of every lane."""
+        """The offset of every lane, as a vector."""
         lanes = prod(self.shape) if self.shape else None
         total = b.splat(self.base, lanes)
         for dim, stride in enumerate(self.strides):
@@ -151,7 +154,7 @@ def _strides(op: LoadOp | StoreOp, dynamic: Sequence[Value]) -> tuple[int | Valu
     return tuple(next(pending) if isinstance(stride, SSAValue) else int(stride) for stride in op.strides())
 
 
-# blocks at even steps
+# strided blocks
 
 
 def _load(b: Builder, op: LoadOp, pointer: Value, base: Value, *more: Value) -> Value:
@@ -185,7 +188,7 @@ def _load_place(b: Builder, place: _Place, type: Type, mask: Value | None, other
 
 
 def _runs(b: Builder, place: _Place, order: Sequence[int], run: int) -> list[Value]:
-    """The address of each run of ``run`` lanes, in ``order``."""
+    """The address of each contiguous run of ``run`` lanes, in ``order``."""
     outer = list(order)
     while run > 1:
         run //= place.shape[outer.pop()]
@@ -194,7 +197,7 @@ def _runs(b: Builder, place: _Place, order: Sequence[int], run: int) -> list[Val
 
 
 def _step(b: Builder, place: _Place, type: Type) -> int | None:
-    """How far all lanes of a block lie apart along one dimension, where it pays to load what is between; else None."""
+    """The stride between lanes of a block with one dimension, if loading the elements in between is faster; else None."""
     wide = [stride for size, stride in zip(place.shape, place.strides, strict=True) if size > 1]
     if len(wide) != 1 or not isinstance(step := wide[0], int) or not 1 < step <= _LONGEST_STEP:
         return None
@@ -206,7 +209,7 @@ def _register(b: Builder, type: Type) -> int:
 
 
 def _load_steps(b: Builder, place: _Place, type: Type, step: int) -> Value:
-    """Whole registers, of which lanes are picked; the last one ends at the last lane, as nothing behind it may be read."""
+    """Load full registers and shuffle out the lanes. The last load ends at the last lane: memory behind it may be invalid."""
     part, found = _register(b, type), list[Value]()
     for first in range(0, type.lanes or 1, part):
         starts = [*range(0, part * (step - 1), part), (part - 1) * step + 1 - part]
@@ -228,7 +231,7 @@ def _load_steps(b: Builder, place: _Place, type: Type, step: int) -> Value:
 def _load_repeated(
     b: Builder, place: _Place, type: Type, mask: Value | None, other: Value | None, repeated: list[int]
 ) -> Value:
-    """Each element once, then in all lanes that repeat it; it is read where one of these asks for it."""
+    """Load each element once and broadcast it to the lanes that repeat it. It is read if one of these is not masked off."""
     small = tuple(1 if dim in repeated else size for dim, size in enumerate(place.shape))
     lanes = prod(small)
     once = _Place(place.pointer, place.base, small, place.strides, place.element)
@@ -243,7 +246,7 @@ def _load_repeated(
 
 
 def _any_of_groups(b: Builder, mask: Value, count: int) -> Value:
-    """Of each of ``count`` runs of equal length, whether one lane is true."""
+    """For each of ``count`` groups of consecutive lanes, whether any lane is true."""
     size = (mask.type.lanes or 1) // count
     if count == 1:
         found = b.call(f"llvm.vector.reduce.or.{mask.type.suffix}", I1, mask)
@@ -274,7 +277,7 @@ def _store(b: Builder, op: StoreOp, value: Value, pointer: Value, base: Value, *
     return None
 
 
-# blocks of numbered elements
+# blocks of elements at given offsets
 
 
 def _tile_gather(b: Builder, op: GatherOp, pointer: Value, offsets: Value, *more: Value) -> Value:

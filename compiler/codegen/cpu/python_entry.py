@@ -1,4 +1,4 @@
-"""The entry of a kernel for a host program in Python: a function that CPython calls with addresses as Python numbers."""
+"""Print the Python entry of a kernel: a function that CPython calls with addresses as Python integers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from fxc.codegen.cpu.types import I32, I64, PTR, Value
 from fxc.dialects.tile import KernelOp
 
 ENTRY = ".python"
-"""What the name of an entry ends in."""
+"""The suffix of the name of an entry."""
 
 RELEASES_FROM = 1 << 14
-"""Elements of the largest tensor from which on other Python threads run meanwhile: letting them costs 50 ns, and a kernel that
-is shorter than the time they have before they must give way again is slower by that time."""
+"""Minimum number of elements of the largest tensor for which the entry releases the GIL.
+
+Releasing costs 50 ns. After a short kernel, the thread must also wait for up to one switch interval to acquire the GIL again.
+"""
 
 
 def print_entry(module: ModuleText, kernel: KernelOp) -> None:
-    """Adds ``PyObject *k.python(PyObject *, PyObject *const *arguments, Py_ssize_t)``: it gives 0, or what ``k.call`` says.
+    """Add ``PyObject *k.python(PyObject *, PyObject *const *arguments, Py_ssize_t)`` to ``module``.
 
-    An argument is the address of a tensor; the kernel has no numbers among its arguments. Nothing is checked.
+    It returns 0 or the result of ``k.call``. Each argument is the address of a tensor; the kernel has no scalar arguments.
+    Arguments are not checked.
     """
     b = Builder(module)
     pointers = [_pointer(b, index) for index in range(len(kernel.body.block.args))]

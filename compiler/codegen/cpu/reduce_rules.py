@@ -1,4 +1,4 @@
-"""Reductions, scans and random numbers: ops of ``tile`` that combine lanes."""
+"""Lower reductions, scans, dot products and random numbers: ops of ``tile`` that combine lanes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fxc.codegen.cpu.types import I1, Type, Value
 from fxc.dialects.tile import DotOp, RandomOp, ReduceOp, ScanOp
 from fxc.dialects.tile.types import shape_of
 
-_SUM = "reassoc contract"  # the only place where the order of float operations is LLVM's to choose
+_SUM = "reassoc contract"  # only here may LLVM reorder float operations
 _FLOAT: Mapping[str, Callable[[Builder, Value, Value], Value]] = MappingProxyType(
     {
         "add": lambda b, x, y: b.binary(f"fadd {_SUM}", x, y),
@@ -39,7 +39,7 @@ def _combine(b: Builder, kind: str, left: Value, right: Value) -> Value:
 
 
 def _combine_later(b: Builder, kind: str, before: Value, value: Value) -> Value:
-    """As ``_combine``, but of equal floats the later one is the max and the min."""
+    """Like ``_combine``, but the max and min of equal floats is the later one."""
     if value.type.is_float and kind in ("max", "min"):
         return later_extreme(b, kind, before, value)
     return _combine(b, kind, before, value)
@@ -71,12 +71,12 @@ def _all_lanes(b: Builder, kind: str, value: Value) -> Value:
 
 
 def any_lane(b: Builder, mask: Value) -> Value:
-    """Whether a lane of ``mask`` is set."""
+    """Whether any lane of ``mask`` is set."""
     return mask if mask.type.lanes is None else _all_lanes(b, "or", mask)
 
 
 def _halved(b: Builder, kind: str, value: Value, shape: Sequence[int], dim: int) -> Value:
-    """A block of ``shape`` combined along ``dim``, first half with second, until one is left."""
+    """Reduce a block of ``shape`` along ``dim``: combine the first half with the second until size 1 is left."""
     shape = list(shape)
     while (size := shape[dim]) > 1:
         half = size // 2
@@ -94,7 +94,7 @@ def _halved(b: Builder, kind: str, value: Value, shape: Sequence[int], dim: int)
 
 
 def _picked_of_two(b: Builder, left: Value, right: Value, lanes: np.ndarray) -> Value:
-    """Lanes of ``left`` and behind them of ``right``, which has no more."""
+    """The listed lanes of the concatenation of ``left`` and ``right``, which is not longer than ``left``."""
     n, m = left.type.lanes or 1, right.type.lanes or 1
     wide = b.shuffle(right, [*range(m), *[-1] * (n - m)])
     return b.shuffle(left, [int(lane) for lane in lanes.ravel()], wide)
@@ -105,7 +105,7 @@ def _scan(b: Builder, op: ScanOp, value: Value) -> Value:
 
 
 def _scanned(b: Builder, op: ScanOp, value: Value) -> Value:
-    """Each lane with that 1, 2, 4, ... before it: a logarithm of steps."""
+    """Combine each lane with the lane 1, 2, 4, ... positions before it, in a logarithmic number of steps."""
     shape, dim = shape_of(op.value.type), op.dim.value.data
     table = numbers(shape)
     behind = table.size // shape[dim] // int(np.prod(shape[:dim], dtype=int))
@@ -123,7 +123,7 @@ _MULTIPLIERS, _WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 
 
 def _random(b: Builder, op: RandomOp, seed: Value, offsets: Value) -> Value:
-    """Philox 4x32-10."""
+    """Random numbers by Philox 4x32-10."""
     wide, lanes = offsets.type, offsets.type.lanes
     word, counter = b.cast("trunc", offsets, "i32"), b.binary("lshr", offsets, constant(wide, 2))
     type = word.type
@@ -147,13 +147,13 @@ def _random(b: Builder, op: RandomOp, seed: Value, offsets: Value) -> Value:
 
 
 def _product(b: Builder, value: Value, factor: int, wide: Type) -> tuple[Value, Value]:
-    """The high and the low word."""
+    """The high and the low word of ``value`` times ``factor``."""
     product = b.mul(b.cast("zext", value, "i64"), constant(wide, factor))
     return b.cast("trunc", b.binary("lshr", product, constant(wide, 32)), "i32"), b.cast("trunc", product, "i32")
 
 
 def _dot(b: Builder, op: DotOp, left: Value, right: Value, start: Value) -> Value:
-    """Row by row: each element of a row of the left block times a row of the right one."""
+    """Matrix product row by row: add each element of a left row times the corresponding right row."""
     [rows, inner], [_, columns] = shape_of(op.left.type), shape_of(op.right.type)
     left, right = (extend(b, value, start.type.element) for value in (left, right))
     factors, totals = pieces(b, right, inner), pieces(b, start, rows)

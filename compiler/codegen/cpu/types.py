@@ -1,4 +1,4 @@
-"""LLVM types as the kernels use them: scalars and vectors, each with its text and its suffix in names of intrinsics."""
+"""LLVM types of kernels: scalars and vectors, with their text and their suffix in names of intrinsics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BITS: Mapping[str, int] = MappingProxyType({"half": 16, "bfloat": 16, "float": 
 
 @dataclass(frozen=True)
 class Type:
-    """A scalar (``lanes`` is None) or a vector of scalars. ``bfloat`` is held as its bits, and so is i16 in LLVM's text."""
+    """A scalar (``lanes`` is None) or a vector of scalars. ``bfloat`` is represented by its bits, as i16 in LLVM text."""
 
     element: str
     lanes: int | None = None
@@ -29,7 +29,7 @@ class Type:
 
     @property
     def suffix(self) -> str:
-        """As in ``llvm.fabs.v16f32``."""
+        """The suffix of intrinsics, as in ``llvm.fabs.v16f32``."""
         element = _SUFFIXES.get(self.element, self.element)
         return element if self.lanes is None else f"v{self.lanes}{element}"
 
@@ -42,7 +42,7 @@ class Type:
         return _BITS.get(self.element) or int(self.element[1:])
 
     def of(self, element: str) -> Type:
-        """As many lanes of another element."""
+        """The type with the same lanes and another element."""
         return Type(element, self.lanes)
 
     def with_lanes(self, lanes: int | None) -> Type:
@@ -50,7 +50,7 @@ class Type:
 
     @property
     def integer(self) -> Type:
-        """As many lanes of the integer of the same width."""
+        """The integer type with the same lanes and width."""
         return self.of(f"i{self.bits}")
 
 
@@ -70,7 +70,7 @@ FLOAT, DOUBLE = Type("float"), Type("double")
 
 
 def element_text(type: Attribute) -> str:
-    """The LLVM type that a value of a scalar type has in registers."""
+    """The LLVM type of a scalar type in registers."""
     match type:
         case Float32Type():
             return "float"
@@ -88,12 +88,12 @@ def element_text(type: Attribute) -> str:
 
 
 def llvm_type(type: Attribute) -> Type:
-    """Blocks become flat vectors, row by row."""
+    """The LLVM type of ``type``. Blocks become flat vectors in row-major order."""
     if isinstance(type, VectorType):
         return Type(element_text(type.element_type), prod(type.get_shape()))
     return Type(element_text(type))
 
 
 def storage(type: Type) -> Type:
-    """How values lie in memory: i1 as bytes, the rest as in registers."""
+    """The type of a value in memory: i1 becomes a byte, other types stay."""
     return type.of("i8") if type.element == "i1" else type

@@ -1,7 +1,7 @@
-"""Elementary functions in kernels: which code computes each on each type.
+"""Select the code of elementary functions for each type.
 
-float32, scalars and vectors, has code of its own, as a helper function that LLVM inlines. float64 calls the C library for each
-lane.
+On float32, scalars and vectors, a function is a generated helper that LLVM inlines. On float64, it calls the C library for
+each lane.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fxc.codegen.cpu.types import I1, Value
 
 
 def per_lane(b: Builder, name: str, *arguments: Value) -> Value:
-    """The C library's function, called for each lane."""
+    """Call the C library's function ``name`` for each lane."""
     type = arguments[0].type
     scalar = type.with_lanes(None)
     symbol = f"{name}f" if type.element == "float" else name
@@ -35,7 +35,7 @@ _TAIL = ((1.641345311, 3.429567803, -1.624906493, -1.970840454), (1.637067800, 3
 
 
 def erfinv(b: Builder, x: Value) -> Value:
-    """A rational guess, good to three digits, and three steps of Newton on erf."""
+    """The inverse of erf: a rational approximation of three digits, then three Newton steps on erf."""
     one = constant(x.type, 1.0)
     size, square = b.intrinsic("llvm.fabs", x), b.mul(x, x)
     top, bottom = (polynomial(b, square, coefficients) for coefficients in _CENTER)
@@ -57,7 +57,7 @@ _SHIFTS = 10
 
 
 def digamma(b: Builder, x: Value) -> Value:
-    """The asymptotic series at x + 10, and back by psi(x) = psi(x + 1) - 1 / x; below 1/2 by reflection."""
+    """The digamma function: the asymptotic series at x + 10, then psi(x) = psi(x + 1) - 1 / x; below 1/2 by reflection."""
     one, zero = constant(x.type, 1.0), constant(x.type, 0.0)
     low = b.compare("olt", x, constant(x.type, 0.5))
     y = b.select(low, b.sub(one, x), x)
@@ -72,7 +72,7 @@ def digamma(b: Builder, x: Value) -> Value:
     series = b.mul(square, polynomial(b, square, _BERNOULLI))
     psi = b.sub(per_lane(b, "log", z), b.mul(inverse, constant(x.type, 0.5)))
     psi = b.sub(b.sub(psi, series), total)
-    fraction = b.sub(x, b.intrinsic("llvm.rint", x))  # the period of the tangent is 1: nothing is lost
+    fraction = b.sub(x, b.intrinsic("llvm.rint", x))  # exact, since the tangent has period 1
     cotangent = b.div(constant(x.type, pi), per_lane(b, "tan", b.mul(fraction, constant(x.type, pi))))
     psi = b.select(low, b.sub(psi, cotangent), psi)
     negative = b.compare("olt", x, zero)
@@ -87,7 +87,7 @@ Function = Callable[..., Value]
 
 
 def _with_library_beyond(limit: float, name: str, function: Function) -> Function:
-    """``function``, but where some finite lane is ``limit`` or more in size the C library computes all of them."""
+    """``function``, but the C library computes all lanes if the magnitude of a finite lane is ``limit`` or more."""
 
     def guarded(b: Builder, x: Value) -> Value:
         size = b.intrinsic("llvm.fabs", x)
@@ -125,14 +125,14 @@ FLOAT_FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         },
     }
 )
-"""On float32: name in the C library -> what makes its instructions. Others call the C library for each lane."""
+"""On float32: name in the C library -> the function that emits its code. Other functions call the C library for each lane."""
 
 DOUBLE_FUNCTIONS: Mapping[str, Function] = MappingProxyType({"rsqrt": float_math.rsqrt, "erfinv": erfinv, "digamma": digamma})
-"""On float64, what the C library lacks; float32 is computed in it."""
+"""Functions that the C library lacks, on float64; float32 is computed in float64."""
 
 
 def call_math(b: Builder, name: str, *arguments: Value) -> Value:
-    """``name`` of the C library on float32 or float64, lane by lane."""
+    """The function called ``name`` in the C library on float32 or float64, for each lane."""
     type = arguments[0].type
     table = DOUBLE_FUNCTIONS if type.element == "double" or name not in FLOAT_FUNCTIONS else FLOAT_FUNCTIONS
     if name not in table:
