@@ -1,8 +1,8 @@
-"""``tile`` kernels as Triton: source that people can read, binaries made without a GPU, and launches.
+"""Compile ``tile`` kernels with Triton: readable source, binaries that need no GPU to build, and launches.
 
 printer.py         tile.kernel -> KernelSource, one file of Python
 ahead_of_time.py   KernelSource -> CompiledKernel for a named target
-launch.py          tile.launch -> a function on tensors of a GPU; ``launch_runner`` is what fxc/codegen/contract.py asks for
+launch.py          tile.launch -> a function on GPU tensors; ``launch_runner`` is the interface of fxc/codegen/contract.py
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from fxc.dialects.tile import LaunchOp
 
 
 def launch_runner(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> Callable[..., list[Any]] | None:
-    """Takes the operands of ``op`` and gives its results. None where a tensor is on no GPU.
+    """A function that takes the operands of ``op`` and returns its results. None if a tensor is not on a GPU.
 
-    Where the GPU is not ``target``, the first call on real tensors raises KernelError.
+    If the GPU does not match ``target``, the first call on real tensors raises KernelError.
     """
     from fxc.codegen.triton.launch import compile_launch
 

@@ -1,7 +1,7 @@
-"""KernelSource -> binary for a named GPU, by Triton, on a machine that need not have one.
+"""Compile a KernelSource to a binary for a named GPU with Triton. The machine itself needs no GPU.
 
-Needs ``pip install fxc[triton]``. Results lie on disk under a key of everything that made them; what is not there is
-compiled by several processes at once.
+Needs ``pip install fxc[triton]``. Results are cached on disk under a key of everything that they depend on. Missing kernels
+are compiled by several processes in parallel.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from fxc.errors import KernelError
 from fxc.runtime.object_cache import default_cache_folder
 
 FORMAT = 2
-"""Changes when the meaning of a file in the cache does."""
+"""The version of the cache format; it changes when the meaning of a cached file changes."""
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """``fp_fusion`` lets products and sums become one rounding; without it results are those of IEEE's operations.
+    """Options of Triton's compiler.
 
-    ``warps`` and ``stages`` stand for the kernel's own number of warps and Triton's of pipeline stages.
+    ``fp_fusion`` allows fused multiply-add with a single rounding; without it, each operation rounds as in IEEE 754.
+    ``warps`` overrides the kernel's number of warps, ``stages`` Triton's number of pipeline stages.
     """
 
     fp_fusion: bool = False
@@ -46,7 +47,10 @@ DEFAULT = CompileOptions()
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """``binary`` (a cubin or an hsaco) has the function ``symbol``; ``assembly`` is PTX or AMD's; ``folder`` holds it all."""
+    """A compiled kernel.
+
+    ``binary`` (a cubin or an hsaco) defines the function ``symbol``; ``assembly`` is PTX or AMD's; ``folder`` has all files.
+    """
 
     symbol: str
     target: str
@@ -65,15 +69,15 @@ def compile_kernels(
 ) -> list[CompiledKernel]:
     """Compile ``kernels`` for ``target`` ("cuda:sm_90"), in as many processes as there are CPUs.
 
-    ``cache`` is a folder, by default the user's. Raises KernelError: without Triton, for a target that is none, and for a
-    kernel that Triton refuses, with Triton's words.
+    ``cache`` is a folder, by default that of the user. Raises KernelError if Triton is not installed, if the target is
+    unknown, or if Triton rejects a kernel; then the message is Triton's.
     """
     folders = [Job.of(kernel, target, options, cache).folder for kernel in kernels]
     once = dict(zip(folders, kernels, strict=True))
     waiting = {folder: compile_pool().submit(kernel, target, options, cache) for folder, kernel in once.items()}
     try:
         return [waiting[folder].result() for folder in folders]
-    finally:  # the first that fails ends it all
+    finally:  # the first failure cancels all other jobs
         for future in waiting.values():
             future.cancel()
 
@@ -81,12 +85,12 @@ def compile_kernels(
 def compile_kernel(
     kernel: KernelSource, target: str, options: CompileOptions = DEFAULT, *, cache: Path | None = None
 ) -> CompiledKernel:
-    """One kernel, as ``compile_kernels`` does it."""
+    """Compile one kernel; see ``compile_kernels``."""
     return compile_kernels([kernel], target, options, cache=cache)[0]
 
 
 def triton_version() -> str:
-    """The version of Triton. Raises KernelError where it is not installed."""
+    """The version of Triton. Raises KernelError if it is not installed."""
     try:
         return importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError as error:
@@ -94,19 +98,19 @@ def triton_version() -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels lie: beside what else is kept on disk."""
+    """The cache folder of compiled kernels, in fxc's cache folder."""
     return default_cache_folder() / "triton"
 
 
 def key_of(kernel: KernelSource, target: str, options: CompileOptions, version: str) -> str:
-    """A name for everything that a binary depends on."""
+    """A cache key of everything that a binary depends on."""
     parts = [FORMAT, kernel.code(), target, asdict(options), version, platform.machine()]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Job:
-    """A kernel to compile; ``folder`` is where the result lies, or will."""
+    """A kernel to compile; ``folder`` is the location of its result."""
 
     kernel: KernelSource
     target: TritonTarget
@@ -115,12 +119,12 @@ class Job:
 
     @classmethod
     def of(cls, kernel: KernelSource, target: str, options: CompileOptions = DEFAULT, cache: Path | None = None) -> Job:
-        """Errors as ``compile_kernels``."""
+        """A job for ``kernel``. Raises the errors of ``compile_kernels``."""
         found, folder = TritonTarget.of(target), cache_folder() if cache is None else cache
         return cls(kernel, found, options, folder / key_of(kernel, target, options, triton_version()))
 
     def compile(self, worker: Worker) -> None:
-        """Have ``worker`` make the result. KernelError where Triton refuses."""
+        """Compile the kernel in ``worker``. KernelError if Triton rejects it."""
         what = {"kernel": self.kernel.as_json(), "target": asdict(self.target), "options": asdict(self.options)}
         answer = worker.ask({**what, "folder": str(self.folder)})
         if "error" in answer:
@@ -128,7 +132,7 @@ class Job:
             raise KernelError(message, hint="fxc-opt --emit=triton shows the source")
 
     def result(self) -> CompiledKernel | None:
-        """What a worker wrote; None where there is nothing, or a part is missing."""
+        """The result that a worker wrote; None if it is missing or incomplete."""
         try:
             facts = json.loads((self.folder / "kernel.json").read_text(encoding="utf-8"))
             binary = (self.folder / f"kernel.{self.target.binary}").read_bytes()
@@ -141,7 +145,7 @@ class Job:
         return CompiledKernel(facts["symbol"], self.target.name, binary, assembly, resources, self.folder)
 
     def finished(self) -> CompiledKernel:
-        """The result of a job that was compiled."""
+        """The result of a compiled job."""
         kernel = self.result()
         if kernel is None:
             raise KernelError(f"a compiled kernel was removed while it was to be read: {self.folder}", hint="try again")
@@ -149,7 +153,7 @@ class Job:
 
 
 class CompilePool:
-    """Kernels compiled in the background, by as many processes at most as there are CPUs, which stay for the next kernel."""
+    """Compiles kernels in the background with at most one process per CPU. The processes are reused."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="fxc-triton")
@@ -158,11 +162,11 @@ class CompilePool:
     def submit(
         self, kernel: KernelSource, target: str, options: CompileOptions, cache: Path | None = None
     ) -> Future[CompiledKernel]:
-        """The compiled kernel, later, from disk if it is there; errors are those of ``compile_kernels``."""
+        """A future of the compiled kernel, from the disk cache if it is there. Raises the errors of ``compile_kernels``."""
         return self._threads.submit(self._compile, kernel, target, options, cache)
 
     def close(self) -> None:
-        """Drop what has not begun, and end the processes."""
+        """Cancel pending jobs and end the processes."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         while (worker := self._take()) is not None:
             worker.__exit__()
@@ -189,7 +193,7 @@ class CompilePool:
 
 @functools.cache
 def compile_pool() -> CompilePool:
-    """The one of this process."""
+    """The compile pool of this process."""
     pool = CompilePool()
     atexit.register(pool.close)
     return pool

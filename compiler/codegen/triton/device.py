@@ -1,4 +1,4 @@
-"""The GPU that is here: its description as a target, and which kernels it runs."""
+"""The GPU of this machine: its description as a target, and which kernels it supports."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fxc.dialects.target import GpuAttr, presets
 from fxc.errors import KernelError, PipelineError
 
 FORWARD_COMPATIBLE = range(7, 9)
-"""Major versions of NVIDIA's architectures: a kernel runs on later minor ones. From 9 on kernels use what one alone has."""
+"""Major NVIDIA architectures on which a kernel also runs on later minor versions. From 9 on, kernels need the exact version."""
 
 
 def device_target(device: int | None = None) -> GpuAttr:
-    """The GPU of this number, or the current one. PipelineError where there is none."""
+    """The target of GPU number ``device``, or of the current GPU. PipelineError if there is no GPU."""
     if not torch.cuda.is_available():
         raise PipelineError("this machine has no GPU", hint="name one to compile for, as cuda:sm_90")
     found = torch.cuda.get_device_properties(torch.cuda.current_device() if device is None else device)
@@ -32,14 +32,14 @@ def device_target(device: int | None = None) -> GpuAttr:
 
 
 def _nearest_preset(arch: str) -> GpuAttr:
-    """The preset of the architecture, or of the one before it; what PyTorch does not say of a device is as there."""
+    """The preset of ``arch`` or of the closest earlier one. It provides the properties that PyTorch does not report."""
     known = {target.arch.data: target for target in presets(GpuAttr).values()}
     alike = sorted((each for each in known if each.startswith("gfx") == arch.startswith("gfx")), key=_number)
     return known[next((each for each in reversed(alike) if _number(each) <= _number(arch)), alike[0])]
 
 
 def _number(arch: str) -> int:
-    """``sm_90`` is 90, ``gfx942`` 0x942."""
+    """The number of an architecture: 90 for ``sm_90``, 0x942 for ``gfx942``."""
     return int(arch.removeprefix("gfx"), 16) if arch.startswith("gfx") else int(arch.removeprefix("sm_"))
 
 
@@ -50,14 +50,14 @@ def compile_target(target: GpuAttr) -> str:
 
 
 def target_here() -> TritonTarget:
-    """The current device, as Triton's driver sees it. KernelError where it sees none, or is not installed."""
+    """The current device according to Triton's driver. KernelError if it finds none or is not installed."""
     triton_version()
     from triton.runtime import driver
 
     drivers: Any = driver
     try:
         found = drivers.active.get_current_target()
-    except Exception as error:  # no driver, no device, or a broken one: whatever Triton raises is the reason
+    except Exception as error:  # no driver, no device, or a broken one: report whatever Triton raises
         raise KernelError(f"this machine has no GPU for Triton: {error}", hint="compile for the CPU: target host") from error
     arch = found.arch if found.backend == "hip" else f"sm_{found.arch}"
     return TritonTarget.of(f"{'rocm' if found.backend == 'hip' else 'cuda'}:{arch}")

@@ -1,4 +1,4 @@
-"""``arith``, ``math`` and the like, lane by lane: an op is one expression of Triton's."""
+"""Print elementwise ops of ``arith``, ``math`` and ``tile``: each op is one Triton expression."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from fxc.dialects.tile.types import element_of, shape_of
 
 @dataclass(frozen=True)
 class Operator:
-    """``text`` between operands, for all types alike. A number may stand on one side: Triton gives it the other's type."""
+    """An operator, for all types. One operand may be a bare number: Triton converts it to the type of the other."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Function:
-    """A call with the operands for ``{0}``, ``{1}``; ``double`` is the call for f64, where it differs.
+    """A call with the operands for ``{0}``, ``{1}``; ``double`` is the call for f64 if it differs.
 
-    Half-precision operands are computed in f32 and rounded once.
+    Half precision is computed in f32 and rounded once.
     """
 
     text: str
@@ -105,7 +105,7 @@ UNSIGNED: Mapping[type[Operation], str] = MappingProxyType(
         arith.MinUIOp: "tl.minimum({0}, {1})",
     }
 )
-"""Ops on integers without a sign. Triton's integers have one, so the operands are cast, but where none can be negative."""
+"""Ops on unsigned integers. Triton's integers are signed, so the operands are cast unless they cannot be negative."""
 
 BOOLEAN: Mapping[type[Operation], Operator] = MappingProxyType(
     {
@@ -114,7 +114,7 @@ BOOLEAN: Mapping[type[Operation], Operator] = MappingProxyType(
         arith.MuliOp: Operator("{0} & {1}"),
     }
 )
-"""Arithmetic of ``i1``, which is modulo 2."""
+"""Arithmetic on ``i1``, which is modulo 2."""
 
 MATH: Mapping[str, str] = MappingProxyType(
     {
@@ -126,7 +126,7 @@ MATH: Mapping[str, str] = MappingProxyType(
         "nextafter": "libdevice.nextafter({0}, {1})",
     }
 )
-"""``tile.math``."""
+"""Kind of ``tile.math`` -> its call."""
 
 _INTEGER_COMPARISONS = {
     "eq": "{0} == {1}",
@@ -155,7 +155,7 @@ _FLOAT_COMPARISONS = {
 
 
 def expression(writer: Writer, op: Operation) -> str | None:
-    """What ``op`` computes in each lane; None where it is no op of this kind, or one that Triton has nothing for."""
+    """The expression of ``op``; None if ``op`` is not elementwise or Triton has no equivalent."""
     spelling = SPELLINGS.get(type(op))
     if type(op) in BOOLEAN and is_bool(element_of(op.results[0].type)):
         spelling = BOOLEAN[type(op)]
@@ -172,7 +172,7 @@ def expression(writer: Writer, op: Operation) -> str | None:
 
 
 def operands(writer: Writer, op: Operation) -> list[str]:
-    """The operands of ``op`` as text; one at least has a type."""
+    """The operands of ``op`` as text; at least one has a type."""
     texts = [writer.text(operand) for operand in op.operands]
     if all(writer.constant(operand) is not None for operand in op.operands):
         texts[0] = writer.typed(op.operands[0])
@@ -184,7 +184,7 @@ def _apply(text: str, values: list[str]) -> str:
 
 
 def _call(writer: Writer, function: Function, op: Operation) -> str:
-    """A function reads a bare number as f32, i32 or index, so constants of other types are typed."""
+    """The text of a call. A function treats a bare number as f32, i32 or index, so constants of other types are typed."""
     element = element_of(op.results[0].type)
     if is_half(element):
         values = [f"{writer.typed(operand)}.to(tl.float32)" for operand in op.operands]
@@ -228,7 +228,7 @@ def _ceil_divide_unsigned(writer: Writer, op: Operation) -> str:
 
 
 def _compare(writer: Writer, op: Operation) -> str:
-    """Of ``arith.cmpi``, ``arith.cmpf`` and ``tile.compare``, each with a predicate."""
+    """The expression of ``arith.cmpi``, ``arith.cmpf`` or ``tile.compare``."""
     if isinstance(op, CompareOp):
         predicate = op.kind.data
     elif isinstance(op, arith.CmpiOp):
@@ -239,7 +239,7 @@ def _compare(writer: Writer, op: Operation) -> str:
     if predicate in ("true", "false"):
         return full(shape_of(op.results[0].type), predicate == "true", i1, writer.ranges.bits)
     if is_float(element_of(op.operands[0].type)):
-        again = predicate in ("ord", "uno")  # these compare an operand with itself
+        again = predicate in ("ord", "uno")  # these predicates compare each operand with itself
         values = [writer.typed(each) for each in op.operands] if again else operands(writer, op)
         return _apply(_FLOAT_COMPARISONS[predicate], values)
     if predicate[0] == "u" and not writer.ranges.is_natural(*op.operands):
@@ -279,7 +279,7 @@ _OTHERS: Mapping[type[Operation], Callable[[Writer, Operation], str]] = MappingP
 )
 
 
-# conversions between types: ``tile.cast``, and those of ``arith``
+# conversions between types: ``tile.cast`` and the casts of ``arith``
 
 
 _KINDS: Mapping[type[Operation], str] = MappingProxyType(
@@ -300,7 +300,7 @@ _KINDS: Mapping[type[Operation], str] = MappingProxyType(
 
 
 def cast(writer: Writer, op: Operation) -> str | None:
-    """The expression of a conversion; None where ``op`` is none."""
+    """The expression of a conversion; None if ``op`` is not a conversion."""
     kind = op.kind.data if isinstance(op, CastOp) else _KINDS.get(type(op))
     if kind is None:
         return None
@@ -310,7 +310,7 @@ def cast(writer: Writer, op: Operation) -> str | None:
     if kind == "bitcast":
         return f"{value}.to({target}, bitcast=True)"
     if kind in ("sitofp", "extsi") and from_bool:
-        return f"{value}.to({target}) * -1"  # the one bit of a true i1 is its sign
+        return f"{value}.to({target}) * -1"  # the only bit of i1 is its sign bit
     if kind in ("uitofp", "extui") and not from_bool:
         return f"{unsigned(writer, source)}.to({target})"
     if kind == "trunci" and to_bool:
@@ -321,12 +321,12 @@ def cast(writer: Writer, op: Operation) -> str | None:
         width = bits(element_of(result))
         return f"{value}.to(tl.uint{width}).to({target}, bitcast=True)"
     if kind == "index_cast" and not isinstance(source.type, VectorType):
-        return f"tl.cast({value}, {target})"  # what a loop counts is a Python number in Triton's interpreter
+        return f"tl.cast({value}, {target})"  # a loop index is a Python number in Triton's interpreter
     return f"{value}.to({target})"
 
 
 def unsigned(writer: Writer, value: SSAValue) -> str:
-    """``value``, its bits read as a number without a sign."""
+    """``value`` with its bits reinterpreted as an unsigned number."""
     element = element_of(value.type)
     if is_bool(element):
         return writer.typed(value)

@@ -1,4 +1,4 @@
-"""Grids: how many programs a launch starts, as numbers, or as Python text where the numbers that it is given say it."""
+"""Grids: the number of programs of a launch, as numbers, or as Python text if it depends on scalar arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fxc.dialects.tile import KernelOp
 from fxc.errors import KernelError
 
 Grid: TypeAlias = "tuple[int | str, ...]"
-"""A text is an expression of ``n0``, ``n1``, ...: the numbers of a launch, in order."""
+"""Numbers, or texts: expressions of ``n0``, ``n1``, ..., the scalars of a launch in order."""
 
 _OPERATORS = {
     AffineBinaryOpKind.Add: "({} + {})",
@@ -24,7 +24,7 @@ _OPERATORS = {
 
 
 def grid_of(kernel: KernelOp, names: Sequence[str] | None = None) -> Grid:
-    """The grid of ``kernel``. ``names``: those of its scalars in the text, where they are not ``n0``, ..."""
+    """The grid of ``kernel``. ``names``: the names of its scalars in the text, by default ``n0``, ..."""
     if not isinstance(kernel.grid, AffineMapAttr):
         return kernel.programs
     scalars = kernel.scalars()
@@ -46,6 +46,6 @@ def _text(expression: AffineExpr, numbers: Sequence[str]) -> str:
 
 
 def programs_of(grid: Grid, numbers: Sequence[Any]) -> tuple[int, ...]:
-    """How many programs there are along each axis in a launch with ``numbers``."""
+    """The number of programs along each axis in a launch with the scalars ``numbers``."""
     names = {f"n{i}": number for i, number in enumerate(numbers)}
     return tuple(axis if isinstance(axis, int) else int(eval(axis, {"__builtins__": {}}, names)) for axis in grid)

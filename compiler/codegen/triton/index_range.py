@@ -1,4 +1,4 @@
-"""What values the ``index`` values of a kernel can take: 32 bits are enough for most kernels, and faster than 64."""
+"""Range analysis of the ``index`` values of a kernel: most kernels need only 32 bits, which are faster than 64."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fxc.dialects.tile.types import element_of, shape_of
 _WIDEST = 1 << 63
 _MOST_PROGRAMS = (1 << 31) - 1
 _LARGEST_SIZE = 1 << 48
-"""Elements: memory has no more of them."""
+"""The assumed maximum number of elements of a tensor."""
 _ADDRESSED = frozenset([LoadOp, StoreOp, MaskOp])
 _UNSIGNED = frozenset([arith.DivUIOp, arith.CeilDivUIOp, arith.RemUIOp, arith.MinUIOp, arith.MaxUIOp])
 
@@ -44,7 +44,7 @@ ANY = Range(-_WIDEST, _WIDEST - 1)
 
 
 class IndexRanges:
-    """The ranges of the index values of ``kernel``; what is not understood has any value."""
+    """The ranges of the index values of ``kernel``. Results of unsupported ops have an unlimited range."""
 
     def __init__(self, kernel: KernelOp) -> None:
         self.kernel = kernel
@@ -58,11 +58,11 @@ class IndexRanges:
         return known
 
     def is_natural(self, *values: SSAValue) -> bool:
-        """Whether all are index values that are never negative."""
+        """Whether all ``values`` are index values that are never negative."""
         return all(isinstance(value.type, IndexType) and self.of(value).low >= 0 for value in values)
 
     def _fits(self, op: Operation) -> bool:
-        """Whether 32 bits hold the index values that ``op`` makes, and the offsets of all its lanes."""
+        """Whether the index results of ``op`` and the offsets of all its lanes fit in 32 bits."""
         values: list[SSAValue] = [*op.results]
         if op.regions:
             values += [argument for region in op.regions for block in region.blocks for argument in block.args]
@@ -76,7 +76,7 @@ class IndexRanges:
         return all(found.is_within(32) for found in ranges)
 
     def _offsets(self, op: LoadOp | StoreOp) -> Range:
-        """How far the lanes may lie from the base."""
+        """The range of the offsets of the lanes from the base."""
         total = Range(0, 0)
         block = op.result if isinstance(op, LoadOp) else op.value
         for size, stride in zip(shape_of(block.type), op.strides(), strict=True):
@@ -86,7 +86,7 @@ class IndexRanges:
 
     def _compute(self, value: SSAValue) -> Range:
         op = value.owner
-        if not isinstance(value.type, IndexType):  # a block of them
+        if not isinstance(value.type, IndexType):  # a block of index values
             return ANY
         if not isinstance(op, Operation):
             return self._of_argument(value)
@@ -145,9 +145,9 @@ def _of_type(value: SSAValue) -> Range:
 
 
 def _quotient(dividend: Range, divisor: Range, *, up: bool = False) -> Range:
-    """A quotient is never further from zero than its dividend, but for the rounding away of floor and ceil division.
+    """The range of a quotient. Its magnitude is at most that of the dividend, plus one for rounding in floor or ceil division.
 
-    ``up``: it is rounded up, else down or towards zero.
+    ``up``: the quotient is rounded up, else down or towards zero.
     """
     if divisor.low == divisor.high and divisor.low > 0:
         highest = -(-dividend.high // divisor.low)

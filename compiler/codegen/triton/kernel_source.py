@@ -1,4 +1,4 @@
-"""A printed kernel: its source, and what a launch or a compiler must know beside it. Plain data, for JSON and for workers."""
+"""A printed kernel: its source, and the data that a launch or a compiler needs. Plain data, for JSON and for workers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 class KernelArgument:
     """An argument of a kernel.
 
-    ``type`` is Triton's spelling (``*fp32``, ``i64``). ``access`` ("read", "write", "readwrite") and ``elements``, how many may
-    be addressed, are for pointers; ``divisible`` is a number that the address in bytes, or the size, is a multiple of.
+    ``type`` is Triton's spelling (``*fp32``, ``i64``). Pointers have ``access`` ("read", "write", "readwrite") and
+    ``elements``, the number of elements that may be accessed. The address in bytes, or the size, is divisible by ``divisible``.
     """
 
     name: str
@@ -27,12 +27,12 @@ class KernelArgument:
 
 @dataclass(frozen=True)
 class KernelSource:
-    """``source`` is a Python file that defines the Triton function ``name``, to be launched on ``grid`` programs.
+    """A Python file, ``source``, that defines the Triton function ``name``, to be launched on ``grid`` programs.
 
-    A text in ``grid`` is Python of ``n0``, ...: the numbers of a launch. ``lanes`` is the size of the largest block,
-    ``warps`` how many warps (32 lanes of hardware each) should share a program. Where there is a ``counter``, the function has
-    one parameter more, of this name: the address of an int32, 0 before a launch and after it, that no other launch uses at the
-    same time.
+    A text in ``grid`` is a Python expression of ``n0``, ..., the scalars of a launch. ``lanes`` is the size of the largest
+    block; ``warps`` is the number of warps (32 hardware lanes each) per program. If there is a ``counter``, the function has
+    one more parameter of this name: the address of an int32 that is 0 before and after a launch, and that no concurrent launch
+    uses.
     """
 
     name: str
@@ -45,16 +45,16 @@ class KernelSource:
 
     @property
     def parameters(self) -> tuple[KernelArgument, ...]:
-        """All of the function's: the arguments, and the counter."""
+        """All parameters of the function: the arguments and the counter."""
         counters = (KernelArgument(self.counter, "*i32", "readwrite", 1),) if self.counter else ()
         return (*self.arguments, *counters)
 
     def unaligned(self) -> KernelSource:
-        """The same kernel for addresses and numbers that are multiples of nothing."""
+        """The same kernel without assumptions about the divisibility of addresses and numbers."""
         return replace(self, arguments=tuple(replace(argument, divisible=1) for argument in self.arguments))
 
     def code(self) -> dict[str, Any]:
-        """What a compiler makes something of, as JSON: all but the comments, which say where the kernel is from."""
+        """The parts that affect compilation, as JSON: everything except the comments, which are source locations."""
         lines = self.source.splitlines(keepends=True)
         return {**self.as_json(), "source": "".join(line for line in lines if not line.lstrip().startswith("#"))}
 

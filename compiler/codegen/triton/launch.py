@@ -1,4 +1,4 @@
-"""Launches of compiled kernels as functions on tensors of a GPU."""
+"""Build functions on GPU tensors that launch compiled kernels."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from fxc.runtime.native_kernel import ScalarSpec, TensorKernel, TensorSpec, spec
 
 LARGEST_GRID = ((1 << 31) - 1, 65535, 65535)
 ALIGNMENT = 16
-"""What a pointer or number that ``tile.divisible`` speaks of is a multiple of, in the variant of a kernel that relies on it."""
+"""The divisor that the aligned variant of a kernel assumes for pointers and numbers with ``tile.divisible``."""
 
 
 def compile_launch(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel | None:
-    """See ``launch_runner`` of ``fxc.codegen.triton``."""
+    """Implement ``launch_runner`` of ``fxc.codegen.triton``."""
     layouts = [*operand_layouts(op), *result_layouts(op)]
     if not layouts or any(layout.device.type != "cuda" for layout in layouts):
         return None
@@ -54,7 +54,7 @@ def compile_launch(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel |
 
 
 def gpu_kernel(op: LaunchOp | plan.LaunchOp, target: GpuAttr) -> GpuKernel:
-    """The launch on the device of its tensors, whatever that is. KernelError for what cannot be printed or launched."""
+    """The launch ``op`` on the device of its tensors. KernelError if the kernel cannot be printed or launched."""
     kernel, source = kernel_of(op), print_kernel(kernel_of(op))
     if any(isinstance(size, int) and size > limit for size, limit in zip(source.grid, LARGEST_GRID, strict=False)):
         raise KernelError(f"kernel {source.name} has the grid {source.grid}, but {LARGEST_GRID} is the largest")
@@ -80,11 +80,11 @@ def _scalar(name: str, type: str, symbol: str) -> ScalarSpec:
 
 
 class GpuKernel(TensorKernel):
-    """A kernel that Triton compiles for ``target``: when it is made if there is a GPU, else when it is first called.
+    """A kernel that Triton compiles for ``target``: at construction if there is a GPU, else at the first call.
 
-    Calls start the kernel on the current stream of its device and do not wait. Tensors whose addresses, and numbers, that are
-    less divisible than the kernel says run a variant that relies on nothing. ``tunes``: the first call finds out how many
-    warps are best. KernelError, at the first call, where the device is not ``target`` or Triton is not installed.
+    Calls start the kernel on the current stream of its device and do not wait. If addresses or numbers are less divisible
+    than the kernel declares, a variant without these assumptions runs. ``tunes``: the first call selects the number of warps
+    and stages by autotuning. The first call raises KernelError if the device is not ``target`` or Triton is not installed.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class GpuKernel(TensorKernel):
         self._start(*values)
 
     def _bind(self, tensors: Sequence[torch.Tensor], numbers: Sequence[Any]) -> None:
-        """Load the kernel, and write out what a call does. ``tensors`` and ``numbers``: arguments to tune with."""
+        """Load the kernel and generate the code of a call. ``tensors`` and ``numbers``: arguments for autotuning."""
         with self._lock, self._on_device():
             here, built = target_here(), TritonTarget.of(self.target)
             if not runs_on(built, here):
@@ -141,7 +141,7 @@ class GpuKernel(TensorKernel):
         self._call, self._start, self._write = map(self._guarded, (call, start, write))
 
     def _lines(self, loaded: LoadedKernel) -> tuple[list[str], dict[str, Any]]:
-        """Python that launches the kernel on ``x0``, ... and ``y0``, ..., and what it names."""
+        """Python lines that launch the kernel on ``x0``, ... and ``y0``, ..., and the values of the names in them."""
         if 0 in self.source.grid:
             return [], {}
         tensors = [*(f"x{i}" for i in range(len(self.inputs))), *(f"y{i}" for i in range(len(self.outputs)))]
@@ -172,7 +172,7 @@ class GpuKernel(TensorKernel):
     def _times(
         self, ways: Sequence[CompileOptions], tensors: Sequence[torch.Tensor], numbers: Sequence[Any]
     ) -> Sequence[float]:
-        """Milliseconds of the kernel compiled in each of these ways; infinite where the device cannot hold it."""
+        """The time in milliseconds of the kernel with each of the options ``ways``; infinite if the device cannot load it."""
         waiting = [self._submit(self.source, way) for way in ways]
         outputs = [spec.new() for spec in self.at(self.outputs, numbers)]  # they must outlive the runs
         pointers = [tensor.data_ptr() for tensor in (*tensors, *outputs)]
@@ -196,7 +196,7 @@ class GpuKernel(TensorKernel):
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """``function`` with the kernel's device as the current one, where there are others."""
+        """``function`` with the kernel's device as the current one, if there are several devices."""
         if self.device.type != "cuda" or torch.cuda.device_count() == 1:
             return function
 
@@ -221,19 +221,21 @@ def _bound(kernel: LoadedKernel, device: int, arguments: Sequence[Any]) -> Calla
     return lambda: kernel(stream(device), *arguments)
 
 
-# counters of programs: an int32 for the launches of a stream, which run one after another and each leave it at 0
+# program counters: one int32 for all launches on a stream, which run one after another and each reset it to 0
 
 
 class Counters:
-    """A counter for each stream of ``device``, made when it is first used."""
+    """A counter for each stream of ``device``, created at its first use."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._made = dict[int, torch.Tensor]()
 
     def __call__(self, stream: int) -> torch.Tensor:
-        """That of the current stream, whose number is ``stream``. A CUDA graph that is recorded gets one of its own, set to 0
-        whenever it runs: it may run on any stream."""
+        """The counter of the current stream, whose number is ``stream``.
+
+        During capture of a CUDA graph, it is a new counter that each replay sets to 0, since a graph may run on any stream.
+        """
         if is_captured(self.device):
             return self._new()
         found = self._made.get(stream)
@@ -245,21 +247,21 @@ class Counters:
 
 @cache
 def counters(device: torch.device) -> Counters:
-    """Those of ``device``: all kernels that run there share them."""
+    """The counters of ``device``, shared by all its kernels."""
     return Counters(device)
 
 
 def is_captured(device: torch.device) -> bool:
-    """Whether a CUDA graph records what is started on ``device``."""
+    """Whether a CUDA graph captures the work on the current stream of ``device``."""
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
-# a compiled kernel on the device: Triton's launcher, bound to it
+# a loaded kernel: Triton's launcher with the kernel's function on the device
 
 
 @dataclass(frozen=True)
 class LauncherSource:
-    """What Triton's launcher asks of a source: the types of arguments by name, and constants, of which there are none."""
+    """The interface that Triton's launcher expects of a source: the argument types by name, and no constants."""
 
     signature: dict[str, str]
     constants: dict[tuple[int, ...], Any] = field(default_factory=dict)
@@ -267,12 +269,12 @@ class LauncherSource:
 
 @dataclass(frozen=True)
 class LoadedKernel:
-    """A kernel to be launched on ``grid``, with as many numbers as ``scalars`` behind its pointers.
+    """A loaded kernel with its ``grid``; ``scalars`` is the number of scalar arguments after its pointers.
 
-    ``run(x, y, z, stream, function, packed, None, None, None, *pointers, *numbers, *counters)`` launches the kernel. One that
-    has a counter is launched on a grid that is known.
+    ``run(x, y, z, stream, function, packed, None, None, None, *pointers, *numbers, *counters)`` launches the kernel. A kernel
+    with a counter has a static grid.
 
-    The three that are None are what profilers hook in.
+    The three None arguments are profiler hooks.
     """
 
     run: Callable[..., None]
@@ -287,7 +289,7 @@ class LoadedKernel:
 
 
 def load(compiled: CompiledKernel, source: KernelSource) -> LoadedKernel:
-    """``compiled``, a variant of ``source``, on the current device. KernelError where the device cannot hold it."""
+    """Load ``compiled``, a variant of ``source``, on the current device. KernelError if the device cannot load it."""
     from triton.compiler import CompiledKernel as TritonKernel
     from triton.runtime.errors import OutOfResources
 
@@ -308,14 +310,14 @@ def load(compiled: CompiledKernel, source: KernelSource) -> LoadedKernel:
 
 
 def current_stream() -> Callable[[int], int]:
-    """Gives the current stream of a device by number, as a launch takes it."""
+    """A function that maps the number of a device to its current stream, as a launch expects it."""
     from triton.runtime import driver
 
     active: Any = driver.active
     return active.get_current_stream
 
 
-# which of a handful of ways to compile a kernel is the fastest on the device that is here
+# autotuning: measure a kernel with several compile options on this device
 
 
 MOST_WARPS = 16
@@ -323,7 +325,7 @@ STAGES = (2, 3, 4)
 
 
 def candidates(source: KernelSource) -> list[CompileOptions]:
-    """The ways to try, the one without tuning first. A thread has one lane at least."""
+    """The options to measure, the default first. Each thread has at least one lane."""
     most = min(MOST_WARPS, max(source.lanes // 32, 1))
     warps = [count for count in (source.warps // 2, source.warps * 2, source.warps * 4) if 1 <= count <= most]
     found = [DEFAULT, *(CompileOptions(warps=count) for count in warps)]
@@ -338,7 +340,7 @@ def tuned(
     times: Callable[[Sequence[CompileOptions]], Sequence[float]],
     cache: Path | None = None,
 ) -> CompileOptions:
-    """The fastest of the candidates by ``times``, or what was found before on a ``device`` of this name."""
+    """The fastest of the candidates by ``times``, or the cached result for a ``device`` of this name."""
     path = (cache_folder() if cache is None else cache) / "tuned" / f"{_key(source, device)}.json"
     known = _read(path)
     if known is not None:

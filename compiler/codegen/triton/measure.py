@@ -1,4 +1,4 @@
-"""Times of work on a device, by turns: what slows the machine slows all that is compared."""
+"""Measure work on a GPU. Candidates run in alternation, so that a slow phase of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROUNDS = 25
 
 
 class EventClock:
-    """The clock of the current stream of the current GPU. ``cache``: bytes, no less than its last-level cache."""
+    """A timer for the current stream of the current GPU. ``cache``: bytes, at least the size of its last-level cache."""
 
     def __init__(self, cache: int = 256 << 20) -> None:
         self._cache = torch.empty(cache // 4, dtype=torch.int32, device="cuda")
@@ -22,19 +22,19 @@ class EventClock:
         self._cache.zero_()
 
     def mark(self) -> torch.cuda.Event:
-        """A moment: when what was started so far is done."""
+        """An event that is reached when all work started so far is complete."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def milliseconds(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
-        """Between two moments; waits for them."""
+        """The time between two events; waits for both."""
         end.synchronize()
         return start.elapsed_time(end)
 
 
 def by_turns(runs: Sequence[Callable[[], Any]], clock: EventClock, rounds: int = ROUNDS) -> list[float]:
-    """Milliseconds of each of ``runs``, caches cold: the median of ``rounds``, after one that does not count."""
+    """The time of each of ``runs`` in milliseconds with cold caches: the median of ``rounds``, after a warm-up round."""
     marks: list[list[tuple[Any, Any]]] = [[] for _ in runs]
     for turn in range(rounds + 1):
         for run, found in zip(runs, marks, strict=True):

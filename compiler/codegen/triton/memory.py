@@ -1,4 +1,4 @@
-"""Addresses, masks, loads and stores."""
+"""Print addresses, masks, loads and stores."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _WRITTEN = frozenset([AssertOp, IotaOp, MaskOp, LoadOp, GatherOp, *STORES])
 
 
 def lanes(size: int, dim: int, rank: int) -> str:
-    """The numbers of the lanes along ``dim``, in a block with ``rank`` dimensions: ``tl.arange(0, 32)[None, :]``."""
+    """The lane indices along ``dim`` in a block with ``rank`` dimensions: ``tl.arange(0, 32)[None, :]``."""
     places = ", ".join(":" if each == dim else "None" for each in range(rank))
     return f"tl.arange(0, {size})" + (f"[{places}]" if rank > 1 else "")
 
 
 def write_memory(writer: Writer, op: Operation) -> bool:
-    """Write the lines of a load, store or mask; False where ``op`` is none."""
+    """Write the lines of a load, store or mask. False if ``op`` is another op."""
     if type(op) not in _WRITTEN:
         return False
     match op:
@@ -64,7 +64,7 @@ def _mask(writer: Writer, op: MaskOp) -> str:
 
 
 def _stretched(expression: str, shape: Sequence[int], dim: int) -> str:
-    """``expression``, which varies along ``dim`` only, in the whole of ``shape``."""
+    """``expression``, which varies along ``dim`` only, broadcast to ``shape``."""
     alone = all(size == 1 for other, size in enumerate(shape) if other != dim)
     return expression if alone else f"tl.broadcast_to({expression}, {tuple(shape)})"
 
@@ -75,7 +75,7 @@ def _masked(writer: Writer, mask: SSAValue | None, other: SSAValue | None = None
 
 
 def _address(writer: Writer, op: LoadOp | StoreOp | GatherOp | ScatterOp | AtomicOp) -> str:
-    """The pointers of all lanes: pointer, base and the steps along each dimension, as a sum."""
+    """The pointers of all lanes: the sum of the pointer, the base and the steps along each dimension."""
     pointer = writer.names[op.pointer]
     if not isinstance(op, (LoadOp, StoreOp)):
         return f"{pointer} + {writer.typed(op.offsets)}"
@@ -113,7 +113,7 @@ def _number(writer: Writer, stride: int | SSAValue) -> int | None:
 
 
 def _wait_for_stores(writer: Writer, pointer: SSAValue) -> None:
-    """Threads of a program do not see what the others stored before a barrier."""
+    """Write a barrier if ``pointer`` was stored to: only after it do all threads of a program see the stores."""
     if pointer in writer.unseen:
         writer.line("tl.debug_barrier()")
         writer.unseen.clear()

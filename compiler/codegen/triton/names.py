@@ -1,4 +1,4 @@
-"""Python names for the values of a kernel: those of the IR's text, where Python takes them."""
+"""Python names for the values of a kernel: the names in the IR's text if Python allows them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from xdsl.ir import Block, Operation, SSAValue
 
 RESERVED = frozenset({"tl", "triton", "libdevice", "float", "range", *keyword.kwlist})
-"""What a file needs for itself."""
+"""Names that the printed file itself uses."""
 
 
 def value_names(kernel: Operation, taken: frozenset[str]) -> dict[SSAValue, str]:
-    """A name for every value in ``kernel``, in the order of the text: all differ, and none is in ``taken`` or ``RESERVED``."""
+    """A unique name for every value in ``kernel``, in the order of the text; none is in ``taken`` or ``RESERVED``."""
     names, used, numbers = dict[SSAValue, str](), set(taken | RESERVED), itertools.count()
     for region in kernel.regions:
         for block in region.blocks:
@@ -23,7 +23,7 @@ def value_names(kernel: Operation, taken: frozenset[str]) -> dict[SSAValue, str]
 
 
 def python_name(hint: str) -> str:
-    """``hint`` with what Python does not take in a name replaced: ``arg0.1`` is ``arg0_1``."""
+    """``hint`` with the characters replaced that are invalid in a Python name: ``arg0.1`` becomes ``arg0_1``."""
     name = re.sub(r"\W", "_", hint, flags=re.ASCII)
     return f"v{name}" if name[:1].isdigit() or not name else name
 

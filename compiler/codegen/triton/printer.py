@@ -1,7 +1,7 @@
-"""``tile.kernel`` -> Triton: one Python file a kernel, a line an op, under the names of the IR.
+"""Print ``tile.kernel`` as Triton: one Python file per kernel, one line per op, with the names of the IR.
 
-Block shapes and strides are numbers in the text, and so are sizes but for those that are arguments. ``index`` has 32 bits where
-no value can need more, else 64.
+Block shapes, strides and static sizes are numbers in the text; dynamic sizes are arguments. ``index`` has 32 bits if no value
+needs more, else 64.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from fxc.dialects.tile.types import shape_of
 from fxc.errors import KernelError
 
 MAX_LANES = 1 << 20
-"""The largest block that Triton takes."""
+"""The maximum number of lanes of a block in Triton."""
 SOURCE = "tile.source"
 WARPS = "warps"
 
 _SILENT = frozenset([arith.ConstantOp, ReturnOp, NextOp, scf.YieldOp])
-"""Ops without a line of their own."""
+"""Ops for which no line is printed."""
 _NEUTRAL: Mapping[type[Operation], int] = MappingProxyType({arith.AddiOp: 0, arith.MuliOp: 1})
-"""Op -> the operand that leaves the other one as it is."""
+"""Op -> its neutral operand: with it, the result equals the other operand."""
 
 HEADER = """\
 import triton
@@ -63,7 +63,7 @@ def print_kernels(module: ModuleOp) -> list[KernelSource]:
 
 
 def print_kernel(kernel: KernelOp) -> KernelSource:
-    """The source of one kernel. Raises KernelError, with the op, for what Triton cannot express."""
+    """The source of one kernel. Raises KernelError with the op if Triton cannot express it."""
     return _KernelPrinter(kernel).source()
 
 
@@ -73,7 +73,7 @@ class _KernelPrinter:
         self.name = python_name(kernel.sym_name.data)
         if self.name in RESERVED or self.name in HELPERS:
             self.name += "_kernel"
-        first = dict[int, OpResult]()  # of each type: most are interned
+        first = dict[int, OpResult]()  # the first result of each type by identity: most types are interned
         for op in kernel.walk():
             for result in op.results:
                 first.setdefault(id(result.type), result)
@@ -92,7 +92,7 @@ class _KernelPrinter:
         return KernelSource(self.name, text, arguments, grid_of(self.kernel), self.lanes, self.warps(), self.counter)
 
     def heading(self) -> str:
-        """Comments that say what the kernel is, and what of the user's program it computes."""
+        """Comments that describe the kernel and list the part of the user's program that it computes."""
         warps = f"{self.warps()} warp{'s' if self.warps() != 1 else ''}"
         grid = grid_of(self.kernel, [self.writer.names[scalar] for scalar in self.kernel.scalars()])
         listed = f"({', '.join(map(str, grid))}{',' * (len(grid) == 1)})"
@@ -103,12 +103,12 @@ class _KernelPrinter:
         return "".join(f"# {_one_line(line)}\n" for line in lines)
 
     def warps(self) -> int:
-        """As the kernel says, else as many as give each thread eight lanes of the largest block, from one to eight."""
+        """The kernel's attribute, else one to eight warps such that a thread has eight lanes of the largest block."""
         said = self.kernel.attributes.get(WARPS)
         return said.value.data if isinstance(said, IntegerAttr) else min(max(self.lanes // 256, 1), 8)
 
     def argument(self, value: BlockArgument) -> KernelArgument:
-        """What a launch must know of an argument. Bytes have no sign here: ``ui8`` and ``i8`` are the same memory."""
+        """The description of an argument for launches. ``ui8`` and ``i8`` have the same representation in memory."""
         name, attributes = self.writer.names[value], self.kernel.argument_attributes(value)
         hint = attributes.get(DIVISIBLE)
         divisible = hint.value.data if isinstance(hint, IntegerAttr) else 1
@@ -129,7 +129,7 @@ class _KernelPrinter:
                 raise error if error.op else refusal(op, error.message, error.hint) from error
 
     def is_written(self, op: Operation) -> bool:
-        """Whether the result of ``op`` is a known number, or another index value under a new name."""
+        """Whether ``op`` needs no line: its result is a constant, or equal to another index value, whose name it gets."""
         writer = self.writer
         if op.results and all(writer.constant(result) is not None for result in op.results):
             return True
@@ -141,7 +141,7 @@ class _KernelPrinter:
         return False
 
     def comment(self, op: Operation) -> None:
-        """Name the FX node that the next lines compute, with the user's line, once."""
+        """Write a comment with the FX node and the user's line, unless it repeats the previous one."""
         name = node_name(op.location)
         place = f"{name}: {user_line(op.location) or ''}".rstrip(": ") if name else ""
         if place and place != self.place:
@@ -170,7 +170,7 @@ class _KernelPrinter:
         return self.writer.assign(op.results[0], text)
 
     def loop(self, op: scf.ForOp) -> None:
-        """What a loop carries is one variable: its argument, what is yielded, and its result."""
+        """Print a loop. Each carried value is one variable for the block argument, the yielded value and the result."""
         writer = self.writer
         counter, *carried = op.body.block.args
         for argument, start, result in zip(carried, op.iter_args, op.results, strict=True):
@@ -188,7 +188,7 @@ class _KernelPrinter:
             self.yields(op.body.block, [writer.names[argument] for argument in carried])
 
     def iterate(self, op: IterateOp) -> None:
-        """A loop while any lane is going, which is a variable, as what is carried is."""
+        """Print a loop that runs while any lane is active. The mask of active lanes and the carried values are variables."""
         writer, last = self.writer, op.body.block.last_op
         assert last is not None
         carried = [writer.names[argument] for argument in op.body.block.args]
@@ -205,7 +205,10 @@ class _KernelPrinter:
             writer.line(f"{', '.join([*carried, going])} = {', '.join([*values, f'{going} & {more}'])}")
 
     def last(self, op: LastProgramOp) -> None:
-        """Each program counts itself when its threads have stored; who finds that all others have is the last."""
+        """Print code that only the last program runs.
+
+        Each program increments a counter after its threads have stored; the program that counts last runs the code.
+        """
         writer = self.writer
         self.counter, before = writer.new_name("counter"), writer.new_name("before")
         for argument, pointer in zip(op.body.block.args, op.pointers, strict=True):
@@ -234,7 +237,7 @@ class _KernelPrinter:
         writer.unseen |= after
 
     def yields(self, block: Block, targets: list[str]) -> None:
-        """Assign what the block yields, all at once where a target is also a value."""
+        """Assign the values that the block yields, in one statement if a target is also a value."""
         values = [self.writer.typed(value) for value in block.last_op.operands] if block.last_op is not None else []
         pairs = [(target, value) for target, value in zip(targets, values, strict=True) if target != value]
         if {target for target, _ in pairs} & {value for _, value in pairs}:
@@ -264,7 +267,7 @@ _RULES: Mapping[type[Operation], Callable[[Writer, Any], str]] = MappingProxyTyp
 
 
 def any_lane(mask: str, rank: int) -> str:
-    """Whether a lane of ``mask`` is set."""
+    """Whether any lane of ``mask`` is set."""
     if not rank:
         return mask
     lanes = f"{mask}.to(tl.int32)"
@@ -274,7 +277,7 @@ def any_lane(mask: str, rank: int) -> str:
 
 
 def _lanes(value: OpResult) -> int:
-    """The lanes of a block. Raises KernelError where it is none that Triton has."""
+    """The number of lanes of a block. Raises KernelError if Triton does not support its shape."""
     shape, op = shape_of(value.type), value.op
     if any(size & (size - 1) for size in shape):
         hint = "give the kernel blocks with sizes that are powers of two, and mask what is beyond"
@@ -287,5 +290,5 @@ def _lanes(value: OpResult) -> int:
 
 
 def _one_line(text: str) -> str:
-    """``text`` for a comment: it may come from anywhere, and no character of it may end the line."""
+    """``text`` as a single line for a comment; the text is arbitrary and may contain line breaks."""
     return text if text.isprintable() else "".join(character if character.isprintable() else " " for character in text)

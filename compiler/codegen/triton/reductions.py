@@ -1,4 +1,4 @@
-"""Ops that combine the lanes of a block."""
+"""Print ops that combine the lanes of a block: reductions, scans, dot products; and random numbers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _COMBINE: Mapping[str, str] = MappingProxyType(
         "xor": "bit_xor",
     }
 )
-"""The helper that combines two lanes."""
+"""Kind of reduction -> the helper that combines two lanes."""
 
 _SCAN: Mapping[str, str] = MappingProxyType({**_COMBINE, "max": "later_maximum", "min": "later_minimum"})
-"""The helper that combines a lane with those before it."""
+"""Kind of scan -> the helper that combines a lane with those before it."""
 
 SMALLEST_FACTOR = 16
-"""Of each dimension of the factors of a product."""
+"""The minimum size of each dimension of the factors of a dot product."""
 
 
 def _reduce(writer: Writer, op: ReduceOp) -> str:
@@ -57,7 +57,7 @@ def _scan(writer: Writer, op: ScanOp) -> str:
 
 
 def _dot(writer: Writer, op: DotOp) -> str:
-    """Without a word on the precision, NVIDIA's GPUs round float32 to 10 bits."""
+    """A dot product in IEEE precision; by default, NVIDIA GPUs round float32 operands to 10 bits."""
     [rows, inner], [_, columns] = shape_of(op.left.type), shape_of(op.right.type)
     if min(rows, inner, columns) < SMALLEST_FACTOR:
         raise refusal(op, f"Triton multiplies blocks of {SMALLEST_FACTOR}x{SMALLEST_FACTOR} and more", "give it larger blocks")
@@ -68,7 +68,7 @@ def _dot(writer: Writer, op: DotOp) -> str:
 
 
 def _wide(writer: Writer, op: ReduceOp | ScanOp, value, element: Attribute) -> tuple[str, str]:
-    """The operand in a type that Triton combines without changing it, and the cast back."""
+    """The operand in a type that Triton reduces without promotion, and the cast back."""
     text, type = writer.typed(value), writer.dtype(element)
     if is_bool(element):
         if op.kind.data not in ("and", "or", "xor"):

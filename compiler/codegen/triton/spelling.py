@@ -1,4 +1,4 @@
-"""How types and constants of the IR are written in Triton."""
+"""Spell types and constants of the IR in Triton."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def is_bool(type: Attribute) -> bool:
 
 
 def bits(type: Attribute) -> int:
-    """The size of an element, for all but ``index``."""
+    """The size of an element in bits, for all types except ``index``."""
     spelling = _float(type)
     if spelling is not None:
         return spelling[2]
@@ -55,7 +55,7 @@ def bits(type: Attribute) -> int:
 
 
 def dtype(type: Attribute, index_bits: int) -> str:
-    """``tl.float32`` for ``f32``; ``index`` has ``index_bits``. Raises KernelError for what Triton has no type for."""
+    """``tl.float32`` for ``f32``; ``index`` has ``index_bits``. Raises KernelError for a type that Triton does not have."""
     if isinstance(type, IndexType):
         return f"tl.int{index_bits}"
     spelling = _float(type)
@@ -72,7 +72,7 @@ def signature_type(type: Attribute, index_bits: int) -> str:
 
 
 def constant_value(value: Attribute) -> int | float:
-    """The number of a constant, a block's if all lanes are equal. Integers are signed, but for ``i1``."""
+    """The number of a constant, or of a block constant whose lanes are equal. Integers are signed, except ``i1``."""
     if isinstance(value, DenseIntOrFPElementsAttr):
         if not value.is_splat():
             raise KernelError("a block with different constants in its lanes cannot be written in Triton")
@@ -85,7 +85,7 @@ def constant_value(value: Attribute) -> int | float:
 
 
 def literal(number: int | float, type: Attribute) -> str | None:
-    """``number`` as a Python literal, or None where Triton reads a literal as something else: bools and -0.0."""
+    """``number`` as a Python literal, or None if Triton reads the literal differently: bools and -0.0."""
     if is_bool(type) or (is_float(type) and number == 0 and math.copysign(1, number) < 0):
         return None
     if not is_float(type):
@@ -96,7 +96,7 @@ def literal(number: int | float, type: Attribute) -> str | None:
 
 
 def full(shape: tuple[int, ...], number: int | float, type: Attribute, index_bits: int) -> str:
-    """A constant with a shape and a type of its own, ``()`` being a scalar's shape."""
+    """A constant with an explicit shape and type; ``()`` is the shape of a scalar."""
     text, name = literal(number, type), dtype(type, index_bits)
     if is_bool(type):
         return f"tl.full({shape}, {bool(number)}, tl.int1)"

@@ -1,4 +1,4 @@
-"""The GPUs that kernels are compiled for, by name: ``cuda:sm_90``, ``rocm:gfx942``."""
+"""The GPU targets of kernels, by name: ``cuda:sm_90``, ``rocm:gfx942``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from fxc.errors import KernelError
 
 @dataclass(frozen=True)
 class TritonTarget:
-    """``backend`` and ``arch`` as Triton has them: ("cuda", 90) or ("hip", "gfx942"); ``warp`` is its lanes of hardware,
-    ``binary`` what a compiled kernel is."""
+    """A GPU target in Triton's terms: ``backend`` and ``arch`` are ("cuda", 90) or ("hip", "gfx942").
+
+    ``warp`` is the number of hardware lanes of a warp, ``binary`` the kind of binary of a compiled kernel.
+    """
 
     name: str
     backend: str
@@ -21,7 +23,7 @@ class TritonTarget:
 
     @classmethod
     def of(cls, name: str) -> TritonTarget:
-        """The target of a name. Raises KernelError for one that is of neither form."""
+        """The target of a name. Raises KernelError if the name has neither form."""
         cuda, rocm = re.fullmatch(r"cuda:sm_(\d+)", name), re.fullmatch(r"rocm:(gfx\w+)", name)
         if cuda is not None:
             return cls(name, "cuda", int(cuda[1]), 32, "cubin")

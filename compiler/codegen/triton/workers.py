@@ -1,6 +1,7 @@
-"""Processes that compile. ``python -m fxc.codegen.triton.workers`` reads jobs, a line of JSON each, and answers in lines.
+"""Worker processes that compile kernels.
 
-A process of its own and not one of ``multiprocessing``, which would run the user's main module again.
+``python -m fxc.codegen.triton.workers`` reads one job per line as JSON and writes one answer per line. It is not a process of
+``multiprocessing``, which would run the user's main module again.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Worker:
         self.process.wait()
 
     def ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        """The answer to one job: empty, or with an ``error``."""
+        """Send one job and return the answer: empty, or with an ``error``."""
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
             self.process.stdin.write(json.dumps(job) + "\n")
@@ -54,7 +55,7 @@ class Worker:
 
 
 def main() -> None:
-    """Answer each line of stdin on stdout; what Triton itself prints goes to stderr."""
+    """Answer each line of stdin on stdout. Triton's output goes to stderr."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
@@ -62,15 +63,17 @@ def main() -> None:
         try:
             compile_to_folder(KernelSource.from_json(job["kernel"]), job["target"], job["options"], Path(job["folder"]))
             answer = {}
-        except Exception as error:  # whatever Triton, LLVM or ptxas raises is the answer
+        except Exception as error:  # any error of Triton, LLVM or ptxas is the answer
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
 def compile_to_folder(kernel: KernelSource, target: dict[str, Any], options: dict[str, Any], folder: Path) -> None:
-    """Compile and write the binary (``kernel.cubin``), ``kernel.s``, ``.py`` and ``.json``, and what Triton's launcher reads,
-    ``launch.json``; the folder appears complete or not at all."""
+    """Compile ``kernel`` and write its files to ``folder``, which appears complete or not at all.
+
+    The files are the binary (``kernel.cubin``), ``kernel.s``, ``.py``, ``.json``, and ``launch.json`` for Triton's launcher.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         compiled, binary, assembly, resources = _compile(kernel, target, options, folder / "kernel.py", scratch)
     digest = hashlib.sha256(binary).hexdigest()
@@ -85,14 +88,14 @@ def compile_to_folder(kernel: KernelSource, target: dict[str, Any], options: dic
     shutil.rmtree(folder, ignore_errors=True)
     try:
         part.rename(folder)
-    except OSError:  # another process was faster
+    except OSError:  # another process wrote it first
         shutil.rmtree(part, ignore_errors=True)
 
 
 def _compile(
     kernel: KernelSource, target: dict[str, Any], options: dict[str, Any], path: Path, scratch: str
 ) -> tuple[Any, bytes, str, Resources]:
-    """Triton's object, binary, assembly and resources. ``path`` is where the source will lie, for profilers."""
+    """Triton's object, binary, assembly and resources. ``path`` is the final path of the source, for profilers."""
     import triton
     from triton import knobs
     from triton.backends.compiler import GPUTarget
@@ -104,7 +107,7 @@ def _compile(
     if is_cuda:
         chosen["enable_reflect_ftz"] = False
     if "tl.device_assert(" in kernel.source:
-        chosen |= {"debug": True, "sanitize_overflow": False}  # assertions are left out else, and sums are checked as well
+        chosen |= {"debug": True, "sanitize_overflow": False}  # debug retains assertions, without overflow checks
     if options["stages"] is not None:
         chosen["num_stages"] = options["stages"]
     gpu = GPUTarget(target["backend"], target["arch"], target["warp"])
@@ -117,7 +120,7 @@ def _compile(
 
 
 def _ast_source(kernel: KernelSource, is_cuda: bool, path: str) -> Any:
-    """The function for Triton's compiler, with what is known of its arguments. Triton reads the source as of a file."""
+    """The function for Triton's compiler, with hints about its arguments. Triton reads the source as that of a file."""
     from triton.compiler import ASTSource
 
     linecache.cache[path] = (len(kernel.source), None, kernel.source.splitlines(keepends=True), path)
@@ -129,19 +132,19 @@ def _ast_source(kernel: KernelSource, is_cuda: bool, path: str) -> Any:
 
 
 def _hints(argument: KernelArgument, is_cuda: bool) -> list[list[Any]]:
-    """Loads of 128 bits need an address that is a multiple of 16 bytes; AMD's buffer instructions, less than 2 GiB."""
+    """Hints about an argument: 128-bit loads need an address divisible by 16, AMD's buffer instructions less than 2 GiB."""
     hints: list[list[Any]] = [["tt.divisibility", 16]] if argument.divisible % 16 == 0 else []
     if argument.is_pointer and not is_cuda and argument.elements is not None and 8 * argument.elements < 1 << 31:
         hints.append(["tt.pointer_range", 32])
     return hints
 
 
-# what a compiled kernel uses of the hardware, read from the words of ptxas or from AMD's assembly
+# hardware resources of a compiled kernel, parsed from the output of ptxas or from AMD's assembly
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Of a thread: ``registers``, and bytes of them ``spilled`` to memory. Of a program: ``shared`` bytes, ``warps``."""
+    """Hardware resources. Per thread: ``registers``, bytes ``spilled`` to memory. Per program: ``shared`` bytes, ``warps``."""
 
     registers: int
     spilled: int
@@ -150,7 +153,7 @@ class Resources:
 
 
 def cuda_resources(log: str, shared: int, warps: int) -> Resources:
-    """From what ``ptxas -v`` said. The stack frame is no measure of spills: sines and cosines have an array there."""
+    """Resources from the output of ``ptxas -v``. The stack frame does not measure spills: sin and cos use an array there."""
     spilled = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
     used = re.search(r"Used (\d+) registers", log)
     if spilled is None or used is None:
@@ -159,7 +162,7 @@ def cuda_resources(log: str, shared: int, warps: int) -> Resources:
 
 
 def rocm_resources(assembly: str, shared: int, warps: int) -> Resources:
-    """From the metadata in the assembly: vector registers, and those of 4 bytes that were spilled."""
+    """Resources from the metadata in the assembly: vector registers, and spilled registers of 4 bytes each."""
     numbers = {name: int(number) for name, number in re.findall(r"^\s*\.(\w+):\s+(\d+)\s*$", assembly, re.MULTILINE)}
     return Resources(numbers["vgpr_count"], 4 * numbers["vgpr_spill_count"], shared, warps)
 

@@ -1,4 +1,4 @@
-"""Lines of a kernel's source, and how its values are written in them."""
+"""Write the lines of a kernel's source, and spell its values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fxc.errors import KernelError
 
 
 class Writer:
-    """Collects the body of one kernel. A number that is known has no line of its own: it stands where it is used."""
+    """Collects the body of one kernel. Constants have no line; they are written inline at each use."""
 
     def __init__(self, kernel: KernelOp) -> None:
         self.kernel = kernel
@@ -30,17 +30,17 @@ class Writer:
         self.lines = list[str]()
         self.helpers = dict[str, None]()
         self.unseen = set[SSAValue]()
-        """Pointers that were stored to: other threads of the program need a barrier before they load from them."""
+        """Pointers with stores since the last barrier: other threads of the program need a barrier before loading from them."""
         self._own_names = list[str]()
         self._depth, self._constants = 1, dict[int, int | float | None]()
-        """``_constants``: values by identity, as hashing one is a Python call."""
+        """``_constants``: keyed by the identity of values, since hashing a value is a Python call."""
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self._depth + text)
 
     @contextmanager
     def indented(self) -> Iterator[None]:
-        """A block of Python, never empty."""
+        """Indent the lines that are written inside; an empty block gets ``pass``."""
         self._depth += 1
         before = len(self.lines)
         yield
@@ -52,7 +52,7 @@ class Writer:
         self.line(f"{self.names[value]} = {expression}")
 
     def new_name(self, base: str) -> str:
-        """``base``, or what it becomes where a value has that name."""
+        """``base``, with underscores appended if a value has that name."""
         taken, name = {*self.names.values(), *self._own_names}, base
         while name in taken:
             name += "_"
@@ -60,12 +60,12 @@ class Writer:
         return name
 
     def helper(self, name: str) -> str:
-        """``name``, which the file will define."""
+        """``name``, a helper whose definition is added to the file."""
         self.helpers[name] = None
         return name
 
     def constant(self, value: SSAValue) -> int | float | None:
-        """The number in all lanes of ``value``, where that is known."""
+        """The constant number in all lanes of ``value``; None if it is not constant."""
         if (key := id(value)) not in self._constants:
             self._constants[key] = self._constant(value)
         return self._constants[key]
@@ -80,13 +80,13 @@ class Writer:
         return self.constant(op.value) if isinstance(op, SplatOp) else None
 
     def text(self, value: SSAValue) -> str:
-        """``value`` as an operand: a name, or a number that takes shape and type from the other operands."""
+        """``value`` as an operand: a name, or a number whose shape and type come from the other operands."""
         number = self.constant(value)
         text = self.names[value] if number is None else literal(number, element_of(value.type))
         return self.typed(value) if text is None else text
 
     def typed(self, value: SSAValue) -> str:
-        """``value`` with a shape and type of its own."""
+        """``value`` with an explicit shape and type."""
         number = self.constant(value)
         if number is None:
             return self.names[value]
@@ -98,11 +98,11 @@ class Writer:
 
 
 def refusal(op: Operation, message: str, hint: str | None = None) -> KernelError:
-    """The error that says why ``op`` cannot be printed."""
+    """The error for an ``op`` that cannot be printed."""
     return KernelError(message, op=op_text(op), place=place_of(op), hint=hint)
 
 
-# functions that a printed kernel may need beside Triton's own. A file holds those that its kernel calls
+# helper functions in addition to Triton's; a file contains those that its kernel calls
 
 
 _COMBINE = """
@@ -157,4 +157,4 @@ HELPERS: Mapping[str, str] = MappingProxyType(
         "random_words": _RANDOM_WORDS,
     }
 )
-"""Name -> source. None calls another."""
+"""Name -> source. No helper calls another."""
