@@ -1,1 +1,1 @@
-"""What PyTorch's operators compute, element by element: tables by family, from operator to formula."""
+"""Tables of PyTorch's operators by family: the formula of an element, the decomposition, and other facts."""

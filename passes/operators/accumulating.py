@@ -1,7 +1,7 @@
-"""Scatters of many updates: each update says which element it meets, and is combined with it in any order.
+"""Scatters of many updates: each update selects an element and is combined with it, in any order.
 
-What is combined begins with what changes nothing; elements of the tensor that is updated, if it is not zero, come last. So
-the updates are loops of their own, with all that computes an update in them.
+The total starts with the neutral element. The elements of the updated tensor, if it is not zero, are combined last. So the
+updates are computed in separate loops, together with all ops that compute an update.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from fxc.passes.operators.updating import (
 )
 
 KINDS: Mapping[str, str] = MappingProxyType({"sum": "add", "add": "add", "amax": "max", "amin": "min"})
-"""How operators say what updates are combined by -> the kind of tile.accumulate."""
+"""Name of the combining operation in PyTorch -> the kind of tile.accumulate."""
 
 COMBINED: Mapping[str, Reduction] = MappingProxyType({"add": SUM, "max": MAXIMUM, "min": MINIMUM})
-"""Kind of tile.accumulate -> what two elements give, and what changes nothing."""
+"""Kind of tile.accumulate -> the reduction with its combining operation and neutral element."""
 
 
 def chosen(op: TorchOp, rule: Rule) -> Rule:
-    """``rule``, or where updates replace elements, or are few, the rule of few updates, which are looked up."""
+    """``rule``, or its variant ``few`` if updates replace elements or are few, which searches the updates of each element."""
     if not isinstance(rule, Accumulation) or rule.few is None:
         return rule
     replaces = "accumulate" in op.SCHEMA.by_name and not python_arguments(op).get("accumulate", False)
@@ -67,7 +67,7 @@ def chosen(op: TorchOp, rule: Rule) -> Rule:
 
 
 def kind_of(op: TorchOp) -> str:
-    """The kind of ``tile.accumulate`` for ``op``. Uncovered where no memory combines so."""
+    """The kind of ``tile.accumulate`` for ``op``. Uncovered if there is no such kind."""
     arguments = python_arguments(op)
     name = arguments.get("reduce", "sum")
     if name not in KINDS:
@@ -78,8 +78,11 @@ def kind_of(op: TorchOp) -> str:
 
 
 def combined_dtype(op: TorchOp) -> str:
-    """The dtype in which updates are combined: float32 for half precision, no integer of less than 32 bits, and integers for
-    floats that are compared (``encoded``)."""
+    """The dtype in which updates are combined.
+
+    It is float32 for half precision, at least 32 bits for integers, and an integer dtype for the max and min of floats, which
+    are ``encoded``.
+    """
     dtype = computation_dtype(result_dtype(op))
     if dtype == "bool":
         raise Uncovered("updates of booleans")
@@ -89,7 +92,7 @@ def combined_dtype(op: TorchOp) -> str:
 
 
 def encoded(op: TorchOp, update: Scalar) -> Scalar:
-    """``update`` as memory combines it."""
+    """``update`` in the representation in which updates are combined."""
     dtype, kind = combined_dtype(op), kind_of(op)
     if kind == "add" or not update.is_float:
         return update.to(dtype)
@@ -98,7 +101,7 @@ def encoded(op: TorchOp, update: Scalar) -> Scalar:
 
 
 def decoded(op: TorchOp, total: Scalar) -> Scalar:
-    """What was combined, as updates are."""
+    """The combined ``total``, converted back from the representation of ``encoded``."""
     dtype = computation_dtype(result_dtype(op))
     if kind_of(op) == "add" or dtype not in FLOATS:
         return total
@@ -107,7 +110,7 @@ def decoded(op: TorchOp, total: Scalar) -> Scalar:
 
 
 def start_of(op: TorchOp) -> int | float:
-    """What changes nothing, as memory combines it."""
+    """The neutral element, in the representation in which updates are combined."""
     dtype, kind = combined_dtype(op), kind_of(op)
     if kind == "add" or computation_dtype(result_dtype(op)) not in FLOATS:
         return COMBINED[kind].start(dtype)
@@ -121,13 +124,13 @@ _INFINITY: Mapping[str, int] = MappingProxyType({"int32": 0x7F800000, "int64": 0
 
 
 def _flipped(bits: Scalar) -> Scalar:
-    """The bits of a float as an integer that compares like it, and back: of negative ones, all but the sign are flipped."""
+    """Map the bits of a float to an integer of equal order, and back: for negative numbers, flip all bits except the sign."""
     most = 63 if bits.dtype == "int64" else 31
     return where(bits < 0, bits ^ ((1 << most) - 1), bits)
 
 
 def _number(op: TorchOp, place: Index, places: Places) -> Scalar:
-    """The number of the element of the result at ``place``, row by row."""
+    """The row-major number of the element of the result at ``place``."""
     total = ZERO
     for at, step in zip(place, contiguous_steps(shape_of(op.results[0])), strict=True):
         total = total + at * step
@@ -151,7 +154,7 @@ def _scatter_place(op: TorchOp, index: Index, places: Places) -> Elements:
 
 
 def _place_along(op: TorchOp, index: Index, dim: int, at_index: Index, places: Places) -> Elements:
-    """The element at ``index``, but along ``dim`` at the number that the argument ``index`` has at ``at_index``."""
+    """The element at ``index``, with the position along ``dim`` replaced by the argument ``index`` at ``at_index``."""
     arguments = python_arguments(op)
     [number] = yield [(arguments["index"], at_index)]
     at = places.checked(number, shape_of(arguments["self"])[dim], op.operator, None, wraps=False)
@@ -175,7 +178,7 @@ def _rows_place(op: TorchOp, index: Index, places: Places) -> Elements:
     return _place_along(op, index, dim, along(arguments["index"], len(index), dim, index), places)
 
 
-# index_put: what indexing with the same tensors would read
+# index_put: one update for each element that indexing with the same tensors would read
 
 
 def _put_shape(op: TorchOp) -> tuple[Steps, ...]:
@@ -195,7 +198,7 @@ def _put_place(op: TorchOp, index: Index, places: Places) -> Elements:
     return _number(op, place, places)
 
 
-# embedding_dense_backward: rows of the gradient, but for those of the padding
+# embedding_dense_backward: rows of the gradient, except padding
 
 
 def _embedding_shape(op: TorchOp) -> tuple[Steps, ...]:

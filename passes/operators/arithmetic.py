@@ -14,7 +14,7 @@ from fxc.passes.operators.rules import Formula, Pointwise, operand_dtype, result
 from fxc.passes.operators.scalars import Operand, Scalar, Uncovered, constant, where
 
 MOST_MULTIPLICATIONS = 16
-"""Of an integer power that a kernel writes out; it loops where there are more."""
+"""The maximum exponent for which a kernel unrolls an integer power; larger ones use a loop."""
 
 
 def arithmetic(formula: Formula, elsewhere: Formula | None = None) -> Pointwise:
@@ -30,7 +30,7 @@ def logic(formula: Formula) -> Pointwise:
 
 
 def own(formula: Formula) -> Pointwise:
-    """Of each tensor in its own dtype."""
+    """A rule that leaves each tensor in its dtype."""
     return Pointwise(formula, None)
 
 
@@ -51,7 +51,7 @@ def divide(x: Scalar, y: Scalar, rounding_mode: str | None = None) -> Scalar:
 
 
 def floor_divide(x: Scalar, y: Scalar) -> Scalar:
-    """As PyTorch has it: what is left over first, so that the quotient is not rounded up."""
+    """Floor division like PyTorch's: it subtracts the remainder first, so that the quotient is not rounded up."""
     left = x.math("fmod", y)
     quotient = (x - left) / y
     quotient = where(left.ne(0) & (y < 0).ne(left < 0), quotient - 1, quotient)
@@ -75,7 +75,7 @@ def fmod(x: Scalar, y: Scalar) -> Scalar:
 
 
 def known_divisor(y: Scalar) -> int:
-    """The constant that ``y`` is: the machine traps on 0, and on the smallest integer by -1, where PyTorch raises."""
+    """The constant value of ``y``. CPUs trap on division by 0 and of the minimum by -1, for which PyTorch raises."""
     number = y.known_number()
     if not isinstance(number, int) or number in (0, -1):
         raise Uncovered("an integer division by what may be 0")
@@ -110,7 +110,7 @@ def power(x: Scalar, exponent: Scalar) -> Scalar:
 
 
 def _power_of_integers(x: Scalar, exponent: Scalar) -> Scalar:
-    """By squaring; a negative power is 0, but for those of 1 and -1."""
+    """Integer power by repeated squaring. A negative power is 0, except for the bases 1 and -1."""
 
     def step(result: Scalar, square: Scalar, left: Scalar) -> tuple[Scalar, Sequence[Scalar]]:
         result = where((left & 1).ne(0), result * square, result)
@@ -123,7 +123,7 @@ def _power_of_integers(x: Scalar, exponent: Scalar) -> Scalar:
 
 
 def power_by_number(x: Scalar, exponent: Scalar) -> Scalar:
-    """Powers for which PyTorch takes something simpler, with other results for -0.0 and infinity."""
+    """Powers for which PyTorch uses a simpler formula, with different results for -0.0 and infinity."""
     simple = {0.5: lambda: x.math("sqrt"), 2.0: lambda: x * x, 3.0: lambda: x * x * x, -2.0: lambda: 1 / (x * x)}
     simple |= {1.0: lambda: x, -1.0: lambda: 1 / x, -0.5: lambda: 1 / x.math("sqrt")}
     formula = simple.get(exponent.known_number() or math.nan) if x.is_float else None
@@ -148,19 +148,19 @@ def negative(x: Scalar) -> Scalar:
 
 
 def at_least(x: Scalar, low: Operand) -> Scalar:
-    """The larger one; ``x`` where they are equal, as zeros of either sign are, and where one is NaN."""
+    """The maximum; ``x`` if both are equal, as 0.0 and -0.0 are, or if one is NaN."""
     low = x.constant(low)
     return where(x < low, low, x) if x.is_float else x.maximum(low)
 
 
 def at_most(x: Scalar, high: Operand) -> Scalar:
-    """The smaller one; ``x`` where they are equal, and where one is NaN."""
+    """The minimum; ``x`` if both are equal or one is NaN."""
     high = x.constant(high)
     return where(x > high, high, x) if x.is_float else x.minimum(high)
 
 
 def maximum(x: Scalar, y: Scalar) -> Scalar:
-    """``y`` where they are equal, as in PyTorch's vector loops."""
+    """The maximum; ``y`` if both are equal, as in PyTorch's vectorized loops."""
     return at_least(where(x.is_nan(), x, y), x) if x.is_float else x.maximum(y)
 
 
@@ -169,7 +169,7 @@ def minimum(x: Scalar, y: Scalar) -> Scalar:
 
 
 def fmax(x: Scalar, y: Scalar) -> Scalar:
-    """``x`` where they are equal."""
+    """The maximum that ignores NaN; ``x`` if both are equal."""
     return at_least(where(x.is_nan(), y, x), y) if x.is_float else x.maximum(y)
 
 
@@ -178,7 +178,7 @@ def fmin(x: Scalar, y: Scalar) -> Scalar:
 
 
 def clamp(x: Scalar, low: float | None = None, high: float | None = None) -> Scalar:
-    """``x`` between two numbers. NaN as a bound makes all elements NaN."""
+    """``x`` clamped between two numbers. A NaN bound makes all elements NaN."""
     if low != low or high != high:
         return x.constant(math.nan)
     x = x if low is None else at_least(x, low)
@@ -258,7 +258,7 @@ def _choice_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
 
 
 def _number_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
-    """Shifts and the like: of integers, in the dtype of the result."""
+    """The dtype of the result, for shifts and other operators on integers only."""
     dtype = result_dtype(op)
     if "float" in dtype:
         raise Uncovered("an operation on bits of floats")

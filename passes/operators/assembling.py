@@ -1,4 +1,4 @@
-"""Tensors put together of others: an element is one of several, as its place says."""
+"""Tensors assembled from others, such as concatenations and padding: the position of an element selects its source."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fxc.passes.operators.scalars import Scalar, Uncovered, computation_dtype, c
 from fxc.passes.operators.views import from_the_end, slice_start
 
 MOST_PARTS = 8
-"""Of how many tensors an element is chosen: each of them is computed for all elements."""
+"""Maximum number of tensors from which an element is selected: each of them is computed for all elements."""
 
 
 def concatenation(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
@@ -50,7 +50,7 @@ def stack(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
 
 
 def _chosen(op: TorchOp, reads: Sequence[Read], ends: Sequence[Steps], at: Form | None, places: Places) -> Elements:
-    """The first of ``reads`` before whose end ``at`` is."""
+    """The first of ``reads`` whose end is greater than ``at``."""
     if len(reads) > MOST_PARTS:
         raise Uncovered(f"a choice of more than {MOST_PARTS} tensors")
     dtype = result_dtype(op)
@@ -102,11 +102,11 @@ _MODES: Mapping[str, Callable[[Scalar, int | Scalar], Scalar]] = MappingProxyTyp
         "circular": lambda at, size: where(at < 0, at + size, where(at >= size, at - size, at)),
     }
 )
-"""How a tensor goes on beyond its ends: a place, and the size -> which element stands there, or beyond which end it is."""
+"""Padding mode -> function of a position and the size that returns the position of the source element, before clamping."""
 
 
 def _mirrored(op: TorchOp, index: Index, places: Places, inner: Callable[[Scalar, int | Scalar], Scalar]) -> Elements:
-    """``inner``: which element stands at a place, of a dimension of that size."""
+    """The element of a padded tensor. ``inner`` maps a position and a size to the position of the source element."""
     arguments, place = python_arguments(op), list(index)
     x = arguments["self"]
     if 0 in shape_of(x):
@@ -130,7 +130,7 @@ def slice_scatter(op: TorchOp, index: Index, result: int, places: Places) -> Ele
 
 
 def _with_slice(op: TorchOp, index: Index, places: Places, source: SSAValue, old: Scalar) -> Elements:
-    """The element of ``source`` where the slice that the arguments say has one, else ``old``."""
+    """The element of ``source`` if the position is in the slice of the arguments, else ``old``."""
     arguments = python_arguments(op)
     dim, step = arguments.get("dim", 0) % len(index), arguments.get("step", 1)
     if not isinstance(step, int):
@@ -170,7 +170,7 @@ def slice_backward(op: TorchOp, index: Index, result: int, places: Places) -> El
 
 
 def triangle(keeps: Callable[[Scalar], Scalar]) -> Making:
-    """What ``keeps`` says of how far an element is right of the diagonal; else 0."""
+    """A rule that retains an element if ``keeps`` holds for its distance to the right of the diagonal; other elements are 0."""
 
     def steps(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
         arguments = python_arguments(op)

@@ -1,4 +1,4 @@
-"""Bessel and Airy functions as formulas of arithmetic, after Cephes as PyTorch has them."""
+"""Bessel and Airy functions as arithmetic formulas, from Cephes like PyTorch's."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fxc.passes.operators.scalars import Scalar, where
 from fxc.passes.operators.special import chebyshev, polynomial
 
 _SERIES = 14
-"""Terms of Airy's power series: enough for double precision up to 2.09."""
+"""Number of terms of Airy's power series: enough for double precision up to 2.09."""
 
 
 def _first_kind(x: Scalar, small: Sequence[float], large: Sequence[float]) -> tuple[Scalar, Scalar]:
-    """|x|, and the scaled function there; up to 8 it lacks the factor that I1 has."""
+    """|x|, and the scaled function of it. Up to 8, the factor x of I1 is missing."""
     size = x.abs()
     near, far = chebyshev(size * 0.5 - 2, small), chebyshev(32 / size - 2, large) / size.math("sqrt")
     return size, where(size <= 8, near, far)
@@ -44,7 +44,7 @@ def i1(x: Scalar) -> Scalar:
 
 
 def _second_kind(small: Formula, large: Sequence[float], *, scaled: bool) -> Formula:
-    """K by ``small`` up to 2, and beyond by the series ``large``; ``scaled`` by exp(x)."""
+    """K by the formula ``small`` up to 2 and the series ``large`` beyond. ``scaled``: times exp(x)."""
 
     def formula(x: Scalar) -> Scalar:
         near = small(x)
@@ -67,7 +67,7 @@ def _small_k1(x: Scalar) -> Scalar:
 
 
 def _oscillation(x: Scalar, order: int) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    """Beyond 5 a Bessel function is a cosine and a sine of a phase: the factors of both, the phase and the amplitude."""
+    """Beyond 5, a Bessel function is a sum of cosine and sine of a phase: both factors, the phase and the amplitude."""
     inverse = 5 / x
     square = inverse * inverse
     pp, pq, qp, qq = ((tables.J0_PP, tables.J0_PQ, tables.J0_QP, tables.J0_QQ),

@@ -1,4 +1,4 @@
-"""``addmm`` as a matrix product and the sum with the bias, which kernels may take in; and back, where none did."""
+"""Split ``addmm`` into a matrix product and a sum that kernels can fuse; join them again if no kernel did."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def split_addmm(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
 
 
 def split_below_view(op: TorchOp) -> Sequence[TorchOp]:
-    """view(addmm(b, x, y)) -> b + view(mm(x, y)), where nothing else reads the addmm and b is a row"""
+    """view(addmm(b, x, y)) -> b + view(mm(x, y)), if the addmm has no other use and b is a row"""
     result, bound = op.results[0], op.bound()
     views = list(dict.fromkeys(use.operation for use in result.uses))
     if len(views) != 1 or not _is_sum(op) or rank(op.operands[0]) != 1:
@@ -47,7 +47,7 @@ def split_below_view(op: TorchOp) -> Sequence[TorchOp]:
 
 
 def rejoin_addmm(block: Block) -> None:
-    """Make sums that stand in ``block`` itself, and that may have been an addmm, one again."""
+    """Join sums in ``block`` that are equivalent to an addmm. Nested regions are not visited."""
     for op in list(block.ops):
         if isinstance(op, TorchOp) and op.operator == _ADD and len(op.operands) == 2:
             _rejoin(op)
@@ -79,7 +79,7 @@ def _is_read_once(value: SSAValue) -> bool:
 
 
 def _is_sum(op: Operation) -> bool:
-    """Whether an addmm is b + mm(x, y) to the bit and the stride."""
+    """Whether an addmm equals b + mm(x, y) in every bit and in its strides."""
     assert isinstance(op, TorchOp)
     bound, result = op.bound(), op.results[0]
     bias = bound["self"]

@@ -1,4 +1,4 @@
-"""The body of one ``linalg.generic``: the elements that it computes, at the places where rules read them."""
+"""Build the body of one ``linalg.generic``: the elements that it computes, at the positions at which rules read them."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ UNPROVED = "an element that may lie outside of its tensor for some size"
 
 
 class Group:
-    """What exists of the group ``source`` that is converted: new ops in the block ``target``, and the tensors they make."""
+    """The state of the conversion of the group ``source``: new ops in the block ``target``, and their tensors."""
 
     def __init__(self, source: Block, sizes: Sizes) -> None:
         self.source, self.target, self.sizes = source, Block(), sizes
         self.tensors = dict[SSAValue, SSAValue]()
-        """The tensor that a value of the source is, where it exists."""
+        """Value of the source -> its materialized tensor, if there is one."""
         self.totals = dict[SSAValue, SSAValue]()
-        """What was combined for the result of a reduction or of an accumulation."""
+        """Result of a reduction or accumulation -> the tensor of its totals."""
 
     def add(self, op: Operation) -> SSAValue:
         self.target.add_op(op)
@@ -64,7 +64,7 @@ class Group:
         return self.add(tensor.EmptyOp(self.sizes.dynamic(type), type))
 
     def tensor_type(self, dtype: str, shape: Sequence[Steps], device: str) -> TensorType:
-        """Of a contiguous tensor."""
+        """The type of a contiguous tensor."""
         return tensor_type(dtype, tuple(map(self.sizes.dim, shape)), None, device)
 
     def is_outside(self, value: SSAValue) -> bool:
@@ -72,7 +72,7 @@ class Group:
 
 
 class Key(tuple[SSAValue, Index]):
-    """A read that is looked up often: index expressions are trees, hashed once."""
+    """A read with a cached hash, since index expressions are trees and reads are looked up often."""
 
     _hash: int | None = None
 
@@ -83,7 +83,7 @@ class Key(tuple[SSAValue, Index]):
 
 
 class Body:
-    """The body of a generic over ``shape`` that is being written."""
+    """Builds the body of a generic over ``shape``."""
 
     def __init__(self, group: Group, shape: Sequence[Steps]) -> None:
         self.group, self.shape, self.block = group, tuple(shape), Block()
@@ -92,15 +92,15 @@ class Body:
         self._inputs = dict[tuple[SSAValue, Index], Scalar]()
         self._elements = dict[Read, Scalar]()
         self._reads = dict[Read, Sequence[Read]]()
-        """What an element is computed of, where its place says that."""
+        """Element -> the elements that it is computed from, if its rule determines them from its position."""
         self._begun = dict[Read, tuple[Elements, Sequence[Read]]]()
-        """Elements that are made step by step, and what the next step waits for."""
+        """Element that is computed in steps -> its generator, and the reads that the next step needs."""
         self._needs = dict[Read, list[Read]]()
-        """What an element takes that must lie inside of its tensor where the element does."""
+        """Element -> the reads that must be within bounds if the element is."""
         self._asked, self._unproved = list[Read](), set[Read]()
 
     def element(self, value: SSAValue, index: Index) -> Scalar:
-        """The element of ``value`` at ``index``; the ops that it takes are written where they are not yet."""
+        """The element of ``value`` at ``index``. Ops that compute it are added unless they exist."""
         first = self._key((value, index))
         self._asked.append(first)
         stack: list[Read] = [first]
@@ -117,7 +117,7 @@ class Body:
         return self._elements[first]
 
     def made(self, steps: Elements) -> Scalar:
-        """What ``steps`` make of the elements that they ask for."""
+        """Run the generator ``steps`` with the elements that it reads, and return its result."""
         try:
             reads = next(steps)
             while True:
@@ -126,8 +126,8 @@ class Body:
             return made.value
 
     def load(self, source: SSAValue, index: Index) -> Scalar:
-        """The element at ``index`` of a tensor that exists; 0 where that lies outside."""
-        if 0 in self.shape:  # there is no element
+        """The element at ``index`` of a materialized tensor; 0 if ``index`` is out of bounds."""
+        if 0 in self.shape:  # no elements
             return constant(self.block, 0, computation_dtype(dtype_of(source)))
         if not self._is_mapped(source, index):
             return self.places.element(source, index, dtype_of(source))
@@ -138,7 +138,7 @@ class Body:
         return self._inputs[source, index]
 
     def count(self, dims: Iterable[int], dtype: str) -> int | Scalar:
-        """How many steps the loops ``dims`` have together, as a scalar of ``dtype`` where it is not known."""
+        """The product of the trip counts of the loops ``dims``: a number, or a scalar of ``dtype`` if it is dynamic."""
         return self._counted([self.shape[dim] for dim in dims], dtype)
 
     def _counted(self, sizes: Iterable[Steps], dtype: str) -> int | Scalar:
@@ -146,16 +146,16 @@ class Body:
         return steps if isinstance(steps, int) else self.places.constant(steps, dtype)
 
     def place(self, dims: Sequence[int]) -> Scalar:
-        """The number of an element among those along ``dims``, row by row."""
+        """The row-major number of an element among those along ``dims``."""
         line = ZERO
         for dim in dims:
             line = line * self.shape[dim] + self.loops[dim]
         return self.places.number(line)
 
     def generic(self, element: SSAValue, output: SSAValue, kept: Iterable[int]) -> SSAValue:
-        """Close the body with ``element``. The last argument of the block is that of ``output``, which has loops ``kept``.
+        """Yield ``element`` and create the generic. ``output`` has the loops ``kept``; its block argument is the last one.
 
-        Uncovered where an element that must be there is not known to lie inside of its tensor, for all sizes.
+        Uncovered if a required element cannot be proved to be within bounds for all sizes.
         """
         self._check_needs()
         kept, rank = list(kept), len(self.shape)
@@ -164,7 +164,7 @@ class Body:
         loops = [AffineExpr.dimension(dim) for dim in range(rank)]
         seen = {expression for map in maps for expression in map.results}
         if not seen.issuperset(loops[dim] for dim in range(rank) if dim not in kept):
-            inputs.append(self._extent())  # a loop that no operand shows the size of
+            inputs.append(self._extent())  # no operand determines the size of some loop
             maps.append(AffineMap(rank, 0, tuple(loops)))
         maps.append(AffineMap(rank, 0, tuple(loops[dim] for dim in kept)))
         kinds = [IteratorTypeAttr.parallel() if dim in kept else IteratorTypeAttr.reduction() for dim in range(rank)]
@@ -172,14 +172,14 @@ class Body:
         attributes = [AffineMapAttr(map) for map in maps]
         return self.group.add(linalg.GenericOp(inputs, [output], Region(self.block), attributes, kinds, [output.type]))
 
-    # what an element is made of
+    # the elements that an element depends on
 
     def _key(self, read: Read) -> Key:
         value, index = read
         return Key((value, tuple(map(self.places.ranges.simplified, index))))
 
     def _rule(self, value: SSAValue, index: Index) -> tuple[TorchOp, Rule, int] | None:
-        """The op that computes ``value`` here, its rule, and which result it is; None where ``value`` is read as a tensor."""
+        """The op that computes ``value`` in this body, its rule and the result number; None if ``value`` is loaded."""
         if self.group.is_outside(value):
             return None
         assert isinstance(value, OpResult) and isinstance(value.op, TorchOp)
@@ -191,12 +191,12 @@ class Body:
         return value.op, rule, value.index
 
     def _is_own_place(self, value: SSAValue, index: Index) -> bool:
-        """Whether ``index`` is a loop for each dimension: another place of a result may be another program's."""
+        """Whether ``index`` is one loop per dimension. Other positions of a result may be written by other programs."""
         pairs = zip(index, shape_of(value), strict=True)
         return all(size == 1 or self._loop_size(place) == size for place, size in pairs)
 
     def _loop_size(self, place: Form) -> Steps | None:
-        """How many steps the loop has that ``place`` is; None where it is no loop."""
+        """The trip count of the loop that ``place`` is; None if it is not a loop."""
         atom = place.only()
         return self.shape[atom] if isinstance(atom, int) else None
 
@@ -218,7 +218,7 @@ class Body:
         return reads
 
     def _advance(self, key: Read, start: Elements) -> Sequence[Read]:
-        """Go on with the element as far as it can be made; what it needs then, nothing where it is there."""
+        """Advance the computation of an element as far as possible. Returns the missing reads, none if it is complete."""
         try:
             steps, reads = self._begun.get(key) or (start, self._wanted(key, next(start)))
             while all(read in self._elements for read in reads):
@@ -254,7 +254,7 @@ class Body:
         return made.rounded(dtype_of(value)) if value in self.group.tensors else made
 
     def _total(self, op: TorchOp, rule: Reduction, index: Index) -> Scalar:
-        """The result of a reduction at ``index``, from what was combined."""
+        """The result of a reduction at ``index``, computed from the total."""
         [source], dims = tensors(op), dimensions(op)
         if keeps_dimensions(op):
             index = tuple(place for dim, place in enumerate(index) if dim not in dims)
@@ -265,16 +265,16 @@ class Body:
         return total.to(computation_dtype(result_dtype(op)))
 
     def _accumulated(self, op: TorchOp, index: Index, old: Sequence[Scalar]) -> Scalar:
-        """The result of an accumulation at ``index``: what was combined, and at most one element that was there before."""
+        """The result of an accumulation at ``index``: the total, combined with the element ``old`` if there is one."""
         total = decoded(op, self.load(self.group.totals[op.results[0]], index))
         for element in old:
             total = COMBINED[kind_of(op)].combine(total, element.to(total.dtype))
         return total.to(computation_dtype(result_dtype(op)))
 
-    # whether it is there
+    # bounds
 
     def _note(self, key: Read) -> None:
-        """Remember an element of a tensor of which it is not known that it lies inside, for all sizes."""
+        """Record a read that cannot be proved to be within bounds for all sizes."""
         value, index = key
         loops = {loop for place in index for loop in place.loops()}
         numbers = [*shape_of(value), *(self.shape[loop] for loop in loops)]
@@ -295,7 +295,7 @@ class Body:
     # affine maps
 
     def _is_mapped(self, source: SSAValue, index: Index) -> bool:
-        """Whether an affine map of the loops says ``index``, which is known to lie inside of ``source``."""
+        """Whether ``index`` is known to be within ``source`` and an affine map of the loops can express it."""
         shape = shape_of(source)
         if not self.places.is_within(index, shape):
             return False
@@ -307,7 +307,7 @@ class Body:
         return True
 
     def _mapped(self, source: SSAValue, index: Index) -> tuple[AffineExpr, ...]:
-        """``index`` as a map. A loop that stands alone goes through a whole dimension: the first part is ``d mod size``."""
+        """``index`` as map results. A single loop must cover its whole dimension, so a loop over a part is ``d mod size``."""
         places = list[AffineExpr]()
         for place, size in zip(index, shape_of(source), strict=True):
             expression, steps = affine_of(place, _unnamed), self._loop_size(place)
@@ -315,7 +315,7 @@ class Body:
         return tuple(places)
 
     def _extent(self) -> SSAValue:
-        """A tensor of the sizes of the loops, which is not read."""
+        """A tensor with the sizes of the loops, which is not read."""
         type = self.group.tensor_type("bool", self.shape, "cpu")
         self.block.insert_arg(type.element_type, len(self.block.args) - 1)
         return self.group.empty(type)
@@ -326,15 +326,17 @@ def _unnamed(symbol: object) -> AffineExpr:
 
 
 def rule_of(op: TorchOp) -> Rule:
-    """How kernels compute ``op``. Uncovered where they do not."""
+    """The rule by which kernels compute ``op``. Uncovered if there is none."""
     if (formula := operator_of(op).formula) is None:
         raise Uncovered(op.operator)
     return chosen(op, formula)
 
 
 def old_of(op: TorchOp, is_outside: Callable[[SSAValue], bool]) -> SSAValue | None:
-    """What the updates of ``op`` are combined with in the end; None where that changes nothing. ``is_outside``: whether it is
-    not known what a value is made of."""
+    """The value that the updates of ``op`` are combined with at the end; None if it is neutral.
+
+    ``is_outside``: whether a value is computed outside of the group, so that its op is not available.
+    """
     x = source = python_arguments(op).get("self")
     while source is not None and kind_of(op) == "add" and not is_outside(source):
         assert isinstance(source, OpResult) and isinstance(source.op, TorchOp)

@@ -1,4 +1,4 @@
-"""The largest and smallest elements along a dimension, and where they are: ``max.dim`` and ``min.dim`` as two reductions."""
+"""Split ``max.dim`` and ``min.dim`` into two reductions: the extreme values and their indices."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from fxc.passes.rewriting.decomposition import put_in_place
 
 
 def split_extreme(first: str, second: str, ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
-    """max(x, dim) -> amax(x, dim), argmax(x, dim): operators that give the values and the indices. Of equal elements the first
-    is found, and a NaN before all others. Not where a dimension has no elements, of which PyTorch gives no index. Bools have an
-    order as integers only."""
+    """max(x, dim) -> amax(x, dim), argmax(x, dim)
+
+    Among equal elements the index is the first one; NaN comes before all others. It does not apply to a dimension without
+    elements, for which PyTorch has no index. Bools are compared as integers.
+    """
     if op.is_packed:
         return []
     bound, [values, indices] = op.bound(), op.results

@@ -1,4 +1,4 @@
-"""Functions of floats, and rounding."""
+"""Elementary functions of floats, and rounding."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def logit(x: Scalar, eps: float | None = None) -> Scalar:
 
 
 def product_with(name: str) -> Formula:
-    """x * f(y), which is 0 where x is, but for a y that is NaN."""
+    """x * f(y), which is 0 if x is 0, unless y is NaN."""
 
     def formula(x: Scalar, y: Scalar) -> Scalar:
         return where(y.is_nan(), math.nan, where(x.eq(0), 0, x * y.math(name)))

@@ -1,8 +1,7 @@
-"""A group of torch ops as ``linalg.generic`` ops, one for each tensor that must exist.
+"""Convert a group of torch ops to ``linalg.generic`` ops, one for each tensor that must be materialized.
 
-A tensor exists where others read it as a result of the group, where it is what a reduction combined, or where it is a part of a
-concatenation. All else is computed again wherever a tensor that exists needs it: at which places, rules say by index
-expressions over the loops, so views cost nothing.
+A tensor is materialized if it is a result of the group, the total of a reduction, or a part of a concatenation. Other values
+are recomputed at each use. Rules give the positions of these uses as index expressions over the loops, so views are free.
 """
 
 from __future__ import annotations
@@ -53,18 +52,18 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Generics:
-    """Writes the ops of ``source``, the body of a group, as ``linalg`` ops into the new block ``target``."""
+    """Converts the ops of ``source``, the body of a group, to ``linalg`` ops in the new block ``target``."""
 
     def __init__(self, source: Block, around: Sequence[SSAValue] = (), least: Mapping[str, int] = NOTHING) -> None:
-        """``around``: values that may say a size that is not known. ``least``: names of sizes -> the least that each may be."""
+        """``around``: values from which dynamic sizes can be read. ``least``: size name -> its minimum."""
         self.group = Group(source, Sizes(_outside(source), around, least))
         self.wholes = dict[SSAValue, SSAValue]()
-        """The tensor that is put together of pieces: nothing in the group reads it."""
+        """Result -> the tensor that is concatenated from pieces. No op in the group reads it."""
         self.combined = dict[Hashable, SSAValue]()
-        """What was combined, by what combines which elements: the mean of a variance is the sum beside it."""
+        """Reductions by source and kind, so that equal ones are shared: the mean in a variance reuses the sum."""
 
     def convert(self) -> Block:
-        """The body of linalg ops. Uncovered where an op, a type or an argument has no rule."""
+        """The block of linalg ops. Uncovered if an op, a type or an argument has no rule."""
         group, last = self.group, self.group.source.last_op
         assert isinstance(last, YieldOp)
         wanted = set(last.operands)
@@ -97,7 +96,7 @@ class Generics:
                     made[result].name_hint = result.name_hint
 
     def _materialize(self, value: SSAValue, type: Attribute, added: Sequence[int] = ()) -> SSAValue:
-        """``value`` as a tensor of ``type``, which has dimensions of size 1 ``added``: one generic over its elements."""
+        """Materialize ``value`` by a generic, as a tensor of ``type``, in which the dimensions ``added`` of size 1 are new."""
         assert isinstance(type, TensorType)
         body = Body(self.group, sizes_of(type))
         index = tuple(loop for dim, loop in enumerate(body.loops) if dim not in added)
@@ -107,7 +106,7 @@ class Generics:
         return body.generic(element, empty, range(len(body.shape)))
 
     def _concatenate(self, op: TorchOp, *, adds: bool) -> None:
-        """Make the result of its pieces, for what reads the group: in it, elements are chosen among those of the parts."""
+        """Concatenate the materialized parts, for users outside of the group. Users inside select elements of the parts."""
         arguments, [result] = python_arguments(op), op.results
         shape, parts = shape_of(result), arguments["tensors"]
         dim = arguments.get("dim", 0) % max(len(shape), 1)
@@ -122,7 +121,7 @@ class Generics:
         self.wholes[result] = self.group.add(tensor.ConcatOp(pieces, dim, result.type))
 
     def _reduce(self, op: TorchOp, rule: Reduction) -> None:
-        """Make the tensor of what is combined."""
+        """Materialize the total of a reduction."""
         [source], [result] = tensors(op), op.results
         if rule.of_some and not all(map(Ranges({}, self.group.sizes.least).is_positive, shape_of(source))):
             raise Uncovered("an extreme of what may have no elements")
@@ -139,7 +138,7 @@ class Generics:
             self.group.tensors[result] = made
 
     def _combined(self, source: SSAValue, rule: Reduction, dims: Sequence[int], dtype: str, first: SSAValue | None) -> SSAValue:
-        """The elements of ``source`` along ``dims`` combined, or what ``rule`` makes of them and of a ``first`` reduction."""
+        """The total of ``source`` along ``dims``, or of its elements after ``rule`` relates them to a ``first`` reduction."""
         if dtype == "uint8":
             raise Uncovered("a reduction of unsigned numbers")
         key = source, rule.combine, rule.start(dtype), tuple(dims), dtype, first
@@ -167,7 +166,7 @@ class Generics:
         return body.generic(rule.combine(total, element).value, filled, kept)
 
     def _accumulate(self, op: TorchOp, rule: Accumulation) -> None:
-        """Make the tensor of all updates combined: they and their places are loops of their own."""
+        """Materialize the total of all updates. Updates and their positions are computed by separate loops."""
         [result], kind, dtype, shape = op.results, kind_of(op), combined_dtype(op), rule.shape(op)
         assert isinstance(result.type, TensorType)
         place = device(result.type)
@@ -197,7 +196,7 @@ class Generics:
 
 
 def check_types(op: TorchOp) -> None:
-    """Refuse what is no op on dense tensors of one device and of dtypes that kernels take."""
+    """Uncovered unless ``op`` works on dense tensors of one device and of dtypes that kernels support."""
     if not is_pure(op) or op.is_packed:
         raise Uncovered(f"{op.operator} with effects")
     devices = set[str]()
@@ -214,6 +213,6 @@ def check_types(op: TorchOp) -> None:
 
 
 def _outside(source: Block) -> list[SSAValue]:
-    """The values that the ops of ``source`` read from outside, each once."""
+    """The distinct values that the ops of ``source`` read from outside."""
     operands = dict.fromkeys(value for op in source.ops for value in op.operands)
     return [value for value in operands if not (isinstance(value.owner, Operation) and value.owner.parent is source)]

@@ -1,4 +1,4 @@
-"""The regularized incomplete gamma functions, each element by the method that PyTorch takes for it."""
+"""The regularized incomplete gamma functions; each element uses the same method as in PyTorch."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ _LANCZOS_G = 6.024680040776729583740234375
 _EPSILON: Mapping[str, float] = MappingProxyType({"float32": 2.0**-24, "float64": 2.0**-53})
 _LARGEST_LOG: Mapping[str, float] = MappingProxyType({"float32": 88.72283905206835, "float64": 709.782712893384})
 _BIG: Mapping[str, float] = MappingProxyType({"float32": 2.0**24, "float64": 2.0**52})
-"""Beyond this the terms of a continued fraction are made smaller."""
+"""The threshold above which the terms of a continued fraction are scaled down."""
 
 _TERMS: Mapping[str, tuple[int, int]] = MappingProxyType({"float32": (6, 10), "float64": (12, 20)})
-"""How many coefficients of Temme's expansion are not too small to count: powers of 1/a from 20 on, and of eta up to .34."""
+"""The number of significant coefficients of Temme's expansion: powers of 1/a for a from 20 on, and of eta up to 0.34."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The lower and the upper function of an element."""
+    """The lower and the upper incomplete gamma function of an element."""
 
     lower: Scalar
     upper: Scalar
 
 
 def _functions(a: Scalar, x: Scalar, by_series: Scalar, by_fraction: Scalar) -> Pair:
-    """Where 0 < a and 0 < x and both are finite. ``by_series``: the power series of the lower one; else ``by_fraction`` of the
-    upper one, or by its own series; where a is large and x near it, by Temme's expansion."""
+    """Both functions, for 0 < a and 0 < x that are finite.
+
+    If a is large and x is near it, by Temme's expansion. Else ``by_series`` selects the power series of the lower function,
+    and ``by_fraction`` selects between the continued fraction and the series of the upper function.
+    """
     distance = (x - a).abs() / a
     is_near = ((a > 20) & (a < 200) & (distance < 0.3)) | ((a > 200) & (distance < 4.5 / a.math("sqrt")))
     counts = (a > 0) & (a < math.inf) & (x > 0) & (x < math.inf) & ~is_near
@@ -67,7 +70,7 @@ def igammac(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _at_edges(a: Scalar, x: Scalar, result: Scalar, *, at_zero: int, at_infinity: int) -> Scalar:
-    """``result``, but for an ``a`` or an ``x`` that is 0 or infinite, or less than 0. What is 1 for x = 0 is 0 for infinity."""
+    """``result``, with the special values for an ``a`` or ``x`` that is 0, infinite or negative."""
     result = where(x.eq(math.inf), at_infinity, result)
     result = where(a.eq(math.inf), where(x.eq(math.inf), x.constant(math.nan), at_zero), result)
     result = where(x.eq(0), at_zero, result)
@@ -89,7 +92,7 @@ def _factor(a: Scalar, x: Scalar) -> Scalar:
 
 
 def _lanczos_sum(a: Scalar) -> Scalar:
-    """Its polynomials, of 1/a where a is large."""
+    """Lanczos' sum for ``a``: a quotient of polynomials, in 1/a for large a."""
     large = a.abs() > 1
     place = where(large, 1 / a, a)
 
@@ -118,7 +121,7 @@ def _series(a: Scalar, x: Scalar, factor: Scalar, taken: Scalar) -> Scalar:
 
 
 def _series_of_upper(a: Scalar, x: Scalar, taken: Scalar) -> Scalar:
-    """The upper function where both are small."""
+    """The upper function for small a and x."""
     epsilon = _EPSILON[a.dtype]
 
     def add(total: Scalar, power: Scalar, k: Scalar, a: Scalar, x: Scalar) -> tuple[Scalar, Sequence[Scalar]]:
@@ -134,7 +137,7 @@ def _series_of_upper(a: Scalar, x: Scalar, taken: Scalar) -> Scalar:
 
 
 def _fraction(a: Scalar, x: Scalar, factor: Scalar, taken: Scalar) -> Scalar:
-    """The upper function by its continued fraction: p/q, from the last two of each."""
+    """The upper function by its continued fraction p/q, with recurrences over the last two p and q."""
     epsilon, big = _EPSILON[a.dtype], _BIG[a.dtype]
 
     def go_on(result: Scalar, p: Scalar, last_p: Scalar, q: Scalar, last_q: Scalar, y: Scalar, z: Scalar, k: Scalar):

@@ -1,8 +1,8 @@
-"""The numbers and elements that the body of a generic computes: places in tensors, sizes, and what is read at them.
+"""Compute index expressions in the body of a generic: positions in tensors, sizes, and the elements read there.
 
-An index expression (``Form``) is over loops, sizes and numbers that the body computes. Views are expressions of expressions, so
-what is gathered may be a view. An element at a place that no affine map says is read by ``tensor.extract``; where the place is
-not known to lie inside, within ``scf.if``, and it is 0 there.
+An index expression (``Form``) is over loops, sizes and numbers that the body computes. Views compose expressions, so a gather
+may read a view. An element at a position that no affine map can express is read by ``tensor.extract``. If the position may be
+out of bounds, the read is inside an ``scf.if``, and the element is 0 out of bounds.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fxc.passes.operators.scalars import Scalar, computation_dtype, constant, lo
 OUTSIDE = "index out of range: an index of {} lies outside of a dimension of size {}"
 
 SizeValue: TypeAlias = Callable[[str], SSAValue]
-"""The value, an ``index`` around the body, of the size with a name."""
+"""Size name -> the size as an ``index`` value outside of the body."""
 
 
 class Places:
-    """The places that the body ``block`` of a generic over loops with ``shape`` computes. ``least``: of names of sizes."""
+    """Computes positions in the body ``block`` of a generic over loops of ``shape``. ``least``: size name -> its minimum."""
 
     def __init__(self, block: Block, shape: Sequence[Steps], size_value: SizeValue, least: Mapping[str, int]) -> None:
         self.block, self.ranges, self._size_value = block, Ranges(dict(enumerate(shape)), least), size_value
@@ -42,7 +42,7 @@ class Places:
         self._values = dict[Form, Scalar]()
 
     def symbol(self, number: Scalar, size: Steps) -> Form:
-        """``number``, an int64 from 0 to below ``size``, as an expression."""
+        """``number``, an int64 with 0 <= ``number`` < ``size``, as an expression."""
         key = (number.value, size)
         if key not in self._known:
             symbol = Form.atom(Symbol(self._add(arith.IndexCastOp(number.value, IndexType())), size))
@@ -50,10 +50,10 @@ class Places:
         return self._known[key]
 
     def checked(self, number: Scalar, size: Steps, operator: str, real: Scalar | None, *, wraps: bool) -> Form:
-        """``number`` as an expression; the kernel fails where it does not say a place in a dimension of ``size``.
+        """``number`` as an expression, with an assertion that it is a valid position in a dimension of ``size``.
 
-        ``real``: where it is a number at all, if not everywhere. ``wraps``: from -1 down it counts from the end. ``operator``
-        is what the error names.
+        ``real``: the condition under which ``number`` is valid data; None for always. ``wraps``: negative numbers count from
+        the end. ``operator``: the name in the error message.
         """
         key = (number.value, size, f"{operator} {wraps}", *([] if real is None else [real.value]))
         if key not in self._known:
@@ -64,7 +64,7 @@ class Places:
                 place = where(place < 0, place + self.size(size), place)
             inside = self._is_below(place, size)
             is_right = inside
-            if real is not None and not self.ranges.is_positive(size):  # there may be no place 0
+            if real is not None and not self.ranges.is_positive(size):  # position 0 may not exist
                 is_right = inside | ~real
             self.block.add_op(cf.AssertOp(is_right.value, OUTSIDE.format(operator, size)))
             self._known[key] = self.symbol(where(inside, place, 0), size)
@@ -83,7 +83,7 @@ class Places:
         return Scalar(self.block, self._numbers[form], "int64")
 
     def size(self, size: Steps) -> int | Scalar:
-        """``size`` for computation: an int64 where it is not known."""
+        """``size`` for computation: a number, or an int64 if it is dynamic."""
         return size if isinstance(size, int) else self.number(Form(size))
 
     def constant(self, number: float | Polynomial, dtype: str) -> Scalar:
@@ -93,7 +93,7 @@ class Places:
         return constant(self.block, number, dtype)
 
     def inside(self, form: Form, size: Steps) -> Scalar | None:
-        """Whether 0 <= ``form`` < ``size``; None where it always is."""
+        """Whether 0 <= ``form`` < ``size``; None if that always holds."""
         low, high = self.ranges.bounds(form)
         is_below = high is not None and self.ranges.is_natural(size - 1 - high)
         if self.ranges.is_natural(low) and is_below:
@@ -108,12 +108,12 @@ class Places:
         return self._inside[key]
 
     def _is_below(self, place: Scalar, size: Steps) -> Scalar:
-        """Whether 0 <= ``place`` < ``size``: without a sign, what is negative is a large number."""
+        """Whether 0 <= ``place`` < ``size``, by one unsigned comparison: a negative number is a large unsigned one."""
         below = self._add(arith.CmpiOp(place.value, place.constant(self.size(size)).value, "ult"))
         return Scalar(self.block, below, "bool")
 
     def within(self, index: Sequence[Form], shape: Sequence[Steps]) -> Scalar | None:
-        """Whether ``index`` is within ``shape``; None where it always is."""
+        """Whether ``index`` is within ``shape``; None if that always holds."""
         found = [self.inside(place, size) for place, size in zip(index, shape, strict=True)]
         return all_of([condition for condition in found if condition is not None])
 
@@ -122,7 +122,7 @@ class Places:
         return all(self.ranges.is_within(place, size) for place, size in zip(index, shape, strict=True))
 
     def element(self, source: SSAValue, index: Sequence[Form], dtype: str) -> Scalar:
-        """The element of ``source``, of ``dtype`` in memory, at ``index``; 0 where that lies outside."""
+        """The element of ``source``, of ``dtype`` in memory, at ``index``; 0 if that is out of bounds."""
         assert isinstance(source.type, TensorType)
         inside = self.within(index, sizes_of(source.type))
         indices = [self._index(place) for place in index]
@@ -159,7 +159,7 @@ class Places:
 
 
 def _name_alone(form: Form) -> str | None:
-    """The name of a size that ``form`` is; None where it is anything else."""
+    """The name of the size that ``form`` is; None if it is any other expression."""
     names = form.names()
     return names[0] if len(names) == 1 and form == Form(Polynomial.name(names[0])) else None
 
@@ -171,7 +171,7 @@ def _spelled(symbols: list[str | Symbol], symbol: str | Symbol) -> AffineExpr:
 
 
 def all_of(conditions: Sequence[Scalar]) -> Scalar | None:
-    """Whether all of ``conditions`` hold; None where there are none."""
+    """Whether all of ``conditions`` hold; None if there are none."""
     result: Scalar | None = None
     for condition in conditions:
         result = condition if result is None else result & condition

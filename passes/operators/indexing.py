@@ -1,7 +1,7 @@
-"""Gathers: an element of the result is one of a tensor, at a place that integers in memory say.
+"""Gathers: an element of the result is an element of a tensor at a position given by integers in memory.
 
-What an index may be, and what PyTorch refuses, depends on the operator: some count from the end for negative ones. The kernel
-fails where an index lies outside, and reads nothing there.
+Which indices are valid depends on the operator: for some, negative indices count from the end. The kernel fails for an index
+out of bounds, and does not read there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fxc.passes.operators.views import reshaped
 
 
 def check_source(source: SSAValue) -> None:
-    """Refuse a tensor without elements: of it nothing may be read, and PyTorch says which indices are still right."""
+    """Uncovered for a tensor without elements: it cannot be read, and PyTorch decides which indices are still valid."""
     if 0 in shape_of(source):
         raise Uncovered("indices of a tensor without elements")
 
@@ -44,12 +44,12 @@ def check_index(index: SSAValue) -> None:
 
 
 def with_place(index: Index, dim: int, place: Form, rank: int) -> Index:
-    """``index`` with ``place`` at ``dim``, for a tensor of ``rank``: one without dimensions has one element."""
+    """``index`` with ``place`` at ``dim``, for a tensor of ``rank``; a tensor without dimensions has one element."""
     return (*index[:dim], place, *index[dim + 1 :]) if rank else ()
 
 
 def along(index: SSAValue, rank: int, dim: int, loops: Index) -> Index:
-    """Where a one-dimensional ``index``, or one without dimensions, is read for the place ``loops`` of the result."""
+    """The position in an ``index`` of at most one dimension for the position ``loops`` of the result."""
     return (loops[dim] if rank else ZERO,) if shape_of(index) else ()
 
 
@@ -68,7 +68,7 @@ def gather(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
 
 
 def take(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
-    """Elements counted row by row."""
+    """Gather by row-major element numbers."""
     arguments = python_arguments(op)
     real = places.within(index, shape_of(op.results[0]))
     x, numbers = arguments["self"], arguments["index"]
@@ -81,7 +81,7 @@ def take(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
 
 
 def take_along_dim(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
-    """Along a dimension, indices count modulo its size; without one, elements are counted row by row."""
+    """Gather along a dimension, with indices modulo its size; without a dimension, by row-major element numbers."""
     arguments = python_arguments(op)
     real = places.within(index, shape_of(op.results[0]))
     x, numbers, dim = arguments["self"], arguments["indices"], arguments.get("dim")
@@ -128,7 +128,7 @@ def embedding(op: TorchOp, index: Index, result: int, places: Places) -> Element
 
 
 def index_tensors(op: TorchOp, x: SSAValue, listed: Sequence[SSAValue | None]) -> dict[int, SSAValue]:
-    """The dimensions of ``x`` that ``listed`` has an index for, and these; Uncovered for masks."""
+    """Dimension of ``x`` -> its index in ``listed``, for the dimensions that have one. Uncovered for masks."""
     found = {dim: numbers for dim, numbers in enumerate(listed) if numbers is not None}
     for numbers in found.values():
         check_index(numbers)
@@ -148,15 +148,17 @@ def broadcast_shape(values: Sequence[SSAValue]) -> tuple[Steps, ...]:
 
 
 def first_dimension(dims: Sequence[int]) -> int:
-    """Where the dimensions of the indices stand in the result: together with their own, or in front where these are apart."""
+    """The first dimension of the indices in the result: that of the indexed dimensions, or 0 if these are not adjacent."""
     return dims[0] if list(dims) == list(range(dims[0], dims[-1] + 1)) else 0
 
 
 def indexed_place(
     op: TorchOp, index: Index, real: Scalar | None, places: Places
 ) -> Generator[Sequence[Read], Sequence[Scalar], Index]:
-    """The place in the argument ``self`` that ``indices`` say for the place ``index`` of what they read; ``real``: whether
-    that is within its tensor."""
+    """The position in the argument ``self`` that ``indices`` select for the position ``index`` of the selected elements.
+
+    ``real``: whether ``index`` is within bounds; None for always.
+    """
     arguments = python_arguments(op)
     x, wanted = arguments["self"], index_tensors(op, arguments["self"], arguments["indices"])
     check_source(x)

@@ -1,4 +1,4 @@
-"""Functions of integers that take as many steps as the elements say, and the parts of a float."""
+"""Functions of integers with a data-dependent number of steps, and ``frexp``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fxc.passes.operators.scalars import Scalar, where
 
 
 def gcd(x: Scalar, y: Scalar) -> Scalar:
-    """Euclid's algorithm."""
+    """The greatest common divisor by Euclid's algorithm."""
     if x.dtype == "uint8":
         return gcd(x.to("int32"), y.to("int32")).to("uint8")
     x, y = x.abs(), y.abs()
@@ -28,7 +28,7 @@ def gcd(x: Scalar, y: Scalar) -> Scalar:
 
 
 def lcm(x: Scalar, y: Scalar) -> Scalar:
-    """0 where one is; computed in 32 bits at least, as C does."""
+    """The least common multiple; 0 if one number is 0. It is computed in at least 32 bits, as in C."""
     wide = "int64" if x.dtype == "int64" else "int32"
     divisor, a, b = gcd(x, y).to(wide), x.to(wide), y.to(wide)
     return where(divisor.eq(0), 0, (a.quotient(divisor) * b).abs()).to(x.dtype)
@@ -37,14 +37,14 @@ def lcm(x: Scalar, y: Scalar) -> Scalar:
 _FLOATS: Mapping[str, tuple[int, int, float]] = MappingProxyType(
     {"float32": (23, 8, 2.0**-126), "float64": (52, 11, 2.0**-1022)}
 )
-"""How many bits the digits and the exponent of a float have, and the smallest number with all digits."""
+"""The number of bits of the mantissa and of the exponent of a float, and the smallest normal number."""
 
 _SHIFT = 64
-"""What has fewer digits is multiplied by 2 to this power."""
+"""Denormal numbers are multiplied by 2 to this power."""
 
 
 def frexp(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
-    """x is m * 2^e, with m in [.5, 1): the first result is m, the second e. Where x is 0 or not finite, x and 0."""
+    """x = m * 2^e with m in [0.5, 1): the first result is m, the second e. If x is 0 or not finite, they are x and 0."""
     [x] = yield [(tensors(op)[0], index)]
     digits, width, smallest = _FLOATS[x.dtype]
     most = (1 << width) - 1

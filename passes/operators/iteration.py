@@ -1,4 +1,4 @@
-"""Loops in formulas, of as many steps as an element says."""
+"""Loops in formulas, with a data-dependent number of steps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fxc.passes.operators.scalars import Scalar
 def iterate(
     going: Scalar, carried: Sequence[Scalar], given: Sequence[Scalar], step: Callable[..., tuple[Scalar, Sequence[Scalar]]]
 ) -> list[Scalar]:
-    """What is carried when the element stops ``going``.
+    """Repeat ``step`` for each element while it is ``going``, and return the final carried values.
 
-    ``step`` takes what is carried, then what is ``given``, which stays; it returns whether the element goes on, and what it
-    carries then. It is also computed of elements that have stopped, whose results are dropped.
+    ``step`` takes the carried values and then the loop invariants ``given``. It returns whether the element continues, and the
+    new carried values. It is also computed for elements that have stopped; their results are dropped.
     """
     body = Block(arg_types=[value.value.type for value in carried])
     inside = [Scalar(body, argument, value.dtype) for argument, value in zip(body.args, carried, strict=True)]

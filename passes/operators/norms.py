@@ -1,4 +1,4 @@
-"""Norms and other operators that are reductions and pointwise work, and images resized to the nearest elements."""
+"""Norms and other operators that decompose into reductions and pointwise operators, and nearest-neighbor resizing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials by their recurrence: written out for a degree that the program states, else a loop."""
+"""Orthogonal polynomials by their recurrence: unrolled for a constant degree, else a loop."""
 
 from __future__ import annotations
 
@@ -15,46 +15,49 @@ from fxc.passes.operators.rules import Formula
 from fxc.passes.operators.scalars import Scalar, constant, where
 
 MOST_STEPS = 32
-"""Steps of a recurrence that a kernel writes out; it loops where there are more."""
+"""The maximum number of steps for which a kernel unrolls a recurrence; longer ones use a loop."""
 
 LARGEST_DEGREE = 2.0**62
-"""Degrees from here on count as negative, as those that are no number: there the polynomials are 0."""
+"""Degrees from this number on count as negative, as NaN does: their polynomials are 0."""
 
 MOST_OF_HERMITE: Mapping[str, int] = MappingProxyType({"float32": 128, "float64": 512})
-"""Beyond this degree PyTorch takes Hermite's polynomials for NaN."""
+"""PyTorch returns NaN for Hermite polynomials beyond this degree."""
 
 Number: TypeAlias = "Scalar | int"
 
 Step: TypeAlias = Callable[[Scalar, Scalar, Scalar, Number], Scalar]
-"""The polynomial of degree k + 1, of x, those of degree k and k - 1, and k."""
+"""Computes the polynomial of degree k + 1 from x, those of degree k and k - 1, and k."""
 
 
 @dataclass(frozen=True)
 class Degree:
-    """The degree that the program states, or that an element says: an int64."""
+    """The degree of a polynomial: a constant of the program, or an int64 element."""
 
     number: Number
 
     @classmethod
     def of(cls, x: Scalar, n: Scalar | float) -> Degree:
-        """``n``, cut to an integer; for polynomials of ``x``."""
+        """``n`` truncated to an integer, for polynomials in ``x``."""
         if not isinstance(n, Scalar):
             degree = int(n) if abs(n) < LARGEST_DEGREE else -1
             return cls(degree if degree <= MOST_STEPS else constant(x.body, degree, "int64"))
         return cls(where(n.abs() < LARGEST_DEGREE, n, -1).to("int64"))
 
     def like(self, x: Scalar) -> Number:
-        """The degree to compute with beside ``x``."""
+        """The degree in the dtype of ``x``."""
         return self.number.to(x.dtype) if isinstance(self.number, Scalar) else self.number
 
     def sign(self, x: Scalar) -> Number:
-        """1 where the degree is even, else -1."""
+        """1 if the degree is even, else -1."""
         if isinstance(self.number, Scalar):
             return where((self.number & 1).eq(0), x.constant(1), -1)
         return 1 if self.number % 2 == 0 else -1
 
     def recurrence(self, x: Scalar, first: Scalar, step: Step, taken: Scalar | None = None) -> Scalar:
-        """The polynomial of this degree where it is ``taken``; those of degree 0 and 1 are 1 and ``first``, of negative 0."""
+        """The polynomial of this degree for elements that are ``taken``.
+
+        The polynomials of degree 0 and 1 are 1 and ``first``; those of negative degrees are 0.
+        """
         n = self.number
         if isinstance(n, int):
             before, result = x.constant(1), x.constant(0 if n < 0 else 1) if n <= 0 else first
@@ -73,9 +76,11 @@ class Degree:
 
 @dataclass(frozen=True)
 class Chebyshev:
-    """A kind of Chebyshev polynomial: its first degree is 2x + ``shift``, or x. ``right`` and ``left``: its values at 1, and at
-    -1 but for the sign, which is that of the degree. ``angular`` gives it of the angle whose cosine is x; PyTorch takes that
-    within [-1, 1] from a degree on."""
+    """A kind of Chebyshev polynomial.
+
+    ``first``: the polynomial of degree 1. ``right`` and ``left``: the values at 1, and at -1 up to the sign of the degree.
+    ``angular``: the value from the angle whose cosine is x, which PyTorch uses within [-1, 1] from some degree on.
+    """
 
     first: Formula
     right: Callable[[Number], Number]
@@ -83,7 +88,7 @@ class Chebyshev:
     angular: Callable[[Scalar, Number], Scalar]
 
     def __call__(self, x: Scalar, degree: Degree, highest: int) -> Scalar:
-        """``highest``: the degree up to which the recurrence is taken within [-1, 1]."""
+        """The polynomial at ``x``. ``highest``: the maximum degree for which the recurrence is used within [-1, 1]."""
         number, n = degree.number, degree.like(x)
         is_angular = (number > highest) & (x.abs() < 1) if isinstance(number, Scalar) else x.abs() < 1
         taken = ~(is_angular | x.abs().eq(1)) if isinstance(number, Scalar) else None
@@ -131,7 +136,7 @@ KINDS: Mapping[str, tuple[Chebyshev, int, int]] = MappingProxyType(
         ),
     }
 )
-"""Kind -> it, and up to which degree PyTorch takes the recurrence for it, and for the shifted one."""
+"""Kind -> the polynomial, and the maximum degree for which PyTorch uses the recurrence for it and for the shifted one."""
 
 
 def _hermite(first: Formula, step: Step) -> Callable[[Scalar, Degree], Scalar]:

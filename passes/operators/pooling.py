@@ -1,4 +1,4 @@
-"""Pooling of small windows as slices and pointwise work, a dimension at a time, which kernels take in with what is around."""
+"""Decompose pooling with small windows into slices and pointwise operators, one dimension at a time, which kernels can fuse."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fxc.passes.operators.record import Operator, Parts, When, each
 from fxc.passes.rewriting.insertion import built_before, insert_call
 
 _MOST = 25
-"""Elements of a window, each of which is read for every result. PyTorch's Inductor has the same bound."""
+"""The maximum number of elements of a window; each is read for every result. PyTorch's Inductor has the same limit."""
 _HALVES = frozenset(["float16", "bfloat16"])
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """Where ``count`` windows of ``size`` elements are in a dimension of ``length``, with ``before`` made-up ones in front."""
+    """The positions of ``count`` windows of ``size`` elements in a dimension of ``length`` with ``before`` padding elements."""
 
     length: int
     count: int
@@ -38,24 +38,27 @@ class _Windows:
 
     @property
     def after(self) -> int:
-        """Made-up elements that windows reach behind the end; below 0 elements that none reaches."""
+        """The number of padding elements after the end that windows need; if negative, elements that no window covers."""
         return (self.count - 1) * self.step + (self.size - 1) * self.spread + 1 - self.before - self.length
 
     def starts(self) -> Sequence[tuple[int, int]]:
-        """For each element of a window: where it is in the first one, and the end of where it is in the last."""
+        """For each element of a window: its position in the first window, and its end position in the last window."""
         return [(first, first + (self.count - 1) * self.step + 1) for first in range(0, self.size * self.spread, self.spread)]
 
 
 _Parts = Callable[[FxcContext, TorchOp, SSAValue, Sequence[_Windows]], Sequence[SSAValue] | None]
-"""What computes the results of a pool, all that are read; None where it is not for it."""
+"""Computes the results of a pooling operator that are used; None if it does not apply."""
 
 _WindowsOf = Callable[[TorchOp, int], list[_Windows] | None]
-"""Where the windows of an op are, in as many dimensions."""
+"""Computes the windows of an op for a number of dimensions; None if they are not known."""
 
 
 def split_pool(windows_of: _WindowsOf, parts: _Parts, ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
-    """max_pool2d(x, 2) -> maximum(maximum(x[::2, ::2], x[1::2, ::2]), ...), and so for means, for one and three dimensions, and
-    for the places of maxima, where windows are small and all sizes are known"""
+    """max_pool2d(x, 2) -> maximum(maximum(x[::2, ::2], x[1::2, ::2]), ...)
+
+    Likewise for means, for one and three dimensions, and for the positions of maxima. Windows must be small, and all sizes
+    static.
+    """
     if op.is_packed or len(op.operands) != 1 or not is_floating(op.operands[0].type):
         return []
     source, before = op.operands[0], op.prev_op
@@ -83,14 +86,14 @@ def split_pool(windows_of: _WindowsOf, parts: _Parts, ctx: FxcContext, op: Torch
 
 
 def _dimensions(op: TorchOp) -> int:
-    """How many dimensions windows have."""
+    """The number of dimensions of the windows."""
     arguments = op.SCHEMA.by_name
     length = arguments.get("kernel_size") or arguments["output_size"]
     return int(length.type.partition("[")[2].rstrip("]"))
 
 
 def _given(op: TorchOp, dims: int) -> list[_Windows] | None:
-    """The windows that arguments tell."""
+    """The windows that the arguments specify."""
     bound, lengths, counts = op.bound(), _last_sizes(op.operands[0], dims), _last_sizes(op.results[0], dims)
     size = _each(bound["kernel_size"], dims)
     step = _each(bound.get("stride", []), dims) or size
@@ -102,7 +105,7 @@ def _given(op: TorchOp, dims: int) -> list[_Windows] | None:
 
 
 def _even(op: TorchOp, dims: int) -> list[_Windows] | None:
-    """Windows that cut each dimension into equal pieces."""
+    """Windows that split each dimension into equal pieces."""
     lengths, counts = _last_sizes(op.operands[0], dims), _last_sizes(op.results[0], dims)
     if lengths is None or counts is None or any(not n or length % n for length, n in zip(lengths, counts, strict=True)):
         return None
@@ -116,7 +119,7 @@ def _last_sizes(value: SSAValue, dims: int) -> list[int] | None:
 
 
 def _each(tree: Tree, dims: int) -> list[int] | None:
-    """A number for each dimension, of which one may be given for all; None where there is none."""
+    """A number for each dimension; a single number applies to all dimensions. None if there is none."""
     found = integers(tree) if isinstance(tree, (list, tuple)) else [number for number in [integer(tree)] if number is not None]
     return found * (dims // len(found)) if found else None
 
@@ -131,7 +134,7 @@ def _largest(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_
 
 
 def _in_new_memory(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Windows]) -> SSAValue:
-    """``value``, the largest element of each window; where a window is one element it may be a view of the source."""
+    """``value``, the maximum of each window, cloned if windows have one element, since it may be a view of the source."""
     is_moved = all(window.size == 1 for window in windows)
     return insert_call(ctx, "aten.clone.default", [value], op) if is_moved else value
 
@@ -139,9 +142,10 @@ def _in_new_memory(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Seque
 def _largest_and_places(
     ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]
 ) -> Sequence[SSAValue] | None:
-    """Maxima and where they are, the last dimension first: of equal ones the first, but of NaN the last, as PyTorch's loops go.
+    """Maxima and their positions, from the last dimension to the first.
 
-    Where nothing is above -inf it is the first element that is not made up.
+    Like PyTorch's loops: among equal elements the first counts, among NaN the last. If no element is above -inf, the position
+    is that of the first element that is not padding.
     """
     if any(window.before and window.spread > 1 for window in windows):
         return None
@@ -161,14 +165,14 @@ def _largest_and_places(
             takes = insert_call(ctx, "aten.logical_or.default", [is_above, is_nan], op)
             value = insert_call(ctx, "aten.where.self", [takes, other, value], op)
             place = insert_call(ctx, "aten.where.self", [takes, its_place, place], op)
-        if window.size == 1:  # one line for all rows so far
+        if window.size == 1:  # one line of positions for all rows so far
             place = insert_call(ctx, "aten.expand.default", [place, _sizes(ctx, op, value)], op)
         below *= window.length
     return None if place is None else [_in_new_memory(ctx, op, value, windows), place]
 
 
 def _sizes(ctx: FxcContext, op: TorchOp, value: SSAValue) -> list[Tree]:
-    """The sizes of ``value``, those that are not known as queries."""
+    """The sizes of ``value``; dynamic sizes as size queries."""
     assert isinstance(value.type, TensorType)
     return [
         int_attr(size) if isinstance(size, int) else insert_call(ctx, "aten.sym_size.int", [value, int_attr(dim)], op)
@@ -177,7 +181,7 @@ def _sizes(ctx: FxcContext, op: TorchOp, value: SSAValue) -> list[Tree]:
 
 
 def _places(ctx: FxcContext, op: TorchOp, dim: int, window: _Windows, start: int, below: int) -> SSAValue:
-    """Where the element that is ``start`` in the first window is in each, times ``below``, along dimension ``dim``."""
+    """The position along ``dim``, in each window, of the element at ``start`` in the first window, times ``below``."""
     first, step = (start - window.before) * below, window.step * below
     numbers = [int_attr(first), int_attr(first + window.count * step), int_attr(step)]
     line = insert_call(ctx, "aten.arange.start_step", numbers, op, {"dtype": dtype_attr("int64")})
@@ -186,7 +190,7 @@ def _places(ctx: FxcContext, op: TorchOp, dim: int, window: _Windows, start: int
 
 
 def _mean(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Windows]) -> Sequence[SSAValue] | None:
-    """Means of windows that all count as many elements; in half precision by sums in float32, as PyTorch's."""
+    """Means of windows that all have the same number of elements; half precision uses sums in float32, like PyTorch."""
     bound, size = op.bound(), math.prod(window.size for window in windows)
     override = bound.get("divisor_override")
     divisor = size if override is None or is_left_out(override) else integer(override)
@@ -223,8 +227,10 @@ def _padded(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Wi
 
 
 def _folded(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Windows], combine: str) -> SSAValue:
-    """The elements of each window combined, the last dimension first: of equal maxima the first counts, as in PyTorch's loops.
-    Dimensions along which a window is one element come before, as they need no memory."""
+    """Combine the elements of each window, from the last dimension to the first, so that the first of equal maxima counts.
+
+    This is the order of PyTorch's loops. Dimensions along which a window has one element come before, as they need no memory.
+    """
     pairs = reversed([*zip(range(-len(windows), 0), windows, strict=True)])
     for dim, window in sorted(pairs, key=lambda pair: pair[1].size > 1):
         if window.size == window.step == 1 and not window.before and window.count == window.length:
@@ -234,7 +240,7 @@ def _folded(ctx: FxcContext, op: TorchOp, value: SSAValue, windows: Sequence[_Wi
 
 
 def _pieces(ctx: FxcContext, op: TorchOp, value: SSAValue, dim: int, window: _Windows) -> list[SSAValue]:
-    """For each element of a window, those of all windows along dimension ``dim``."""
+    """For each element of a window, a slice with that element of all windows along ``dim``."""
     cuts = [[int_attr(dim), int_attr(start), int_attr(end), int_attr(window.step)] for start, end in window.starts()]
     return [insert_call(ctx, "aten.slice.Tensor", [value, *cut], op) for cut in cuts]
 

@@ -1,4 +1,4 @@
-"""Products of matrices, convolutions, and operators of matrices: calls of the library."""
+"""Matrix products, convolutions and matrix operators, which are library calls."""
 
 from __future__ import annotations
 

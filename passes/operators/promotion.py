@@ -1,4 +1,4 @@
-"""PyTorch's type promotion, for operators whose result does not show the dtype in which they compute."""
+"""PyTorch's type promotion, for operators that do not compute in the dtype of their result."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _PAIRS = {frozenset(["uint8", "int8"]): "int16", frozenset(["float16", "bfloat16
 
 
 def promoted(operands: Iterable[TensorType | bool | int | float]) -> str:
-    """The dtype in which tensors and Python numbers meet: of tensors with dimensions first, then 0-d ones, then numbers.
+    """The promoted dtype of tensors and Python numbers. Priority: tensors with dimensions, then 0-d tensors, then numbers.
 
-    A float number beside integers counts as float32, PyTorch's default dtype.
+    A float number with integer tensors counts as float32, PyTorch's default dtype.
     """
     groups: list[str | None] = [None, None, None]
     for operand in operands:
@@ -36,7 +36,7 @@ def _join(a: str | None, b: str | None) -> str | None:
 
 
 def _prefer(higher: str | None, lower: str | None) -> str | None:
-    """What tensors of ``higher`` priority become beside those of ``lower``: only a higher kind of number counts."""
+    """The promotion of a dtype of ``higher`` priority with one of ``lower``, which counts only if its kind is higher."""
     if higher is None or (higher != "bool" and not _is_float(lower)) or _is_float(higher):
         return lower if higher is None else higher
     return _join(higher, lower)

@@ -1,4 +1,4 @@
-"""Random numbers of a seed: Philox of the element's place, as ``fxc::uniform`` says them. Dropouts of PyTorch's."""
+"""Random numbers from a seed, by Philox of the element's position as in ``fxc::uniform``; decompositions of dropout."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from fxc.passes.operators.scalars import Scalar, Uncovered
 from fxc.passes.rewriting.decomposition import put_in_place
 
 _STREAM_BITS = 40
-"""Numbers of a stream begin at ``stream << 40``."""
+"""The numbers of a stream begin at offset ``stream << 40``."""
 
 _DIGITS: Mapping[str, int] = MappingProxyType({"float16": 11, "bfloat16": 8, "float32": 24})
-"""How many bits of a word a float takes."""
+"""The number of random bits that a float uses."""
 
 
 def uniform(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
@@ -55,7 +55,7 @@ def _bits(seed: Scalar, offset: Scalar, digits: int) -> Scalar:
 
 
 def _dropout(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
-    """dropout(x, p, True) -> x * (bernoulli(x, 1 - p) / (1 - p)), as PyTorch computes it on a CPU"""
+    """dropout(x, p, True) -> x * (bernoulli(x, 1 - p) / (1 - p)), like PyTorch on a CPU"""
     if (found := _draw(op)) is None:
         return []
     x, draw, kept = found
@@ -67,7 +67,7 @@ def _dropout(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
 
 
 def _native_dropout(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
-    """native_dropout(x, p, True) -> x * draw * (1 / (1 - p)), and where the draw is not 0, as PyTorch computes it on a CPU"""
+    """native_dropout(x, p, True) -> x * mask * (1 / (1 - p)), mask != 0, like PyTorch on a CPU"""
     if (found := _draw(op)) is None:
         return []
     x, draw, kept = found
@@ -82,7 +82,7 @@ def _native_dropout(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
 
 
 def _draw(op: TorchOp) -> tuple[SSAValue, TorchOp, float] | None:
-    """What a dropout on a CPU drops from, a draw of zeros and ones like it, and the share of ones. None where none is drawn."""
+    """The input of a dropout on a CPU, a random mask of zeros and ones, and the probability of ones; None if it has no mask."""
     bound, result = op.bound(), op.results[0]
     x, share = bound["input"], number(bound["p"])
     if not isinstance(x, SSAValue) or not is_random(op) or share is None or not 0 < share < 1:

@@ -56,7 +56,7 @@ def _minimum(a: Scalar, b: Scalar) -> Scalar:
 
 
 def _signed(dtype: str) -> str:
-    """Unsigned numbers are compared as wider ones: what combines has a sign."""
+    """The signed dtype in which ``dtype`` is compared: unsigned numbers are widened, since combining is signed."""
     return "int32" if dtype == "uint8" else computation_dtype(dtype)
 
 

@@ -1,4 +1,4 @@
-"""A product of one row as sums of products, which kernels may take in with what is around them."""
+"""Decompose a product of one row with a matrix into sums of products, which kernels can fuse."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from fxc.passes.rewriting.decomposition import put_in_place
 from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, matrix_shape, transposed
 
 _MOST_ROW_MAJOR, _MOST_COLUMN_MAJOR = 1 << 14, 1 << 20
-"""Multiplications, by how the matrix lies, up to which a kernel on a CPU is done before a call of the library is. From the
-second on ``choose-products`` measures how to compute a product."""
+"""The numbers of multiplications, by layout of the matrix, up to which a CPU kernel is faster than a library call.
+
+From the second number on, ``choose-products`` measures how to compute a product.
+"""
 _MOST_SHORT, _SHORT = 128, 16
-"""Sums of fewer numbers than ``_SHORT`` that lie together: a kernel takes as long for each, however short it is."""
+"""The maximum number of sums over fewer than ``_SHORT`` contiguous numbers: a short sum takes a kernel constant time."""
 
 
 def split_row_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
-    """mm(x, t(w)) -> sum(x * [w], 2), mm(x, y) -> sum(t(x) * y, 0), where x is one row on the CPU, and the sums are short and
-    few"""
+    """mm(x, t(w)) -> sum(x * [w], 2), mm(x, y) -> sum(t(x) * y, 0), if x is one row on the CPU, and sums are short and few"""
     if not _is_one_row(op):
         return []
     row, matrix = op.operands
@@ -51,7 +52,7 @@ def _steps(matrix: SSAValue) -> tuple[int | str, ...]:
 
 
 def _transposed(matrix: SSAValue, before: TorchOp) -> SSAValue:
-    """A transposed view of ``matrix``, or what that is one of."""
+    """A transposed view of ``matrix``, or the source of ``matrix`` if that is a transposed view."""
     owner = matrix.owner
     return owner.operands[0] if isinstance(owner, TorchOp) and is_transpose(owner) else transposed(matrix, before)
 

@@ -1,4 +1,4 @@
-"""What a rule for an operator says: which elements of its operands an element of its result is made of, and how."""
+"""Rules of operators: which elements of the operands an element of the result depends on, and how it is computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fxc.passes.operators.promotion import promoted
 from fxc.passes.operators.scalars import Scalar, Uncovered, computation_dtype
 
 Index: TypeAlias = tuple[Form, ...]
-"""A place in a tensor: one expression over the loops a dimension."""
+"""A position in a tensor: one expression over the loops per dimension."""
 
 ZERO = Form(0)
 
@@ -30,11 +30,11 @@ Formula: TypeAlias = Callable[..., Scalar]
 
 @dataclass(frozen=True)
 class Pointwise:
-    """An element is a ``formula`` of the elements at the same place; smaller operands are broadcast.
+    """An element is a ``formula`` of the elements at the same position; smaller operands are broadcast.
 
-    ``formula`` takes the operator's arguments by name, in schema order: tensors as scalars in the dtype of ``computation``, all
-    else as Python values. ``computation`` gives the dtype for an op; None leaves each tensor in its own. ``elsewhere``: the
-    formula on other devices than CPUs, where PyTorch's loops there choose another sign of zero.
+    ``formula`` takes the operator's arguments by name, in schema order: tensors as scalars in the dtype of ``computation``,
+    other arguments as Python values. ``computation`` returns the dtype for an op; None means that each tensor retains its
+    dtype. ``elsewhere``: the formula for devices other than CPUs, if PyTorch's loops there select another sign of zero.
     """
 
     formula: Formula
@@ -45,7 +45,7 @@ class Pointwise:
         return [(value, broadcast_index(value, index)) for value in tensors(op)]
 
     def emit(self, op: TorchOp, elements: Sequence[Scalar], places: Places) -> Scalar:
-        """``elements``: one for each of ``reads``. Uncovered where the formula cannot take these arguments."""
+        """The element of the result. ``elements``: one for each of ``reads``. Uncovered if the arguments are not supported."""
         arguments = python_arguments(op)
         dtype = None if self.computation is None else self.computation(op, arguments)
         scalars = dict(zip(tensors(op), elements, strict=True))
@@ -66,7 +66,7 @@ class Pointwise:
 
 @dataclass(frozen=True)
 class Conversion:
-    """An element is the element at the same place in the dtype of the result, half precision rounded."""
+    """An element is the element at the same position converted to the dtype of the result, with half precision rounded."""
 
     def reads(self, op: TorchOp, index: Index, result: int) -> list[Read]:
         return [(value, broadcast_index(value, index)) for value in tensors(op)[:1]]
@@ -78,7 +78,7 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Constant:
-    """Every element is the argument ``fill_value``, or ``number`` where the operator has none."""
+    """Every element is the argument ``fill_value``, or ``number`` if the operator has none."""
 
     number: float = 0
 
@@ -104,23 +104,23 @@ def _is_number(argument: object) -> TypeGuard[bool | int | float | Polynomial]:
 
 
 _OPERANDS = frozenset(["self", "other", "exponent", "x", "value"])
-"""Arguments that are operands though they are numbers."""
+"""Arguments that are operands even if they are numbers."""
 
 _NUMBERS = ("Scalar", "Tensor")
-"""How the types of parameters begin that take a number for an operand."""
+"""Prefixes of the types of parameters that accept a number as an operand."""
 
 _PARAMETERS = {"self": "x", "other": "y", "input": "x", "min": "low", "max": "high", "from": "start"}
-"""Schema names that formulas spell another way."""
+"""Schema name -> parameter name in formulas, if they differ."""
 
 
 def _precision(op: TorchOp, dtype: str | None) -> str:
-    """What a number is rounded to before a comparison: other operators take it as it is."""
+    """The dtype to which a number is rounded before a comparison. Other operators do not round it."""
     return dtype if dtype is not None and result_dtype(op) == "bool" else ""
 
 
 @dataclass(frozen=True)
 class View:
-    """An element is the element of the one tensor at ``place``: of the op, the index and which result it is."""
+    """An element is the element of the only tensor at ``place(op, index, result)``."""
 
     place: Callable[[TorchOp, Index, int], Index]
 
@@ -133,13 +133,12 @@ class View:
 
 @dataclass(frozen=True)
 class Reduction:
-    """Elements along some dimensions become one.
+    """Combines the elements along some dimensions into one.
 
-    ``combine``: two of them. ``start``: what is combined with the first, of a dtype. ``finish``: the result, of what was
-    combined and how many there were. ``accumulation``: the dtype in which elements are combined, of that of the result.
-    ``centred``: what is combined are the squares of distances from the mean. ``extreme``: a reduction that finds an element;
-    what is combined are the places where it is, or where NaN is. ``of_some``: the operator refuses a tensor without
-    elements, and its fakes may not.
+    ``combine`` combines two elements. ``start`` is the initial value for a dtype. ``finish`` computes the result from the
+    total and the number of elements. ``accumulation`` maps the dtype of the result to that of the total. ``centred``: squares
+    of the distances from the mean are combined. ``extreme``: a reduction to an extreme element; the positions of this element
+    or of NaN are combined. ``of_some``: the operator rejects a tensor without elements, but its fake implementation may not.
     """
 
     combine: Callable[[Scalar, Scalar], Scalar]
@@ -152,31 +151,31 @@ class Reduction:
 
 
 class Outside(list[Read]):
-    """Reads that may lie outside of their tensors: the element is 0 there, and the rule chooses another value."""
+    """Reads that may be out of bounds: such an element is 0, and the rule selects another value."""
 
 
 Elements: TypeAlias = Generator[Sequence[Read], Sequence[Scalar], Scalar]
-"""Yields the elements that it needs, is sent them, and returns the element that it makes of them."""
+"""A generator that yields reads, receives their elements, and returns the element that it computes from them."""
 
 
 Making: TypeAlias = Callable[[TorchOp, Index, int, Places], Elements]
-"""How an element is made, for the op, the index, which result it is, and what computes places."""
+"""Computes an element for the op, the index, the number of the result, and the object that computes positions."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """An element depends on its place, or is at a place that others say."""
+    """An element depends on its position, or is read at a position that other elements specify."""
 
     steps: Making
 
 
 @dataclass(frozen=True)
 class Accumulation:
-    """Updates meet the elements that indices say, where they are combined in any order, and with what ``self`` has there.
+    """Combines updates into the elements that indices select, in any order, together with the elements of ``self``.
 
-    ``shape``: of the updates. ``update``: what an update is read from, and where. ``place``: the number of the element that it
-    meets, row by row; below 0 where that is none. ``few``: the rule where an element has few updates, or they replace it.
-    ``sorted``: PyTorch, on a GPU, sorts the updates; else it adds in memory.
+    ``shape``: the shape of the updates. ``update``: the value and position from which an update is read. ``place``: the
+    row-major number of the updated element, negative if there is none. ``few``: the rule if an element has few updates, or if
+    they replace it. ``sorted``: on a GPU, PyTorch sorts the updates; otherwise it uses atomic additions.
     """
 
     shape: Callable[[TorchOp], tuple[Steps, ...]]
@@ -191,12 +190,12 @@ Rule: TypeAlias = Elementwise | Placed | Reduction | Accumulation
 
 
 def tensors(op: TorchOp) -> list[SSAValue]:
-    """The operands that are tensors, once each, as they come in the schema."""
+    """The distinct operands that are tensors, in schema order."""
     return list(dict.fromkeys(value for value in op.operands if isinstance(value.type, TensorType)))
 
 
 def python_arguments(op: TorchOp) -> dict[str, Any]:
-    """What the call passed: tensors as SSA values, sizes as ``Steps``, constants as Python's, enumerations as attributes."""
+    """The arguments of the call: tensors as SSA values, sizes as ``Steps``, constants as Python values, enums as attributes."""
     return {name: _python(tree) for name, tree in op.bound().items()}
 
 
@@ -226,7 +225,7 @@ def _scalar(attribute: Attribute) -> Any:
 
 
 def broadcast_index(value: SSAValue, index: Index) -> Index:
-    """Where ``value`` is read for the place ``index`` of what it is broadcast to."""
+    """The position in ``value`` for the position ``index`` in the shape to which it is broadcast."""
     shape = shape_of(value)
     own = index[len(index) - len(shape) :]
     return tuple(ZERO if size == 1 else place for size, place in zip(shape, own, strict=True))
@@ -243,12 +242,12 @@ def dtype_of(value: SSAValue) -> str:
 
 
 def result_dtype(op: TorchOp, arguments: Mapping[str, Any] | None = None) -> str:
-    """Computed in the dtype of the result, as arithmetic is."""
+    """The dtype of the result, in which arithmetic is computed."""
     return dtype_of(op.results[0])
 
 
 def operand_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
-    """Computed in what the operands are promoted to, as comparisons are."""
+    """The promoted dtype of the operands, in which comparisons are computed."""
     return promoted(_operands(arguments))
 
 

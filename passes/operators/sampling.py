@@ -1,4 +1,4 @@
-"""What random operators are made of: uniform numbers of a seed, ``fxc.uniform``, and pointwise work."""
+"""Decompose random operators into uniform numbers from a seed, ``fxc.uniform``, and pointwise operators."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integer, number, torch_op
 
 WIDEST_RANGE = 1 << 31
-"""Of integers that are drawn: more are not drawn evenly enough from 53 bits."""
+"""The maximum range of random integers: for larger ranges, 53 bits are not uniform enough."""
 
 
 class Numbers:
-    """Writes into ``parts`` what stands for the random ``op``; each of ``streams`` is used once."""
+    """Builds the ops that replace the random ``op``, in ``parts``. Each of ``streams`` is used once."""
 
     def __init__(self, op: TorchOp, seed: SSAValue, streams: Iterator[int]) -> None:
         self.op, self.seed, self.streams = op, seed, streams
@@ -28,14 +28,14 @@ class Numbers:
 
     @property
     def dtype(self) -> str:
-        """Of the result."""
+        """The dtype of the result."""
         found = dtype(self.type)
         assert found is not None
         return found
 
     @property
     def precision(self) -> str:
-        """In which numbers are drawn and computed: half precision has too few of them."""
+        """The dtype for sampling and computation, since half precision has too few values."""
         return "float64" if self.dtype == "float64" else "float32"
 
     def like_result(self, name: str) -> TensorType:
@@ -44,32 +44,32 @@ class Numbers:
         return tensor_type(name, sizes(self.type), None, device(self.type))
 
     def call(self, operator: str, arguments: Sequence[Tree], name: str) -> SSAValue:
-        """What the operator gives: a tensor of the sizes of the result, of dtype ``name``."""
+        """Call ``operator``; its result has the sizes of the result of ``op`` and the dtype ``name``."""
         part = torch_op(operator).build_call(arguments, {}, [self.like_result(name)], location=self.op.location)
         self.parts.append(part)
         return part.results[0]
 
     def uniform(self, name: str) -> SSAValue:
-        """From 0 up to 1."""
+        """Uniform random numbers in [0, 1)."""
         assert isinstance(self.type, TensorType)
         shape = [int_attr(size) for size in sizes(self.type) if isinstance(size, int)]
         return self.call("fxc.uniform.default", [self.seed, shape, int_attr(next(self.streams)), dtype_attr(name)], name)
 
     def scaled(self, x: SSAValue, factor: Tree, offset: Tree) -> SSAValue:
-        """x * factor + offset; a tensor's may be one too."""
+        """x * factor + offset, which may be numbers or tensors."""
         for operator, argument, neutral in (("mul", factor, 1), ("add", offset, 0)):
             if number(argument) != neutral:
                 x = self.call(f"aten.{operator}.Tensor", [x, argument], self.precision)
         return x
 
     def logarithm(self) -> SSAValue:
-        """log(1 - u): of numbers above 0, evenly drawn."""
+        """log(1 - u) for uniform u, so that the argument is above 0."""
         u = self.uniform(self.precision)
         rest = self.call("aten.rsub.Scalar", [u, int_attr(1)], self.precision)
         return self.call("aten.log.default", [rest], self.precision)
 
     def normal(self) -> SSAValue:
-        """By the formula of Box and Muller."""
+        """Normal random numbers by the Box-Muller transform."""
         name = self.precision
         square = self.call("aten.mul.Tensor", [self.logarithm(), float_attr(-2.0)], name)
         length = self.call("aten.sqrt.default", [square], name)
@@ -77,7 +77,7 @@ class Numbers:
         return self.call("aten.mul.Tensor", [length, self.call("aten.cos.default", [angle], name)], name)
 
     def converted(self, x: SSAValue) -> SSAValue:
-        """In the dtype of the result."""
+        """``x`` in the dtype of the result."""
         if dtype(x.type) == self.dtype:
             return x
         part = torch_op("aten._to_copy.default").build_call(
@@ -87,14 +87,14 @@ class Numbers:
         return part.results[0]
 
     def below(self, share: Tree) -> SSAValue:
-        """Whether a number is below ``share``: true so often."""
+        """Random booleans that are true with probability ``share``."""
         wide = isinstance(share, SSAValue) and dtype(share.type) == "float64"
         operator = "aten.lt.Tensor" if isinstance(share, SSAValue) else "aten.lt.Scalar"
         return self.call(operator, [self.uniform("float64" if wide else "float32"), share], dtype_name(i1))
 
 
 Samples: TypeAlias = Callable[[Numbers, Mapping[str, Tree]], list[SSAValue] | None]
-"""The results that stand for those of an op, of its arguments; None where it has others than the formula takes."""
+"""Builds the results of an op from its arguments; None if it does not support these arguments."""
 
 
 def rand(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue]:
@@ -132,7 +132,7 @@ def randint(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
 
 
 def dropout(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
-    """The numbers that stay, times 1 / (1 - p); and, of ``native_dropout``, where they do."""
+    """The elements that are not dropped, times 1 / (1 - p), and for ``native_dropout`` their mask."""
     x, share = bound["input"], number(bound["p"])
     if not isinstance(x, SSAValue) or share is None or not 0 < share < 1 or x.type != n.type:
         return None

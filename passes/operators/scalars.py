@@ -1,6 +1,6 @@
-"""Scalars of a kernel body that is being built, with Python's operators: a formula reads like the mathematics.
+"""Scalars of a kernel body with Python's operators, so that formulas read like mathematics.
 
-``Scalar`` has one of PyTorch's dtypes. Half precision is computed in float32: no scalar is of it, ``rounded`` goes through it.
+A ``Scalar`` has one of PyTorch's dtypes, except half precision: that is computed in float32, and ``rounded`` rounds to it.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ FLOATS = frozenset(["float32", "float64"])
 HALVES = frozenset(["float16", "bfloat16"])
 INTEGERS = frozenset(["int8", "int16", "int32", "int64", "uint8"])
 DTYPES = FLOATS | HALVES | INTEGERS | {"bool"}
-"""The dtypes that kernels take."""
+"""The dtypes that kernels support."""
 
 Operand: TypeAlias = "Scalar | int | float | bool"
 
 
 class Uncovered(Exception):
-    """A call that no rule covers, and why; its group stays as it is."""
+    """Raised with the reason for a call that no rule covers; its group is not converted."""
 
 
 def computation_dtype(dtype: str) -> str:
-    """The dtype in which values of ``dtype`` are computed and kept within a kernel."""
+    """The dtype of computations on values of ``dtype`` within a kernel."""
     return "float32" if dtype in HALVES else dtype
 
 
 @cache
 def machine_type(dtype: str) -> Attribute:
-    """The type of a scalar of ``dtype``: arith's integers have no sign."""
+    """The type of a scalar of ``dtype``; integers of ``arith`` are signless."""
     type = element_type(dtype)
     return IntegerType(type.width.data) if isinstance(type, IntegerType) else type
 
 
 class Scalar:
-    """A value of a body, and its dtype. Numbers on the other side of an operator become constants of that dtype."""
+    """A value of a body and its dtype. Python numbers in an operator become constants of that dtype."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -124,7 +124,7 @@ class Scalar:
         return self.dtype in ("uint8", "bool")
 
     def compare(self, predicate: str, other: Operand) -> Scalar:
-        """``predicate``: eq, ne, lt, le, gt or ge; a comparison with NaN is false, but for ne."""
+        """Compare by ``predicate``: eq, ne, lt, le, gt or ge. A comparison with NaN is false, except ne."""
         right = self.constant(other).value
         if self.is_float:
             return self._emit(arith.CmpfOp(self.value, right, "une" if predicate == "ne" else f"o{predicate}"), "bool")
@@ -154,7 +154,7 @@ class Scalar:
         return self.ne(self) if self.is_float else constant(self.body, False, "bool")
 
     def maximum(self, other: Operand) -> Scalar:
-        """The larger one; NaN where one is; 0.0 is larger than -0.0."""
+        """The maximum; NaN if one operand is NaN; 0.0 is larger than -0.0."""
         if self.dtype == "bool":
             return self | other
         return self._binary(other, arith.MaximumfOp, arith.MaxUIOp if self._is_unsigned else arith.MaxSIOp)
@@ -170,12 +170,12 @@ class Scalar:
         return self.math("absf") if self.is_float else self._emit(math.AbsIOp(self.value))
 
     def math(self, name: str, *others: Operand) -> Scalar:
-        """The function of the math dialect called ``name``, or of ``tile.math`` where that has none."""
+        """Call the function ``name`` of the math dialect, or of ``tile.math`` if the math dialect has none."""
         values = [self.value, *(self.constant(other).value for other in others)]
         return self._emit(MathOp.of(name, *values) if name in FUNCTIONS else MATH[name](*values))
 
     def larger_number(self, other: Operand) -> Scalar:
-        """The larger one; of floats the number where the other is NaN."""
+        """The maximum; for floats, if one operand is NaN, the other one."""
         return self._emit(arith.MaxnumfOp(self.value, self.constant(other).value)) if self.is_float else self.maximum(other)
 
     def smaller_number(self, other: Operand) -> Scalar:
@@ -188,18 +188,18 @@ class Scalar:
         return type.width.data
 
     def known_number(self) -> int | float | None:
-        """The number that this scalar is by its op, else None."""
+        """The number of this scalar if it is a constant, else None."""
         owner = self.value.owner
         if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, (IntegerAttr, FloatAttr)):
             return None
         return owner.value.value.data
 
     def remainder(self, divisor: Operand) -> Scalar:
-        """The remainder of dividing by an integer, with the sign of the dividend; any number where that is 0."""
+        """The remainder of an integer division, with the sign of the dividend; undefined for divisor 0."""
         return self._binary(divisor, None, arith.RemUIOp if self._is_unsigned else arith.RemSIOp)
 
     def quotient(self, divisor: Operand) -> Scalar:
-        """The quotient by an integer, towards zero; any number where that is 0."""
+        """The quotient of an integer division, rounded towards zero; undefined for divisor 0."""
         return self._binary(divisor, None, arith.DivUIOp if self._is_unsigned else arith.DivSIOp)
 
     def bits(self) -> Scalar:
@@ -213,7 +213,7 @@ class Scalar:
         return self._emit(arith.BitcastOp(self.value, element_type(dtype)), dtype)
 
     def to(self, dtype: str) -> Scalar:
-        """This value in ``dtype``, as PyTorch converts; half precision is rounded, and kept in float32."""
+        """This value converted to ``dtype`` like PyTorch; half precision is rounded and represented in float32."""
         if dtype in HALVES:
             return self.to("float32").rounded(dtype)
         if dtype == self.dtype:
@@ -237,7 +237,7 @@ class Scalar:
         return widening if new.width.data > old.width.data else arith.TruncIOp  # type: ignore[return-value]
 
     def rounded(self, dtype: str) -> Scalar:
-        """This float32, rounded to the values that ``dtype`` has."""
+        """This float32, rounded to the precision of ``dtype``."""
         if dtype not in HALVES:
             return self
         half = self._emit(arith.TruncFOp(self.value, element_type(dtype)))
@@ -258,7 +258,7 @@ def constant(body: Block, number: int | float | bool, dtype: str) -> Scalar:
 
 @lru_cache(maxsize=1 << 12)
 def _number(number: float, text: str, dtype: str) -> IntegerAttr | FloatAttr:
-    """``number`` as a constant. ``text`` is how Python spells it: 0.0 and -0.0 are equal, and so are 1 and True."""
+    """``number`` as a constant. ``text`` is its Python text, since 0.0 and -0.0 are equal keys, and so are 1 and True."""
     type = machine_type(dtype)
     if isinstance(type, IntegerType):
         return IntegerAttr(bool(number) if dtype == "bool" else int(number), type, truncate_bits=True)
@@ -267,7 +267,7 @@ def _number(number: float, text: str, dtype: str) -> IntegerAttr | FloatAttr:
 
 @cache
 def _defaults(cls: type[Operation]) -> Mapping[str, Attribute]:
-    """The properties that an op of ``cls`` on two operands has where nothing is said of them."""
+    """The default properties of an op of ``cls`` with two operands."""
     either = Block(arg_types=[i1]).args[0]
     return cls(either, either).properties  # type: ignore[call-arg]
 
@@ -278,7 +278,7 @@ def _predicate(name: str) -> IntegerAttr:
 
 
 def where(condition: Scalar, yes: Operand, no: Operand) -> Scalar:
-    """``yes`` where ``condition``, else ``no``; one of them at least is a Scalar, which says the dtype."""
+    """``yes`` if ``condition``, else ``no``. At least one of them is a Scalar, which determines the dtype."""
     model = yes if isinstance(yes, Scalar) else no
     assert isinstance(model, Scalar)
     left, right = model.constant(yes), model.constant(no)
@@ -287,7 +287,7 @@ def where(condition: Scalar, yes: Operand, no: Operand) -> Scalar:
 
 
 def loaded(body: Block, value: SSAValue, dtype: str) -> Scalar:
-    """An element as it lies in memory, for computation."""
+    """An element loaded from memory, converted for computation."""
     if dtype in HALVES:
         op = arith.ExtFOp(value, element_type("float32"))
     elif dtype == "uint8":
@@ -299,7 +299,7 @@ def loaded(body: Block, value: SSAValue, dtype: str) -> Scalar:
 
 
 def stored(scalar: Scalar, dtype: str) -> SSAValue:
-    """``scalar`` as an element of ``dtype`` in memory."""
+    """``scalar`` converted to an element of ``dtype`` in memory."""
     scalar = scalar.to(computation_dtype(dtype))
     if dtype in HALVES:
         return scalar._emit(arith.TruncFOp(scalar.value, element_type(dtype))).value

@@ -1,4 +1,4 @@
-"""Cumulative operators, which kernels with ``tile.scan`` compute."""
+"""Cumulative operators, which kernels compute by ``tile.scan``."""
 
 from __future__ import annotations
 

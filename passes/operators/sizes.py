@@ -1,4 +1,4 @@
-"""The values of sizes that are not known, for the ops of a group: each once, in front of them."""
+"""The values of dynamic sizes for the ops of a group: each is computed once, in front of the ops."""
 
 from __future__ import annotations
 
@@ -16,37 +16,40 @@ from fxc.passes.operators.scalars import Uncovered
 
 
 class Sizes:
-    """``read``: the values that the ops read. ``around``: others that may say a size. ``least``: what each size is at least."""
+    """Computes dynamic sizes.
+
+    ``read``: the values that the ops read. ``around``: further values from which sizes can be read. ``least``: minimum sizes.
+    """
 
     def __init__(self, read: Sequence[SSAValue], around: Sequence[SSAValue], least: Mapping[str, int]) -> None:
         self.read, self.around, self.least = read, around, least
         self.ops = list[Operation]()
-        """What computes sizes."""
+        """The ops that compute sizes."""
         self._values = dict[str, SSAValue]()
         types = [value.type for value in read if isinstance(value.type, TensorType)]
         self._texts = {size: text for type in types for size, text in zip(sizes_of(type), sizes(type), strict=True)}
 
     def value(self, name: str) -> SSAValue:
-        """The size ``name`` as an ``index``. Uncovered where no value says it."""
+        """The size ``name`` as an ``index``. Uncovered if no value determines it."""
         if name not in self._values:
             self._values[name] = self._index(self._source(name), name)
         return self._values[name]
 
     def check(self, type: TensorType) -> None:
-        """Uncovered where no value says one of the sizes or strides of ``type``."""
+        """Uncovered if no value determines one of the sizes or strides of ``type``."""
         for name in names_in(type):
             self._source(name)
 
     def dim(self, size: Steps) -> Dim:
-        """``size`` as types write it."""
+        """``size`` in the form that types use."""
         return size if isinstance(size, int) else self._texts.get(size, str(size))
 
     def dynamic(self, type: TensorType) -> list[SSAValue]:
-        """The sizes of ``type`` that are not static, as ``tensor.empty`` takes them."""
+        """The dynamic sizes of ``type``, as operands of ``tensor.empty``."""
         return [self._steps(size) for size in sizes_of(type) if isinstance(size, Polynomial)]
 
     def put_first(self, block: Block) -> None:
-        """Put what computes sizes in front of the ops of ``block``."""
+        """Insert the ops that compute sizes at the start of ``block``."""
         if self.ops:
             assert block.first_op is not None
             block.insert_ops_before(self.ops, block.first_op)

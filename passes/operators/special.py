@@ -1,4 +1,4 @@
-"""Special functions as formulas of arithmetic: gamma and normal distribution functions, after Cephes as PyTorch has them."""
+"""Special functions as arithmetic formulas: gamma and normal distribution functions, from Cephes like PyTorch's."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _LARGEST_FACTORIALS: Mapping[str, int] = MappingProxyType({"float32": 34, "float
 """The largest number whose factorial is finite."""
 
 _STEPS = 10
-"""Digamma's series is taken from here on; below, psi(x) = psi(x + 1) - 1/x leads up to it."""
+"""Digamma uses its series from this number on; below, it uses psi(x) = psi(x + 1) - 1/x."""
 
 
 def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
-    """The polynomial by Horner's rule, highest power first."""
+    """Evaluate a polynomial by Horner's rule; the coefficient of the highest power is first."""
     result = x.constant(coefficients[0])
     for coefficient in coefficients[1:]:
         result = result * x + coefficient
@@ -30,7 +30,7 @@ def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
 
 
 def chebyshev(x: Scalar, coefficients: Sequence[float]) -> Scalar:
-    """The Chebyshev series by Clenshaw's recurrence, in 2x, highest degree first."""
+    """Evaluate a Chebyshev series by Clenshaw's recurrence in 2x; the coefficient of the highest degree is first."""
     b0, b1, b2 = x.constant(coefficients[0]), x.constant(0), x.constant(0)
     for coefficient in coefficients[1:]:
         b0, b1, b2 = x * b0 - b1 + coefficient, b0, b1
@@ -77,7 +77,7 @@ def polygamma(n: int, x: Scalar) -> Scalar:
 
 
 def zeta(x: Scalar, y: Scalar) -> Scalar:
-    """Hurwitz's zeta function: the sum of (y + k)^-x, by Euler and Maclaurin from y + 9 on. In float64, as PyTorch has it."""
+    """Hurwitz's zeta function: the sum of (y + k)^-x, by Euler-Maclaurin from y + 9 on. Computed in float64, like PyTorch."""
     dtype, x, y = x.dtype, x.to("float64"), y.to("float64")
     whole, is_pole = x.eq(x.math("floor")), (y <= 0) & y.eq(y.math("floor"))
     going = ~(x <= 1) & ~is_pole & ((y > 0) | whole)
@@ -104,7 +104,7 @@ def zeta(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _is_small(term: Scalar, total: Scalar) -> Scalar:
-    """Whether ``term`` makes no difference to ``total``."""
+    """Whether ``term`` is negligible relative to ``total``."""
     limit = total * _MACHEP
     return (term > -limit) & (term < limit)
 
@@ -117,7 +117,7 @@ def multivariate_lgamma(x: Scalar, p: int) -> Scalar:
 
 
 def erfcx(x: Scalar) -> Scalar:
-    """exp(x*x) erfc(x); beyond 50 the continued fraction, as in Faddeeva."""
+    """exp(x*x) erfc(x); beyond 50 by the continued fraction, as in Faddeeva."""
     size, square = x.abs(), x * x
     near = square.math("exp") * size.math("erfc")
     middle = polynomial(size, tables.ERFCX_P) / polynomial(size, tables.ERFCX_Q)

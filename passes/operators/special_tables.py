@@ -1,6 +1,6 @@
 """Coefficients of special functions, highest power first: those of S. L. Moshier's Cephes Mathematical Library.
 
-"Methods and Programs for Mathematical Functions" (Prentice-Hall, 1989), https://www.netlib.org/cephes. PyTorch takes the same.
+"Methods and Programs for Mathematical Functions" (Prentice-Hall, 1989), https://www.netlib.org/cephes. PyTorch uses the same.
 """
 
 I0_SMALL = (
@@ -205,7 +205,7 @@ LANCZOS_P = (
     601859.6171681099, 3481712.154980646, 14605578.087685067, 43338889.32467614, 86363131.28813859, 103794043.11634454,
     56906521.913471565,
 )  # fmt: skip
-"""Lanczos' sum for gamma, g = 6.0246..., with exp(g) taken out: P / Q, highest power first."""
+"""Lanczos' sum for gamma, g = 6.0246..., without the factor exp(g): P / Q, highest power first."""
 LANCZOS_Q = (
     1.0, 66.0, 1925.0, 32670.0, 357423.0, 2637558.0, 13339535.0, 45995730.0, 105258076.0, 150917976.0, 120543840.0, 39916800.0,
     0.0,

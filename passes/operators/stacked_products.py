@@ -1,5 +1,7 @@
-"""A product of stacks of matrices as one ``bmm``: it writes where it is told to, and a stack that it copies can be released
-before that."""
+"""Rewrite a batched matrix product of several batch dimensions as one ``bmm``.
+
+A ``bmm`` can write into a given buffer, and a copied operand can be released before it.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ from fxc.passes.rewriting.matrix_products import static_sizes
 
 
 def split_stacked_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
-    """matmul(x, y) -> view(bmm(view(x), view(y))), where both are stacks of as many matrices, with copies where these do not
-    lie at even steps"""
+    """matmul(x, y) -> view(bmm(view(x), view(y))), if both are stacks of as many matrices
+
+    A stack whose matrices are not at a constant stride is copied.
+    """
     if not _are_stacks(op):
         return []
     left, right = (_as_one_stack(ctx, value, op) for value in op.operands)
@@ -35,7 +39,7 @@ def split_stacked_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
 
 
 def _are_stacks(op: TorchOp) -> bool:
-    """Whether ``op`` gives a dense stack of products of two stacks of the same sizes, of several dimensions, with elements."""
+    """Whether ``op`` multiplies two non-empty stacks of equal, several batch dimensions, and its result is dense."""
     left, right = (static_sizes(value.type) for value in op.operands)
     if not all(len(_steps(value)) == len(static_sizes(value.type)) for value in op.operands):
         return False
@@ -45,7 +49,7 @@ def _are_stacks(op: TorchOp) -> bool:
 
 
 def _as_one_stack(ctx: FxcContext, value: SSAValue, before: TorchOp) -> SSAValue:
-    """``value`` with one dimension before those of its matrices: a view, or a copy in which each of them lies as it did."""
+    """``value`` with a single batch dimension: a view, or a copy that retains the layout of each matrix."""
     sizes, steps = static_sizes(value.type), _steps(value)
     turn = [int_attr(-1), int_attr(-2)]
     is_turned = steps[-1] != 1 and steps[-2] == 1
@@ -61,13 +65,13 @@ def _as_one_stack(ctx: FxcContext, value: SSAValue, before: TorchOp) -> SSAValue
 
 
 def _steps(value: SSAValue) -> tuple[int, ...]:
-    """The strides of a tensor of static sizes that are numbers, too."""
+    """The static strides of a tensor of static sizes."""
     assert isinstance(value.type, TensorType)
     steps = types.strides(value.type) or types.contiguous_strides(static_sizes(value.type))
     return tuple(step for step in steps if isinstance(step, int))
 
 
 def _lie_evenly(sizes: tuple[int, ...], steps: tuple[int, ...]) -> bool:
-    """Whether one step leads from each to the next of these dimensions, as if they were one."""
+    """Whether these dimensions have a constant stride, so that they can be merged into one."""
     pairs = [(size, step) for size, step in zip(sizes, steps, strict=True) if size != 1]
     return all(outer == size * step for (_, outer), (size, step) in pairwise(pairs))

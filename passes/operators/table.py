@@ -1,4 +1,4 @@
-"""All records: what is known of operators."""
+"""The table of all operator records."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _NOTHING = Operator()
 
 
 def operator_of(op: Operation) -> Operator:
-    """The record of the operator that ``op`` calls; one without facts where there is none."""
+    """The record of the operator that ``op`` calls; an empty record if there is none."""
     return OPERATORS.get(op.name.removeprefix("torch."), _NOTHING)
 
 
@@ -78,11 +78,11 @@ def is_contraction(op: Operation) -> bool:
 
 
 def take_apart(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
-    """Put the parts of ``op`` in its place; returns them, none where it has none here."""
+    """Replace ``op`` by its parts and return them; none if its decomposition does not apply."""
     parts = operator_of(op).parts
     return decompose(ctx, op) if parts is None or parts.split is None else parts.split(ctx, op)
 
 
 def has_formula(op: Operation) -> bool:
-    """Whether kernels compute the operator that ``op`` calls."""
+    """Whether kernels can compute the operator that ``op`` calls."""
     return operator_of(op).formula is not None

@@ -1,7 +1,7 @@
-"""Scatters of few elements: each element of the result looks for the updates that meet it, in their order.
+"""Scatters of few updates: each element of the result searches the updates that apply to it, in their order.
 
-That needs no order among programs, adds up in the order in which PyTorch does on a CPU, and lets the result be computed with,
-like that of any operator. What it costs grows with the updates: ``accumulating`` has rules for sums of many.
+This needs no order among programs, adds in the same order as PyTorch on a CPU, and lets the result be fused like that of any
+operator. The cost grows with the number of updates: ``accumulating`` has rules for sums of many updates.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from fxc.passes.operators.rules import (
 from fxc.passes.operators.scalars import Scalar, Uncovered, computation_dtype, where
 
 MOST_UPDATES = 4
-"""How many updates an element may look for."""
+"""The maximum number of updates that an element searches."""
 
 Update = Callable[[Scalar, Scalar], Scalar]
-"""An element and what updates it -> what it becomes."""
+"""Function of the old element and the update -> the new element."""
 
 
 def replace(old: Scalar, new: Scalar) -> Scalar:
@@ -135,7 +135,7 @@ def index_put(op: TorchOp, index: Index, result: int, places: Places) -> Element
 
 
 def dimension(x: SSAValue, dim: int) -> int:
-    """``dim`` counted from the first dimension of ``x``. Uncovered where there is none, or no element."""
+    """``dim`` as a non-negative dimension of ``x``. Uncovered if ``x`` has no dimensions or no elements."""
     check_source(x)
     if not shape_of(x):
         raise Uncovered("updates of a tensor without dimensions")
@@ -143,7 +143,7 @@ def dimension(x: SSAValue, dim: int) -> int:
 
 
 def scattered_dimension(op: TorchOp) -> int:
-    """The dimension of a scatter. Uncovered as ``dimension`` says, and where a number stands for a vector of one element."""
+    """The dimension of a scatter. Uncovered like ``dimension``, and if a 0-d tensor replaces a vector of one element."""
     arguments = python_arguments(op)
     x, others = arguments["self"], [arguments["index"], arguments.get("src")]
     if any(isinstance(other, SSAValue) and len(shape_of(other)) != len(shape_of(x)) for other in others):
@@ -152,7 +152,7 @@ def scattered_dimension(op: TorchOp) -> int:
 
 
 def has_few(op: TorchOp) -> bool:
-    """Whether it is known that an element has no more than ``MOST_UPDATES`` updates."""
+    """Whether an element is known to have at most ``MOST_UPDATES`` updates."""
     arguments = python_arguments(op)
     if "indices" in arguments:
         sizes = broadcast_shape([numbers for numbers in arguments["indices"] if numbers is not None])
@@ -165,7 +165,7 @@ def has_few(op: TorchOp) -> bool:
 
 
 def _count(sizes: Sequence[Steps]) -> int:
-    """How many elements there are, of sizes that ``has_few`` has looked at."""
+    """The number of elements, for sizes that ``has_few`` has checked."""
     count = math.prod(sizes)
     assert isinstance(count, int)
     return count

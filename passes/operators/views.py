@@ -1,4 +1,4 @@
-"""Views: where in its operand an element of the result lies."""
+"""Views: the position in the operand of an element of the result."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def squeeze(op: TorchOp, index: Index, result: int) -> Index:
     chosen = range(len(shape)) if dims is None else [_dim(dim, len(shape)) for dim in _list(dims)]
     gone = [dim for dim, size in enumerate(shape) if size == 1 and dim in chosen]
     if len(gone) + len(index) < len(shape):
-        gone = list(chosen)  # of a size that is always 1, though its expression does not say so
+        gone = list(chosen)  # of size 1, which its expression does not show
     if len(gone) + len(index) != len(shape):
         raise Uncovered("which sizes are 1 is not known")
     kept = iter(index)
@@ -89,20 +89,22 @@ def slice_(op: TorchOp, index: Index, result: int) -> Index:
 
 
 def slice_start(arguments: Mapping[str, Any], size: Steps, count: Steps) -> Steps:
-    """Where a slice of ``count`` elements begins in a dimension of ``size``, if it has any. Uncovered where that depends on a
-    size in another way than by sums and products."""
+    """The start of a slice of ``count`` elements in a dimension of ``size``.
+
+    Uncovered if the start depends on a size by more than sums and products. It is irrelevant for an empty slice.
+    """
     start, step, end = arguments.get("start") or 0, arguments.get("step", 1), arguments.get("end")
     if isinstance(start, int) and isinstance(size, int):
         return min(max(start + size if start < 0 else start, 0), size)
     if isinstance(start, int) and start >= 0:
-        return start  # beyond the end there are no elements
+        return start  # a start beyond the end means an empty slice
     if step == 1 and (end is None or end == size or (isinstance(end, int) and end >= LAST)):
         return size - count
     raise Uncovered("a slice that begins where a size says")
 
 
 LAST = (1 << 63) - 1
-"""The end of a slice up to the end of any dimension."""
+"""The ``end`` argument of a slice that covers the rest of its dimension."""
 
 
 def select(op: TorchOp, index: Index, result: int) -> Index:
@@ -112,7 +114,7 @@ def select(op: TorchOp, index: Index, result: int) -> Index:
 
 
 def from_the_end(place: Steps, size: Steps) -> Steps:
-    """``place``, which counts from the end of a dimension of ``size`` where it is negative."""
+    """``place`` as a non-negative position: a negative one counts from the end of a dimension of ``size``."""
     if not isinstance(place, int):
         raise Uncovered("a place that the program does not state")
     return place + size if place < 0 else place
@@ -127,7 +129,7 @@ def flip(op: TorchOp, index: Index, result: int) -> Index:
 
 
 def piece(op: TorchOp, index: Index, result: int) -> Index:
-    """A piece of ``chunk``: it begins where those before it end."""
+    """A piece of ``chunk``, which begins at the end of the previous pieces."""
     dim = _dim(python_arguments(op).get("dim", 0), len(index))
     start = sum((shape_of(value)[dim] for value in op.results[:result]), 0)
     return _replaced(index, dim, index[dim] + start)
@@ -218,10 +220,10 @@ def reshape(op: TorchOp, index: Index, result: int) -> Index:
 
 
 def reshaped(old: Sequence[Steps], new: Sequence[Steps], index: Index) -> Index:
-    """The place in a tensor of sizes ``old`` of what is at ``index`` in one of sizes ``new`` with the same elements in order.
+    """The position in a tensor of sizes ``old`` of the element at ``index`` in its reshape to sizes ``new``.
 
-    Dimensions are matched in runs of equal products, so that only dimensions that are really cut or joined are divided.
-    Uncovered where the products of all are not seen to be equal.
+    Dimensions are matched in runs of equal products, so that only dimensions that are split or merged need divisions.
+    Uncovered if the products of all sizes are not known to be equal.
     """
     if 0 in old:
         return (ZERO,) * len(old)
@@ -255,7 +257,7 @@ def _runs(old: Sequence[Steps], new: Sequence[Steps]) -> Iterator[tuple[slice, s
 
 
 def _divided(line: Form, sizes: Sequence[Steps]) -> list[Form]:
-    """The place in a tensor of ``sizes`` of element number ``line``."""
+    """The position in a tensor of ``sizes`` of the element with the row-major number ``line``."""
     place, step = list[Form](), 1
     real = [dim for dim, size in enumerate(sizes) if size != 1]
     for dim in reversed(range(len(sizes))):
@@ -277,7 +279,7 @@ def _list(value: Any) -> Sequence[Any]:
 
 
 def _slices(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
-    """split(x, sizes) -> x[:a], x[a:b], ..., where sizes are known"""
+    """split(x, sizes) -> x[:a], x[a:b], ..., if the sizes are static"""
     source, dim = op.bound()["self"], op.argument("dim")
     given = 0 if dim is None else integer(dim)
     if op.is_packed or not isinstance(source, SSAValue) or given is None:
