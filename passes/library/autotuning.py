@@ -1,4 +1,4 @@
-"""Which of several ways to compute a call is the fastest here: trials, as programs of nothing else."""
+"""Select the fastest implementation of a call by measuring small programs that contain only the call."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from fxc.passes.rewriting.insertion import insert_call
 
 
 class Choices:
-    """Which way is taken for calls: equal ones are tried once.
+    """Selects implementations (``ways``) of calls. Equal calls are measured once.
 
-    A way is the best that takes the least time; with a ``gain`` above 1 a later way is better than an earlier one as well that
-    takes less than so many times its time. It is taken where it takes less than ``gain`` of the time of the calls as they are.
-    What ways compute of ``own`` values alone takes no time.
+    The implementation with the least time is best. With a ``gain`` above 1, a later implementation is better than an earlier
+    one if it takes less than ``gain`` times its time. The best one is used if it takes less than ``gain`` of the time of the
+    original calls. Computations on ``own`` values only are not part of the time.
     """
 
     def __init__(self, ctx: FxcContext, gain: float, own: Set[SSAValue] = frozenset()) -> None:
@@ -35,19 +35,21 @@ class Choices:
         self._tried, self._structures = dict[Hashable, _Tried | None](), Structures()
 
     def take(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> bool:
-        """Let the best of ``ways`` stand for ``ops``, a call and what is behind it; False where none is faster."""
+        """Replace ``ops``, a call and its fusible users, by the best of ``ways``. False if none is faster."""
         return self.take_all([ops], ways) == 1
 
     def take_all(self, calls: Sequence[Sequence[TorchOp]], ways: Sequence[Way]) -> int:
-        """The same for several ``calls``, for all of them or for none, by the sum of their times: as one layout of images has
-        to serve all. How many there are now."""
+        """Replace all of ``calls`` or none, by the sum of their times, since all share one layout of images.
+
+        Returns the number of replaced calls.
+        """
         found = [(ops, tried) for ops in calls if (tried := self._try(ops, ways)) is not None]
         if sum(tried.time for _, tried in found) >= self._gain * sum(tried.before for _, tried in found):
             return 0
         return sum(self._put(ops, [tried.way, *ways]) for ops, tried in found)
 
     def _put(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> bool:
-        """Let the first of ``ways`` that there is stand for ``ops``: a sum may be another call's by now."""
+        """Replace ``ops`` by the first of ``ways`` that applies: a sum may have been fused into another call before."""
         for way in ways:
             if (packed := way(self._ctx, ops[0])) is not None:
                 _replace(self._ctx, ops, packed)
@@ -74,7 +76,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class _Tried:
-    """The best way, and milliseconds: of the calls as they are, and of it."""
+    """The best implementation, and the times in milliseconds of the original calls and of it."""
 
     way: Way
     before: float
@@ -82,7 +84,7 @@ class _Tried:
 
 
 def _replace(ctx: FxcContext, ops: Sequence[TorchOp], packed: Packed) -> None:
-    """Let what is packed stand for ``ops``, in the layout of the result."""
+    """Replace ``ops`` by ``packed``, converted to the layout of the original result."""
     old, value = packed.replaced.results[0], packed.value
     if value.type != old.type:
         formats = {"memory_format": enum_attr("contiguous_format")}
@@ -93,13 +95,13 @@ def _replace(ctx: FxcContext, ops: Sequence[TorchOp], packed: Packed) -> None:
 
 
 def _erase(ops: Sequence[Operation], packed: Packed) -> None:
-    """Take away those of ``ops`` that ``packed`` stands for."""
+    """Erase those of ``ops`` that ``packed`` replaces."""
     for op in reversed(ops[: ops.index(packed.replaced) + 1]):
         Rewriter.erase_op(op)
 
 
 def program_of(ops: Sequence[TorchOp], results: Sequence[SSAValue], own: Set[SSAValue]) -> ModuleOp:
-    """A program of nothing but ``ops``, which returns ``results`` of them."""
+    """A program that contains only ``ops`` and returns their ``results``."""
     inside = {result for op in ops for result in op.results}
     operands = [value for value in dict.fromkeys(value for op in ops for value in op.operands) if value not in inside]
     block = Block(arg_types=[value.type for value in operands])
@@ -117,7 +119,10 @@ def _trial(ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
 
 
 def _as_it_is(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
-    """The same, in which a product writes to memory that is there, as in a plan; other libraries' take new memory each time."""
+    """The program of the original ``ops``, in which a product writes to preallocated memory, as in a plan.
+
+    Products of other libraries allocate their results in each call.
+    """
     module = _trial(ops, own)
     [main] = module.ops
     assert isinstance(main, FuncOp) and main.arg_attrs is not None
@@ -137,14 +142,14 @@ def _mark(kind: str, index: int) -> DictionaryAttr:
 
 
 def _trial_of(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue], way: Way) -> ModuleOp | None:
-    """The same in another way, of inputs and with results that lie as the way wants them."""
+    """The program of ``ops`` in the implementation ``way``, with inputs and results in the layouts that it expects."""
     module = _trial(ops, own)
     [main] = module.ops
     assert isinstance(main, FuncOp)
     copies = [op for op in main.body.block.ops if isinstance(op, TorchOp)]
     try:
         packed = way(ctx, copies[0])
-    except VerifyException:  # PyTorch refuses it
+    except VerifyException:  # PyTorch rejects it
         return None
     if packed is None:
         return None

@@ -4,9 +4,9 @@ Assumes  verified IR with types that are up to date (``propagate-shapes``).
 Ensures  a sum of at least ``min_leaves`` products is one product of concatenated matrices; at least ``min_batch``
          products that share a factor, and whose others have one shape of at most ``max_elements``, are one product, a
          ``bmm`` where they share the left one. Results keep type and strides.
-Leaves   products of written matrices or dynamic sizes; those whose results are returned or written, where a caller
-         could tell that they share memory now; sums of matrices of other shapes than the first, or too large to be
-         copied. Sums have another order, so last bits differ.
+Leaves   products of written matrices or dynamic sizes; products whose results are returned or written, since a caller
+         could observe that they share memory; sums of matrices of other shapes than the first, or too large to be
+         copied. The order of additions differs, and so do the last bits.
 Cost     one walk; an analysis of memory where there are enough products.
 
 Before:
@@ -65,8 +65,8 @@ MM, ADD = "torch.aten.mm.default", "torch.aten.add.Tensor"
 @dataclass(frozen=True)
 class BatchMmPass(ModulePass):
     """In a sum, a0 b0 + a1 b1 = [a0 a1] [b0; b1]: sums and transposes in between have one use each, alpha is 1 and nothing
-    broadcasts. Products that share the right factor are one of the left ones concatenated by rows; those that share the
-    left one are a ``bmm``.
+    broadcasts. Products that share the right factor become one product of the left factors, concatenated by rows;
+    products that share the left factor become a ``bmm``.
     """
 
     name = "batch-mm"
@@ -88,7 +88,7 @@ class BatchMmPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Sum:
-    """``op`` gives a product, ``left`` times ``right``, or its transpose, or the sum of two such sums."""
+    """A sum of products: ``op`` computes ``left`` times ``right``, its transpose, or the sum of two such sums."""
 
     op: Operation
     size: int
@@ -98,7 +98,7 @@ class _Sum:
     parts: tuple[_Sum, ...] = ()
 
     def all(self) -> list[_Sum]:
-        """This sum and what it is made of, each before its parts."""
+        """This sum and its nested sums, each before its parts."""
         found = list[_Sum]()
         waiting: list[_Sum] = [self]
         while waiting:
@@ -121,7 +121,7 @@ class _TreeReduce:
                 self.reduce(root, found)
 
     def summed(self, op: Operation) -> _Sum | None:
-        """What ``op`` adds up: a product, a transposed one, or a sum of two that nothing else reads."""
+        """``op`` as a sum: a product, a transposed product, or the addition of two sums that have no other use."""
         if op.name == MM:
             left, right = op.operands
             plain = not self.memory.is_written(op.results[0]) and matrix_shape(left.type) and matrix_shape(right.type)
@@ -196,7 +196,7 @@ class _BatchSides:
                     count("products joined", len(batch))
 
     def batch(self, products: Sequence[Operation], side: int) -> list[Operation] | None:
-        """The next products to join; found anew after each, as joining moves results."""
+        """The next products to join. This is computed again after each join, since joining moves results."""
         if len(products) < self.min_batch:
             return None
         return next((batch for batch in self.independent(products, side) if len(batch) >= self.min_batch), None)
@@ -212,7 +212,7 @@ class _BatchSides:
         return not seen and not written and product_type(*op.operands) == op.results[0].type
 
     def independent(self, products: Sequence[Operation], side: int) -> Iterator[list[Operation]]:
-        """Runs of products that can be computed together before the first of their results is read, without moving others."""
+        """Runs of products that can be computed before the first use of their results without moving other ops."""
         place = {op: index for index, op in enumerate(self.block.ops)}
         batch, limit = list[Operation](), len(place)
         for op in products:
@@ -233,13 +233,13 @@ class _BatchSides:
         return op
 
     def place(self, batch: Sequence[Operation]) -> Operation:
-        """The op to insert before: the first that reads a result of ``batch``, or the last of it."""
+        """The insertion point: the first op that reads a result of ``batch``, or the last op of ``batch``."""
         readers = {self.in_block(use.operation) for op in batch for use in op.results[0].uses}
         wanted = readers | {batch[-1]}
         return next(op for op in self.block.ops if op in wanted)
 
     def same_right(self, right: SSAValue, batch: Sequence[Operation]) -> None:
-        """[a0; a1] b = [a0 b; a1 b]: the parts are rows, contiguous as the results were."""
+        """[a0; a1] b = [a0 b; a1 b]: the parts are rows, which are contiguous like the original results."""
         (m, k), (_, n) = matrix_shape(batch[0].operands[0].type), matrix_shape(right.type)
         before, total = self.place(batch), m * len(batch)
         top = insert(
@@ -250,7 +250,7 @@ class _BatchSides:
         self.put(split, before, batch)
 
     def same_left(self, left: SSAValue, batch: Sequence[Operation]) -> None:
-        """a [b0 b1] by batches, so that the results are contiguous as they were."""
+        """a [b0 b1] as a ``bmm``, so that the results are contiguous like the original ones."""
         (m, k), (_, n) = matrix_shape(left.type), matrix_shape(batch[0].operands[1].type)
         before, size = self.place(batch), len(batch)
         stack = insert("aten.stack.default", [[op.operands[1] for op in batch]], dense_like(left.type, (size, k, n)), before)
@@ -272,7 +272,7 @@ class _BatchSides:
 
 
 def _blocks(op: Operation) -> Iterator[Block]:
-    """The blocks of ``op``, those in scopes of their own left out."""
+    """The blocks in ``op``, except those in nested scopes."""
     for region in op.regions:
         for block in region.blocks:
             yield block

@@ -5,9 +5,9 @@ Assumes  verified IR with types that are up to date; for inference on this CPU; 
 Ensures  convolutions of float32 or bfloat16 images of known sizes on the CPU are oneDNN calls in channels_last, with
          the activation and sum that follow, if all those of a function are measured to take less than ``gain`` of the
          time. Copies around them keep the types of their users.
-Leaves   convolutions that need a gradient, which oneDNN's operator has not; transposed ones; functions that normalize
-         by groups of channels, which is slower in channels_last; all where a GPU is the target or nothing can be
-         measured.
+Leaves   convolutions that need a gradient, which oneDNN's operator does not support; transposed ones; functions that
+         normalize by groups of channels, which is slower in channels_last; everything if the target is a GPU or no
+         measurement is possible.
 Cost     a measurement of a few milliseconds to a tenth of a second for each different call, cached on disk.
 
 Before: choose-convolutions{gain=1.0e30}
@@ -50,8 +50,8 @@ from fxc.passes.operators.table import role_of
 
 @dataclass(frozen=True)
 class ChooseConvolutionsPass(ModulePass):
-    """Weights stay in their layout. What follows a convolution is computed with it where that changes no bit (a sum in
-    bfloat16 is rounded once). Equal calls are measured once.
+    """Weights stay in their layout. Ops after a convolution are fused with it if that changes no bit (a sum in bfloat16
+    is rounded once). Equal calls are measured once.
     """
 
     name = "choose-convolutions"

@@ -4,9 +4,9 @@ Assumes  verified IR with types that are up to date; for this CPU.
 Ensures  a product of at least ``least`` multiplications of float32 or bfloat16 matrices on the CPU, for which PyTorch
          would call MKL (or oneDNN in bfloat16), is oneDNN's linear, if that is measured to take less than ``gain`` of
          the time at these sizes and strides; transposes left unused are gone.
-Leaves   products that need a gradient, which oneDNN's operator has not; with ``alpha``, ``beta`` or a bias that is not
-         one number per column; of unknown sizes; all where a GPU is the target or nothing can be measured. Sums have
-         another order, so last bits differ.
+Leaves   products that need a gradient, which oneDNN's operator does not support; with ``alpha``, ``beta`` or a bias
+         that is not one number per column; of dynamic sizes; everything if the target is a GPU or no measurement is
+         possible. The order of additions differs, and so do the last bits.
 Cost     a measurement of some milliseconds to a tenth of a second for each different product, cached on disk.
 
 Before: choose-products{gain=1.0e30 least=1}
@@ -71,7 +71,7 @@ class ChooseProductsPass(ModulePass):
 
 
 def _multiplications(op: Operation) -> int:
-    """How often a product multiplies two numbers; 0 for what is no product, and where sizes are not known."""
+    """The number of multiplications of a product; 0 for other ops and for dynamic sizes."""
     weight = weight_of(op) if isinstance(op, TorchOp) and is_product(op) else None
     if not isinstance(weight, SSAValue):
         return 0

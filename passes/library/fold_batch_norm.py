@@ -76,7 +76,7 @@ class FoldBatchNormPass(ModulePass):
 
 
 def _convolution_before(norm: TorchOp, own: set[SSAValue]) -> TorchOp | None:
-    """The convolution that ``norm`` can be a part of."""
+    """The convolution before ``norm`` into which it can be folded; None if there is none."""
     if role_of(norm) is not Role.BATCH_NORM or any(result.uses for result in norm.results[1:]) or norm.is_packed:
         return None
     given = norm.bound()

@@ -65,7 +65,7 @@ class FreezeParametersPass(ModulePass):
 
 
 def _without_returned_views(block: Block, own: Sequence[Operation]) -> list[Operation]:
-    """``own`` without what makes views that ``block`` returns: copies of those ops, which stay in ``block``, make them."""
+    """``own`` without the ops that create views that ``block`` returns; copies of these ops in ``block`` create them."""
     frozen, copies = dict.fromkeys(own), dict[SSAValue, SSAValue]()
 
     def copied(value: SSAValue) -> SSAValue:

@@ -1,4 +1,4 @@
-"""In which order the elements of images lie in memory."""
+"""The memory layout of images: contiguous or channels_last."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fxc.dialects.attributes import types
 
 
 def is_image(type: Attribute) -> bool:
-    """Whether ``type`` is a batch of images of known sizes."""
+    """Whether ``type`` is a batch of images of static sizes."""
     return isinstance(type, TensorType) and len(type.get_shape()) == 4 and all(isinstance(n, int) for n in types.sizes(type))
 
 
 def is_channels_last(type: Attribute) -> bool:
-    """Whether images lie pixel by pixel; those of one channel, or of one pixel, may lie contiguous as well."""
+    """Whether images are in channels_last. Images of one channel or one pixel may also be contiguous."""
     if not isinstance(type, TensorType) or not is_image(type):
         return False
     _, channels, height, width = sizes = type.get_shape()
@@ -23,12 +23,12 @@ def is_channels_last(type: Attribute) -> bool:
 
 
 def is_only_channels_last(type: Attribute) -> bool:
-    """Whether images lie pixel by pixel, and in no other order as well."""
+    """Whether images are in channels_last and not contiguous as well."""
     return isinstance(type, TensorType) and types.strides(type) is not None and is_channels_last(type)
 
 
 def is_turned(type: TensorType) -> bool:
-    """Whether elements lie side by side along another dimension than the last; False where that is not known."""
+    """Whether elements are contiguous along a dimension other than the last; False if that is not known."""
     pairs = list(zip(types.sizes(type), types.strides(type) or (), strict=False))
     if not pairs or not all(isinstance(number, int) for pair in pairs for number in pair):
         return False

@@ -1,11 +1,11 @@
 """Call oneDNN and MKL with packed weights for convolutions and products, where that is measured to be faster.
 
 Assumes  inference; ``freeze-parameters`` follows, which packs once: without it weights are packed in every call.
-Ensures  a convolution or product of a weight of the model uses a packed one, with the activation behind it where that
-         changes no bit and the image added to a convolution, if that is measured to take less than ``gain`` of the
-         time; of convolutions, all together. Copies around them keep the types of their users.
-Leaves   weights that are inputs or change; dtypes other than float32 and bfloat16; unknown sizes; devices other than
-         the CPU; all where nothing can be measured.
+Ensures  a convolution or product with a weight of the model uses a packed weight, fused with the following activation
+         if that changes no bit, and with the image added to a convolution, if that is measured to take less than
+         ``gain`` of the time; convolutions are measured together. Copies around them preserve the types of their users.
+Leaves   weights that are inputs or change; dtypes other than float32 and bfloat16; dynamic sizes; devices other than
+         the CPU; everything if no measurement is possible.
 Cost     a measurement of a few milliseconds to a tenth of a second for each different call, cached on disk.
 
 Before: pack-weights{gain=1.0e30}

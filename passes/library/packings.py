@@ -1,7 +1,7 @@
-"""Convolutions and products by oneDNN and MKL, which take weights in a layout of their own, as calls of operators.
+"""Implementations of convolutions and products by operators of oneDNN and MKL, which expect packed weights.
 
-A way puts ops in front of a call and gives what stands for the result of the call, or of what alone reads it and is computed
-as well: a sum, an activation. What it computes of weights alone is for ``freeze-parameters``.
+An implementation (``Way``) inserts ops before a call. It returns the value that replaces the result of the call, or of its only
+user if that is fused: a sum or an activation. ``freeze-parameters`` evaluates the ops on weights at plan time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SUM = "aten.add.Tensor"
 
 @dataclass(frozen=True)
 class Packed:
-    """``value`` stands for the result of ``replaced``."""
+    """``value`` replaces the result of ``replaced``."""
 
     value: SSAValue
     replaced: TorchOp
@@ -43,11 +43,11 @@ Way = Callable[[FxcContext, TorchOp], Packed | None]
 _Convolution = tuple[SSAValue, SSAValue, Tree, list[Tree]]
 """Image, weight, bias; padding, stride, dilation and groups."""
 Filter = Callable[[_Convolution, Operation], SSAValue]
-"""The weight of a convolution as its way takes it, put before an op."""
+"""Inserts the weight of a convolution, packed or plain, before an op."""
 
 
 def _pointwise_convolution(filter_of: Filter, ctx: FxcContext, op: TorchOp) -> Packed | None:
-    """A convolution of images, both in channels_last, with the activation behind it."""
+    """A convolution of channels_last images, fused with the following activation."""
     if (given := _convolution(op)) is None:
         return None
     last, activation = _activation(op)
@@ -58,11 +58,11 @@ def _pointwise_convolution(filter_of: Filter, ctx: FxcContext, op: TorchOp) -> P
 
 
 def _pointwise_convolution_with_sum(filter_of: Filter, ctx: FxcContext, op: TorchOp) -> Packed | None:
-    """The same with another image added, and the activation behind that."""
+    """A convolution fused with the addition of another image and the following activation."""
     if (given := _convolution(op)) is None or (addition := addition_after(op)) is None:
         return None
     last, [name, numbers, _] = _activation(addition)
-    name = NONE if last is addition else name  # this operator has no word for it
+    name = NONE if last is addition else name  # this operator spells "no activation" as None
     image, _, bias, how = given
     weight = filter_of(given, last)
     other = channels_last(ctx, _other(addition, op.results[0]), last)
@@ -84,11 +84,11 @@ def _plain_filter(given: _Convolution, before: Operation) -> SSAValue:
 _CONVOLUTIONS = (_pointwise_convolution, _pointwise_convolution_with_sum)
 PACKED_CONVOLUTIONS: tuple[Way, ...] = tuple(partial(way, _packed_filter) for way in _CONVOLUTIONS)
 PLAIN_CONVOLUTIONS: tuple[Way, ...] = tuple(partial(way, _plain_filter) for way in _CONVOLUTIONS)
-"""Convolutions by oneDNN of packed weights, and of weights as they lie."""
+"""Convolutions by oneDNN with packed weights, and with plain weights."""
 
 
 def onednn_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
-    """A product with a weight, with the activation behind it."""
+    """A product with a packed weight by oneDNN, fused with the following activation."""
     if (given := _linear(ctx, op)) is None:
         return None
     rows, weight, bias = given
@@ -99,7 +99,7 @@ def onednn_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
 
 
 def plain_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
-    """A product by oneDNN of matrices as they lie."""
+    """A product by oneDNN of plain matrices."""
     if (given := as_linear(ctx, op)) is None:
         return None
     rows, weight, bias = given
@@ -108,7 +108,7 @@ def plain_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
 
 
 def mkl_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
-    """A product in float32 with a weight."""
+    """A float32 product with a packed weight by MKL."""
     if (given := _linear(ctx, op)) is None or not _is(given[0], Float32Type):
         return None
     rows, weight, bias = given
@@ -118,7 +118,7 @@ def mkl_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
 
 
 def product_into_argument(ctx: FxcContext, op: TorchOp) -> Packed | None:
-    """A product as PyTorch computes it, into the memory of an argument that is added to those of the block, a matrix."""
+    """A product by PyTorch that writes its result to a new matrix argument of the block."""
     if not is_product(op) or (given := as_linear(ctx, op)) is None:
         return None
     (rows, weight, bias), block, result = given, op.parent, op.results[0]
@@ -134,23 +134,23 @@ def product_into_argument(ctx: FxcContext, op: TorchOp) -> Packed | None:
 
 
 def _insert_packed(ctx: FxcContext, operator: str, args: list[Tree], packed: SSAValue, before: Operation) -> SSAValue:
-    """A call with ``packed`` for its second argument: no type says what that is, so the result is that of the plain weight."""
+    """A call with ``packed`` as second argument. Its type is opaque, so the result type is inferred with the plain weight."""
     [type] = result_types(ctx, operator, args)
     return insert(operator, [args[0], packed, *args[2:]], type, before)
 
 
 PACKED_PRODUCTS: tuple[Way, ...] = (plain_linear, mkl_linear, onednn_linear)
-"""Products of own weights by oneDNN and MKL; the first packs none."""
+"""Implementations of products with weights of the model by oneDNN and MKL; the first one does not pack."""
 
 
 def is_product(op: TorchOp) -> bool:
-    """Whether ``op`` is a product of matrices that oneDNN's and MKL's operators compute as well."""
+    """Whether ``op`` is a matrix product that operators of oneDNN and MKL support."""
     factors = operator_of(op).factors
     return factors is not None and not factors.is_stacked
 
 
 def weight_of(op: TorchOp) -> Tree | None:
-    """The argument that would be packed."""
+    """The argument that can be packed."""
     record = operator_of(op)
     if record.role is Role.CONVOLUTION:
         return op.argument("weight")
@@ -158,21 +158,21 @@ def weight_of(op: TorchOp) -> Tree | None:
 
 
 def channels_last(ctx: FxcContext, image: SSAValue, before: Operation) -> SSAValue:
-    """``image``, copied where its channels are not next to each other."""
+    """``image`` in channels_last, copied if necessary."""
     if is_channels_last(image.type):
         return image
     return insert_call(ctx, "aten.clone.default", [image], before, {"memory_format": enum_attr("channels_last")})
 
 
 def computed_behind(op: TorchOp) -> list[TorchOp]:
-    """What reads ``op`` alone, and then one another, and may be computed with it: a sum with a convolution, an activation."""
+    """The ops that can be fused with ``op``: the sum after a convolution and the activation, each the only user so far."""
     addition = addition_after(op) if role_of(op) is Role.CONVOLUTION else None
     activation = activation_after(addition or op)
     return [behind for behind in (addition, activation) if behind is not None]
 
 
 def addition_after(op: TorchOp) -> TorchOp | None:
-    """The sum that alone reads ``op``, where the other image is of the same sizes and dtype."""
+    """The sum that is the only user of ``op``, if the other image has the same sizes and dtype; else None."""
     user, image = only_user(op.results[0]), op.results[0]
     if not isinstance(user, TorchOp) or user.operator != _SUM or len(user.operands) != 2 or len(user.bound()) != 2:
         return None
@@ -187,7 +187,7 @@ def _other(addition: TorchOp, value: SSAValue) -> SSAValue:
 
 
 def activation_after(op: TorchOp) -> TorchOp | None:
-    """The activation that alone reads ``op``, where oneDNN can compute it as well."""
+    """The activation that is the only user of ``op``, if oneDNN can fuse it; else None."""
     user = only_user(op.results[0])
     if not isinstance(user, TorchOp) or (found := operator_of(user).onednn) is None:
         return None
@@ -196,7 +196,7 @@ def activation_after(op: TorchOp) -> TorchOp | None:
 
 
 def _activation(op: TorchOp) -> tuple[TorchOp, tuple[Tree, Tree, Tree]]:
-    """The last op of what is computed; its activation's name, numbers and way of approximation."""
+    """The last fused op, and the name, numbers and approximation of its activation."""
     last = activation_after(op)
     if last is None:
         return op, (str_attr("none"), [], str_attr(""))
@@ -207,7 +207,7 @@ def _activation(op: TorchOp) -> tuple[TorchOp, tuple[Tree, Tree, Tree]]:
 
 
 def _convolution(op: TorchOp) -> _Convolution | None:
-    """The arguments of a convolution of images in float32 or bfloat16."""
+    """The arguments of a convolution of images in float32 or bfloat16; None for other convolutions."""
     given = op.bound()
     image, weight, bias = given["input"], given["weight"], given.get("bias", NONE)
     if not isinstance(image, SSAValue) or not isinstance(weight, SSAValue) or given.get("transposed", _FALSE) != _FALSE:
@@ -224,7 +224,7 @@ _FALSE = IntegerAttr(0, 1)
 
 
 def _pair(value: Tree | int) -> Tree | None:
-    """Two numbers, where there may be one; None for a word."""
+    """``value`` as two numbers, if it is one number or two; None for a string."""
     if isinstance(value, int):
         return [int_attr(value)] * 2
     if isinstance(value, IntegerAttr):
@@ -235,7 +235,7 @@ def _pair(value: Tree | int) -> Tree | None:
 
 
 def _linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
-    """The same of contiguous matrices: a weight is copied, rows have to be."""
+    """Like ``as_linear`` for contiguous matrices: the weight is copied if necessary, the rows must be contiguous."""
     if (given := as_linear(ctx, op)) is None or not _is_contiguous(given[0]):
         return None
     rows, weight, bias = given
@@ -245,7 +245,7 @@ def _linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | N
 
 
 def as_linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
-    """The same of a product, with a row of the weight an output: put in front where it has a column."""
+    """Like ``product_of``, with a weight of one row per output; a transpose is inserted if it has one column per output."""
     factors = operator_of(op).factors
     if factors is None or (given := product_of(op)) is None:
         return None
@@ -260,7 +260,7 @@ def as_linear(ctx: FxcContext, op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] |
 
 
 def product_of(op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
-    """Rows, weight and bias (a number an output) of a product in float32 or bfloat16 of known sizes."""
+    """Rows, weight and bias (one number per output) of a product in float32 or bfloat16 of static sizes; else None."""
     factors, given = operator_of(op).factors, op.bound()
     assert factors is not None
     rows, weight, bias = given[factors.left], given[factors.right], given.get(factors.added, NONE)
@@ -283,7 +283,7 @@ def _is(value: SSAValue, element: type) -> bool:
 
 
 def _is_static(value: SSAValue, rank: int | None = None) -> bool:
-    """Whether ``value`` is a plain tensor on the CPU of known sizes, none of them 0."""
+    """Whether ``value`` is a plain tensor on the CPU of static, non-zero sizes."""
     type = value.type
     if not isinstance(type, TensorType) or types.layout(type) != "strided" or types.device(type) != "cpu":
         return False

@@ -1,11 +1,11 @@
 """Propagate channels_last from operations that need it, and remove the copies between layouts.
 
 Assumes  copies to channels_last and back around the operations that need it, as ``pack-weights`` makes them.
-Ensures  an operation on images that exist in channels_last computes in channels_last, where PyTorch gives its result
-         that layout; copies of what is in channels_last already, and unused ones, are gone. A function whose number of
-         copies would grow is unchanged.
-Leaves   types of arguments and of what the entry returns; operations that read images of both layouts, views,
-         operations with regions, and those that PyTorch refuses in the other layout: they read the copy back.
+Ensures  an operation on images that exist in channels_last computes in channels_last, if PyTorch's result has that
+         layout; copies of images that are in channels_last already, and unused copies, are gone. A function whose
+         number of copies would grow is unchanged.
+Leaves   types of arguments and of results of the entry; operations that read images of both layouts, views, operations
+         with regions, and those that PyTorch rejects in the other layout: they read the contiguous copy.
 Cost     one walk; PyTorch infers the type of each operation that reads such an image.
 
 Before:
@@ -75,7 +75,7 @@ class PropagateLayoutsPass(ModulePass):
 
 
 def _copies(block: Block) -> int:
-    """How many copies there are between layouts."""
+    """The number of copies between layouts."""
     return sum(_is_copy(op) for op in block.ops)
 
 
@@ -84,7 +84,7 @@ def _is_copy(op: Operation) -> bool:
 
 
 class _Propagation:
-    """``last``: a value -> the same image in channels_last."""
+    """Propagates channels_last through a block. ``last``: a value -> the same image in channels_last."""
 
     def __init__(self, context: FxcContext, block: Block) -> None:
         self.context, self.block = context, block
@@ -105,7 +105,7 @@ class _Propagation:
             self.change(op)
 
     def copy(self, op: TorchOp) -> None:
-        """A copy of an image in channels_last, back or into it."""
+        """Visit a copy of an image from or to channels_last."""
         [source], [result] = op.operands, op.results
         if is_only_channels_last(source.type):
             self.last[result] = source
@@ -115,14 +115,14 @@ class _Propagation:
             self.last.setdefault(source, result)
 
     def may_change(self, op: TorchOp) -> bool:
-        """Whether all images that ``op`` reads are there in channels_last, and one of them is not read so yet."""
+        """Whether all images that ``op`` reads exist in channels_last, and ``op`` reads at least one in another layout."""
         images = [value for value in op.operands if is_image(value.type)]
         return any(value in self.last for value in images) and all(
             value in self.last or is_only_channels_last(value.type) or _is_small(value, images) for value in images
         )
 
     def change(self, op: TorchOp) -> None:
-        """Let ``op`` read images in channels_last, where its results are what they were, or images in channels_last."""
+        """Let ``op`` read images in channels_last, if its result types stay or change to channels_last."""
         new = op.rebuilt(op.bound())
         for index, value in enumerate(new.operands):
             new.operands[index] = self.last.get(value, value)
@@ -130,10 +130,10 @@ class _Propagation:
         if found is not None and all(map(_is_same_or_last, op.result_types, found)):
             self.replace(op, new, found)
         else:
-            new.erase()  # it counts as a reader of its operands
+            new.erase()  # otherwise it remains a user of its operands
 
     def types(self, op: TorchOp) -> Sequence[Attribute] | None:
-        """What PyTorch gives ``op``; None where it refuses."""
+        """The result types that PyTorch infers for ``op``; None if PyTorch rejects it."""
         try:
             return self.context.semantics.infer(op)
         except VerifyException:
@@ -156,7 +156,7 @@ class _Propagation:
 
 
 def _is_small(value: SSAValue, images: Sequence[SSAValue]) -> bool:
-    """Whether ``value`` is stretched to the size of another image: a bias."""
+    """Whether ``value`` is broadcast to the size of another image, like a bias."""
     assert isinstance(value.type, TensorType)
     return all(size == 1 for size in value.type.get_shape()[2:]) and any(
         isinstance(image.type, TensorType) and image.type.get_shape() != value.type.get_shape() for image in images
@@ -164,7 +164,7 @@ def _is_small(value: SSAValue, images: Sequence[SSAValue]) -> bool:
 
 
 def _is_same_or_last(old: Attribute, new: Attribute) -> bool:
-    """Whether ``new`` is ``old``, or the contiguous ``old`` in channels_last."""
+    """Whether ``new`` equals ``old``, or is the channels_last variant of a contiguous ``old``."""
     if old == new:
         return True
     if not isinstance(old, TensorType) or not isinstance(new, TensorType) or not is_only_channels_last(new):

@@ -4,7 +4,8 @@ Assumes  ``pack-weights`` and ``freeze-parameters`` follow: without them the wei
 Ensures  products of the same rows, with no other product between them, are one product with concatenated weights, and
          their results are slices of its result, if that is measured to take less than ``gain`` of the time, with
          ``pack-weights`` applied to both and activations included.
-Leaves   what ``pack-weights`` leaves; products of which only some have a bias; all where nothing can be measured.
+Leaves   what ``pack-weights`` leaves; products of which only some have a bias; everything if no measurement is
+         possible.
 Cost     a measurement of a few milliseconds to a tenth of a second for each different group of products, cached on
          disk.
 
@@ -57,8 +58,8 @@ from fxc.passes.operators.table import is_contraction
 
 @dataclass(frozen=True)
 class JoinProductsPass(ModulePass):
-    """A reader of a result reads the slice in place, where PyTorch then gives all else the types that it had (views have
-    other strides); otherwise the slice is copied, in the measurement too. Equal groups are measured once.
+    """A user of a result reads the slice directly, if all types that PyTorch infers then are unchanged, except the strides
+    of views; otherwise the slice is copied, in the measurement, too. Equal groups are measured once.
     """
 
     name = "join-products"
@@ -81,7 +82,7 @@ class JoinProductsPass(ModulePass):
 
 
 def _groups(block: Block, own: Set[SSAValue]) -> Iterator[list[TorchOp]]:
-    """Products of the same rows with ``own`` weights, between which no other product lies."""
+    """Groups of products of the same rows with ``own`` weights, with no other product between them."""
     group, shared = list[TorchOp](), None
     for op in block.ops:
         if not isinstance(op, TorchOp) or not is_contraction(op):
@@ -97,7 +98,7 @@ def _groups(block: Block, own: Set[SSAValue]) -> Iterator[list[TorchOp]]:
 
 
 def _shared(op: TorchOp, own: Set[SSAValue]) -> Hashable | None:
-    """What products have in common that may be one; None for what is no product with weights of ``own``."""
+    """A key that is equal for products that can be joined; None if ``op`` is not a product with weights of ``own``."""
     if not is_product(op) or (given := product_of(op)) is None:
         return None
     rows, weight, bias = given
@@ -106,7 +107,7 @@ def _shared(op: TorchOp, own: Set[SSAValue]) -> Hashable | None:
 
 
 def _bring_forward(ops: Sequence[Operation]) -> None:
-    """Put ``ops``, which read no others, at the start of their block: weights are there then wherever they are wanted."""
+    """Move ``ops``, which depend on no other ops, to the start of their block, so that weights are available everywhere."""
     for op in reversed(ops):
         block = op.parent
         assert block is not None
@@ -115,7 +116,7 @@ def _bring_forward(ops: Sequence[Operation]) -> None:
 
 
 class _Trials:
-    """Whether products are faster as one: each different group is tried once."""
+    """Measures whether products are faster when joined; each different group is measured once."""
 
     def __init__(self, ctx: FxcContext, gain: float, own: Set[SSAValue]) -> None:
         self._ctx, self._gain, self._own = ctx, gain, own
@@ -129,7 +130,7 @@ class _Trials:
         return self._known[key]
 
     def _measured(self, ops: Sequence[TorchOp], products: Sequence[TorchOp], types: SliceTypes) -> bool:
-        """As passes that come later make of a program of ``ops`` alone, and of one in which ``products`` are joined."""
+        """Measure a program of ``ops`` only, and one in which ``products`` are joined, both after the later passes."""
         lasts = [[product, *computed_behind(product)][-1].results[0] for product in products]
         apart, joined = (program_of(ops, lasts, self._own) for _ in range(2))
         [main] = joined.ops

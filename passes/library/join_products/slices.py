@@ -1,4 +1,4 @@
-"""One product in place of several of the same rows: their results are slices of its result."""
+"""Replace several products of the same rows by one product, whose slices are their results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fxc.passes.rewriting.matrix_products import dense_like
 CAT, SLICE = "aten.cat.default", "aten.slice.Tensor"
 
 SliceTypes = Mapping[SSAValue, Attribute]
-"""Results of products that may be slices, and views of them -> their types then."""
+"""Results of products that may be slices, and their views -> the types of the slices."""
 
 
 def types_of_slices(ctx: FxcContext, products: Sequence[TorchOp]) -> SliceTypes:
-    """Which results may be slices of the result of one product: what reads them reads these as well."""
+    """The results that may be slices of the result of one product, since all their users accept slices."""
     results = [op.results[0] for op in products]
     widths = [_sizes(result)[-1] for result in results]
     whole = Block(arg_types=[dense_like(results[0].type, (*_sizes(results[0])[:-1], sum(widths)))]).args[0]
@@ -38,7 +38,7 @@ def types_of_slices(ctx: FxcContext, products: Sequence[TorchOp]) -> SliceTypes:
 
 
 def _slices(whole: SSAValue, widths: Sequence[int]) -> Iterator[list[Tree]]:
-    """The arguments of slices of ``whole`` along its last dimension, one behind the other."""
+    """The arguments of adjacent slices of ``whole`` along its last dimension."""
     for end, width in zip(accumulate(widths), widths, strict=True):
         yield [whole, *map(int_attr, (len(_sizes(whole)) - 1, end - width, end))]
 
@@ -49,7 +49,7 @@ def _sizes(value: SSAValue) -> tuple[int, ...]:
 
 
 def join(ctx: FxcContext, products: Sequence[TorchOp], types: SliceTypes) -> None:
-    """Let slices of one product stand for the results of ``products``; those that are not in ``types`` are copied."""
+    """Replace the results of ``products`` by slices of one product. Slices for results not in ``types`` are copied."""
     last = products[-1]
     for before, op in pairwise(products):
         op.detach()
@@ -72,14 +72,13 @@ def join(ctx: FxcContext, products: Sequence[TorchOp], types: SliceTypes) -> Non
         Rewriter.erase_op(op)
 
 
-# who could read a value that lies in memory with steps, as a part of a larger one does, and would not copy it first
+# which users can read a strided value, such as a slice, without copying it
 
 
 def types_with_steps(ctx: FxcContext, steps: Mapping[SSAValue, Attribute]) -> Mapping[SSAValue, Attribute] | None:
-    """The types of values and of their views if they were of the types ``steps``, which differ from theirs in strides.
+    """The types of values and their views if the values had the types ``steps``, which differ in strides only.
 
-    None where something reads one of them that copies it, refuses it, gives a result of another type, or is not known: where
-    it is returned, say.
+    None if a user copies a value, rejects it, returns a result of another type, or is unknown, such as a return.
     """
     stands = {value: _value_of(type) for value, type in steps.items()}
     waiting, readers = list(steps), list[TorchOp]()
@@ -102,7 +101,7 @@ def types_with_steps(ctx: FxcContext, steps: Mapping[SSAValue, Attribute]) -> Ma
 
 
 def _may_read(op: TorchOp, value: SSAValue) -> bool:
-    """Whether the types of its operands tell what ``op`` does with them. A product's rows are contiguous where it is packed."""
+    """Whether type inference shows how ``op`` handles strided operands. Packed products need contiguous rows."""
     plain = not op.regions and not is_product(op) and is_pure(op) and not may_keep(op)
     return plain and op.parent is value.owner.parent and all(isinstance(type, TensorType) for type in op.result_types)
 
@@ -112,7 +111,7 @@ def _value_of(type: Attribute) -> SSAValue:
 
 
 def _types(ctx: FxcContext, op: TorchOp, stands: Mapping[SSAValue, SSAValue]) -> Sequence[Attribute] | None:
-    """What PyTorch gives ``op`` of what stands for its operands; None where it refuses."""
+    """The result types that PyTorch infers for ``op`` with operands replaced by ``stands``; None if it rejects them."""
     new = op.rebuilt(op.bound())
     for index, operand in enumerate(new.operands):
         new.operands[index] = stands.get(operand, operand)
@@ -121,4 +120,4 @@ def _types(ctx: FxcContext, op: TorchOp, stands: Mapping[SSAValue, SSAValue]) ->
     except VerifyException:
         return None
     finally:
-        new.erase()  # it counts as a reader of its operands
+        new.erase()  # otherwise it remains a user of its operands
