@@ -3,8 +3,8 @@
 Assumes  an entry function at the plan level (``convert-to-plan``).
 Ensures  each tensor input of ``@main`` is read through a ``plan.bring`` at the start, and marked ``fx.moves``: a caller
          may pass it on any device.
-Leaves   tensors of the model, and written inputs, as the write must reach the caller's; functions without operations of
-         ``plan``.
+Leaves   tensors of the model, and written inputs, since the write must reach the caller's tensor; functions without
+         operations of ``plan``.
 Cost     one walk.
 
 Before:
@@ -39,7 +39,7 @@ from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.written_arguments import written_arguments
 
 MOVES = "fx.moves"
-"""The attribute of an argument that may come on any device."""
+"""The attribute of an argument that may be on any device."""
 
 
 @dataclass(frozen=True)

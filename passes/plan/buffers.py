@@ -1,4 +1,4 @@
-"""The buffers of a block: from where to where each is in use, and whether something outside may see it."""
+"""Liveness of the buffers of a block, and whether they escape from it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from fxc.passes.plan.offsets import LiveRange
 class Buffer:
     """The memory of one ``plan.alloc``.
 
-    ``start``, ``end``: the places in the block of its making and of its last release; ``end`` is None where there is none.
-    ``uses``: of each stream that used it, the time of the last op; nothing where there is one stream only. ``over``: the place
-    from which on every stream comes after all of these; None where there is none, or no ``end``.
-    ``is_seen``: it is returned, or given to what may keep it.
+    ``start``, ``end``: the positions in the block of its allocation and its last release; ``end`` is None if it has none.
+    ``uses``: stream -> the time of its last op that uses the buffer; empty if there is only one stream. ``over``: the position
+    from which on every stream is ordered after all uses; None if there is no such position, or no ``end``. ``is_seen``: it is
+    returned, or passed to an op that may save it.
     """
 
     op: AllocOp
@@ -35,7 +35,7 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
-        """How many there are in an arena; none where that is not known before the call."""
+        """The size in an arena; 0 if it is not known before the call."""
         return 0 if self.op.numbers else aligned(self.op.needed())
 
     @property
@@ -44,40 +44,40 @@ class Buffer:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is the arena of a function that is called."""
+        """Whether it is the arena of a called function."""
         return isinstance(self.op.buffer.type, ArenaType)
 
     @property
     def stream(self) -> int | None:
-        """The stream that alone uses it; None where there are several."""
+        """The only stream that uses it; None if there are several."""
         streams = self.uses.keys() or {0}
         return next(iter(streams)) if len(streams) == 1 else None
 
     def span(self, length: int, *, on_all: bool = False) -> LiveRange:
-        """From when to when it is used in a block of ``length`` ops; ``on_all``: until each stream comes after that."""
+        """The live range in a block of ``length`` ops. ``on_all``: until every stream is ordered after all uses."""
         end = self.over if on_all else self.end
         return LiveRange(self.bytes, self.start, length if end is None else end)
 
     @property
     def is_inside(self) -> bool:
-        """Whether its memory is of no use after ``end``."""
+        """Whether its memory is dead after ``end``."""
         return self.end is not None and not self.is_seen
 
 
 class Buffers:
-    """Follows the buffers of a block; ``walk`` gives each op, before it is counted. ``clocks``: what is over then."""
+    """Tracks the buffers of a block. ``walk`` yields each op before it is processed. ``clocks``: the order of the streams."""
 
     def __init__(self) -> None:
         self.found = list[Buffer]()
         self._of = dict[SSAValue, Buffer]()
-        """What a ``plan.alloc`` made -> its buffer."""
+        """Result of a ``plan.alloc`` -> its buffer."""
         self._names = Names(released)
         self.used = set[SSAValue]()
-        """The names that an op so far has read or written."""
+        """The values that the ops so far have read or written."""
         self.clocks = Clocks()
         self._streams = {0}
         self._in_use = set[Buffer]()
-        """Those that are released while a stream may work on them."""
+        """Released buffers that a stream may still access."""
 
     def walk(self, block: Block) -> Iterator[Operation]:
         self._streams |= set(map(stream_of, block.ops))
@@ -112,27 +112,27 @@ class Buffers:
         self._settle(place)
 
     def _settle(self, place: int) -> None:
-        """Note which buffers are over."""
+        """Record the buffers that all streams have finished using."""
         for buffer in [buffer for buffer in self._in_use if all(self.is_over(buffer, stream) for stream in self._streams)]:
             buffer.over = place
             self._in_use.remove(buffer)
 
     def of(self, value: SSAValue) -> list[Buffer]:
-        """The buffers that ``value`` may be in."""
+        """The buffers that ``value`` may alias."""
         return [self._of[memory] for memory in self._names.memory.get(value, ())]
 
     def is_only_name(self, value: SSAValue, buffer: Buffer) -> bool:
-        """Whether nothing but ``value`` may be in ``buffer``, but for what is released."""
+        """Whether ``value`` is the only unreleased alias of ``buffer``."""
         return self._names.open[buffer.op.buffer] == {value}
 
     def rename(self, value: SSAValue, view: SSAValue) -> None:
-        """``view`` is the name of the memory of ``value`` from here on."""
+        """From here on, ``view`` instead of ``value`` names the memory of ``value``."""
         self._names.share(view, value)
         for memory in self._names.memory.get(value, ()):
             self._names.open[memory].discard(value)
 
     def is_over(self, buffer: Buffer, stream: int) -> bool:
-        """Whether the next op on ``stream`` comes after all uses of ``buffer`` so far."""
+        """Whether the next op on ``stream`` is ordered after all uses of ``buffer`` so far."""
         return all(self.clocks.is_over(user, time, stream) for user, time in buffer.uses.items())
 
     def _buffers(self, values: list[SSAValue]) -> Iterator[Buffer]:
@@ -141,7 +141,7 @@ class Buffers:
 
 
 def buffers_of(block: Block) -> list[Buffer]:
-    """The buffers of ``block``, in the order in which they are made."""
+    """The buffers of ``block``, in order of allocation."""
     buffers = Buffers()
     for _ in buffers.walk(block):
         pass

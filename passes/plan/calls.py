@@ -1,4 +1,4 @@
-"""Functions that nothing but plans call: what is changed in one is changed in all its calls."""
+"""Functions that only plans call, so that a change of the function can be applied to all its calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fxc.passes.analysis.call_graph import callee_first, functions_of
 
 @dataclass(frozen=True, eq=False)
 class Callee:
-    """A private function of one block at the plan level, with all its calls, which are in such blocks, too."""
+    """A private function of one block at the plan level, with all its calls, which are in blocks at the plan level, too."""
 
     function: FuncOp
     calls: tuple[CallOp, ...]
@@ -26,7 +26,7 @@ class Callee:
         return self.function.body.block
 
     def add_arguments(self, types: Sequence[Attribute]) -> Sequence[BlockArgument]:
-        """New last arguments of ``types``, which each call has to give."""
+        """Append arguments of ``types``. The caller of this method must add an operand for each of them to all calls."""
         attributes = self.function.arg_attrs
         arguments = [self.block.insert_arg(type, len(self.block.args)) for type in types]
         self._retype()
@@ -35,7 +35,7 @@ class Callee:
         return arguments
 
     def drop_argument(self, argument: BlockArgument) -> None:
-        """``argument``, which nothing uses, is no more."""
+        """Erase ``argument``, which has no uses, and its operand in all calls."""
         index, attributes = argument.index, self.function.arg_attrs
         for call in self.calls:
             call.operands = [value for place, value in enumerate(call.operands) if place != index]
@@ -49,7 +49,7 @@ class Callee:
 
 
 def callees(module: ModuleOp) -> list[Callee]:
-    """The functions of ``module`` of that kind, each before those that call it."""
+    """The functions of ``module`` that only plans call, callees before callers."""
     functions = functions_of(module)
     plans = {name: block for name, function in functions.items() if (block := _plan(function)) is not None}
     blocks = set(plans.values())
@@ -74,7 +74,7 @@ def callees(module: ModuleOp) -> list[Callee]:
 
 
 def _plan(function: FuncOp) -> Block | None:
-    """The block of a function at the plan level; None where it is at another, or has several."""
+    """The block of a function at the plan level; None if it is at another level or has several blocks."""
     block = function.body.first_block
     if block is None or block is not function.body.last_block:
         return None

@@ -3,7 +3,7 @@
 Assumes  the torch level with kernels (``lower-kernels``), functionalized, in functions of one block.
 Ensures  each ``tile.launch`` is a ``plan.launch`` into a ``plan.alloc`` per result; operators with an out variant write
          into one, too. New values of arguments are written back by ``aten.copy_`` at the end. ``plan.free`` follows the
-         last use of each name. With ``static`` only where the entry reads just tensors of known sizes and strides.
+         last use of each name. With ``static``, only if the entry reads only tensors of static sizes and strides.
 Leaves   calls that allocate their results: views, random and higher-order operators, data-dependent sizes, groups
          without a kernel; operators that may update their operand. With a remark, functions that autograd sees or
          differentiates.
@@ -64,10 +64,10 @@ from fxc.passes.rewriting.remarks import remark
 
 @dataclass(frozen=True)
 class ConvertToPlanPass(ModulePass):
-    """Other operations keep their order. What would see a write-back and must not is copied before it. Arguments of
-    functions marked ``plan.boxed`` are released after their last use, too. Sizes may be dynamic, except with
-    ``static``, which is for what autograd runs. An operator that may update its operand allocates a result that leaves
-    the function.
+    """The order of other operations is unchanged. A value that a write-back would change is copied before it. Arguments
+    of functions marked ``plan.boxed`` are released after their last use, too. Sizes may be dynamic, except with
+    ``static``, which is for functions that autograd runs. An operator with an in-place variant whose result leaves the
+    function still allocates its result, so that a later pass can let it update an operand.
     """
 
     name = "convert-to-plan"
@@ -104,7 +104,7 @@ def _differentiated(module: ModuleOp) -> set[str]:
 
 
 def why_not(function: FuncOp, differentiated: set[str]) -> str | None:
-    """Why ``function`` stays as it is; None where it becomes a plan."""
+    """The reason why ``function`` is not converted; None if it is."""
     if function.sym_name.data in differentiated:
         return "autograd runs it"
     if function.body.first_block is not function.body.last_block:
@@ -128,9 +128,9 @@ def _convert(function: FuncOp, semantics: Semantics) -> None:
 
 
 def _may_update(op: TorchOp, memory: Memory, written: set[SSAValue]) -> bool:
-    """Whether ``plan-memory`` may let ``op`` update an operand: the memory of its result outlives the call.
+    """Whether a later pass may let ``op`` update an operand, because the memory of its result outlives the call.
 
-    A new value of an argument does not, as it is copied out of its memory.
+    That of a new value of an argument does not, since it is copied to the argument.
     """
     leaves = (memory.outlives(value) or (memory.reaches_output(value) and value not in written) for value in op.results)
     return update_of(op) is not None and any(leaves)
@@ -144,7 +144,7 @@ def _launch(op: LaunchOp, outs: Sequence[SSAValue]) -> plan.LaunchOp:
 
 
 def _allocate(op: Operation) -> list[SSAValue]:
-    """A buffer for each result of ``op``, made before it."""
+    """Allocate a buffer for each result of ``op``, before ``op``."""
     allocations = [plan.AllocOp.of(result.type, op.operands) for result in op.results]
     for allocation in allocations:
         allocation.location = op.location
@@ -155,7 +155,7 @@ def _allocate(op: Operation) -> list[SSAValue]:
 
 
 def _into_buffers(op: TorchOp, semantics: Semantics) -> None:
-    """Let ``op`` write into buffers, where there is an overload for it."""
+    """Let ``op`` write into buffers if it has an ``out`` overload."""
     variant = semantics.out_variant(op) if op.results else None
     if variant is None:
         count("calls that allocate")
@@ -171,17 +171,17 @@ def _into_buffers(op: TorchOp, semantics: Semantics) -> None:
     count("calls into buffers")
 
 
-# where each name of a block is used last
+# releases after the last uses
 
 
 def insert_releases(block: Block) -> None:
-    """Put a ``plan.free`` behind the last use of each value that ``block`` makes, or takes to keep, and does not return."""
+    """Insert a ``plan.free`` after the last use of each value that ``block`` creates or owns and does not return."""
     for op, values in last_uses(block).items():
         Rewriter.insert_op(FreeOp.of(values), InsertPoint.after(op))
 
 
 def last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
-    """Op -> the values of ``block`` whose last use it is, or whose only trace it is, one result of several."""
+    """Op -> the values of ``block`` that are dead after it: those with their last use there, and its unused results."""
     found, seen = dict[Operation, list[SSAValue]](), set[SSAValue]()
     for op in reversed(block.ops):
         ends = op.has_trait(IsTerminator)
@@ -195,7 +195,7 @@ def last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
 
 
 def _unused(op: Operation) -> Iterator[SSAValue]:
-    """The results that nothing reads, of an op with several: a name is bound to each. Not those that are operands."""
+    """The unused results of an op with several results, since each is bound to a name; not those that alias operands."""
     if len(op.results) > 1:
         shared = {index for index, _ in aliases(op)}
         yield from (result for result in op.results if result.first_use is None and result.index not in shared)
@@ -209,5 +209,5 @@ def _is_made_in(block: Block, value: SSAValue) -> bool:
 
 
 def _is_owned(block: Block, value: SSAValue) -> bool:
-    """Whether ``value`` is an argument that nobody else holds, of a function that takes them in a list."""
+    """Whether ``value`` is an argument without other references, of a function that takes its arguments in a list."""
     return value.owner is block and is_boxed(block) and is_mutable(value.type)

@@ -1,4 +1,4 @@
-"""Whether a kernel may write one tensor over another that it reads."""
+"""Check whether a kernel may write a tensor over one that it reads."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SCHEDULE = "schedule"
 
 
 def writes_over(kernel: KernelOp, read: BlockArgument, written: BlockArgument) -> bool:
-    """Whether ``kernel`` computes the same where ``read`` and ``written`` point to one tensor: no element is loaded after it
-    was stored, by this program or another.
+    """Whether ``kernel`` computes the same result if ``read`` and ``written`` point to the same tensor.
 
-    An elementwise kernel stores each element once: each load of ``read`` has to stand before a store to ``written`` at the same
-    address, in the same block. A program of an inner kernel has a row of its own: what it loads of that must not have been
-    stored by then. What the last program reads of ``written`` is what all have stored.
+    No program may load an element that this or another program has already stored. An elementwise kernel stores each element
+    once: each load of ``read`` must precede a store to ``written`` at the same address in the same block. A program of an
+    inner kernel accesses a separate row, of which it must not load elements after storing them. The last program may read
+    ``written`` after all stores.
     """
     schedule = kernel.attributes.get(SCHEDULE)
     if not isinstance(schedule, ScheduleAttr) or kernel.access(written) != "write":
@@ -52,14 +52,14 @@ def _meet_at_once(loads: list[Operation], stores: list[Operation]) -> bool:
 
 
 def _address(op: Operation) -> tuple[Block | None, Hashable]:
-    """Where ``op`` loads or stores, in its block: two with one address touch the same elements each time they run."""
+    """The block and the address of a load or store. Ops of equal address access the same elements in each execution."""
     assert isinstance(op, (LoadOp, StoreOp))
     block = op.result.type if isinstance(op, LoadOp) else op.value.type
     return op.parent, (op.base, tuple(op.strides()), op.mask, block)
 
 
 def _keep_to_their_rows(loads: list[_Access], stores: list[_Access]) -> bool:
-    """Whether all are in the row that is the program's, and none of ``loads`` may find what one of ``stores`` has left."""
+    """Whether all accesses are in the program's row, and no load may read an element that a store has written."""
     rows = {access.row for access in (*loads, *stores)}
     if len(rows) != 1 or None in rows or not all(access.is_inside for access in (*loads, *stores)):
         return False
@@ -68,7 +68,7 @@ def _keep_to_their_rows(loads: list[_Access], stores: list[_Access]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Access:
-    """A load or store whose base is a sum: the start of a row, ``program * length``, and a place in that."""
+    """A load or store whose base is the sum of the start of a row, ``program * length``, and a position in the row."""
 
     op: Operation
 
@@ -79,19 +79,19 @@ class _Access:
 
     @cached_property
     def place(self) -> tuple[tuple[SSAValue, ...], int]:
-        """The loop counters, and the number that is added to them."""
+        """The position in the row: loop counters, and the constant that is added to them."""
         return _place([value for value in _terms(self._base) if value is not self.row])
 
     @cached_property
     def size(self) -> int | None:
-        """How many elements, one behind the other; None where they are not."""
+        """The number of elements if they are contiguous, else None."""
         assert isinstance(self.op, (LoadOp, StoreOp))
         shape = shape_of(self.op.result.type if isinstance(self.op, LoadOp) else self.op.value.type)
         return (shape[0] if shape else 1) if self.op.strides() in ([], [1]) else None
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
-        """The first and the last place in the row, whatever the counters are; None where that is not known."""
+        """The first and last position in the row over all counter values; None if they are not known."""
         counters, number = self.place
         ranges = [_range(counter) for counter in counters]
         if self.size is None or any(found is None for found in ranges):
@@ -105,7 +105,7 @@ class _Access:
         return self.span is not None and self.row is not None and self.span[0] >= 0 and self.span[1] < _row_length(self.row)
 
     def may_follow(self, store: _Access) -> bool:
-        """Whether this load may read an element that ``store``, of the same row, has written already."""
+        """Whether this load may read an element that ``store`` in the same row has already written."""
         assert self.span is not None and store.span is not None and self.row is not None
         if self.span[1] < store.span[0] or store.span[1] < self.span[0]:
             return False
@@ -121,7 +121,7 @@ class _Access:
         assert self.size is not None and store.size is not None
         reach = abs(mine - theirs) + max(self.size, store.size)
         if any((found := _range(counter)) is None or found[2] < reach for counter in counters):
-            return True  # one step of the loop reaches into the next
+            return True  # accesses of one iteration overlap those of the next
         if mine == theirs and self.size == store.size:
             return not self.op.is_before_in_block(store.op)
         return abs(mine - theirs) < max(self.size, store.size)
@@ -133,7 +133,7 @@ class _Access:
 
     @property
     def _end(self) -> int | None:
-        """Where in the row the mask ends it; None where none does that is known."""
+        """The position in the row at which the mask ends the access; None if there is no such mask or it is not constant."""
         assert isinstance(self.op, (LoadOp, StoreOp))
         mask = None if self.op.mask is None else self.op.mask.owner
         if not isinstance(mask, MaskOp) or _place([*_terms(mask.start)]) != self.place:
@@ -142,7 +142,7 @@ class _Access:
 
 
 def _terms(value: SSAValue) -> Iterator[SSAValue]:
-    """What is added up to ``value``."""
+    """The terms of the sum that ``value`` is."""
     if isinstance(value.owner, arith.AddiOp):
         for operand in value.owner.operands:
             yield from _terms(operand)
@@ -161,7 +161,7 @@ def _number(value: SSAValue) -> int | None:
 
 
 def _row_length(value: SSAValue) -> int:
-    """``length`` where ``value`` is ``row * length``, of a row that this program alone has, once; else 0."""
+    """``length`` if ``value`` is ``row * length`` with a row that only this program accesses, once; else 0."""
     owner = value.owner
     if not isinstance(owner, arith.MuliOp) or not (isinstance(owner.lhs.owner, ProgramIdOp) or _is_row_of_several(owner.lhs)):
         return 0
@@ -169,7 +169,7 @@ def _row_length(value: SSAValue) -> int:
 
 
 def _is_row_of_several(row: SSAValue) -> bool:
-    """Whether ``row`` counts from ``program * rows`` on in steps of one, and no further than those ``rows``."""
+    """Whether ``row`` is a loop counter that starts at ``program * rows``, has step 1 and at most ``rows`` iterations."""
     loop = row.owner.parent_op() if isinstance(row, BlockArgument) else None
     if not isinstance(loop, scf.ForOp) or loop.body.block.args[0] is not row or _number(loop.step) != 1:
         return False
@@ -183,7 +183,7 @@ def _is_row_of_several(row: SSAValue) -> bool:
 
 
 def _range(counter: SSAValue) -> tuple[int, int, int] | None:
-    """The first and the last number that the counter of a loop is, and its step; None where these are not known."""
+    """The first and last value of a loop counter, and its step; None if these are not known."""
     loop = counter.owner.parent_op() if isinstance(counter, BlockArgument) else None
     if not isinstance(loop, scf.ForOp) or loop.body.block.args[0] is not counter:
         return None
@@ -194,7 +194,7 @@ def _range(counter: SSAValue) -> tuple[int, int, int] | None:
 
 
 def allow(kernel: KernelOp, *arguments: BlockArgument) -> None:
-    """Let ``kernel`` say that these pointers may be one."""
+    """Mark the pointers ``arguments`` of ``kernel``: they may be equal."""
     attributes = [dict(kernel.argument_attributes(argument)) for argument in kernel.body.block.args]
     for argument in arguments:
         attributes[argument.index][IN_PLACE] = UnitAttr()

@@ -1,4 +1,4 @@
-"""Memory that an op is the last to use, so that it may write there."""
+"""Find memory that has its last use at an op, so that the op may overwrite it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from fxc.passes.analysis.statistics import count
 
 
 def ends_with(value: SSAValue, op: Operation) -> bool:
-    """Whether ``value`` is memory of its own, of no arena, of which there is no view and that ``op`` uses last: it is released
-    right behind."""
+    """Whether ``op`` is the last use of the memory ``value``, which is released immediately after it.
+
+    The memory must be allocated for ``value`` alone, outside of arenas, and have no views.
+    """
     release = op.next_op
     if not isinstance(release, FreeOp) or value not in release.values or not _is_own(value):
         return False
@@ -26,7 +28,7 @@ def ends_with(value: SSAValue, op: Operation) -> bool:
 
 
 def is_only_lent(value: SSAValue, last: Operation) -> bool:
-    """Whether ``last`` takes ``value`` once, after all others, on their stream, and none gives it another name or keeps it."""
+    """Whether ``last`` is the last user of ``value``, takes it once, and no user aliases or saves it. All use one stream."""
     if [*last.operands].count(value) != 1:
         return False
     others = [use.operation for use in value.uses if use.operation not in (last, last.next_op)]
@@ -40,7 +42,7 @@ def is_only_lent(value: SSAValue, last: Operation) -> bool:
 
 
 def is_spent(value: SSAValue, op: Operation) -> bool:
-    """Whether all that uses ``value``, or a view of it, comes before ``op``, on its stream, and keeps nothing of it."""
+    """Whether all users of ``value`` and its views come before ``op`` on the same stream, and do not save it."""
     names = [value]
     for name in names:
         for user in {use.operation for use in name.uses}:
@@ -52,7 +54,7 @@ def is_spent(value: SSAValue, op: Operation) -> bool:
 
 
 def _is_own(value: SSAValue) -> bool:
-    """Whether ``value`` is memory that the op which made it took for it alone."""
+    """Whether ``value`` is memory that its op allocated for it alone, outside of arenas."""
     made = value.owner
     if isinstance(made, AllocOp):
         return made.arena is None
@@ -62,13 +64,13 @@ def _is_own(value: SSAValue) -> bool:
 
 
 def _hands_on(op: Operation, value: SSAValue) -> bool:
-    """Whether ``op`` gives ``value`` another name, or may keep it."""
+    """Whether ``op`` has a result that aliases ``value``, or may save or release ``value``."""
     named = (operand is value and op.results[index].first_use is not None for index, operand in aliases(op))
     return isinstance(op, FreeOp) or bool(op.regions) or op.has_trait(IsTerminator) or may_keep(op) or any(named)
 
 
 def leaves(value: SSAValue) -> bool:
-    """Whether ``value``, or a view of it, is returned or given to what may keep it."""
+    """Whether ``value`` or a view of it is returned, or passed to an op that may save it."""
     names = [value]
     for name in names:
         for op in {use.operation for use in name.uses}:
@@ -79,7 +81,7 @@ def leaves(value: SSAValue) -> bool:
 
 
 def unrelease(value: SSAValue) -> None:
-    """Drop the releases of ``value``."""
+    """Remove the releases of ``value``."""
     for release in [use.operation for use in value.uses if isinstance(use.operation, FreeOp)]:
         rest = [each for each in release.operands if each is not value]
         if rest:
@@ -88,12 +90,14 @@ def unrelease(value: SSAValue) -> None:
             Rewriter.erase_op(release)
 
 
-# operators that update an operand where nothing uses it later
+# in-place variants of operators, for operands without later uses
 
 
 def update_dying_operands(block: Block) -> None:
-    """Let operators of ``block`` that allocate a result of the type of an operand update that, where PyTorch has such a
-    variant, nothing else has its memory, and it is released right behind."""
+    """Replace operators of ``block`` by in-place variants that update a dead operand of the type of the result.
+
+    The operand must have no aliases and be released immediately after the operator.
+    """
     for op in list(block.ops):
         update = update_of(op) if isinstance(op, TorchOp) and isinstance(op.next_op, FreeOp) else None
         if isinstance(op, TorchOp) and update is not None and ends_with(update.operand, op):
@@ -102,14 +106,14 @@ def update_dying_operands(block: Block) -> None:
 
 
 class Update(NamedTuple):
-    """An operator that computes what another does into ``operand``."""
+    """An in-place variant of an operator, which writes its result to ``operand``."""
 
     variant: type[TorchOp]
     operand: SSAValue
 
 
 def update_of(op: TorchOp) -> Update | None:
-    """``add_`` of ``add``: what computes the same into one argument, of the type of the result; None if nothing does."""
+    """The in-place variant of ``op``, as ``add_`` for ``add``, if it writes one operand of the result's type; else None."""
     namespace, name, overload = op.operator.split(".")
     if namespace not in FORGETFUL_NAMESPACES or f"{name}_" in RESHAPED_IN_PLACE:
         return None
@@ -129,7 +133,7 @@ def update_of(op: TorchOp) -> Update | None:
 
 
 def _update(op: TorchOp, update: Update) -> None:
-    """The operand takes the place of the result of ``op``; it is released when that was."""
+    """Replace ``op`` by ``update``, and its result by the operand, which is released at the release of the result."""
     unrelease(update.operand)
     arguments = update.variant.divide(op.bound())
     call = update.variant.build_call(*arguments, op.result_types, attributes=op.attributes, location=op.location)

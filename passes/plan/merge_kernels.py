@@ -1,9 +1,10 @@
 """Merge kernels that are equal.
 
 Assumes  verified IR.
-Ensures  no two kernels of a module are equal but for name and source; launches of a removed one launch the first, with
-         their ``tile.source``. Idempotent.
-Leaves   kernels that differ in an attribute: grid, access of a pointer, ``tile.in_place``. Names of the kernels left.
+Ensures  no two kernels of a module are equal except for name and source; launches of a removed kernel launch the first
+         one, with the removed kernel's ``tile.source``. Idempotent.
+Leaves   kernels that differ in an attribute: grid, access of a pointer, ``tile.in_place``; names of the remaining
+         kernels.
 Cost     one walk, and a key of each kernel.
 
 Before:
@@ -66,7 +67,7 @@ class MergeKernelsPass(ModulePass):
 
 
 def _merged(module: ModuleOp) -> dict[str, tuple[tile.KernelOp, tile.KernelOp]]:
-    """Name of a kernel -> it and the first one that is equal to it."""
+    """Name of a duplicate kernel -> the kernel and the first one that is equal to it."""
     numbers, known = AttributeNumbers(), dict[Hashable, tile.KernelOp]()
     merged = dict[str, tuple[tile.KernelOp, tile.KernelOp]]()
     for kernel in module.ops:

@@ -1,6 +1,6 @@
-"""Offsets for buffers that share a block of memory: two that are in use at one time have no byte in common.
+"""Assign offsets to buffers that share a block of memory, so that buffers with overlapping live ranges do not overlap.
 
-A buffer is in use from step ``start`` to before step ``end``. Where all sizes are multiples of an alignment, all offsets are.
+A buffer is live from step ``start`` to before step ``end``. If all sizes are multiples of an alignment, so are all offsets.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 MOST_PAIRS = 32
-"""How many others, on average, a buffer may be in use with for ``by_size`` to be tried: it looks at each of them."""
+"""The maximum average number of overlapping live ranges per buffer for ``by_size``, which visits each of them."""
 
 
 @dataclass(frozen=True)
 class LiveRange:
-    """A buffer: how many bytes, from which step to before which."""
+    """The size of a buffer in bytes, its first step, and the step before which it ends."""
 
     size: int
     start: int
@@ -25,14 +25,14 @@ class LiveRange:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """An offset for each buffer, and where the last one ends."""
+    """An offset for each buffer, and the end of the last buffer."""
 
     offsets: tuple[int, ...]
     peak: int
 
 
 def lower_bound(spans: Sequence[LiveRange]) -> int:
-    """The most bytes that are in use at one step: no layout has fewer."""
+    """The maximum number of live bytes at one step, which is a lower bound for all layouts."""
     live = highest = 0
     for _, change in sorted([(span.start, span.size) for span in spans] + [(span.end, -span.size) for span in spans]):
         live += change
@@ -41,7 +41,7 @@ def lower_bound(spans: Sequence[LiveRange]) -> int:
 
 
 def best_layout(spans: Sequence[LiveRange]) -> MemoryPlan:
-    """The smallest of three layouts: best fit in the order of time, the same backwards, and by size where that is quick."""
+    """The smallest of three layouts: best fit in order of time, in reverse order, and by size if that is not too slow."""
     bound, best = lower_bound(spans), None
     for layout in _layouts(spans):
         if best is None or layout.peak < best.peak:
@@ -60,7 +60,7 @@ def _layouts(spans: Sequence[LiveRange]) -> Iterator[MemoryPlan]:
 
 
 def by_time(spans: Sequence[LiveRange]) -> MemoryPlan:
-    """Each buffer, when it comes, gets the smallest gap that it fits in, else the end, which grows."""
+    """Place buffers in order of time: each in the smallest gap that fits, else at the end, which grows."""
     gaps, offsets, ends = _Gaps(), [0] * len(spans), list[tuple[int, int]]()
     for i in sorted(range(len(spans)), key=lambda i: (spans[i].start, -spans[i].size, i)):
         while ends and ends[0][0] <= spans[i].start:
@@ -72,7 +72,7 @@ def by_time(spans: Sequence[LiveRange]) -> MemoryPlan:
 
 
 def by_size(spans: Sequence[LiveRange], others: Sequence[Sequence[int]]) -> MemoryPlan:
-    """The largest buffer first, each in the smallest gap between those of ``others`` that are placed, else behind them."""
+    """Place buffers from the largest: each in the smallest gap between its placed ``others``, else behind them."""
     offsets: list[int] = [-1] * len(spans)
     for i in sorted(range(len(spans)), key=lambda i: (-spans[i].size, spans[i].start, i)):
         placed = sorted((offsets[j], offsets[j] + spans[j].size) for j in others[i] if offsets[j] >= 0)
@@ -81,7 +81,7 @@ def by_size(spans: Sequence[LiveRange], others: Sequence[Sequence[int]]) -> Memo
 
 
 def _smallest_gap(placed: Sequence[tuple[int, int]], size: int) -> int:
-    """Where the smallest gap of at least ``size`` between these starts; behind the last where there is none."""
+    """The start of the smallest gap of at least ``size`` between ``placed``; the end of the last range if there is none."""
     reached, best, width = 0, -1, 0
     for start, end in placed:
         if start - reached >= size and (best < 0 or start - reached < width):
@@ -91,7 +91,7 @@ def _smallest_gap(placed: Sequence[tuple[int, int]], size: int) -> int:
 
 
 def _in_use_together(spans: Sequence[LiveRange], limit: int) -> list[list[int]] | None:
-    """For each buffer those that are in use at a step when it is; None where there are more than ``limit`` pairs."""
+    """For each buffer the buffers with overlapping live ranges; None if there are more than ``limit`` pairs."""
     others: list[list[int]] = [[] for _ in spans]
     live, ends, pairs = set[int](), list[tuple[int, int]](), 0
     for i in sorted(range(len(spans)), key=lambda i: spans[i].start):
@@ -109,7 +109,7 @@ def _in_use_together(spans: Sequence[LiveRange], limit: int) -> list[list[int]] 
 
 
 class _Gaps:
-    """The bytes below ``end`` that are not in use, as gaps by size and by place. Neighbours are one gap."""
+    """The free bytes below ``end``, as gaps indexed by size and by position. Adjacent gaps are merged."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -117,7 +117,7 @@ class _Gaps:
         self.size_at, self.start_before = dict[int, int](), dict[int, int]()
 
     def take(self, size: int) -> int:
-        """Where ``size`` bytes are now in use."""
+        """Allocate ``size`` bytes and return their start."""
         index = bisect_left(self.by_size, (size, -1))
         if index < len(self.by_size):
             width, start = self.by_size[index]
@@ -132,7 +132,7 @@ class _Gaps:
         return start
 
     def give(self, start: int, size: int) -> None:
-        """These bytes are free again."""
+        """Free ``size`` bytes at ``start``."""
         if (before := self.start_before.get(start)) is not None:
             self._remove(before, start - before)
             start, size = before, size + start - before

@@ -5,8 +5,8 @@ Assumes  the plan level (``convert-to-plan``): a ``plan.alloc`` per buffer, a ``
 Ensures  buffers that do not leave the function, of at most ``largest`` bytes if given, are in one ``plan.arena`` per
          device and stream, at offsets where no two in use at one time overlap. ``plan.memory`` states ``arena``,
          ``peak``, ``lower_bound`` and ``sum`` in bytes. The verifier checks that none overlap. Idempotent.
-Leaves   buffers that are returned, also by a view, or that a call may save; what operators allocate; the order of
-         operations; arenas of functions whose calls are not marked ``plan.borrows``.
+Leaves   buffers that are returned, also by a view, or that a call may save; results that operators allocate; the order
+         of operations; arenas of functions whose calls are not marked ``plan.borrows``.
 Cost     two walks, and n log n for n buffers, of eight sets at most.
 
 Before:
@@ -72,17 +72,16 @@ FACTS = {
 
 @dataclass(frozen=True)
 class PlanMemoryPass(ModulePass):
-    """Where buffers lie, and what ``plan.memory`` says of it.
+    """The layout is the best of three: best fit in order of time, in reverse order, and by size. A buffer that several
+    streams use is live until events order each stream after its uses (``assign-streams``). If a private function has
+    one arena, that is its last argument, a part of each caller's arena, live during the call.
 
-    The layout is the best of three: best fit in the order of time, in the opposite order, and by size. A buffer that
-    several streams use is in use until each of them comes after that by events (``assign-streams``). The one arena of a
-    private function is its last argument, a part of each caller's, in use during the call. An arena exists during all
-    of a call, and what operators allocate comes on top: on the CPU, without ``largest``, larger buffers stay outside,
-    marked ``plan.brief``, where that lowers the peak; but those of more than 32 MiB share, as the system would clear
-    each of them every time.
+    An arena exists during the whole call, and memory that operators allocate adds to it. On the CPU, without
+    ``largest``, larger buffers stay outside, marked ``plan.brief``, if that lowers the peak. Buffers of more than 32 MiB
+    are always in the arena, since the system would clear each of them at each allocation.
 
-    ``arena``: bytes of the arenas; ``peak``: most at one time; ``lower_bound``: most in use at one time; ``sum``: all.
-    Each includes what operators and functions allocate, as far as types state that.
+    ``arena``: bytes of the arenas; ``peak``: maximum allocated at one time; ``lower_bound``: maximum live at one time;
+    ``sum``: all buffers. Each includes memory that operators and functions allocate, if types determine its size.
     """
 
     name = "plan-memory"
@@ -93,8 +92,8 @@ class PlanMemoryPass(ModulePass):
         known = {callee.function: callee for callee in callees(op)}
         rest = [inner for inner in op.ops if isinstance(inner, FuncOp) and inner not in known]
         taken = dict[str, Mapping[str, int]]()
-        """Function -> device -> most bytes that a call of it takes at one time, beside what it is given."""
-        for function in (*known, *rest):  # those that are called first
+        """Function -> device -> the maximum bytes that a call allocates at one time, arguments not included."""
+        for function in (*known, *rest):  # callees first
             if not _is_open(function):
                 continue
             name, block = function.sym_name.data, function.body.block
@@ -107,13 +106,13 @@ class PlanMemoryPass(ModulePass):
 
 
 def _is_open(function: FuncOp) -> bool:
-    """Whether ``function`` is one block, of which nothing is said yet."""
+    """Whether ``function`` has one block and no ``plan.memory`` yet."""
     block = function.body.first_block
     return block is not None and block is function.body.last_block and MEMORY not in function.attributes
 
 
 def _take_from_callers(callee: Callee) -> bool:
-    """Let the arena of ``callee`` lie in that of each caller, if there is one, and all is on one stream; whether it does."""
+    """Move the arena of ``callee`` into that of each caller, if it has one arena on one stream. Returns whether it did."""
     arenas = [op for op in callee.block.ops if isinstance(op, ArenaOp)]
     blocks = {callee.block, *(call.parent for call in callee.calls)}
     on_streams = any(STREAM in op.attributes for block in blocks if block is not None for op in block.ops)
@@ -137,7 +136,7 @@ def _caller(call: CallOp) -> FuncOp:
 
 
 def _part(call: CallOp, type: Attribute) -> SSAValue:
-    """Memory of ``type`` for ``call``, released behind it."""
+    """Allocate memory of ``type`` for ``call``, and release it after the call."""
     part = AllocOp.of(type)
     part.location, part.buffer.name_hint = call.location, "part"
     Rewriter.insert_op(part, InsertPoint.before(call))
@@ -146,7 +145,7 @@ def _part(call: CallOp, type: Attribute) -> SSAValue:
 
 
 def _place(function: FuncOp, largest: int | None, taken: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    """Give each buffer of ``function`` its place, and say there what that takes on all devices; that of each is returned."""
+    """Place the buffers of ``function``, and record the total memory in its attribute. Returns the memory of each device."""
     block, every_device = function.body.block, dict[str, dict[str, int]]()
     buffers, length = buffers_of(block), len(list(block.ops))
     outside = Outside(block, taken).of
@@ -179,7 +178,7 @@ def _place(function: FuncOp, largest: int | None, taken: Mapping[str, Mapping[st
 
 
 def _may_share(buffer: Buffer, largest: int | None) -> bool:
-    """Whether ``buffer`` may lie in an arena."""
+    """Whether ``buffer`` may be placed in an arena."""
     return buffer.is_inside and buffer.bytes > 0 and (buffer.is_part or largest is None or buffer.bytes <= largest)
 
 
@@ -207,15 +206,14 @@ def _report(function: FuncOp, every_device: Sequence[Mapping[str, int]]) -> None
         count(text, total[name])
 
 
-# memory that lies beside the arenas of a function: what operators, and functions that are called, allocate themselves
+# memory outside of the arenas of a function: allocations of operators and of called functions
 
 
 class Outside:
-    """What the ops of a block allocate, as far as types say how much that is; calls that are made once are none of its ops.
+    """Memory that the ops of a block allocate, if types determine its size. Plan-time calls are not included.
 
-    ``of``: device -> the tensors that they return in memory of their own, from there until the last name is released; and
-    what the functions that they call take on the way, of which ``taken`` says how much: name -> device -> bytes, results
-    included.
+    ``of``: device -> the live ranges of the results that ops allocate, until the last alias is released, and of the memory
+    that called functions use temporarily. ``taken``: function -> device -> bytes of a call, results included.
     """
 
     def __init__(self, block: Block, taken: Mapping[str, Mapping[str, int]]) -> None:
@@ -254,30 +252,33 @@ def _device(value: SSAValue) -> str:
 
 
 def _bytes(value: SSAValue) -> int:
-    """How many bytes a tensor takes; 0 where its type does not say it, or it is none."""
+    """The size of a tensor in bytes; 0 if its type does not determine it, or if ``value`` is not a tensor."""
     found = storage_bytes(value.type) if isinstance(value.type, TensorType) else None
     return 0 if found is None else aligned(found)
 
 
-# buffers that lie outside of the arena, which is there during all of a call: with them there, the call takes less memory
+# buffers to place outside of the arena, which exists during the whole call, so that the call needs less memory
 
 
 SMALL, MAPPED = 1 << 16, 1 << 25
-"""Bytes: what allocating smaller buffers takes is more than what their memory is worth; for larger ones the C library asks the
-system each time, which then clears it."""
+"""The range of buffer sizes, in bytes, that are placed outside of the arena.
+
+For smaller buffers, allocation costs more than the memory is worth. For larger ones, the C library maps memory from the system
+at each allocation, and the system clears it.
+"""
 TRIED = 8
-"""How many sizes of buffers may be the least that lies outside."""
+"""The number of buffer sizes, from the largest, that are considered as minimum size outside of the arena."""
 NEAR = 1.03
-"""How much more memory than the least is taken for a larger arena."""
+"""The factor of memory over the minimum that is accepted for a larger arena."""
 
 
 def brief_buffers(
     buffers: Sequence[Buffer], shared: Sequence[Buffer], beside: Sequence[LiveRange], length: int
 ) -> Sequence[Buffer]:
-    """Those of ``shared``, of some size and more, without which the arena and all that is beside it take the least at one time.
+    """The buffers of ``shared`` from some size on that should be outside of the arena to minimize the peak memory.
 
-    None where they take almost as little with them, or where several streams use them. ``buffers``: all of a block of
-    ``length`` ops; ``beside``: what else is allocated there.
+    Empty if the peak is almost as low with all buffers in the arena, or if several streams use them. ``buffers``: all buffers
+    of a block of ``length`` ops; ``beside``: the other allocations of the block.
     """
     if any(buffer.stream != 0 for buffer in shared):
         return ()
@@ -292,11 +293,11 @@ def brief_buffers(
 
 
 def without(buffers: Sequence[Buffer], others: Sequence[Buffer]) -> list[Buffer]:
-    """``buffers`` but for ``others``."""
+    """``buffers`` except ``others``."""
     known = set(others)
     return [buffer for buffer in buffers if buffer not in known]
 
 
 def spans(buffers: Sequence[Buffer], length: int) -> list[LiveRange]:
-    """When each is in use, in a block of ``length`` ops."""
+    """The live range of each buffer in a block of ``length`` ops."""
     return [buffer.span(length) for buffer in buffers]

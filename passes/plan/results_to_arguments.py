@@ -3,9 +3,9 @@
 Assumes  the plan level (``convert-to-plan``), before ``plan-memory``.
 Ensures  a private function that returns a buffer that it allocates takes that as an argument instead; each call has a
          ``plan.alloc`` before it, which is the result. Calls of functions that neither save nor return memory of an
-         argument are marked ``plan.borrows``: afterwards the caller alone uses what it passed.
-Leaves   results that operators allocate, views, results that are returned twice or have dynamic sizes; functions called
-         once, when the plan is made, or by something else than a plan.
+         argument are marked ``plan.borrows``: after the call, only the caller uses the operands.
+Leaves   results that operators allocate, views, results that are returned twice or have dynamic sizes; functions with a
+         call at plan time (``fx.once``) or a use other than a call in a plan.
 Cost     one walk.
 
 Before:
@@ -75,7 +75,7 @@ class ResultsToArgumentsPass(ModulePass):
 
 
 def _is_made_for(value: SSAValue, end: ReturnOp) -> bool:
-    """Whether ``value`` is a buffer of static sizes, made in the block that ``end`` ends and returned once."""
+    """Whether ``value`` is a buffer of static sizes, allocated in the block of the terminator ``end`` and returned once."""
     made = value.owner
     return (
         isinstance(made, AllocOp)
@@ -87,7 +87,7 @@ def _is_made_for(value: SSAValue, end: ReturnOp) -> bool:
 
 
 def _give(callee: Callee, end: ReturnOp, places: Sequence[int]) -> Callee:
-    """The results at ``places`` are arguments from now on, and what calls give for them is these results."""
+    """Replace the results at ``places`` by arguments. Calls pass buffers for them, which replace the results of the call."""
     buffers = [end.operands[place] for place in places]
     end.operands = _without(end.operands, places)
     _forget_results(callee.function, places)
@@ -108,7 +108,7 @@ def _forget_results(function: FuncOp, places: Sequence[int]) -> None:
 
 
 def _without_results(call: CallOp, places: Sequence[int]) -> CallOp:
-    """``call`` without its results at ``places``: buffers made before it, its last arguments, take that part."""
+    """``call`` without its results at ``places``. Buffers replace these: allocated before the call, and its last operands."""
     buffers = {place: AllocOp.of(call.results[place].type) for place in places}
     given, rest = [buffer.buffer for buffer in buffers.values()], _without(call.results, places)
     made = CallOp(call.callee, [*call.operands, *given], [each.type for each in rest])

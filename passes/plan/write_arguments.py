@@ -3,10 +3,10 @@
 Assumes  the plan level (``convert-to-plan``), before ``plan-memory``.
 Ensures  a kernel that computes into a buffer that is then copied to an argument writes the argument; neither buffer nor
          copy is left, and other readers of the buffer read the argument.
-Leaves   copies where an operation behind the kernel reads the former value, the kernel reads it at other positions than
-         it writes, or the buffer or a view of it is returned or saved; other layouts and dtypes; operators. Arguments
-         share no memory where one is written (``functionalize``).
-Cost     one walk over the operations, and over the uses of what is written back.
+Leaves   copies if an operation after the kernel reads the former value, if the kernel reads it at other positions than
+         it writes, or if the buffer or a view of it is returned or saved; other layouts and dtypes; operators.
+         Arguments share no memory if one is written (``functionalize``).
+Cost     one walk over the operations, and over the uses of the buffers that are copied back.
 
 Before:
     tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {tile.access = "write"}) attributes {
@@ -98,7 +98,7 @@ def _shorten(block: Block) -> None:
 
 
 def _maker(buffer: SSAValue) -> LaunchOp | None:
-    """The kernel that alone writes ``buffer``, which has no place yet; None where there is none."""
+    """The launch that is the only writer of ``buffer``, if that is not in an arena; else None."""
     if not isinstance(buffer.owner, AllocOp) or buffer.owner.arena is not None:
         return None
     launches = [use.operation for use in buffer.uses if isinstance(use.operation, LaunchOp) and buffer in use.operation.outs]
@@ -116,7 +116,7 @@ def _names(value: SSAValue) -> list[SSAValue]:
 
 
 def _is_inside(buffer: SSAValue, launch: LaunchOp, places: Mapping[Operation, int]) -> bool:
-    """Whether ops behind ``launch`` read ``buffer`` and its views, and none of them returns, writes or keeps these."""
+    """Whether all users of ``buffer`` and its views come after ``launch`` and only read: they do not return, write or save."""
     names = _names(buffer)
     for op in {use.operation for name in names for use in name.uses} - {launch}:
         written = [] if isinstance(op, FreeOp) else writes(op)
@@ -128,13 +128,13 @@ def _is_inside(buffer: SSAValue, launch: LaunchOp, places: Mapping[Operation, in
 
 
 def _is_read_before(argument: SSAValue, launch: LaunchOp, copy: Operation, places: Mapping[Operation, int]) -> bool:
-    """Whether nothing behind ``launch`` reads what ``argument`` held before."""
+    """Whether no op after ``launch`` reads the former value of ``argument``."""
     users = {use.operation for name in _names(argument) for use in name.uses} - {launch, copy}
     return all(op.has_trait(IsTerminator) or places.get(op, len(places)) < places[launch] for op in users)
 
 
 def _writes(launch: LaunchOp, buffer: SSAValue, argument: SSAValue) -> bool:
-    """Whether ``launch`` may write over ``argument`` where it writes ``buffer``; its kernel says so from here on."""
+    """Whether ``launch`` may write to ``argument`` instead of ``buffer``. If it also reads ``argument``, marks its kernel."""
     kernel = launch.kernel()
     if kernel is None or argument in launch.outs:
         return False
@@ -150,7 +150,7 @@ def _writes(launch: LaunchOp, buffer: SSAValue, argument: SSAValue) -> bool:
 
 
 def _replace(buffer: SSAValue, argument: SSAValue) -> None:
-    """``argument`` stands for ``buffer``, which is no more; nobody releases it."""
+    """Replace ``buffer`` by ``argument`` and erase its allocation and releases."""
     for use in list(buffer.uses):
         if isinstance(release := use.operation, FreeOp):
             rest = [value for value in release.values if value is not buffer]

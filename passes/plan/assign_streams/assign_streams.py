@@ -60,9 +60,9 @@ from fxc.passes.rewriting.remarks import remark
 
 @dataclass(frozen=True)
 class AssignStreamsPass(ModulePass):
-    """A chain leaves its stream only where it leaves so much of the machine idle, by sizes, programs and the
-    ``#target.gpu`` of the module, that its events cost less. The verifier checks streams and events by itself, and
-    refuses two operations that may conflict.
+    """A chain moves to another stream only if it leaves enough of the machine idle to outweigh the cost of its events, by
+    an estimate from sizes, programs and the ``#target.gpu`` of the module. The verifier checks streams and events
+    independently, and rejects two operations that may conflict.
     """
 
     name = "assign-streams"
@@ -82,7 +82,7 @@ class AssignStreamsPass(ModulePass):
                 self._assign(function, block, target)
 
     def _is_plan(self, block: Block) -> bool:
-        """Whether there are ops of ``plan``, and no streams yet."""
+        """Whether ``block`` has ops of ``plan`` and no streams yet."""
         ops = list(block.ops)
         streams = any(STREAM in op.attributes or isinstance(op, (RecordOp, WaitOp)) for op in ops)
         return not streams and any(op.name.startswith("plan.") for op in ops)
@@ -105,7 +105,7 @@ class AssignStreamsPass(ModulePass):
 
 
 def _may_move(step: Step, accelerator: str) -> bool:
-    """Whether ``step`` does nothing but compute, of tensors of the accelerator."""
+    """Whether ``step`` only computes, and only on tensors of the accelerator."""
     op = step.op
     if isinstance(op, TorchOp):
         plain = not has_side_effect(op) and not may_keep(op) and set(op.FLAGS).isdisjoint("dy")
@@ -127,7 +127,7 @@ def _tensors(op: Operation | None) -> Iterable[TensorType]:
 
 
 def _mark(steps: Steps, places: Sequence[int]) -> None:
-    """Say at each op, and at each allocation, which stream it runs on."""
+    """Set the stream attribute of each op and each allocation."""
     made = [(alloc, places[step]) for alloc, step in steps.makers.items()]
     run = [(step.op, place) for step, place in zip(steps.found, places, strict=True) if step.op is not None]
     for op, place in (*made, *run):
@@ -138,7 +138,7 @@ def _mark(steps: Steps, places: Sequence[int]) -> None:
 
 
 def _order(steps: Sequence[Step], places: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
-    """Record and wait for events, where the order on each stream does not say enough."""
+    """Insert records of and waits for events between dependent ops that the order on one stream does not cover."""
     last, ordered = dict[int, int](), list[set[int]]()
     for number, place in enumerate(places):
         ordered.append({*sources[number], *([last[place]] if place in last else [])})
@@ -157,7 +157,7 @@ def _order(steps: Sequence[Step], places: Sequence[int], sources: Sequence[Seque
 
 
 def _record(steps: Sequence[Step], source: int, stream: int) -> SSAValue:
-    """An event behind a step; behind the caller's work, where the block starts."""
+    """An event recorded after a step; at the start of the block for the step of the caller."""
     record, before = RecordOp.of(stream), steps[source].op
     record.event.name_hint = "event"
     if before is not None:

@@ -1,4 +1,4 @@
-"""Which stream each step of a plan runs on: chains of steps, on a stream of their own where that is worth its events."""
+"""Choose the stream of each step of a plan: a chain of steps gets another stream if that outweighs the cost of its events."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from fxc.passes.operators.table import is_contraction
 
 @dataclass(frozen=True)
 class Work:
-    """``time``: nanoseconds that a step takes alone. ``idle``: of these, what it leaves of the machine to others."""
+    """The cost of a step: ``time`` in nanoseconds if it runs alone, and the part of it that leaves the machine ``idle``."""
 
     time: float = 0.0
     idle: float = 0.0
 
 
 def work_of(step: Step, model: CostModel) -> Work:
-    """An estimate from sizes: bytes and products at the rates of the machine, of which few programs use a part.
+    """Estimate the work of a step from its bytes and multiplications at the rates of the machine.
 
-    What a launch costs the host is not counted: it is not less on several streams.
+    A step with few programs uses only a part of the machine. The launch cost on the host is not included, since several
+    streams do not reduce it.
     """
     op = step.op
     if op is None:
@@ -36,7 +37,7 @@ def work_of(step: Step, model: CostModel) -> Work:
     values = [*op.operands, *(result for result in op.results if result in step.touched.writes)]
     moved = sum(_elements(value) * _width(value) for value in dict.fromkeys(values))
     time = moved / model.bandwidth
-    if is_contraction(op):  # n*m, m*k and n*k elements: n*m*k products
+    if is_contraction(op):  # n*m, m*k and n*k elements: n*m*k multiplications
         factors = sorted(map(_elements, values))[-3:]
         time = max(time, math.sqrt(math.prod(factors)) / model.rate)
     share = min(1.0, _programs(op, model) / model.programs)
@@ -44,7 +45,7 @@ def work_of(step: Step, model: CostModel) -> Work:
 
 
 def _programs(op: Operation, model: CostModel) -> int:
-    """How many blocks of threads compute ``op``."""
+    """The number of thread blocks that compute ``op``."""
     kernel = op.kernel() if isinstance(op, LaunchOp) else None
     if kernel is not None and DYNAMIC_INDEX not in kernel.programs:
         return max(1, math.prod(kernel.programs))
@@ -63,11 +64,14 @@ def _width(value: SSAValue) -> int:
 
 @dataclass
 class Choice:
-    """Puts steps on ``streams`` streams. ``sources``: steps that each must come after, no more of them than needed;
-    ``may_move``: which may leave stream 0; ``event``: nanoseconds that it costs that a stream waits for another.
+    """Assigns steps to ``streams`` streams.
 
-    Chains of steps come in the order of their first ones. One that leaves less of the machine to others than its events cost
-    stays on a stream that it comes from; another goes where it is over first, by these estimates.
+    ``sources``: the minimal dependencies of each step. ``may_move``: the steps that may leave stream 0. ``event``: the cost in
+    nanoseconds of a wait of one stream for another.
+
+    Chains of steps are assigned in the order of their first steps. A chain whose idle time is less than the cost of its events
+    stays on stream 0 or a stream of its sources. Any other chain is assigned to the stream on which it ends first by the
+    estimate.
     """
 
     sources: Sequence[Collection[int]]
@@ -91,7 +95,10 @@ class Choice:
         return [self.place[step] for step in range(len(self.sources))]
 
     def chains(self) -> list[list[int]]:
-        """Each step goes on the chain with the most work of those that end in a source of it. What may not move is alone."""
+        """Chains of steps. A step extends the chain with the most work that ends in one of its sources.
+
+        A step that may not move is a separate chain.
+        """
         chains, load, ends = list[list[int]](), list[float](), dict[int, int]()
         for step, moves in enumerate(self.may_move):
             found = [ends[source] for source in self.sources[step] if source in ends] if moves else []
@@ -109,7 +116,7 @@ class Choice:
         return chains
 
     def _options(self, chain: Sequence[int]) -> Collection[int]:
-        """The streams that ``chain`` may be on."""
+        """The streams on which ``chain`` may run."""
         if not self.may_move[chain[0]]:
             return [0]
         if sum(self.work[step].idle for step in chain) > self.event * self._crossings(chain):
@@ -117,7 +124,7 @@ class Choice:
         return {0, *(self.place[source] for source in self.sources[chain[0]])}
 
     def _crossings(self, chain: Sequence[int]) -> int:
-        """How many edges there are between ``chain`` and other steps."""
+        """The number of edges between ``chain`` and other steps."""
         inside = set(chain)
         return sum(other not in inside for step in chain for other in (*self.sources[step], *self._targets[step]))
 
@@ -130,7 +137,7 @@ class Choice:
         return targets
 
     def _ends(self, chain: Sequence[int], stream: int, now: float) -> list[float]:
-        """When each step of ``chain`` is over, on ``stream`` from ``now`` on."""
+        """The end time of each step of ``chain`` on ``stream``, starting at ``now``."""
         ends = list[float]()
         for step in chain:
             for source in self.sources[step]:
@@ -141,12 +148,12 @@ class Choice:
         return ends
 
 
-# which ops of a plan must come after which: because of memory, whose bytes others may use later, too
+# dependencies between the ops of a plan through memory, including reuse of the same bytes
 
 
 @dataclass(frozen=True)
 class Step:
-    """An op that runs on a stream; without one the caller, before the block. ``sources``: steps that it must come after."""
+    """An op that runs on a stream, or without op the caller's work before the block. ``sources``: its dependencies."""
 
     op: Operation | None = None
     touched: Touched = field(default_factory=lambda: Touched((), (), is_barrier=True))
@@ -155,14 +162,14 @@ class Step:
 
 @dataclass
 class Steps:
-    """The steps of a block in order. ``makers``: tensors of their own -> the first step that uses them."""
+    """The steps of a block in order. ``makers``: allocation outside of arenas -> the first step that uses it."""
 
     found: list[Step] = field(default_factory=lambda: [Step()])
     makers: dict[AllocOp, int] = field(default_factory=dict[AllocOp, int])
 
 
 def steps_of(block: Block) -> Steps:
-    """The steps of ``block``. A tensor of its own is made where it is first used, so that its making is no step."""
+    """The steps of ``block``. An allocation is not a step, since it moves to the stream of its first use."""
     accesses, steps, barrier = Accesses(), Steps(), 0
     writer, readers = dict[SSAValue, int](), defaultdict[SSAValue, list[int]](list)
     for op in block.ops:
@@ -188,7 +195,7 @@ def steps_of(block: Block) -> Steps:
 
 
 def reduced(sources: Sequence[Collection[int]]) -> list[list[int]]:
-    """The same order with as few edges as can be; sources come before what they are sources of."""
+    """The transitive reduction of ``sources``, whose steps are in topological order."""
     before, kept = list[int](), list[list[int]]()
     for number, found in enumerate(sources):
         seen, needed = 0, list[int]()  # sets of steps, as bits

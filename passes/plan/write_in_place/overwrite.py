@@ -1,7 +1,7 @@
-"""Kernels that write over an input that nothing uses later, and functions over arguments that are of no more use to them.
+"""Let kernels overwrite dead inputs, and functions overwrite dead arguments.
 
-That input and the output become one buffer. The one that was there first stays, with a ``plan.view`` where the other had other
-sizes; but where the output is the caller's memory, or is returned, that is the one.
+The input and the output become one buffer: that of the input, with a ``plan.view`` if the sizes of the output differ. If the
+output is memory of the caller or is returned, its buffer is used instead.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from fxc.passes.plan.last_uses import ends_with, is_only_lent, is_spent, leaves,
 
 
 def overwrite_dying_inputs(block: Block, callee: Callee | None = None) -> None:
-    """Let launches of ``block`` write over an input that fills the same bytes and is used last there, where their kernel may.
+    """Let each launch of ``block`` overwrite an input of equal bytes that has its last use there, if the kernel allows it.
 
-    ``callee``: the function that ``block`` is of, where its calls are known: an argument for which each call gives memory that
-    is released right behind may be written over, too.
+    ``callee``: the function of ``block``, if all its calls are known. An argument may be overwritten, too, if each call
+    releases its operand immediately afterwards.
     """
     walk = _Walk(block, callee)
     for op in walk.buffers.walk(block):
@@ -41,19 +41,19 @@ class _Walk:
         given = [] if callee is None else [(arg, call) for arg in block.args for call in callee.calls]
         lasting = {arg for arg, call in given if not ends_with(call.operands[arg.index], call)}
         self.lent = {arg for arg, _ in given} - lasting
-        """The arguments that no caller has a use for after the call."""
+        """The arguments that no caller uses after the call."""
         used = {arg for arg, call in given if not _is_first_use(call.operands[arg.index], call)}
         self.blank = {arg for arg, _ in given} - used
-        """The arguments that nobody has written before the call."""
+        """The arguments that are not written before the call."""
         self._known = dict[tuple[SSAValue, SSAValue], bool]()
 
     def is_unwritten(self, out: SSAValue) -> bool:
-        """Whether there is nothing in ``out`` yet."""
+        """Whether ``out`` is a buffer that is not written yet."""
         is_place = out in self.blank or (isinstance(out.owner, AllocOp) and out.owner.arena is None)
         return is_place and out not in self.buffers.used
 
     def overwrite(self, op: LaunchOp, kernel: KernelOp, place: int, out: SSAValue) -> None:
-        """Let ``op`` write ``out`` over one of its inputs, if it may."""
+        """Let ``op`` overwrite one of its inputs by ``out``, if that is allowed."""
         for index, source in enumerate(op.inputs[: len(kernel.inputs())]):
             fits = source.type == out.type or fill_the_same(source.type, out.type)
             if fits and self._dies(source, op) and self._may(kernel, index, place) and self._merge(op, out, source):
@@ -62,7 +62,7 @@ class _Walk:
                 return
 
     def overwrite_arguments(self) -> None:
-        """Let the callee write its results to the memory of arguments that it used before, if callers give that up."""
+        """Let the callee write its results over arguments that it no longer uses, if no caller uses them later."""
         for out in sorted(self.blank, key=lambda argument: argument.index):
             users = [use.operation for use in out.uses]
             if not users or any(user.parent is not out.block for user in users):
@@ -80,7 +80,7 @@ class _Walk:
         return self._known[source, target]
 
     def _dies(self, source: SSAValue, op: LaunchOp) -> bool:
-        """Whether ``source`` is all of some memory that nothing else uses, on no stream, after ``op``."""
+        """Whether ``source`` covers its buffer, and no stream uses this buffer after ``op``."""
         if isinstance(source, BlockArgument):
             return source in self.lent and is_only_lent(source, op)
         found = self.buffers.of(source)
@@ -94,7 +94,7 @@ class _Walk:
         return released and self.buffers.is_only_name(source, buffer) and [*op.operands].count(source) == 1
 
     def _merge(self, op: LaunchOp, out: SSAValue, source: SSAValue) -> bool:
-        """Make one buffer of both; False where they stay two."""
+        """Merge both into one buffer; False if that is not possible."""
         if isinstance(out, BlockArgument) and isinstance(source, BlockArgument):
             return self._merge_arguments(out, source)
         if isinstance(out, BlockArgument) or (source.type != out.type and leaves(out)):
@@ -114,7 +114,7 @@ class _Walk:
         return True
 
     def _merge_arguments(self, out: BlockArgument, source: BlockArgument) -> bool:
-        """Callers give one buffer for both, if they are of one type."""
+        """Let callers pass one buffer for both, if their types are equal."""
         if source.type != out.type or self.callee is None:
             return False
         for call in self.callee.calls:
@@ -131,7 +131,7 @@ class _Walk:
 
 
 def _is_first_use(value: SSAValue, op: Operation) -> bool:
-    """Whether ``value`` is a buffer that ``op`` is the first to use, once."""
+    """Whether ``value`` is a buffer whose first use is ``op``, which uses it once."""
     made = value.owner
     if not isinstance(made, AllocOp) or made.arena is not None or [*op.operands].count(value) != 1:
         return False
@@ -140,14 +140,14 @@ def _is_first_use(value: SSAValue, op: Operation) -> bool:
 
 
 def _base(value: SSAValue) -> SSAValue:
-    """What ``value`` is all the bytes of, too."""
+    """The value of which ``value`` is a ``plan.view``, else ``value``."""
     while isinstance(value.owner, ViewOp):
         value = value.owner.source
     return value
 
 
 def _put_before(out: SSAValue, source: SSAValue) -> bool:
-    """What wrote the buffer that ``source`` is, or is a view of, writes ``out``; False where an operator made it."""
+    """Replace the buffer of ``source`` by ``out``; False if an operator allocated it."""
     buffer = _base(source)
     made = buffer.owner
     if not isinstance(made, AllocOp):
@@ -165,7 +165,7 @@ def _put_before(out: SSAValue, source: SSAValue) -> bool:
 
 
 def _view(source: SSAValue, other: SSAValue, at: InsertPoint) -> SSAValue:
-    """``source`` as a tensor of the type of ``other``, and with its name."""
+    """A view of ``source`` with the type and the name of ``other``."""
     view = ViewOp.of(source, other.type)
     assert isinstance(other.owner, Operation)
     view.location = other.owner.location

@@ -1,8 +1,8 @@
 """Let kernels and operators overwrite operands that are dead.
 
 Assumes  the plan level (``convert-to-plan``), after ``assign-streams`` and before ``plan-memory``.
-Ensures  a kernel of elements, or of rows with one program each, overwrites a dead input that fills the bytes of its
-         output, where its loads and stores allow that. Operators use an in-place variant where PyTorch has one. Calls
+Ensures  an elementwise kernel, or a kernel with one program per row, overwrites a dead input that fills the bytes of
+         its output, if its loads and stores allow that. Operators use an in-place variant if PyTorch has one. Calls
          of a function whose result overwrites an argument pass one buffer for both.
 Leaves   memory with a live view, that another stream may read, or that leaves the function.
 Cost     two walks.
@@ -69,9 +69,9 @@ from fxc.passes.plan.write_in_place.overwrite import overwrite_dying_inputs
 
 @dataclass(frozen=True)
 class WriteInPlacePass(ModulePass):
-    """An input may be a buffer, what an operator allocated, or an argument of a private function that each caller gives
-    up. Where sizes differ there is a ``plan.view``. A function may overwrite an argument that it no longer reads when
-    it first writes the result.
+    """An input may be a buffer, a result that an operator allocated, or an argument of a private function that no caller
+    uses later. If sizes differ, a ``plan.view`` is inserted. A function may overwrite an argument that it no longer reads
+    when it first writes the result.
     """
 
     name = "write-in-place"
@@ -79,7 +79,7 @@ class WriteInPlacePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = {callee.function: callee for callee in callees(op)}
         rest = [function for function in op.ops if isinstance(function, FuncOp) and function not in known]
-        for function in (*rest, *reversed(known)):  # callers first: what they give up is known then
+        for function in (*rest, *reversed(known)):  # callers first: then the dead operands of calls are known
             block = function.body.first_block
             if block is not None and block is function.body.last_block:
                 overwrite_dying_inputs(block, known.get(function))
