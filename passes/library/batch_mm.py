@@ -3,11 +3,11 @@
 Assumes  verified IR with types that are up to date (``propagate-shapes``).
 Ensures  a sum of at least ``min_leaves`` products is one product of concatenated matrices; at least ``min_batch``
          products that share a factor, and whose others have one shape of at most ``max_elements``, are one product, a
-         ``bmm`` where they share the left one. Results keep type and strides.
+         ``bmm`` if they share the left one. The types and strides of results are unchanged.
 Leaves   products of written matrices or dynamic sizes; products whose results are returned or written, since a caller
          could observe that they share memory; sums of matrices of other shapes than the first, or too large to be
          copied. The order of additions differs, and so do the last bits.
-Cost     one walk; an analysis of memory where there are enough products.
+Cost     one walk; an alias analysis if there are enough products.
 
 Before:
     func.func @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>, %c: tensor<2x3xf32>, %d: tensor<3x2xf32>) -> tensor<2x2xf32> {

@@ -1,10 +1,10 @@
-"""Call oneDNN for convolutions of channels_last images, where that is measured to be faster.
+"""Call oneDNN for convolutions of channels_last images if that is measured to be faster.
 
 Assumes  verified IR with types that are up to date; for inference on this CPU; ``propagate-layouts`` follows and
          removes the copies between layouts.
 Ensures  convolutions of float32 or bfloat16 images of known sizes on the CPU are oneDNN calls in channels_last, with
          the activation and sum that follow, if all those of a function are measured to take less than ``gain`` of the
-         time. Copies around them keep the types of their users.
+         time. Copies around them preserve the types of their users.
 Leaves   convolutions that need a gradient, which oneDNN's operator does not support; transposed ones; functions that
          normalize by groups of channels, which is slower in channels_last; everything if the target is a GPU or no
          measurement is possible.

@@ -2,8 +2,8 @@
 
 Assumes  unpacked results (``lower-simple-tuples``); inference; ``freeze-parameters`` follows, else weights are computed
          in every call.
-Ensures  no batch norm with given statistics is left behind a convolution that nothing else reads, where weights and
-         statistics are parameters or buffers of the model, in float32 or float64.
+Ensures  no batch norm with given statistics follows a convolution without other uses, if weights and statistics are
+         parameters or buffers of the model, in float32 or float64.
 Leaves   batch norms in training mode, without statistics, of other dtypes (weights would be rounded twice), or whose
          saved statistics are read; transposed convolutions.
 Cost     one walk.

@@ -1,12 +1,13 @@
-"""Compute once, when the plan is made, what depends on parameters alone.
+"""Evaluate operations that depend only on parameters once, at plan time.
 
-Assumes  verified IR with calls inlined (``inline``); inference: what is frozen does not follow later changes of
+Assumes  verified IR with calls inlined (``inline``); inference: frozen values do not follow later changes of
          parameters.
 Ensures  operations on parameters, buffers, constants and results of such operations are in ``@frozen``, which the entry
-         calls first, marked ``fx.once``: that call runs when a plan is made, and its results are saved. Another run
-         adds at most another function.
-Leaves   what is written (``fx.mutates``) and its readers; random operators, effects, operations with regions or without
-         a tensor operand; other functions than the entry; views that the entry returns, which may be lazily conjugated.
+         calls first, marked ``fx.once``: that call runs at plan time, and its results are saved. Another run of the
+         pass adds at most one more function.
+Leaves   written tensors (``fx.mutates``) and their readers; random operators, effects, operations with regions or
+         without a tensor operand; functions other than the entry; views that the entry returns, which may be lazily
+         conjugated.
 Cost     one walk.
 
 Before:

@@ -1,4 +1,4 @@
-"""Call oneDNN and MKL with packed weights for convolutions and products, where that is measured to be faster.
+"""Call oneDNN and MKL with packed weights for convolutions and products if that is measured to be faster.
 
 Assumes  inference; ``freeze-parameters`` follows, which packs once: without it weights are packed in every call.
 Ensures  a convolution or product with a weight of the model uses a packed weight, fused with the following activation

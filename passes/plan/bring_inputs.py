@@ -1,4 +1,4 @@
-"""Copy inputs to the device where the plan reads them.
+"""Copy inputs to the device on which the plan reads them.
 
 Assumes  an entry function at the plan level (``convert-to-plan``).
 Ensures  each tensor input of ``@main`` is read through a ``plan.bring`` at the start, and marked ``fx.moves``: a caller

@@ -72,7 +72,7 @@ def by_time(spans: Sequence[LiveRange]) -> MemoryPlan:
 
 
 def by_size(spans: Sequence[LiveRange], others: Sequence[Sequence[int]]) -> MemoryPlan:
-    """Place buffers from the largest: each in the smallest gap between its placed ``others``, else behind them."""
+    """Place buffers from the largest: each in the smallest gap between its placed ``others``, else after them."""
     offsets: list[int] = [-1] * len(spans)
     for i in sorted(range(len(spans)), key=lambda i: (-spans[i].size, spans[i].start, i)):
         placed = sorted((offsets[j], offsets[j] + spans[j].size) for j in others[i] if offsets[j] >= 0)

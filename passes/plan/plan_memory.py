@@ -1,13 +1,13 @@
 """Place buffers in shared arenas, those of called functions included.
 
-Assumes  the plan level (``convert-to-plan``): a ``plan.alloc`` per buffer, a ``plan.free`` behind the last use of each
-         name.
+Assumes  the plan level (``convert-to-plan``): a ``plan.alloc`` per buffer, a ``plan.free`` after the last use of each
+         value.
 Ensures  buffers that do not leave the function, of at most ``largest`` bytes if given, are in one ``plan.arena`` per
          device and stream, at offsets where no two in use at one time overlap. ``plan.memory`` states ``arena``,
          ``peak``, ``lower_bound`` and ``sum`` in bytes. The verifier checks that none overlap. Idempotent.
 Leaves   buffers that are returned, also by a view, or that a call may save; results that operators allocate; the order
          of operations; arenas of functions whose calls are not marked ``plan.borrows``.
-Cost     two walks, and n log n for n buffers, of eight sets at most.
+Cost     two walks, and n log n for n buffers, for at most eight sets of buffers.
 
 Before:
     func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4xf32> {

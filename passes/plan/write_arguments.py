@@ -1,4 +1,4 @@
-"""Let kernels write new values of arguments in place.
+"""Let kernels write the new value of an argument directly to the argument.
 
 Assumes  the plan level (``convert-to-plan``), before ``plan-memory``.
 Ensures  a kernel that computes into a buffer that is then copied to an argument writes the argument; neither buffer nor

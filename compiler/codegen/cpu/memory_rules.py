@@ -209,7 +209,7 @@ def _register(b: Builder, type: Type) -> int:
 
 
 def _load_steps(b: Builder, place: _Place, type: Type, step: int) -> Value:
-    """Load full registers and shuffle out the lanes. The last load ends at the last lane: memory behind it may be invalid."""
+    """Load full registers and shuffle out the lanes. The last load ends at the last lane: memory beyond it may be invalid."""
     part, found = _register(b, type), list[Value]()
     for first in range(0, type.lanes or 1, part):
         starts = [*range(0, part * (step - 1), part), (part - 1) * step + 1 - part]

@@ -1,4 +1,4 @@
-"""Join products of the same rows with different weights, where that is measured to be faster.
+"""Join products of the same rows with different weights if that is measured to be faster.
 
 Assumes  ``pack-weights`` and ``freeze-parameters`` follow: without them the weights are concatenated in every call.
 Ensures  products of the same rows, with no other product between them, are one product with concatenated weights, and

@@ -3,8 +3,8 @@
 Assumes  the plan level (``convert-to-plan``), after ``write-arguments`` and best before ``plan-memory``, which respects
          streams; after it, shared bytes order the operations that use them.
 Ensures  launches, and calls of operators that only compute, are on at most ``streams`` streams; stream 0 is the
-         caller's and waits for the others at the end. Events order what depends on, or overwrites, another stream's
-         work: as few as suffice. A buffer is allocated on the stream that uses it first. Idempotent.
+         caller's and waits for the others at the end. A minimal set of events orders operations that depend on, or
+         overwrite, the work of another stream. A buffer is allocated on the stream of its first use. Idempotent.
 Leaves   the order of operations. On stream 0: random operators, effects, reads on the host, calls of functions,
          operations that may save an operand. Views and releases, on no stream. Functions on the CPU, on several
          devices, or with streams.
