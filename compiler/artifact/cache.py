@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ready:
-    """A cache entry that is ready to run: ``host`` is executable, ``module`` parses the IR of which it was built."""
+    """A cache entry that is ready to run: ``host`` is executable, ``module`` parses the IR from which it was built."""
 
     host: HostProgram
     module: Callable[[], ModuleOp]
@@ -116,7 +116,7 @@ def find_ready(key: str, program: Program) -> Ready | None:
 
 
 def keep(key: str, program: Program, kernels: Mapping[str, KernelCode], host: HostProgram | None = None) -> None:
-    """Cache ``program`` after the pipeline, and the host program ``host`` built of it, if the disk is writable.
+    """Cache ``program`` after the pipeline, and the host program ``host`` built from it, if the disk is writable.
 
     ``kernels``: as in ``Entry``.
     """
@@ -125,7 +125,7 @@ def keep(key: str, program: Program, kernels: Mapping[str, KernelCode], host: Ho
 
 
 def host_text(program: Program, host: HostProgram) -> HostText | None:
-    """``host``, which was built of ``program``, as text.
+    """``host``, which was built from ``program``, as text.
 
     None if it has no native kernels, or if it uses plan-time values, modules or functions of the process.
     """

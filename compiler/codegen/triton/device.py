@@ -12,7 +12,7 @@ from fxc.dialects.target import GpuAttr, presets
 from fxc.errors import KernelError, PipelineError
 
 FORWARD_COMPATIBLE = range(7, 9)
-"""Major NVIDIA architectures on which a kernel also runs on later minor versions. From 9 on, kernels need the exact version."""
+"""Major NVIDIA architectures whose kernels also run on later minor versions. From 9 on, kernels are specific to one version."""
 
 
 def device_target(device: int | None = None) -> GpuAttr:
