@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 import fxc
+from fxc.program.program import Program
 
 TEXT = """
 func.func @main(%p: tensor<i1>, %x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {{
@@ -32,3 +33,29 @@ def test_regions_of_one_name_and_other_bodies() -> None:
     for predicate, expected in ((True, (-x, x.exp(), -x)), (False, (x.relu(),) * 3)):
         with torch.no_grad():
             torch.testing.assert_close(graph(torch.tensor(predicate), x), expected)
+
+
+TWO_CALLS = """
+func.func @main(%x: tensor<4xf32> {fx.kind = "input"}, %w: tensor<4xf32> {fx.kind = "parameter", fx.name = "w"}) {
+  %n = func.call @first(%w) {fx.once} : (tensor<4xf32>) -> tensor<4xf32>
+  %m = func.call @second(%w) {fx.once} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = torch.aten.add.Tensor(%x, %n) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %z = torch.aten.add.Tensor(%y, %m) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%z) : (tensor<4xf32>) -> ()
+}
+func.func private @first(%w: tensor<4xf32>) -> tensor<4xf32> attributes {no_inline} {
+  %e = torch.aten.exp.default(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %e : tensor<4xf32>
+}
+func.func private @second(%w: tensor<4xf32>) -> tensor<4xf32> attributes {no_inline} {
+  %e = torch.aten.neg.default(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %e : tensor<4xf32>
+}
+"""
+
+
+def test_calls_of_plan_time_share_an_operand() -> None:
+    w, x = torch.randn(4), torch.randn(4)
+    module = fxc.to_fx(Program.parse(TWO_CALLS, {"w": w}))
+    torch.testing.assert_close(module(x), x + w.exp() - w)
+    assert not any(node.op == "get_attr" and node.target == "w" for node in module.graph.nodes)

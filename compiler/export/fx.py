@@ -353,11 +353,12 @@ class _Body:
         return all(self.env[value].op == "get_attr" for value in values)
 
     def frozen(self, op: func.CallOp) -> None:
-        """Register the results as attributes, and erase the operands that no other call reads."""
+        """Register the results as attributes, and erase the operands of which this is the last reader."""
         for value, made in zip(op.results, frozen_results(self.exporter.program, op), strict=True):
             self.env[value] = self.attribute(made, value)
         for value in dict.fromkeys(op.operands):
-            if reads_once(value):
+            readers = [use.operation for use in value.uses]
+            if reads_once(value) and all(result in self.env for reader in readers for result in reader.results):
                 self.graph.erase_node(self.env.pop(value))
 
     def saved(self, value: SSAValue) -> Any:
