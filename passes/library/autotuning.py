@@ -1,4 +1,4 @@
-"""Select the fastest implementation of a call by measuring small programs that contain only the call."""
+"""Select the fastest strategy for a call by measuring small programs that contain only the call."""
 
 from __future__ import annotations
 
@@ -17,68 +17,72 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.structural_key import Structures
 from fxc.passes.library.freeze_parameters import FreezeParametersPass
-from fxc.passes.library.packings import Packed, Way, product_into_argument
+from fxc.passes.library.packings import Packed, Strategy, product_into_argument
 from fxc.passes.rewriting.functions import copy_op
 from fxc.passes.rewriting.insertion import insert_call
 
 
 class Choices:
-    """Selects implementations (``ways``) of calls. Equal calls are measured once.
+    """Selects strategies for calls. Equal calls are measured once.
 
-    The implementation with the least time is best. With a ``gain`` above 1, a later implementation is better than an earlier
+    The strategy with the least time is best. With a ``gain`` above 1, a later strategy is better than an earlier
     one if it takes less than ``gain`` times its time. The best one is used if it takes less than ``gain`` of the time of the
     original calls. Computations on ``own`` values only are not part of the time.
     """
 
     def __init__(self, ctx: FxcContext, gain: float, own: Set[SSAValue] = frozenset()) -> None:
         self._ctx, self._gain, self._own = ctx, gain, own
-        self._tried, self._structures = dict[Hashable, _Tried | None](), Structures()
+        self._measured_calls, self._structures = dict[Hashable, _Measured | None](), Structures()
 
-    def take(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> bool:
-        """Replace ``ops``, a call and its fusible users, by the best of ``ways``. False if none is faster."""
-        return self.take_all([ops], ways) == 1
+    def take(self, ops: Sequence[TorchOp], strategies: Sequence[Strategy]) -> bool:
+        """Replace ``ops``, a call and its fusible users, by the best of ``strategies``. False if none is faster."""
+        return self.take_all([ops], strategies) == 1
 
-    def take_all(self, calls: Sequence[Sequence[TorchOp]], ways: Sequence[Way]) -> int:
+    def take_all(self, calls: Sequence[Sequence[TorchOp]], strategies: Sequence[Strategy]) -> int:
         """Replace all of ``calls`` or none, by the sum of their times, since all share one layout of images.
 
         Returns the number of replaced calls.
         """
-        found = [(ops, tried) for ops in calls if (tried := self._try(ops, ways)) is not None]
-        if sum(tried.time for _, tried in found) >= self._gain * sum(tried.before for _, tried in found):
+        found = [(ops, best) for ops in calls if (best := self._best_of(ops, strategies)) is not None]
+        if sum(best.time for _, best in found) >= self._gain * sum(best.before for _, best in found):
             return 0
-        return sum(self._put(ops, [tried.way, *ways]) for ops, tried in found)
+        return sum(self._put(ops, [best.strategy, *strategies]) for ops, best in found)
 
-    def _put(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> bool:
-        """Replace ``ops`` by the first of ``ways`` that applies: a sum may have been fused into another call before."""
-        for way in ways:
-            if (packed := way(self._ctx, ops[0])) is not None:
+    def _put(self, ops: Sequence[TorchOp], strategies: Sequence[Strategy]) -> bool:
+        """Replace ``ops`` by the first of ``strategies`` that applies: a sum may have been fused into another call before."""
+        for strategy in strategies:
+            if (packed := strategy(self._ctx, ops[0])) is not None:
                 _replace(self._ctx, ops, packed)
                 return True
         return False
 
-    def _try(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> _Tried | None:
+    def _best_of(self, ops: Sequence[TorchOp], strategies: Sequence[Strategy]) -> _Measured | None:
         key = tuple(self._structures.key(op) for op in ops)
-        if key not in self._tried:
-            self._tried[key] = self._measured(ops, ways)
-        return self._tried[key]
+        if key not in self._measured_calls:
+            self._measured_calls[key] = self._measured(ops, strategies)
+        return self._measured_calls[key]
 
-    def _measured(self, ops: Sequence[TorchOp], ways: Sequence[Way]) -> _Tried | None:
-        trials = {way: trial for way in ways if (trial := _trial_of(self._ctx, ops, self._own, way)) is not None}
-        times = self._ctx.times([_as_it_is(self._ctx, ops, self._own), *trials.values()]) if trials else None
+    def _measured(self, ops: Sequence[TorchOp], strategies: Sequence[Strategy]) -> _Measured | None:
+        candidates = {
+            strategy: candidate
+            for strategy in strategies
+            if (candidate := _candidate(self._ctx, ops, self._own, strategy)) is not None
+        }
+        times = self._ctx.times([_unchanged(self._ctx, ops, self._own), *candidates.values()]) if candidates else None
         if times is None:
             return None
         best, bound = None, math.inf
-        for way, time in zip(trials, times[1:], strict=True):
+        for strategy, time in zip(candidates, times[1:], strict=True):
             if time < bound:
-                best, bound = _Tried(way, times[0], time), max(self._gain, 1.0) * time
+                best, bound = _Measured(strategy, times[0], time), max(self._gain, 1.0) * time
         return best
 
 
 @dataclass(frozen=True)
-class _Tried:
-    """The best implementation, and the times in milliseconds of the original calls and of it."""
+class _Measured:
+    """The best strategy, and the times in milliseconds of the original calls and of it."""
 
-    way: Way
+    strategy: Strategy
     before: float
     time: float
 
@@ -114,16 +118,16 @@ def program_of(ops: Sequence[TorchOp], results: Sequence[SSAValue], own: Set[SSA
     return ModuleOp([FuncOp("main", types, Region(block), arg_attrs=marks)])
 
 
-def _trial(ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
+def _alone(ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
     return program_of(ops, [ops[-1].results[0]], own)
 
 
-def _as_it_is(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
+def _unchanged(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue]) -> ModuleOp:
     """The program of the original ``ops``, in which a product writes to preallocated memory, as in a plan.
 
     Products of other libraries allocate their results in each call.
     """
-    module = _trial(ops, own)
+    module = _alone(ops, own)
     [main] = module.ops
     assert isinstance(main, FuncOp) and main.arg_attrs is not None
     block = main.body.block
@@ -141,14 +145,14 @@ def _mark(kind: str, index: int) -> DictionaryAttr:
     return DictionaryAttr({"fx.kind": str_attr(kind), "fx.name": str_attr(f"x{index}")})
 
 
-def _trial_of(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue], way: Way) -> ModuleOp | None:
-    """The program of ``ops`` in the implementation ``way``, with inputs and results in the layouts that it expects."""
-    module = _trial(ops, own)
+def _candidate(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue], strategy: Strategy) -> ModuleOp | None:
+    """The program of ``ops`` by ``strategy``, with inputs and results in the layouts that it expects."""
+    module = _alone(ops, own)
     [main] = module.ops
     assert isinstance(main, FuncOp)
     copies = [op for op in main.body.block.ops if isinstance(op, TorchOp)]
     try:
-        packed = way(ctx, copies[0])
+        packed = strategy(ctx, copies[0])
     except VerifyException:  # PyTorch rejects it
         return None
     if packed is None:

@@ -1,6 +1,6 @@
 """Implementations of convolutions and products by operators of oneDNN and MKL, which expect packed weights.
 
-An implementation (``Way``) inserts ops before a call. It returns the value that replaces the result of the call, or of its only
+A ``Strategy`` inserts ops before a call. It returns the value that replaces the result of the call, or of its only
 user if that is fused: a sum or an activation. ``freeze-parameters`` evaluates the ops on weights at plan time.
 """
 
@@ -38,7 +38,7 @@ class Packed:
     replaced: TorchOp
 
 
-Way = Callable[[FxcContext, TorchOp], Packed | None]
+Strategy = Callable[[FxcContext, TorchOp], Packed | None]
 
 _Convolution = tuple[SSAValue, SSAValue, Tree, list[Tree]]
 """Image, weight, bias; padding, stride, dilation and groups."""
@@ -82,8 +82,8 @@ def _plain_filter(given: _Convolution, before: Operation) -> SSAValue:
 
 
 _CONVOLUTIONS = (_pointwise_convolution, _pointwise_convolution_with_sum)
-PACKED_CONVOLUTIONS: tuple[Way, ...] = tuple(partial(way, _packed_filter) for way in _CONVOLUTIONS)
-PLAIN_CONVOLUTIONS: tuple[Way, ...] = tuple(partial(way, _plain_filter) for way in _CONVOLUTIONS)
+PACKED_CONVOLUTIONS: tuple[Strategy, ...] = tuple(partial(strategy, _packed_filter) for strategy in _CONVOLUTIONS)
+PLAIN_CONVOLUTIONS: tuple[Strategy, ...] = tuple(partial(strategy, _plain_filter) for strategy in _CONVOLUTIONS)
 """Convolutions by oneDNN with packed weights, and with plain weights."""
 
 
@@ -139,7 +139,7 @@ def _insert_packed(ctx: FxcContext, operator: str, args: list[Tree], packed: SSA
     return insert(operator, [args[0], packed, *args[2:]], type, before)
 
 
-PACKED_PRODUCTS: tuple[Way, ...] = (plain_linear, mkl_linear, onednn_linear)
+PACKED_PRODUCTS: tuple[Strategy, ...] = (plain_linear, mkl_linear, onednn_linear)
 """Implementations of products with weights of the model by oneDNN and MKL; the first one does not pack."""
 
 

@@ -72,10 +72,10 @@ class JoinProductsPass(ModulePass):
         if entry is None:
             return
         own_work, own = own_ops(entry)
-        trials = _Trials(ctx, self.gain, own)
+        measurements = _Measurements(ctx, self.gain, own)
         for products in list(_groups(entry.body.block, own)):
             types = types_of_slices(ctx, products)
-            if trials.is_faster(products, types):
+            if measurements.is_faster(products, types):
                 _bring_forward(own_work)
                 join(ctx, products, types)
                 count("products joined", len(products))
@@ -115,7 +115,7 @@ def _bring_forward(ops: Sequence[Operation]) -> None:
         Rewriter.insert_op(op, InsertPoint.at_start(block))
 
 
-class _Trials:
+class _Measurements:
     """Measures whether products are faster when joined; each different group is measured once."""
 
     def __init__(self, ctx: FxcContext, gain: float, own: Set[SSAValue]) -> None:
