@@ -12,7 +12,7 @@
 // PASSES:       Passes:
 // PASSES:       dce
 // HELP:         constant-propagation: Evaluate operations
-// HELP:         Ensures  calls of constants
+// HELP:         Ensures  calls on constants
 // HELP:         Options:
 // HELP-NEXT:    max-elements: int = 64
 // HELP:         Before:
