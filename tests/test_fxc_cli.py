@@ -430,10 +430,12 @@ def test_completion_of_names(words: str, expected: str) -> None:
 
 
 def test_looking_things_up_needs_no_torch(folder: Path) -> None:
-    commands = [["passes"], ["passes", "dce"], ["ops"], ["ops", "aten.add"], ["report", "plain.mlir"], ["--help"]]
+    commands = [["passes"], ["passes", "dce"], ["ops"], ["ops", "aten.add"], ["report", "plain.mlir"]]
     commands += [["translate", "plain.mlir", f"--to={form}", "-p", "cse"] for form in ("dot", "svg")]
     script = (
-        f"import sys; from fxc.tools.fxc import run\nfor argv in {commands!r}:\n"
+        "import sys; from fxc.tools.fxc import run\ncode, out, err = run(['--help'])\n"
+        "assert code == 0 and 'xdsl' not in sys.modules\n"
+        f"for argv in {commands!r}:\n"
         "    code, out, err = run(argv)\n    assert code == 0 and out, err\n    assert 'torch' not in sys.modules, argv\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

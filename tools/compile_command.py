@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from fxc.dialects.target import target_names
 from fxc.tools.capture_commands import SOURCE_HELP, capture_options
 from fxc.tools.command_line import write_output
 from fxc.tools.completions import complete_pipeline
@@ -34,6 +33,16 @@ Examples:
 """
 
 
+class _TargetOption(click.Option):
+    """An option whose help lists the machines. Only that help imports them."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from fxc.dialects.target import target_names
+
+        self.help = f"Generate kernels for this machine: {target_names()}."
+        return super().get_help_record(ctx)
+
+
 @click.command("compile", help=HELP)
 @capture_options
 @click.option(
@@ -43,7 +52,7 @@ Examples:
 @click.option(
     "-p", "--pipeline", metavar="TEXT", shell_complete=complete_pipeline, help="Passes to run, instead of the default."
 )
-@click.option("--target", metavar="NAME", help=f"Generate kernels for this machine: {target_names()}.")
+@click.option("--target", cls=_TargetOption, metavar="NAME")
 @click.option("--check-numerics", is_flag=True, help="Run the program before and after every pass and compare the numbers.")
 @click.option("--remarks", is_flag=True, help="Print which operations were not fused or compiled, why, and their source lines.")
 def compile_command(
