@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from fxc.dialects.torch_ops import torch_op
 from fxc.passes.operators.record import Factors
+from fxc.passes.operators.rules import PARAMETERS, Pointwise
 from fxc.passes.operators.table import FAMILIES, OPERATORS
 from tests.opinfo import coverage
+from tests.test_linalg_rules import OF_INDUCTOR
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -27,6 +31,18 @@ def test_records_name_arguments() -> None:
         factors = record.factors or Factors("", "")
         named = {record.gathered, factors.left, factors.right, factors.added} - {""}
         assert not named or named <= torch_op(name).SCHEMA.by_name.keys(), name
+
+
+def test_formulas_take_the_arguments_of_their_operators() -> None:
+    """Those that a call may leave out as well: it passes those only that it has."""
+    for name in sorted(OPERATORS.keys() - OF_INDUCTOR):
+        formula = OPERATORS[name].formula
+        if isinstance(formula, Pointwise):
+            arguments = torch_op(name).SCHEMA.arguments
+            for passed in (arguments, [argument for argument in arguments if argument.default is None]):
+                names = dict.fromkeys(PARAMETERS.get(argument.name, argument.name) for argument in passed)
+                for each in filter(None, (formula.formula, formula.elsewhere)):
+                    inspect.signature(each).bind(**names)
 
 
 def test_the_report_has_no_gap() -> None:

@@ -21,7 +21,7 @@ def rounding(name: str) -> Pointwise:
     return arithmetic(lambda x: x.math(name) if x.is_float else x)
 
 
-def round_decimals(x: Scalar, decimals: int) -> Scalar:
+def round_decimals(x: Scalar, decimals: int = 0) -> Scalar:
     if not x.is_float:
         return x
     factor = 10.0 ** abs(decimals)

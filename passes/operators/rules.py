@@ -60,7 +60,7 @@ class Pointwise:
                 raise Uncovered("a number that is a size")
             values[name] = argument if scalar is None else scalar
         formula = self.formula if self.elsewhere is None or _is_on_cpu(op) else self.elsewhere
-        result = formula(**{_PARAMETERS.get(name, name): value for name, value in values.items()})
+        result = formula(**{PARAMETERS.get(name, name): value for name, value in values.items()})
         return result.to(computation_dtype(result_dtype(op)))
 
 
@@ -109,7 +109,7 @@ _OPERANDS = frozenset(["self", "other", "exponent", "x", "value"])
 _NUMBERS = ("Scalar", "Tensor")
 """Prefixes of the types of parameters that accept a number as an operand."""
 
-_PARAMETERS = {"self": "x", "other": "y", "input": "x", "min": "low", "max": "high", "from": "start"}
+PARAMETERS = {"self": "x", "other": "y", "input": "x", "min": "low", "max": "high", "from": "start"}
 """Schema name -> parameter name in formulas, if they differ."""
 
 
