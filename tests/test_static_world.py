@@ -77,7 +77,8 @@ def test_answers_are_those_of_pytorchs_fake_mode(name: str, freeze: bool, both: 
     model, inputs = load(name)
     with torch.no_grad():
         fxc.compile(model, inputs, options={"target": "host", "freeze": freeze})
-    assert both.same > 5 and len(both.failed) <= 0.1 * both.same, both.failed
+    fxc.run_passes(fxc.capture(model, inputs), "lower-to-torch,canonicalize,torchscript{reductions=true}")
+    assert both.same > 10 and len(both.failed) <= 0.1 * both.same, both.failed
 
 
 FORMS: dict[str, Callable[[Tensor], Any]] = {
