@@ -16,7 +16,7 @@ import networkx as nx
 from fxc.tools.emit_svg import drawn
 from fxc.tools.graph_view import Cluster, Edge, Node, View
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = {
     "dialects/attributes": "xdsl",

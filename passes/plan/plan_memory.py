@@ -153,11 +153,11 @@ def _place(function: FuncOp, largest: int | None, taken: Mapping[str, Mapping[st
         here, beside = [buffer for buffer in buffers if buffer.device == device], outside[device]
         shared = [buffer for buffer in here if _may_share(buffer, largest)]
         if largest is None and device == "cpu":
-            brief = brief_buffers(here, shared, beside, length)
-            shared = without(shared, brief)
-            for buffer in brief:
+            short_lived = short_lived_buffers(here, shared, beside, length)
+            shared = without(shared, short_lived)
+            for buffer in short_lived:
                 buffer.op.attributes[BRIEF] = UnitAttr()
-            count("brief buffers", len(brief))
+            count("short-lived buffers", len(short_lived))
         inside = defaultdict[int | None, list[Buffer]](list)
         for buffer in shared:
             inside[buffer.stream].append(buffer)
@@ -272,7 +272,7 @@ NEAR = 1.03
 """The factor of memory over the minimum that is accepted for a larger arena."""
 
 
-def brief_buffers(
+def short_lived_buffers(
     buffers: Sequence[Buffer], shared: Sequence[Buffer], beside: Sequence[LiveRange], length: int
 ) -> Sequence[Buffer]:
     """The buffers of ``shared`` from some size on that should be outside of the arena to minimize the peak memory.
@@ -284,12 +284,12 @@ def brief_buffers(
         return ()
     able = [buffer for buffer in shared if SMALL < buffer.bytes <= MAPPED and not buffer.is_part]
     sizes = sorted({buffer.bytes for buffer in able}, reverse=True)[:TRIED]
-    ways = [(), *([buffer for buffer in able if buffer.bytes >= size] for size in sizes)]
+    choices = [(), *([buffer for buffer in able if buffer.bytes >= size] for size in sizes)]
     takes = list[int]()
-    for brief in ways:
-        inside = without(shared, brief)
+    for outside in choices:
+        inside = without(shared, outside)
         takes.append(lower_bound(spans(inside, length)) + lower_bound([*spans(without(buffers, inside), length), *beside]))
-    return next(way for way, bytes in zip(ways, takes, strict=True) if bytes <= min(takes) * NEAR)
+    return next(each for each, bytes in zip(choices, takes, strict=True) if bytes <= min(takes) * NEAR)
 
 
 def without(buffers: Sequence[Buffer], others: Sequence[Buffer]) -> list[Buffer]:

@@ -15,6 +15,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from fxc.dialects.attributes.size_polynomials import strides_of
 from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, tensor_type
 from fxc.dialects.tile import ScheduleAttr
+from fxc.passes.kernels.tiling.choices import power_of_two
 from fxc.passes.kernels.tiling.dynamic import fixed
 from fxc.passes.kernels.tiling.linear_forms import extent
 from fxc.passes.kernels.tiling.loop_nests import Plan
@@ -79,11 +80,6 @@ def combining_schedule(schedule: ScheduleAttr, stages: Sequence[Stage]) -> Sched
     numbers = [stage.number for stage in stages]
     most = schedule.lanes.value.data
     if totals > 1:
-        lanes = min(most, _power(totals))
+        lanes = min(most, power_of_two(totals))
         return ScheduleAttr.of("outer", numbers, lanes, 1, lanes)
-    return ScheduleAttr.of("inner", numbers, min(most, _power(parts)), 1, 1)
-
-
-def _power(number: int) -> int:
-    """The smallest power of two that is not less than ``number``."""
-    return 1 << (number - 1).bit_length()
+    return ScheduleAttr.of("inner", numbers, min(most, power_of_two(parts)), 1, 1)

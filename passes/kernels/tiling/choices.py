@@ -109,7 +109,7 @@ def choose_last(stages: Sequence[Stage], before: ScheduleAttr, target: TargetAtt
         return ScheduleAttr.of(kind, chosen.numbers(), **fields)
     plan = Plan(stages, {})
     along = fixed(_row(stages) if kind == "inner" else plan.count(plan.rows[-1:]))
-    lanes = min(_power(along), max(before.lanes.value.data, WIDEST))
+    lanes = min(power_of_two(along), max(before.lanes.value.data, WIDEST))
     if math.ceil(along / lanes) * math.ceil(work / max(along, 1)) > STEPS:
         return None
     form = "held" if chosen.form.data == "held" and lanes >= along else "looped"
@@ -204,11 +204,11 @@ def _on_gpu(kind: str, stages: Sequence[Stage], target: TargetAttr) -> tuple[int
     """The numbers for a GPU: one block with a power of two of lanes."""
     if kind == "inner":
         row = _row(stages)
-        return min(_power(row), PASS) if isinstance(row, int) else PASS, 1, 1
+        return min(power_of_two(row), PASS) if isinstance(row, int) else PASS, 1, 1
     return (COLUMNS, 1, COLUMNS) if kind == "outer" else (SMALLEST, 1, SMALLEST)
 
 
-def _power(number: int) -> int:
+def power_of_two(number: int) -> int:
     """The smallest power of two that is not less than ``number``."""
     return 1 << max(number - 1, 0).bit_length()
 
@@ -237,7 +237,7 @@ def _row_on_gpu(stages: Sequence[Stage], target: TargetAttr, lanes: int, unroll:
     plan, numbers = Plan(stages, {}), [stage.number for stage in stages]
     row = _row(stages)
     if plan.row_loop() is not None and isinstance(row, int) and row <= target.registers.value.data // 8:
-        return ScheduleAttr.of("inner", numbers, _power(row), 1, block, form="held")
+        return ScheduleAttr.of("inner", numbers, power_of_two(row), 1, block, form="held")
     if _has_pair(plan):
         return ScheduleAttr.of("inner", numbers, lanes, unroll, block, form="online", piece=lanes)
     return ScheduleAttr.of("inner", numbers, lanes, unroll, block)
@@ -304,7 +304,7 @@ def _short_rows(stages: Sequence[Stage]) -> int | None:
     plans = [Plan(run, {}) for run in runs_of(stages)]
     rows = [plan.sizes[plan.rows[-1]] if plan.second_loop() is not None else _NO_LIMIT for plan in plans]
     longest = max((size for size in rows if isinstance(size, int)), default=_NO_LIMIT)
-    return _power(longest) if 2 * _power(longest) <= SMALLEST else None
+    return power_of_two(longest) if 2 * power_of_two(longest) <= SMALLEST else None
 
 
 def _elements(stages: Sequence[Stage]) -> int | None:
