@@ -67,7 +67,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "masked_fill.Scalar": (X, B, 2.0),
     "masked_fill.Tensor": (X, B, torch.tensor(2.0)),
     "round.decimals": (X, {"decimals": 1}),
-    "special_round.default": (X, {"decimals": 1}),
+    "special_round.default": (X,),
     "expand.default": (X[:, :1], [3, 4]),
     "expand_copy.default": (X[:, :1], [3, 4]),
     "prims.broadcast_in_dim.default": (X, [2, 3, 4], [1, 2]),
