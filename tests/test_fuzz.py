@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,19 @@ def test_rounding_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs, free: lambda x: (x.double().cumsum(0).bfloat16(),))
     check("static", lambda x: (x.cumsum(0),), half)
+
+
+def test_the_reference_is_rounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean is 0; eager's is 1e-16 in float32, and in float64."""
+
+    def cancels() -> list[torch.Tensor]:
+        return [((torch.arange(16) * 37 % 101 - 50) / 16).reshape(8, 2).msort()[1:]]
+
+    assert [torch.var_mean(value)[1].item() != 0 for x in cancels() for value in (x, x.double())] == [True, True]
+    for mean, found in ((0.0, False), (1e-12, True)):
+        monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs, free, mean=mean: lambda x: (torch.tensor(mean),))
+        with pytest.raises(Difference) if found else nullcontext():
+            check("static", lambda x: (torch.var_mean(x)[1],), cancels)
 
 
 def test_the_command(tmp_path: Path) -> None:
