@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -183,7 +183,7 @@ def _modes(model: Any) -> dict[str, bool]:
 
 
 @contextmanager
-def _in_modes(model: Any, modes: Mapping[str, bool]) -> Iterator[None]:
+def _in_modes(model: Any, modes: Mapping[str, bool]) -> Generator[None, None, None]:
     before = _modes(model)
     changed = {path: mode for path, mode in modes.items() if before.get(path, mode) != mode}
     try:

@@ -14,11 +14,10 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
-from xdsl.dialects.builtin import TensorType
 
 from fxc.bridge.eager_strides import in_all_fakes
 from fxc.bridge.tensors import type_of
-from fxc.dialects.attributes.types import overlaps
+from fxc.dialects.attributes.types import is_tensor, overlaps
 from fxc.frontends.eager_graphs import is_for_eager
 from fxc.frontends.frozen_graph import FrozenGraph
 from fxc.frontends.import_fx import import_fx
@@ -78,7 +77,7 @@ def _has_overlapping_result(graph: GraphModule) -> bool:
         leaf.meta.get("example_value") for leaf in tree_leaves(graph.graph.output_node().args) if isinstance(leaf, Node)
     ]
     types = [type_of(value) for value in returned if isinstance(value, torch.Tensor) and value.layout is torch.strided]
-    return any(isinstance(type, TensorType) and overlaps(type) for type in types)
+    return any(is_tensor(type) and overlaps(type) for type in types)
 
 
 def _weights() -> list[int]:

@@ -42,7 +42,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, SymbolTable, SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import device, dtype_name, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import int_attr, string_text
 from fxc.dialects.base.effects import CallEffects, EffectsInterface, has_side_effect, writes
 from fxc.dialects.fx import PositionalCall
@@ -59,7 +59,7 @@ gradients that is marked on the arguments of the entry."""
 
 def is_differentiable(type: Attribute) -> bool:
     """Whether a value of ``type`` can have a gradient: a tensor of floating-point or complex numbers."""
-    if not isinstance(type, TensorType):
+    if not is_tensor(type):
         return False
     element = type.element_type
     return isinstance(element, ComplexType) or dtype_name(element).startswith(("float", "bfloat"))
@@ -67,13 +67,13 @@ def is_differentiable(type: Attribute) -> bool:
 
 def contiguous_type(type: Attribute) -> TensorType:
     """``type`` with row-major strides."""
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     return tensor_type(dtype_name(type.element_type), sizes(type), None, device(type), layout(type))
 
 
 def gradient_type(type: Attribute) -> TensorType:
     """The type of incoming gradients of a value of ``type``: with its strides if these are dense, else contiguous."""
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     steps, expected = strides(type), 1
     if steps is None or layout(type) != "strided":
         return type
@@ -180,7 +180,7 @@ def _name(parser: AttrParser, name: str) -> None:
 
 def _alike(a: Attribute, b: Attribute) -> bool:
     """Whether these are tensors of equal shape and dtype."""
-    return isinstance(a, TensorType) and isinstance(b, TensorType) and (a.element_type, a.shape) == (b.element_type, b.shape)
+    return is_tensor(a) and is_tensor(b) and (a.element_type, a.shape) == (b.element_type, b.shape)
 
 
 class _SubgraphSymbols(SymbolUserOpInterface):
@@ -417,7 +417,7 @@ class AnyNonzeroOp(_GradientCall):
     TYPES = "a call with gradients, at least one, whose result is i1"
 
     def fits(self, args: Sequence[Any]) -> bool:
-        tensors = all(isinstance(arg, SSAValue) and isinstance(arg.type, TensorType) for arg in args)
+        tensors = all(isinstance(arg, SSAValue) and is_tensor(arg.type) for arg in args)
         return bool(args) and tensors and self.results[0].type == i1
 
 
@@ -445,7 +445,7 @@ class SumToSizeOp(_GradientCall):
     TYPES = "a call with a gradient and a size or none"
 
     def fits(self, args: Sequence[Any]) -> bool:
-        return len(args) == 2 and isinstance(args[0], SSAValue) and isinstance(self.results[0].type, TensorType)
+        return len(args) == 2 and isinstance(args[0], SSAValue) and is_tensor(self.results[0].type)
 
 
 class MaterializeOp(_GradientCall):

@@ -22,7 +22,7 @@ import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -205,7 +205,7 @@ class Reader:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Reader]:
+def opened(path: Path) -> Generator[Reader, None, None]:
     """Open the artifact in a folder or zip file. PlanFileError if it is not an artifact, or if a member is damaged."""
     if path.is_dir():
         yield Reader(path, path)
@@ -226,7 +226,7 @@ def unpacked(name: str | Path, file: Any, scratch: str = "") -> Reader:
 
 
 @contextmanager
-def _zip_errors(name: str | Path) -> Iterator[None]:
+def _zip_errors(name: str | Path) -> Generator[None, None, None]:
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:

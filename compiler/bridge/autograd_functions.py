@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -72,7 +72,7 @@ def _applied(forward: Callable[..., Any], backward: Callable[..., Any], args: Se
 
 
 @contextmanager
-def kept() -> Iterator[None]:
+def kept() -> Generator[None, None, None]:
     """Record each call of a ``torch.autograd.Function`` as one node with forward and backward, in a trace before dispatch.
 
     PyTorch traces only the forward, which loses the derivative.

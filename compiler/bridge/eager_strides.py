@@ -6,7 +6,7 @@ fakes. Strides of tensors without elements are not corrected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ _aten: Any = torch.ops.aten
 
 
 @contextmanager
-def in_all_fakes() -> Iterator[None]:
+def in_all_fakes() -> Generator[None, None, None]:
     """A context that also corrects PyTorch's fake tensors: captured graphs depend on strides, such as for ``reshape``."""
     plain = FakeTensorMode.dispatch
     FakeTensorMode.dispatch = _corrected(plain)  # type: ignore[method-assign]
@@ -116,7 +116,7 @@ def _takes_scalars(func: Any) -> bool:
     return of_two or ("scalar" in func._overloadname.lower() and func.overloadpacket is not _aten.pow)
 
 
-def _promoted(operands: Sequence[Tensor], result: torch.dtype) -> Iterator[Tensor]:
+def _promoted(operands: Sequence[Tensor], result: torch.dtype) -> Generator[Tensor, None, None]:
     """Yield ``operands`` as a loop with dtype ``result`` reads them: those of other dtypes are copied first."""
     if len({operand.dtype for operand in operands} | {result}) == 1:
         yield from operands

@@ -6,7 +6,7 @@ PyTorch's fake mode reads its configuration on every call, and importing that ta
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -42,7 +42,7 @@ _switching = RLock()
 
 
 @contextmanager
-def without_dynamo() -> Iterator[None]:
+def without_dynamo() -> Generator[None, None, None]:
     """A context in which PyTorch's reference implementations run without their Dynamo wrapper, which imports Dynamo."""
     with _switching:
         is_needed = "torch._dynamo" not in sys.modules

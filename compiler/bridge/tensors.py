@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from fxc.bridge.eager_strides import lay_out_as_eager
 from fxc.bridge.values import torch_dtype
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import NONE_TYPE, VALUE, BoolType, FloatType, IntType, tensor_type, tuple_type
+from fxc.dialects.attributes.types import NONE_TYPE, VALUE, BoolType, FloatType, IntType, is_tensor, tensor_type, tuple_type
 from fxc.dialects.attributes.values import int_attr, str_attr
 from fxc.errors import FxcError
 
@@ -158,7 +158,7 @@ class FakeWorld:
         return mode
 
     @contextmanager
-    def active(self) -> Iterator[None]:
+    def active(self) -> Generator[None, None, None]:
         """A context to compute with values of this world."""
         with self.mode, ExitStack() as stack:
             if self.oblivious:
@@ -204,7 +204,7 @@ class FakeWorld:
 
     def fake(self, type: Attribute) -> Any:
         """Return a fake value of ``type``. FxcError if the type is not specific enough."""
-        if isinstance(type, TensorType):
+        if is_tensor(type):
             return self._tensor(type)
         if isinstance(type, TupleType):
             return tuple(self.fake(t) for t in type.types.data)
@@ -219,7 +219,7 @@ class FakeWorld:
 
     def later(self, type: Attribute) -> Any:
         """Return a ``DeferredFake`` for static tensors, most of which are never used, else ``fake``."""
-        if not isinstance(type, TensorType) or types.layout(type) != "strided":
+        if not is_tensor(type) or types.layout(type) != "strided":
             return self.fake(type)
         _ = torch_dtype(type.element_type), torch.device(types.device(type))  # reject unknown dtypes and devices
         is_static = all(isinstance(dim, int) for dim in (*types.sizes(type), *(types.strides(type) or ())))
@@ -396,7 +396,7 @@ def _without_unnamed(type: Attribute) -> Attribute:
         return tuple_type([_without_unnamed(t) for t in type.types.data])
     if isinstance(type, (IntType, FloatType, BoolType)):
         return type.__class__(str_attr(_known(type.expression.data)))  # type: ignore[arg-type]
-    if not isinstance(type, TensorType):
+    if not is_tensor(type):
         return type
     steps = types.strides(type)
     return tensor_type(

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from fxc.bridge.callables import function_name, is_allowed, resolve_function
 from fxc.bridge.operators import operator_name
-from fxc.dialects.attributes.types import dtype_name
+from fxc.dialects.attributes.types import dtype_name, is_tensor
 from fxc.dialects.attributes.values import (
     DeviceAttr,
     DTypeAttr,
@@ -104,7 +104,7 @@ def literal_of(tensor: torch.Tensor) -> TensorLiteralAttr:
 def constant_value(op: ConstantOp) -> Any:
     """Return the tensor or host value of a ``torch.constant``."""
     if isinstance(op.value, TensorLiteralAttr):
-        assert isinstance(op.result.type, TensorType)
+        assert is_tensor(op.result.type)
         return tensor_of(op.value, op.result.type)
     return value_of(op.value)
 

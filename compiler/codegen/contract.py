@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 
 from fxc.codegen.triton.device import device_target
 from fxc.dialects import plan
-from fxc.dialects.attributes.types import device
+from fxc.dialects.attributes.types import device, is_tensor
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import GPU, HOST, INTERPRETER, PRESETS, CpuAttr, GpuAttr, TargetAttr, presets, target_names, target_of
 from fxc.dialects.text.diagnostics import one_line, place_of
@@ -55,7 +55,7 @@ def machine_of(module: ModuleOp) -> str | None:
     """``host`` if all tensors of a captured graph are on the CPU, else None: GPU kernels are generated only on request."""
     blocks = [block for op in module.walk() for region in op.regions for block in region.blocks]
     values = chain.from_iterable((*block.args, *(result for op in block.ops for result in op.results)) for block in blocks)
-    return HOST if {device(value.type) for value in values if isinstance(value.type, TensorType)} <= {"cpu"} else None
+    return HOST if {device(value.type) for value in values if is_tensor(value.type)} <= {"cpu"} else None
 
 
 def _host() -> CpuAttr:

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import CONDITIONS, SYMBOLS, BoolType, FloatType, IntType, ValueType
+from fxc.dialects.attributes.types import CONDITIONS, SYMBOLS, BoolType, FloatType, IntType, ValueType, is_tensor
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.semantics import CannotInfer
@@ -83,7 +83,7 @@ class _Check:
             return True
         if isinstance(declared, TupleType) and isinstance(given, TupleType):
             return len(declared.types) == len(given.types) and all(map(self.agree, declared.types, given.types))
-        if isinstance(declared, TensorType) and isinstance(given, TensorType):
+        if is_tensor(declared) and is_tensor(given):
             facts = [(t.element_type, len(t.get_shape()), types.device(t), types.layout(t)) for t in (declared, given)]
             return facts[0] == facts[1] and all(_same_memory(declared, given, numbers) for numbers in self.numbers)
         return type(declared) is type(given)

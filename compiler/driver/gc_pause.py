@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 _lock, _pauses = threading.Lock(), list[bool]()
@@ -12,7 +12,7 @@ _lock, _pauses = threading.Lock(), list[bool]()
 
 
 @contextmanager
-def collections_paused() -> Iterator[None]:
+def collections_paused() -> Generator[None, None, None]:
     """Disable the collector: imports and passes make many objects but few dead cycles, and each collection walks all objects.
 
     When the last open pause of any thread ends, the collector is restored to its state before the first.

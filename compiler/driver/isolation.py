@@ -6,7 +6,7 @@ or adds ops at the level of the anchor, or changes the attributes of the module;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr
@@ -39,7 +39,7 @@ class Isolated:
 
 
 @contextmanager
-def isolated(anchor: Operation) -> Iterator[Isolated]:
+def isolated(anchor: Operation) -> Generator[Isolated, None, None]:
     """Move ``anchor`` into a temporary module for the duration of the context; the final op moves back."""
     if not anchor.has_trait(IsolatedFromAbove):
         raise OpPassFailedException(f"passes cannot be anchored on {anchor.name}: it uses values of the ops around it", anchor)
@@ -66,7 +66,7 @@ def _module_attributes(outer: Operation) -> dict[str, Attribute]:
     return {} if module is None else module.attributes
 
 
-def _declarations(anchor: Operation) -> Iterator[Operation]:
+def _declarations(anchor: Operation) -> Generator[Operation, None, None]:
     """Declarations of the symbols that ``anchor`` uses: functions without bodies, other ops in full."""
     table = anchor.parent_op()
     while table is not None and not table.has_trait(SymbolTable):

@@ -7,7 +7,7 @@ its location, and the file that replays the failure. No exception is swallowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -175,7 +175,7 @@ class _Run:
                 raise
 
     @contextmanager
-    def failures(self, instance: ModulePass | None) -> Iterator[None]:
+    def failures(self, instance: ModulePass | None) -> Generator[None, None, None]:
         """Convert exceptions in the context to an ``FxcError``, and write the reproducer."""
         try:
             yield

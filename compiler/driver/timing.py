@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -28,7 +28,7 @@ class Timer:
         self._start = time.perf_counter(), time.process_time()
 
     @contextmanager
-    def scope(self, name: str) -> Iterator[None]:
+    def scope(self, name: str) -> Generator[None, None, None]:
         """Time the body under ``name`` in the current scope; times of the same name add up."""
         span = self._stack[-1].children.setdefault(name, TimedScope(name))
         wall, cpu = time.perf_counter(), time.process_time()

@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 from torch.fx.graph import _BoxedCodeGen
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation
 
 from fxc.dialects import plan
 from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.autodiff import INDEX_LISTS, GradientAttr, GradOfOp
 from fxc.dialects.target import target_of
 from fxc.dialects.text.diagnostics import one_line, place_of, user_line
@@ -196,7 +197,7 @@ def _host_module(host: HostProgram, program: Program, graph: Callable[[], GraphM
 
 def _described(value: BlockArgument) -> TensorInput:
     type = value.type
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     sizes, strides, name = types.sizes(type), types.strides(type), value._name or f"#{value.index}"
     return TensorInput(name, types.dtype_name(type.element_type), sizes, types.device(type), strides, types.layout(type))
 
@@ -210,7 +211,7 @@ def _boxed(program: Program) -> GraphModule:
 
 def _order(type: Attribute) -> Order:
     """The memory layout of a gradient of this type."""
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     steps, dims = types.strides(type), types.sizes(type)
     if steps is None or not all(isinstance(dim, int) for dim in (*steps, *dims)):
         return None

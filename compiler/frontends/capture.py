@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from threading import RLock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -147,7 +147,7 @@ def _told_apart(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[A
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None, None, None]:
     """Hold back what PyTorch prints in addition to the error that it raises; print it if the capture succeeds."""
     stderr, disabled = io.StringIO(), logging.root.manager.disable
     logging.disable(logging.ERROR)
@@ -201,7 +201,7 @@ _tracing = RLock()
 
 
 @contextlib.contextmanager
-def compile_lock(*, dynamo: bool = False) -> Iterator[None]:
+def compile_lock(*, dynamo: bool = False) -> Generator[None, None, None]:
     """A lock for captures: PyTorch's tracers are not thread-safe.
 
     If Dynamo is imported, its compile lock is held as well. ``dynamo``: the capture needs Dynamo, so import it.
@@ -349,7 +349,7 @@ def _entering(module: torch.nn.Module, dtypes: Mapping[str, torch.dtype | None])
 
 
 @contextlib.contextmanager
-def _autocast(dtypes: Mapping[str, torch.dtype | None], *, enabled: bool) -> Iterator[None]:
+def _autocast(dtypes: Mapping[str, torch.dtype | None], *, enabled: bool) -> Generator[None, None, None]:
     with contextlib.ExitStack() as stack:
         for kind, dtype in dtypes.items():
             stack.enter_context(torch.autocast(kind, dtype, enabled=enabled))
@@ -417,7 +417,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _unchanged(values: Sequence[Any]) -> Iterator[None]:
+def _unchanged(values: Sequence[Any]) -> Generator[None, None, None]:
     """Restore the tensors and the generator on exit, because a capture must not have side effects."""
     saved = [(v, v._version, v.detach().clone()) for v in values if isinstance(v, torch.Tensor)]
     generator = torch.get_rng_state()

@@ -14,10 +14,9 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
-from xdsl.dialects.builtin import TensorType
 
 from fxc.bridge.tensors import symbolic_parts, type_of
-from fxc.dialects.attributes.types import overlaps, sizes, strides
+from fxc.dialects.attributes.types import is_tensor, overlaps, sizes, strides
 from fxc.dialects.torch_ops.effects import UNDECLARED_VIEWS
 from fxc.frontends.noop_dropout import dropped, is_idle
 from fxc.semantics.windows import counts_in_memory, may_write, name_of
@@ -139,7 +138,7 @@ def _is_free(tensor: torch.Tensor) -> bool:
 def _may_overlap(tensor: torch.Tensor) -> bool:
     """Whether elements share memory, or a stride has symbols that the sizes do not have."""
     type = type_of(tensor)
-    if not isinstance(type, TensorType):
+    if not is_tensor(type):
         return False
     told = {name for size in sizes(type) if isinstance(size, str) for name in _NAME.findall(size)}
     free = (step for step in strides(type) or () if isinstance(step, str) and not told.issuperset(_NAME.findall(step)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import torch
@@ -43,7 +43,7 @@ def export_free(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
 
 
 @contextlib.contextmanager
-def _silent() -> Iterator[None]:
+def _silent() -> Generator[None, None, None]:
     """Suppress the messages of PyTorch for a capture that may fail."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

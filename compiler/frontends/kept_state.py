@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CellType
@@ -160,7 +160,9 @@ def is_data_set(function: Any) -> bool:
 
 
 @contextmanager
-def watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def watched(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Generator[Mapping[str, Any], None, None]:
     """Capture ``module`` in this context; yields the attributes that a call assigns, by path.
 
     CaptureError where one of them changes what the next call computes.

@@ -13,7 +13,7 @@ import operator
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from traceback import FrameSummary, StackSummary
@@ -262,7 +262,7 @@ class _Recorder(ProxyTorchDispatchMode):
         return False
 
     @contextmanager
-    def calls(self) -> Iterator[None]:
+    def calls(self) -> Generator[None, None, None]:
         """Track the calls of modules."""
         thread = threading.get_ident()
 
@@ -282,7 +282,7 @@ class _Recorder(ProxyTorchDispatchMode):
                 handle.remove()
 
     @contextmanager
-    def assignments(self) -> Iterator[None]:
+    def assignments(self) -> Generator[None, None, None]:
         """Reject traces that assign parameters or buffers."""
         thread = threading.get_ident()
 

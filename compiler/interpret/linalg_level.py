@@ -30,6 +30,7 @@ from xdsl.ir.affine import (
 from fxc.dialects import tile
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import contiguous_steps, names_of, strides_of, value_at
+from fxc.dialects.attributes.types import is_tensor
 from fxc.errors import BoundsError, InputError, NoRuleError
 from fxc.interpret.scalar_ops import element_dtype, scalar_op
 from fxc.interpret.tile_memory import combine
@@ -53,7 +54,7 @@ def run(op: Operation, surroundings: MutableMapping[SSAValue, Any], *, wide: boo
         return torch.tensor(values[0].shape[int(values[1])])
     if isinstance(op, UnrealizedConversionCastOp):
         return torch.tensor(int(values[0]))
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     if isinstance(op, tensor.EmptyOp):
         return _empty(type, values, wide)
     if isinstance(op, tensor.ConcatOp) and not type.has_static_shape():
@@ -103,7 +104,7 @@ def _generic(
     """Return the result of a generic with one output: one step for each point of the reduction loops."""
     *maps, out_map = [attribute.data for attribute in op.indexing_maps]
     *inputs, result = values
-    known = all(isinstance(value.type, TensorType) and value.type.has_static_shape() for value in op.operands)
+    known = all(is_tensor(value.type) and value.type.has_static_shape() for value in op.operands)
     sizes = op.get_static_loop_ranges() if known else _loop_sizes([*maps, out_map], values)
     if not result.numel():
         return result

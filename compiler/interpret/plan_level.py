@@ -18,6 +18,7 @@ from fxc.bridge.values import torch_dtype
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import STREAM
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of, value_at
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.plan import AllocOp, ArenaOp, ArenaType, BringOp, LaunchOp, RecordOp, ViewOp, WaitOp
 from fxc.dialects.text.diagnostics import OpVerifyException, one_line, place_of
 from fxc.dialects.verify.races import check_order
@@ -64,7 +65,7 @@ def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
 
 
 def _view(op: ViewOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
-    assert isinstance(op.result.type, TensorType)
+    assert is_tensor(op.result.type)
     return [operands[0].as_strided(sizes_of(op.result.type), strides_of(op.result.type))]
 
 
@@ -82,7 +83,7 @@ def _launch(op: LaunchOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
 
 
 def _bring(op: BringOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
-    assert isinstance(op.result.type, TensorType)
+    assert is_tensor(op.result.type)
     return [operands[0].to(types.device(op.result.type))]
 
 

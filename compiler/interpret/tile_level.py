@@ -13,13 +13,14 @@ from math import prod
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation
 
 from fxc.bridge.values import torch_dtype
 from fxc.dialects import plan, tile
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import Steps, sizes_of, strides_of, value_at
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.tile.kernel import INIT, KernelOp, LaunchOp
 from fxc.dialects.tile.types import shape_of
 from fxc.interpret.tile_memory import kernel_error
@@ -133,7 +134,7 @@ def result_layouts(op: LaunchOp | plan.LaunchOp) -> list[TensorLayout]:
 
 
 def _layout(type: Attribute, op: Operation, init: float | None = None) -> TensorLayout:
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     if not plan.has_known_steps(type):
         raise kernel_error("a kernel runs on tensors of known strides", op)
     return TensorLayout(

@@ -14,7 +14,7 @@ import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import TensorType, TupleType
+from xdsl.dialects.builtin import TupleType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
@@ -30,7 +30,7 @@ from fxc.bridge.callables import (
 from fxc.bridge.values import constant_value, python_of, torch_dtype, value_of
 from fxc.dialects import fusion, plan
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import ValueType
+from fxc.dialects.attributes.types import ValueType, is_tensor
 from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree
 from fxc.dialects.autodiff import (
     AddOp,
@@ -338,7 +338,7 @@ def _gradient(op: AnyNonzeroOp | AddOp | SumToSizeOp | MaterializeOp, args: Sequ
             return first if first is None or args[1] is None else first.sum_to_size(args[1])
         case MaterializeOp():
             type = op.results[0].type
-            assert isinstance(type, TensorType)
+            assert is_tensor(type)
             dtype, device = torch_dtype(type.element_type), types.device(type)
             return torch.ops.aten.zeros.default(args[1], dtype=dtype, device=torch.device(device)) if first is None else first
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from fxc.codegen.triton.measure import EventClock, by_turns
-from fxc.dialects.attributes.types import SYMBOLS, device
+from fxc.dialects.attributes.types import SYMBOLS, device, is_tensor
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.text.syntax import print_module
 from fxc.dialects.torch_ops.namespaces import is_onednn
@@ -44,7 +44,7 @@ def program_times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
     Parameters have random values, and values that depend only on parameters are computed before. Times of a CPU are cached on
     disk. None if the device is not the CPU or an available CUDA GPU.
     """
-    types = [type for module in modules for type in _main(module).function_type.inputs if isinstance(type, TensorType)]
+    types = [type for module in modules for type in _main(module).function_type.inputs if is_tensor(type)]
     places = {torch.device(device(type)).type for type in types}
     with _disable_current_modes():  # torch.compile calls this under a fake mode, in which no operator computes
         if places == {"cpu"}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -128,7 +128,7 @@ class ReferenceRun:
 
 
 @contextmanager
-def _filled() -> Iterator[None]:
+def _filled() -> Generator[None, None, None]:
     """Fill uninitialized memory with NaN, so that two runs see the same."""
     modes = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     with warnings.catch_warnings():

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, DictionaryAttr, FunctionType, ModuleOp, TensorType, TupleType
+from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, DictionaryAttr, FunctionType, ModuleOp, TupleType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import SYMBOLS, VALUE, ValueType
+from fxc.dialects.attributes.types import SYMBOLS, VALUE, ValueType, is_tensor
 from fxc.dialects.attributes.values import bool_attr
 from fxc.dialects.base.effects import aliases, writes
 from fxc.dialects.fx import IN_PLACE_OPERATORS, CallFunctionOp, CallMethodOp, CallModuleOp
@@ -101,7 +101,7 @@ def _is_untraced(op: Operation) -> bool:
         return False
     types = [value.type for value in (*op.operands, *op.results)]
     return any(isinstance(t, ValueType) for t in types) or (
-        any(isinstance(t, TensorType) for t in types) and not any(isinstance(t, TupleType) for t in types)
+        any(is_tensor(t) for t in types) and not any(isinstance(t, TupleType) for t in types)
     )
 
 

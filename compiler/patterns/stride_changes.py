@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.context import FxcContext
 from fxc.dialects.text.diagnostics import one_line, place_of
 from fxc.dialects.torch_ops import TorchOp
@@ -60,7 +60,7 @@ def _inferred(op: Operation, context: FxcContext) -> list[Attribute] | None:
 
 def _copy_for(op: Operation, value: SSAValue, old: Attribute) -> None:
     """Let ``op`` use a copy of ``value`` with the layout of ``old``."""
-    assert isinstance(old, TensorType)
+    assert is_tensor(old)
     if (strides := types.strides(old)) is not None:
         raise CaptureError(
             f"the replacement returns other strides, and an op needs {list(strides)}",

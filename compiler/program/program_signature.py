@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, IntegerAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, IntegerAttr, UnitAttr
 from xdsl.ir import Attribute
 
 from fxc.bridge.nesting import INPUTS, spec_of
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import SYMBOLS, BoolType, FloatType, IntType, conditions_of, dtype_name
+from fxc.dialects.attributes.types import SYMBOLS, BoolType, FloatType, IntType, conditions_of, dtype_name, is_tensor
 from fxc.dialects.entry import VALUES, ArgumentFacts, argument_attributes
 from fxc.errors import CaptureError
 from fxc.passes.analysis.written_arguments import placed_arguments, written_arguments
@@ -32,7 +32,7 @@ def signature_of(program: Program) -> Signature:
             continue
         label = facts.name if facts.name is not None else argument._name or f"#{argument.index}"
         type = argument.type
-        if isinstance(type, TensorType):
+        if is_tensor(type):
             inputs.append(
                 TensorInput(
                     label,

@@ -15,7 +15,7 @@ from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_f
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr, TensorType
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,7 +24,7 @@ from fxc.bridge.call_key import call_key
 from fxc.bridge.functional_rules import FUNCTIONAL
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.tensors import FakeWorld
-from fxc.dialects.attributes.types import BoolType, Dim, FloatType, sizes
+from fxc.dialects.attributes.types import BoolType, Dim, FloatType, is_tensor, sizes
 from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.semantics import CannotInfer, Jvp, Vjp
@@ -149,7 +149,7 @@ def _with_sizes_of_operands(op: Operation, vjp: Vjp) -> Vjp:
 
 
 def _sizes(type: Attribute) -> Sequence[Dim] | None:
-    return sizes(type) if isinstance(type, TensorType) else None
+    return sizes(type) if is_tensor(type) else None
 
 
 class _Split:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -134,7 +134,7 @@ class TypeInference:
 
 
 @contextmanager
-def _symbolic_rules(world: FakeWorld) -> Iterator[None]:
+def _symbolic_rules(world: FakeWorld) -> Generator[None, None, None]:
     """With symbolic sizes, use PyTorch's Python decompositions instead of code that requires numbers, such as for ``pad``."""
     if not world.is_symbolic:
         yield
@@ -146,7 +146,7 @@ def _symbolic_rules(world: FakeWorld) -> Iterator[None]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> Generator[None, None, None]:
     """Suppress the stack traces that PyTorch logs when a fake tensor rejects a call: a failed query is no error."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before, logger.disabled = logger.disabled, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -60,7 +60,7 @@ class ModelState:
         return self._built[path]
 
     @contextlib.contextmanager
-    def reparametrized(self, op: Operation, state: dict[str, Any]) -> Iterator[None]:
+    def reparametrized(self, op: Operation, state: dict[str, Any]) -> Generator[None, None, None]:
         if not isinstance(op, CallModuleOp):
             yield
             return

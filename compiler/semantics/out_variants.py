@@ -6,12 +6,13 @@ from functools import cache
 from importlib import resources
 
 import torch
-from xdsl.dialects.builtin import DictionaryAttr, TensorType
+from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Operation
 
 from fxc.bridge.static_world import asked
 from fxc.bridge.tensors import FakeWorld, type_of
 from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.plan import storage_bytes
 from fxc.dialects.semantics import OutVariant
@@ -31,7 +32,7 @@ def out_variant(op: Operation, symbols: DictionaryAttr | None, interpreter: Refe
 
 def _is_writable(type: object) -> bool:
     """Whether a tensor of ``type`` can be allocated, and its elements do not overlap."""
-    if not isinstance(type, TensorType) or storage_bytes(type) is None:
+    if not is_tensor(type) or storage_bytes(type) is None:
         return False
     dims, steps = types.sizes(type), types.strides(type)
     return steps is None or all(step != 0 or size == 1 for size, step in zip(dims, steps, strict=True))
@@ -62,7 +63,7 @@ def _outs(base: Schema, schema: Schema) -> tuple[str, ...] | None:
 def _is_native(name: str, op: TorchOp) -> bool:
     """Whether the overload has a structured kernel, instead of calling the operator and copying its result."""
     type = op.results[0].type
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     key = types.device(type).partition(":")[0].upper()
     known = name.removeprefix("aten::") in structured_overloads()
     return known and key in ("CPU", "CUDA") and torch._C._dispatch_has_kernel_for_dispatch_key(name, key)

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.bridge.tensors import number_at, type_of
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import IntType
+from fxc.dialects.attributes.types import IntType, is_tensor
 from fxc.dialects.attributes.values import MemoryFormatAttr, int_attr, str_attr
 from fxc.dialects.fx import PositionalCall
 from fxc.dialects.torch_ops import TorchOp
@@ -167,7 +167,7 @@ def same_results(first: func.FuncOp, second: func.FuncOp, numbers: Mapping[str, 
 def _is_small(inputs: list[Attribute], numbers: Mapping[str, int]) -> bool:
     total = 0
     for type in inputs:
-        if isinstance(type, TensorType):
+        if is_tensor(type):
             shape = sizes_at(type, numbers)
             if shape is None or types.device(type) != "cpu":
                 return False

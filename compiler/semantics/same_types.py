@@ -9,7 +9,7 @@ from xdsl.ir import Attribute
 
 from fxc.bridge.tensors import number_at
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType, is_tensor
 
 
 def same_types(some: Sequence[Attribute], others: Sequence[Attribute], numbers: Mapping[str, int]) -> bool:
@@ -26,7 +26,7 @@ def _same_type(a: Attribute, b: Attribute, numbers: Mapping[str, int]) -> bool:
         return True
     if isinstance(a, IntType) and isinstance(b, IntType):
         return (number := number_at(a.expression.data, numbers)) is not None and number == number_at(b.expression.data, numbers)
-    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+    if not is_tensor(a) or not is_tensor(b):
         return False
     if _kind(a) != _kind(b):
         return False

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
@@ -15,7 +15,7 @@ from fxc.bridge.call_key import call_key
 from fxc.bridge.static_world import asked
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import attribute_of, literal_of, tensor_of, value_of
-from fxc.dialects.attributes.types import SYMBOLS
+from fxc.dialects.attributes.types import SYMBOLS, is_tensor
 from fxc.dialects.semantics import Jvp, OutVariant, Vjp
 from fxc.dialects.torch_ops import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr
@@ -132,7 +132,7 @@ def symbols_around(op: Operation) -> DictionaryAttr | None:
 
 def _constant(attr: Attribute, type: Attribute) -> Any:
     if isinstance(attr, TensorLiteralAttr):
-        assert isinstance(type, TensorType)
+        assert is_tensor(type)
         return tensor_of(attr, type)
     return value_of(attr)
 

@@ -5,7 +5,7 @@ It replaces written tensors by new values, which may have other strides, and oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,14 +23,14 @@ Dispatch = Callable[..., Any]
 
 
 @contextmanager
-def in_all_functionalizations() -> Iterator[None]:
+def in_all_functionalizations() -> Generator[None, None, None]:
     """A context in which functionalization restores the strides of tensors after each write, and ``with_exact_writes``."""
     with with_exact_writes(), _dispatching(_laying_out):
         yield
 
 
 @contextmanager
-def with_exact_writes() -> Iterator[None]:
+def with_exact_writes() -> Generator[None, None, None]:
     """A context in which functionalization writes exactly through ``expand``.
 
     It adds the difference from the old value, which rounds, and is NaN if the old value is infinite. PyTorch's kernels accept
@@ -41,7 +41,7 @@ def with_exact_writes() -> Iterator[None]:
 
 
 @contextmanager
-def _dispatching(changed: Callable[[Dispatch], Dispatch]) -> Iterator[None]:
+def _dispatching(changed: Callable[[Dispatch], Dispatch]) -> Generator[None, None, None]:
     plain = FunctionalTensorMode.__torch_dispatch__
     FunctionalTensorMode.__torch_dispatch__ = changed(plain)  # type: ignore[method-assign]
     try:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import get_args
 
+from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -261,6 +262,11 @@ def _dim_attr(dim: Dim) -> Attribute:
 
 def _dim(attr: Attribute) -> Dim:
     return attr.value.data if isinstance(attr, IntegerAttr) else attr.data  # type: ignore[attr-defined]
+
+
+def is_tensor(type: object) -> TypeIs[TensorType[Attribute]]:
+    """``isinstance`` would leave the type of the elements unknown to type checkers."""
+    return isinstance(type, TensorType)
 
 
 def _meta(type: TensorType) -> TensorMeta | None:

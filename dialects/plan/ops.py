@@ -36,7 +36,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.discardable import BORROWS
 from fxc.dialects.attributes.size_polynomials import names_in
-from fxc.dialects.attributes.types import IntType, device
+from fxc.dialects.attributes.types import IntType, device, is_tensor
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.base.effects import aliases, may_keep
 from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases, reads
@@ -169,7 +169,7 @@ class AllocOp(IRDLOperation, MemoryEffects):
             given != _symbols(self.buffer.type)
             or "" in given
             or self.arena is not None
-            or not isinstance(self.buffer.type, TensorType)
+            or not is_tensor(self.buffer.type)
             or not has_known_steps(self.buffer.type)
         ):
             raise VerifyException(f"plan.alloc: {given} are not what is to be known of {self.buffer.type}, a tensor of its own")
@@ -227,7 +227,7 @@ def _segments(arenas: int, numbers: int) -> Attribute:
 
 def _symbols(type: Attribute) -> list[str]:
     """The distinct symbols in a type."""
-    return names_in(type) if isinstance(type, TensorType) else []
+    return names_in(type) if is_tensor(type) else []
 
 
 @irdl_op_definition

@@ -12,7 +12,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import contiguous_strides, device, layout, sizes, strides
+from fxc.dialects.attributes.types import contiguous_strides, device, is_tensor, layout, sizes, strides
 from fxc.dialects.base.effects import EffectsInterface
 
 ALIGNMENT = 64
@@ -62,7 +62,7 @@ def storage_bytes(type: Attribute) -> int | None:
     """
     if isinstance(type, ArenaType):
         return type.bytes.data
-    if not isinstance(type, TensorType) or layout(type) != "strided" or (width := _element_bytes(type.element_type)) is None:
+    if not is_tensor(type) or layout(type) != "strided" or (width := _element_bytes(type.element_type)) is None:
         return None
     dims, steps = sizes(type), strides(type)
     if not all(isinstance(size, int) for size in dims):
@@ -95,7 +95,7 @@ def aligned(bytes: int) -> int:
 
 def fill_the_same(first: Attribute, second: Attribute) -> bool:
     """Whether tensors of both types are dense, on one device, with an equal number of elements of one dtype."""
-    if not isinstance(first, TensorType) or not isinstance(second, TensorType) or device(first) != device(second):
+    if not is_tensor(first) or not is_tensor(second) or device(first) != device(second):
         return False
     alike = first.element_type == second.element_type and _elements(first) == _elements(second)
     return alike and is_dense(first) and is_dense(second)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import IO, Any
@@ -217,7 +217,7 @@ def parse_type(parser: AttrParser) -> Attribute:
 
 
 @contextmanager
-def isolated(parser: Parser) -> Iterator[None]:
+def isolated(parser: Parser) -> Generator[None, None, None]:
     """Parse without access to values of the enclosing scope, so that names may be reused."""
     outer, parser.ssa_values = parser.ssa_values, {}
     try:

@@ -10,6 +10,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, 
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.tile.types import TileEffects
 
@@ -43,7 +44,7 @@ class AccumulateOp(IRDLOperation, TileEffects):
     @local
     def verify_(self) -> None:
         updates, places, start = (value.type for value in self.operands)
-        assert isinstance(updates, TensorType) and isinstance(places, TensorType) and isinstance(start, TensorType)
+        assert is_tensor(updates) and is_tensor(places) and is_tensor(start)
         if self.kind.data not in self.KINDS:
             raise VerifyException(f'tile.accumulate: the kind must be one of {", ".join(self.KINDS)}, not "{self.kind.data}"')
         if places.element_type != i64 or places.get_shape() != updates.get_shape():

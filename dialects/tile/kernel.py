@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     SymbolRefAttr,
-    TensorType,
     i64,
 )
 from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
@@ -40,7 +39,7 @@ from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, Symbol
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import names_in
-from fxc.dialects.attributes.types import FloatType, IntType, contiguous_strides, sizes, strides
+from fxc.dialects.attributes.types import FloatType, IntType, contiguous_strides, is_tensor, sizes, strides
 from fxc.dialects.text.syntax import isolated, parse_type
 from fxc.dialects.tile.types import PtrType, TileEffects, TileOp, integers, is_number, print_operands, print_types, shape_of
 
@@ -333,7 +332,7 @@ def _check_sizes(name: str, numbers: Sequence[SSAValue], tensors: Sequence[SSAVa
     """VerifyException for a tensor with a size or stride that is neither static nor computed from ``numbers``."""
     known = {number.type.expression.data for number in numbers if isinstance(number.type, IntType)} - {""}
     for value in tensors:
-        for size in names_in(value.type) if isinstance(value.type, TensorType) else ():
+        for size in names_in(value.type) if is_tensor(value.type) else ():
             if size not in known:
                 raise VerifyException(f"{name}: no number says the size {size or '?'} of {value.type}")
 
@@ -341,7 +340,7 @@ def _check_sizes(name: str, numbers: Sequence[SSAValue], tensors: Sequence[SSAVa
 def _check_tensor(name: str, argument: BlockArgument, value: SSAValue, elements: int | None) -> None:
     """VerifyException unless ``value`` is a tensor with the element type of the pointer and enough elements."""
     assert isinstance(argument.type, PtrType)
-    if not isinstance(value.type, TensorType) or value.type.element_type != argument.type.pointee:
+    if not is_tensor(value.type) or value.type.element_type != argument.type.pointee:
         expected = f"a tensor of {argument.type.pointee}"
         raise VerifyException(f"{name}: for argument {argument.index}, expected {expected}, not {value.type}")
     steps = strides(value.type) or contiguous_strides(value.type.get_shape())

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.core import OpTraits
 
-from fxc.dialects.attributes.types import device, dtype_name, layout
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout
 from fxc.dialects.attributes.values import NoneValueAttr, bool_attr, device_attr, dtype_attr, enum_attr, leaves
 from fxc.dialects.base.effects import CallEffects, EffectsInterface
 from fxc.dialects.torch_ops.effects import (
@@ -108,7 +108,7 @@ class TorchOp(SchemaCall, EffectsInterface):
     def _is_answered(self) -> bool:
         """Whether the type of the tensor states all that an assertion on its metadata checks."""
         type = self.operands[0].type
-        if not isinstance(type, TensorType):
+        if not is_tensor(type):
             return False
         stated = {
             "dtype": dtype_attr(dtype_name(type.element_type)),
@@ -180,4 +180,4 @@ def _asks_of_storage(cls: type[TorchOp]) -> tuple[bool, bool]:
 
 def _has_parts(type: Attribute) -> bool:
     """Whether a tensor of ``type`` may consist of other tensors and retain them, as a sparse one does."""
-    return isinstance(type, TensorType) and layout(type) != "strided"
+    return is_tensor(type) and layout(type) != "strided"

@@ -15,7 +15,7 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import dtype_name
+from fxc.dialects.attributes.types import dtype_name, is_tensor
 from fxc.dialects.attributes.values import NoneValueAttr, scalar_attr, scalar_of, string_text
 from fxc.dialects.base.effects import EffectsInterface
 from fxc.dialects.base.op_rules import local
@@ -76,7 +76,7 @@ class ConstantOp(IRDLOperation, EffectsInterface):
 
     @local
     def verify_(self) -> None:
-        if isinstance(self.result.type, TensorType):
+        if is_tensor(self.result.type):
             if not isinstance(self.value, TensorLiteralAttr):
                 raise VerifyException("the value of a constant tensor is #torch.literal")
             expected, actual = _byte_count(self.result.type), len(self.value.hex.data) // 2
@@ -87,7 +87,7 @@ class ConstantOp(IRDLOperation, EffectsInterface):
 
     def print(self, printer: Printer) -> None:
         type = self.result.type
-        elements = _elements(self.value, type) if isinstance(type, TensorType) else None
+        elements = _elements(self.value, type) if is_tensor(type) else None
         text = CallWriter(printer).value(self.value if elements is None else elements, iter(()))
         printer.print_string(f"({text})")
         printer.print_op_attributes(self.attributes)
@@ -107,7 +107,7 @@ class ConstantOp(IRDLOperation, EffectsInterface):
 
 
 def _literal(elements: ArrayAttr, type: Attribute, parser: Parser, position: int) -> TensorLiteralAttr:
-    format = _FORMATS.get(dtype_name(type.element_type)) if isinstance(type, TensorType) else None
+    format = _FORMATS.get(dtype_name(type.element_type)) if is_tensor(type) else None
     if format is None:
         parser.raise_error("a list of elements needs a tensor type of a plain dtype", position)
     try:

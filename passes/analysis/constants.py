@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import NoneValueAttr
 from fxc.dialects.torch_ops.constant import ConstantOp
 
@@ -22,7 +23,7 @@ def is_constant(op: Operation) -> bool:
 
 def is_scalar_constant(value: SSAValue) -> bool:
     """Whether ``value`` is a number, a string or None, defined by a constant op."""
-    return not isinstance(value.type, TensorType) and isinstance(value.owner, Operation) and is_constant(value.owner)
+    return not is_tensor(value.type) and isinstance(value.owner, Operation) and is_constant(value.owner)
 
 
 def constant_of(value: SSAValue) -> Attribute | None:

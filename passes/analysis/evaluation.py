@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import is_mutable
+from fxc.dialects.attributes.types import is_mutable, is_tensor
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fx import CallFunctionOp
@@ -114,7 +114,7 @@ class Evaluation:
     def _may_hold(self, result: SSAValue) -> bool:
         """Whether a constant can represent a value of this type; checked before anything is computed."""
         type = result.type
-        if not isinstance(type, TensorType):
+        if not is_tensor(type):
             return isinstance(type, (types.IntType, types.FloatType, types.BoolType, types.ValueType))
         shape = [size for size in types.sizes(type) if isinstance(size, int)]
         plain = types.strides(type) is None and types.device(type) == "cpu" and types.layout(type) == "strided"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.base.effects import reshapes
 from fxc.passes.analysis.memory import Memory, is_isolated
 from fxc.passes.analysis.type_joins import unshaped
@@ -27,7 +27,7 @@ def lost_shapes(scope: Operation, functions: Mapping[str, FuncOp]) -> dict[SSAVa
             for value in values:
                 found = ranks.setdefault(memory.set_of(value), set())
                 for tensor in (value, *op.results):
-                    found.add(len(tensor.type.get_shape()) if isinstance(tensor.type, TensorType) else -1)
+                    found.add(len(tensor.type.get_shape()) if is_tensor(tensor.type) else -1)
         arguments = [argument for region in scope.regions for block in region.blocks for argument in block.args]
         for value in (*arguments, *(result for op in ops for result in op.results)):
             if (kept := ranks.get(memory.set_of(value))) is not None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ComplexType, FloatAttr, IntegerAttr, TensorType, i1
+from xdsl.dialects.builtin import ComplexType, FloatAttr, IntegerAttr, i1
 from xdsl.ir import Attribute, SSAValue
 
-from fxc.dialects.attributes.types import dtype_name, sizes
+from fxc.dialects.attributes.types import dtype_name, is_tensor, sizes
 from fxc.dialects.attributes.values import NoneValueAttr, Tree
 from fxc.dialects.torch_ops import op_class
 from fxc.dialects.torch_ops.base import TorchOp
@@ -42,16 +42,16 @@ def is_left_out(tree: Tree | None) -> bool:
 
 
 def rank(value: SSAValue) -> int | None:
-    return len(value.type.get_shape()) if isinstance(value.type, TensorType) else None
+    return len(value.type.get_shape()) if is_tensor(value.type) else None
 
 
 def dtype(type: Attribute) -> str | None:
     """PyTorch's name for the dtype of a tensor."""
-    return dtype_name(type.element_type) if isinstance(type, TensorType) else None
+    return dtype_name(type.element_type) if is_tensor(type) else None
 
 
 def is_complex(type: Attribute) -> bool:
-    return isinstance(type, TensorType) and isinstance(type.element_type, ComplexType)
+    return is_tensor(type) and isinstance(type.element_type, ComplexType)
 
 
 def is_floating(type: Attribute) -> bool:
@@ -65,7 +65,7 @@ def is_integral(type: Attribute) -> bool:
 
 def same_type(a: SSAValue, b: SSAValue) -> bool:
     """Whether two tensors are known to have the same shape, dtype, layout and device: no size is an unnamed ``?``."""
-    return isinstance(a.type, TensorType) and a.type == b.type and "" not in sizes(a.type)
+    return is_tensor(a.type) and a.type == b.type and "" not in sizes(a.type)
 
 
 def torch_op(operator: str) -> type[TorchOp]:

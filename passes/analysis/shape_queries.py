@@ -9,7 +9,7 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from fxc.dialects.attributes.types import Dim, IntType, contiguous_strides, layout, sizes, strides
+from fxc.dialects.attributes.types import Dim, IntType, contiguous_strides, is_tensor, layout, sizes, strides
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.torch_ops import TorchOp
 
@@ -58,7 +58,7 @@ def answer(op: Operation) -> Attribute | None:
     if not isinstance(op, TorchOp) or (query := QUERIES.get(op.operator)) is None:
         return None
     tensor, dim = op.argument("self"), op.argument("dim")
-    if not isinstance(tensor, SSAValue) or not isinstance(tensor.type, TensorType) or layout(tensor.type) != "strided":
+    if not isinstance(tensor, SSAValue) or not is_tensor(tensor.type) or layout(tensor.type) != "strided":
         return None
     found = query(tensor.type)
     index = dim.value.data if isinstance(dim, IntegerAttr) else 0

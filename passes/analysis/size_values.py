@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import SYMBOLS, IntType, sizes
+from fxc.dialects.attributes.types import SYMBOLS, IntType, is_tensor, sizes
 from fxc.dialects.attributes.values import int_attr, str_attr
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.torch_ops import torch_op
@@ -61,11 +61,11 @@ def value_of_size(values: Iterable[SSAValue], name: str) -> SSAValue | None:
 
 
 def _sizes(value: SSAValue) -> tuple[object, ...]:
-    return sizes(value.type) if isinstance(value.type, TensorType) else ()
+    return sizes(value.type) if is_tensor(value.type) else ()
 
 
 def _asked(source: SSAValue, name: str, place: InsertPoint) -> SSAValue:
-    assert isinstance(source.type, TensorType)
+    assert is_tensor(source.type)
     dim = int_attr(sizes(source.type).index(name))
     query = torch_op("aten.sym_size.int").build_call([source, dim], {}, [IntType(str_attr(name))])
     query.results[0].name_hint = name if name.isidentifier() else None

@@ -7,7 +7,7 @@ recorder is a context variable, so that concurrent compilations in one process h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -21,7 +21,7 @@ def count(what: str, amount: int = 1) -> None:
 
 
 @contextmanager
-def recording(counter: Counter[str]) -> Iterator[None]:
+def recording(counter: Counter[str]) -> Generator[None, None, None]:
     """Add the counts of the ``with`` block to ``counter``."""
     token = _recorder.set(counter)
     try:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import device, layout, sizes
+from fxc.dialects.attributes.types import device, is_tensor, layout, sizes
 from fxc.dialects.attributes.values import enum_attr
 from fxc.dialects.torch_ops import torch_op
 
 
 def only_strides_differ(a: Attribute, b: Attribute) -> bool:
     """Whether two types are tensors of the same dtype, sizes, device and layout."""
-    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+    if not is_tensor(a) or not is_tensor(b):
         return False
     return a.element_type == b.element_type and all(f(a) == f(b) for f in (sizes, device, layout))
 

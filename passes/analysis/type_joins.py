@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, TupleType
 from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import VALUE, BoolType, Dim, FloatType, IntType, tensor_type, tuple_type
+from fxc.dialects.attributes.types import VALUE, BoolType, Dim, FloatType, IntType, is_tensor, tensor_type, tuple_type
 from fxc.dialects.attributes.values import NoneValueAttr, scalar_of, str_attr
 from fxc.passes.analysis.constants import is_host_constant
 
@@ -25,7 +25,7 @@ def join(a: Attribute, b: Attribute) -> Attribute:
         return tuple_type([join(x, y) for x, y in zip(a.types, b.types, strict=True)])
     if isinstance(a, (IntType, FloatType, BoolType)) and type(a) is type(b):
         return type(a)(str_attr(""))
-    if isinstance(a, TensorType) and isinstance(b, TensorType) and _facts(a) == _facts(b):
+    if is_tensor(a) and is_tensor(b) and _facts(a) == _facts(b):
         sizes = _common(types.sizes(a), types.sizes(b))
         steps = None if types.strides(a) == types.strides(b) is None else _common(_strides(a), _strides(b))
         return _tensor(a, sizes, steps)
@@ -55,7 +55,7 @@ def _tensor(like: TensorType, sizes: tuple[Dim, ...], steps: tuple[Dim, ...] | N
 
 def unshaped(type: Attribute, ranks: Collection[int]) -> Attribute:
     """``type`` with unknown sizes, for a tensor that may have another shape of one of these ranks."""
-    if not isinstance(type, TensorType):
+    if not is_tensor(type):
         return type
     rank = len(type.get_shape())
     return _tensor(type, ("",) * rank, ("",) * rank if rank else None) if set(ranks) == {rank} else VALUE
@@ -78,7 +78,7 @@ def forget(type: Attribute, is_gone: Callable[[str], bool]) -> Attribute:
         return type
     if isinstance(type, (IntType, FloatType, BoolType)):
         return type.__class__(str_attr(""))  # type: ignore[arg-type]
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     steps = types.strides(type)
     return _tensor(type, tuple(map(known, types.sizes(type))), None if steps is None else tuple(map(known, steps)))
 
@@ -93,7 +93,7 @@ def named_as(type: Attribute, declared: Attribute) -> Attribute:
         return tuple_type([named_as(a, b) for a, b in zip(type.types, declared.types, strict=True)])
     if isinstance(type, (IntType, FloatType, BoolType)) and isinstance(declared, type.__class__):
         return type.__class__(str_attr(str(name(type.expression.data, declared.expression.data))))  # type: ignore[arg-type]
-    if isinstance(type, TensorType) and isinstance(declared, TensorType) and _facts(type) == _facts(declared):
+    if is_tensor(type) and is_tensor(declared) and _facts(type) == _facts(declared):
         sizes = tuple(name(a, b) for a, b in zip(types.sizes(type), types.sizes(declared), strict=True))
         steps, old_steps = types.strides(type), types.strides(declared)
         if steps is not None and old_steps is not None:
@@ -124,6 +124,6 @@ def _texts(type: Attribute) -> list[str]:
         return [text for element in type.types for text in _texts(element)]
     if isinstance(type, (IntType, FloatType, BoolType)):
         return [type.expression.data]
-    if isinstance(type, TensorType):
+    if is_tensor(type):
         return [dim for dim in (*types.sizes(type), *(types.strides(type) or ())) if isinstance(dim, str)]
     return []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import device, dtype_name, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import Tree, int_attr, leaves, map_tree
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.plan.types import is_dense
@@ -86,7 +86,7 @@ def _copied(value: SSAValue, before: Operation) -> SSAValue:
     their first element to their last is copied.
     """
     type = value.type
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     lies = [*sizes(type), *(strides(type) or ())]
     if strides(type) is None or is_dense(type) or not all(isinstance(number, int) for number in lies):
         ops: list[TorchOp] = [torch_op("aten.clone.default").build_call([value], {}, [type])]

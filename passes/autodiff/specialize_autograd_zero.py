@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.scf import IfOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -48,7 +48,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import device, dtype_name
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor
 from fxc.dialects.attributes.values import NoneValueAttr, Tree, device_attr, dtype_attr
 from fxc.dialects.autodiff import DEFINED, UNDEFINED, AddOp, AnyNonzeroOp, MaterializeOp, SubgraphOp, SumToSizeOp, ZeroOp
 from fxc.dialects.entry import argument_attributes
@@ -169,7 +169,7 @@ class _Specialization:
             self.replace(op, gradient)
         elif self.state(gradient, here) is _State.UNDEFINED:
             type = op.results[0].type
-            assert isinstance(type, TensorType)
+            assert is_tensor(type)
             options: dict[str, Tree] = {"dtype": dtype_attr(dtype_name(type.element_type)), "device": device_attr(device(type))}
             self.replace_by(op, _call("torch.aten.zeros.default", [size], options, op), _State.DEFINED)
 

@@ -32,11 +32,12 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -82,7 +83,7 @@ def _hoisted(ctx: FxcContext, gather: TorchOp, few: float) -> list[TorchOp]:
         return []
     if source.has_more_than_one_use() and few * math.prod(wanted) > math.prod(shape):
         return []
-    tensors = [value for value in dict.fromkeys(made.operands) if isinstance(value.type, TensorType)]
+    tensors = [value for value in dict.fromkeys(made.operands) if is_tensor(value.type)]
     if not all(_shape(value) == shape or _stands_for_itself(value, shape, dim) for value in tensors):
         return []
     large = [value for value in tensors if _shape(value) == shape]
@@ -108,7 +109,7 @@ def _hoisted(ctx: FxcContext, gather: TorchOp, few: float) -> list[TorchOp]:
 
 def _shape(value: SSAValue) -> tuple[int, ...] | None:
     """The static sizes of ``value``; None where one is unknown."""
-    known = value.type.get_shape() if isinstance(value.type, TensorType) else (DYNAMIC_INDEX,)
+    known = value.type.get_shape() if is_tensor(value.type) else (DYNAMIC_INDEX,)
     return None if DYNAMIC_INDEX in known else tuple(known)
 
 

@@ -45,13 +45,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
 from fxc.dialects.attributes.size_polynomials import names_in
-from fxc.dialects.attributes.types import SYMBOLS, device
+from fxc.dialects.attributes.types import SYMBOLS, device, is_tensor
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fusion import GroupOp, groups_of
@@ -152,16 +152,14 @@ class Conversions:
 
 def _is_symbolic(block: Block) -> bool:
     types = {value.type for op in block.ops for value in (*op.operands, *op.results)}
-    return any(names_in(type) for type in types if isinstance(type, TensorType))
+    return any(names_in(type) for type in types if is_tensor(type))
 
 
 def _converted(ctx: FxcContext, group: GroupOp, target: TargetAttr | None) -> Block:
     """The body of ``group`` in linalg. Uncovered where it cannot be converted."""
     if any(aliases(group)):
         raise Uncovered("results that share memory with operands")
-    if not isinstance(target, GpuAttr) and any(
-        device(v.type) != "cpu" for v in group.results if isinstance(v.type, TensorType)
-    ):
+    if not isinstance(target, GpuAttr) and any(device(v.type) != "cpu" for v in group.results if is_tensor(v.type)):
         raise Uncovered("a device that is not the target")
     block, module = group.parent_block(), group.get_toplevel_object()
     assert block is not None and isinstance(module, Operation)

@@ -67,10 +67,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.base.effects import has_side_effect, writes
 from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
@@ -194,7 +195,7 @@ def _small(group: GroupOp, target: TargetAttr) -> ScheduleAttr | None:
         return None
     [schedule] = schedules.data
     values = [*group.inputs(), *group.results]
-    sizes = [_elements(value) for value in values if isinstance(value.type, TensorType)]
+    sizes = [_elements(value) for value in values if is_tensor(value.type)]
     if min(sizes, default=0) < 0 or max(sizes, default=0) > SMALL[type(target)]:
         return None
     return schedule if isinstance(schedule, ScheduleAttr) and schedule.parts.value.data == 1 else None
@@ -202,7 +203,7 @@ def _small(group: GroupOp, target: TargetAttr) -> ScheduleAttr | None:
 
 def _elements(value: SSAValue) -> int:
     """The number of elements of a tensor; -1 where it is not known."""
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     shape = value.type.get_shape()
     return -1 if DYNAMIC_INDEX in shape else math.prod(shape)
 

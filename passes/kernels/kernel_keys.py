@@ -6,11 +6,12 @@ import math
 from collections.abc import Hashable, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, TensorType, UnknownLoc
+from xdsl.dialects.builtin import FloatAttr, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
 from xdsl.ir.core import SSAValues
 
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.fusion import GroupOp
 from fxc.passes.analysis.structural_key import StructuralKey
 
@@ -82,7 +83,7 @@ class Outline(StructuralKey):
 
 
 def _sizes(value: SSAValue) -> tuple[int, ...]:
-    return value.type.get_shape() if isinstance(value.type, TensorType) else ()
+    return value.type.get_shape() if is_tensor(value.type) else ()
 
 
 class Copier:

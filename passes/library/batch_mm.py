@@ -38,12 +38,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.analysis.matching import dtype, integer, torch_op
@@ -254,7 +255,7 @@ class _BatchSides:
         (m, k), (_, n) = matrix_shape(left.type), matrix_shape(batch[0].operands[1].type)
         before, size = self.place(batch), len(batch)
         stack = insert("aten.stack.default", [[op.operands[1] for op in batch]], dense_like(left.type, (size, k, n)), before)
-        steps = types.strides(left.type) if isinstance(left.type, TensorType) else None
+        steps = types.strides(left.type) if is_tensor(left.type) else None
         wide = dense_like(left.type, (size, m, k), (0, *(steps or (k, 1))))
         expand = insert("aten.expand.default", [left, [int_attr(size), int_attr(m), int_attr(k)]], wide, before)
         product = insert("aten.bmm.default", [expand, stack], dense_like(left.type, (size, m, n)), before)

@@ -31,11 +31,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.context import FxcContext
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
@@ -76,7 +77,7 @@ def _multiplications(op: Operation) -> int:
     if not isinstance(weight, SSAValue):
         return 0
     types = [weight.type, op.results[0].type]
-    shapes = [type.get_shape() for type in types if isinstance(type, TensorType) and type.has_static_shape()]
+    shapes = [type.get_shape() for type in types if is_tensor(type) and type.has_static_shape()]
     return math.prod(shapes[0]) * math.prod(shapes[1][:-1]) if len(shapes) == 2 else 0
 
 

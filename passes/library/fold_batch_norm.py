@@ -39,11 +39,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp, TensorType
+from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import Tree, bool_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -94,7 +95,7 @@ def _convolution_before(norm: TorchOp, own: set[SSAValue]) -> TorchOp | None:
 
 
 def _element(value: Tree) -> object:
-    return value.type.element_type if isinstance(value, SSAValue) and isinstance(value.type, TensorType) else None
+    return value.type.element_type if isinstance(value, SSAValue) and is_tensor(value.type) else None
 
 
 def _is_precise(value: Tree) -> bool:
@@ -108,7 +109,7 @@ def _fold(ctx: FxcContext, convolution: TorchOp, norm: TorchOp) -> None:
         return insert_call(ctx, operator, args, convolution)
 
     weight, scale, shift, bias = passed["weight"], given["weight"], given["bias"], passed.get("bias")
-    assert isinstance(weight, SSAValue) and isinstance(weight.type, TensorType)
+    assert isinstance(weight, SSAValue) and is_tensor(weight.type)
     factor = insert("aten.rsqrt.default", insert("aten.add.Scalar", given["running_var"], given["eps"]))
     if isinstance(scale, SSAValue):
         factor = insert("aten.mul.Tensor", factor, scale)

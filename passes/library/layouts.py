@@ -6,16 +6,17 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
 from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import is_tensor
 
 
 def is_image(type: Attribute) -> bool:
     """Whether ``type`` is a batch of images of static sizes."""
-    return isinstance(type, TensorType) and len(type.get_shape()) == 4 and all(isinstance(n, int) for n in types.sizes(type))
+    return is_tensor(type) and len(type.get_shape()) == 4 and all(isinstance(n, int) for n in types.sizes(type))
 
 
 def is_channels_last(type: Attribute) -> bool:
     """Whether images are in channels_last. Images of one channel or one pixel may also be contiguous."""
-    if not isinstance(type, TensorType) or not is_image(type):
+    if not is_tensor(type) or not is_image(type):
         return False
     _, channels, height, width = sizes = type.get_shape()
     steps = types.strides(type) or types.contiguous_strides(sizes)
@@ -24,7 +25,7 @@ def is_channels_last(type: Attribute) -> bool:
 
 def is_only_channels_last(type: Attribute) -> bool:
     """Whether images are in channels_last and not contiguous as well."""
-    return isinstance(type, TensorType) and types.strides(type) is not None and is_channels_last(type)
+    return is_tensor(type) and types.strides(type) is not None and is_channels_last(type)
 
 
 def is_turned(type: TensorType) -> bool:

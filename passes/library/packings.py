@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from xdsl.dialects.builtin import BFloat16Type, Float32Type, IntegerAttr, TensorType
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import VALUE, Dim
+from fxc.dialects.attributes.types import VALUE, Dim, is_tensor
 from fxc.dialects.attributes.values import NONE, Tree, enum_attr, float_attr, int_attr, str_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -72,7 +72,7 @@ def _pointwise_convolution_with_sum(filter_of: Filter, ctx: FxcContext, op: Torc
 
 def _packed_filter(given: _Convolution, before: Operation) -> SSAValue:
     image, weight, _, how = given
-    assert isinstance(image.type, TensorType)
+    assert is_tensor(image.type)
     sizes = [int_attr(size) for size in image.type.get_shape()]
     return insert("mkldnn._reorder_convolution_weight.default", [weight, *how, sizes], VALUE, before)
 
@@ -122,7 +122,7 @@ def product_into_argument(ctx: FxcContext, op: TorchOp) -> Packed | None:
     if not is_product(op) or (given := as_linear(ctx, op)) is None:
         return None
     (rows, weight, bias), block, result = given, op.parent, op.results[0]
-    assert block is not None and isinstance(rows.type, TensorType)
+    assert block is not None and is_tensor(rows.type)
     count, sizes = _count_rows(rows), [int_attr(size) for size in _sizes(result) if isinstance(size, int)]
     flat = insert_call(ctx, "aten.reshape.default", [rows, [int_attr(count), int_attr(rows.type.get_shape()[-1])]], op)
     args = [flat, insert_call(ctx, "aten.t.default", [weight], op)]
@@ -274,28 +274,28 @@ def product_of(op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
 
 
 def _count_rows(rows: SSAValue) -> int:
-    assert isinstance(rows.type, TensorType)
+    assert is_tensor(rows.type)
     return math.prod(rows.type.get_shape()[:-1])
 
 
 def _is(value: SSAValue, element: type) -> bool:
-    return isinstance(value.type, TensorType) and isinstance(value.type.element_type, element)
+    return is_tensor(value.type) and isinstance(value.type.element_type, element)
 
 
 def _is_static(value: SSAValue, rank: int | None = None) -> bool:
     """Whether ``value`` is a plain tensor on the CPU of static, non-zero sizes."""
     type = value.type
-    if not isinstance(type, TensorType) or types.layout(type) != "strided" or types.device(type) != "cpu":
+    if not is_tensor(type) or types.layout(type) != "strided" or types.device(type) != "cpu":
         return False
     sizes = types.sizes(type)
     return all(isinstance(size, int) and size > 0 for size in sizes) and rank in (None, len(sizes))
 
 
 def _sizes(value: SSAValue) -> tuple[Dim, ...]:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return types.sizes(value.type)
 
 
 def _is_contiguous(value: SSAValue) -> bool:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return types.strides(value.type) is None

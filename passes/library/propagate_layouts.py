@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -40,6 +40,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import enum_attr
 from fxc.dialects.base.effects import is_pure, is_view
 from fxc.dialects.context import FxcContext
@@ -157,9 +158,9 @@ class _Propagation:
 
 def _is_small(value: SSAValue, images: Sequence[SSAValue]) -> bool:
     """Whether ``value`` is broadcast to the size of another image, like a bias."""
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return all(size == 1 for size in value.type.get_shape()[2:]) and any(
-        isinstance(image.type, TensorType) and image.type.get_shape() != value.type.get_shape() for image in images
+        is_tensor(image.type) and image.type.get_shape() != value.type.get_shape() for image in images
     )
 
 
@@ -167,7 +168,7 @@ def _is_same_or_last(old: Attribute, new: Attribute) -> bool:
     """Whether ``new`` equals ``old``, or is the channels_last variant of a contiguous ``old``."""
     if old == new:
         return True
-    if not isinstance(old, TensorType) or not isinstance(new, TensorType) or not is_only_channels_last(new):
+    if not is_tensor(old) or not is_tensor(new) or not is_only_channels_last(new):
         return False
     same = old.get_shape() == new.get_shape() and old.element_type == new.element_type
     return same and types.strides(old) is None

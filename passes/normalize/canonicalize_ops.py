@@ -32,12 +32,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import contiguous_strides, device, sizes, strides
+from fxc.dialects.attributes.types import contiguous_strides, device, is_tensor, sizes, strides
 from fxc.dialects.attributes.values import Tree, enum_attr, float_attr, int_attr
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
@@ -88,7 +88,7 @@ class Copy(Pattern):
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         [tensor], [result] = op.operand_types, op.result_types
-        if not isinstance(tensor, TensorType) or not isinstance(result, TensorType) or strides(tensor) is None:
+        if not is_tensor(tensor) or not is_tensor(result) or strides(tensor) is None:
             return
         steps = zip(
             sizes(tensor), strides(tensor) or (), strides(result) or contiguous_strides(result.get_shape()), strict=True
@@ -111,7 +111,7 @@ def _may_be_number(tensor: SSAValue, other: SSAValue) -> bool:
 def _number(value: SSAValue) -> Attribute | None:
     """The number in a 0-d constant tensor on the CPU."""
     literal = constant_of(value)
-    if not isinstance(literal, TensorLiteralAttr) or not isinstance(value.type, TensorType) or device(value.type) != "cpu":
+    if not isinstance(literal, TensorLiteralAttr) or not is_tensor(value.type) or device(value.type) != "cpu":
         return None
     name, raw = dtype(value.type) or "", literal.bytes
     if name == "bfloat16":  # the upper half of a float32
@@ -123,7 +123,7 @@ def _number(value: SSAValue) -> Attribute | None:
 def _with_sizes(op: TorchOp) -> None:
     """Replace an op that returns one result for each piece by ``split_with_sizes``."""
     tensor, dim = op.operands[0], integer(op.argument("dim")) if op.argument("dim") is not None else 0
-    if op.is_packed or dim is None or not isinstance(tensor.type, TensorType) or not (count_ := rank(tensor)):
+    if op.is_packed or dim is None or not is_tensor(tensor.type) or not (count_ := rank(tensor)):
         return
     dim %= count_
     pieces = _piece_sizes(op, sizes(tensor.type)[dim])

@@ -36,14 +36,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import device, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, is_tensor, layout, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import DTypeAttr, dtype_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.semantics import Semantics
@@ -99,7 +99,7 @@ def _cast(semantics: Semantics, op: TorchOp, state: State) -> None:
         value = op.operands[index]
         if (value, dtype) not in made:
             type = value.type
-            assert isinstance(type, TensorType)
+            assert is_tensor(type)
             result = tensor_type(dtype, sizes(type), strides(type), device(type), layout(type))
             cast = torch_op("aten._to_copy.default").build_call([value], {"dtype": dtype_attr(dtype)}, [result])
             cast.location = op.location

@@ -35,11 +35,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.base.effects import reshapes
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
@@ -86,7 +87,7 @@ def _detach_arguments(block: Block) -> None:
     last.operands = [_given(value) for value in last.operands]
     for argument in reversed(block.args):
         readers = [use for use in argument.uses if use.operation is not last]
-        if readers and isinstance(argument.type, TensorType):
+        if readers and is_tensor(argument.type):
             detach = torch_op("aten.detach.default").build_call([argument], {}, [argument.type])
             detach.location = readers[0].operation.location
             assert block.first_op is not None

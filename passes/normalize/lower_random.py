@@ -30,12 +30,12 @@ from dataclasses import dataclass
 from itertools import count
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import device, dtype_name, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import device_attr, dtype_attr, int_attr
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
@@ -79,7 +79,7 @@ def _is_covered(op: TorchOp) -> bool:
 
 
 def _is_dense(type: object) -> bool:
-    if not isinstance(type, TensorType) or layout(type) != "strided" or strides(type) is not None:
+    if not is_tensor(type) or layout(type) != "strided" or strides(type) is not None:
         return False
     return all(isinstance(size, int) for size in sizes(type)) and not dtype_name(type.element_type).startswith("complex")
 

@@ -34,14 +34,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, TupleType, i1
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TupleType, i1
 from xdsl.dialects.func import CallOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType, NoneValueType
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType, NoneValueType, is_tensor
 from fxc.dialects.attributes.values import bool_attr, leaves
 from fxc.dialects.base.effects import writes
 from fxc.dialects.context import FxcContext
@@ -267,7 +267,7 @@ def _can_carry(type: Attribute) -> bool:
     """Whether a value of ``type`` may require a gradient: false for integers, bools and host numbers."""
     if isinstance(type, TupleType):
         return any(map(_can_carry, type.types.data))
-    if isinstance(type, TensorType):
+    if is_tensor(type):
         return is_floating(type) or is_complex(type)
     return not isinstance(type, (IntType, FloatType, BoolType, NoneValueType))
 

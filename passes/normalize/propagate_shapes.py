@@ -29,13 +29,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, TupleType
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TupleType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import ValueType, strides, tuple_type
+from fxc.dialects.attributes.types import ValueType, is_tensor, strides, tuple_type
 from fxc.dialects.attributes.values import leaves
 from fxc.dialects.autodiff import GradOfOp, SubgraphOp
 from fxc.dialects.context import FxcContext
@@ -245,7 +245,7 @@ class _Propagation:
         carried = len(list(leaves(op.trees()[0][2])))
         types = [named_as(leaf_type(leaf), old) for leaf, old in zip(inputs, declared, strict=True)]
         types[:carried] = [
-            old if data_dependent([old]) and not isinstance(old, TensorType) else new
+            old if data_dependent([old]) and not is_tensor(old) else new
             for new, old in zip(types[:carried], declared[:carried], strict=True)
         ]
         while True:

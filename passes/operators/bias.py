@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from fxc.dialects.attributes.types import sizes, strides
+from fxc.dialects.attributes.types import is_tensor, sizes, strides
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, number, producer, rank, torch_op
@@ -83,7 +82,7 @@ def _is_sum(op: Operation) -> bool:
     assert isinstance(op, TorchOp)
     bound, result = op.bound(), op.results[0]
     bias = bound["self"]
-    if not all(isinstance(operand.type, TensorType) for operand in op.operands) or not isinstance(bias, SSAValue):
+    if not all(is_tensor(operand.type) for operand in op.operands) or not isinstance(bias, SSAValue):
         return False
     if any(number(bound[name]) != 1 for name in ("beta", "alpha") if name in bound):
         return False

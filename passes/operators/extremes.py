@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import device, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, is_tensor, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import bool_attr, dtype_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -28,11 +27,11 @@ def split_extreme(first: str, second: str, ctx: FxcContext, op: TorchOp) -> Sequ
         return []
     bound, [values, indices] = op.bound(), op.results
     source, dim, keep = bound["self"], bound["dim"], bound.get("keepdim", bool_attr(False))
-    if not isinstance(source, SSAValue) or not isinstance(source.type, TensorType):
+    if not isinstance(source, SSAValue) or not is_tensor(source.type):
         return []
     if not all(isinstance(size, int) and size for size in sizes(source.type)):
         return []
-    if any(isinstance(result.type, TensorType) and strides(result.type) is not None for result in op.results):
+    if any(is_tensor(result.type) and strides(result.type) is not None for result in op.results):
         return []
     ordered = _as_integers(op, source) if dtype(source.type) == "bool" else []
     compared = ordered[0].results[0] if ordered else source
@@ -44,7 +43,7 @@ def split_extreme(first: str, second: str, ctx: FxcContext, op: TorchOp) -> Sequ
 
 
 def _as_integers(op: TorchOp, source: SSAValue) -> list[TorchOp]:
-    assert isinstance(source.type, TensorType)
+    assert is_tensor(source.type)
     type = tensor_type("uint8", sizes(source.type), strides(source.type), device(source.type))
     return [
         torch_op("aten._to_copy.default").build_call([source], {"dtype": dtype_attr("uint8")}, [type], location=op.location)

@@ -15,7 +15,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import sizes_of
-from fxc.dialects.attributes.types import device, dtype_name, layout
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.tile import AccumulateOp
@@ -70,12 +70,12 @@ class Generics:
         for op in group.source.ops:
             if isinstance(op, TorchOp):
                 self._op(op, wanted)
-            elif op is not last and not (isinstance(op, ConstantOp) and not isinstance(op.result.type, TensorType)):
+            elif op is not last and not (isinstance(op, ConstantOp) and not is_tensor(op.result.type)):
                 raise Uncovered(op.name)
         made = group.tensors | self.wholes
         group.target.add_op(YieldOp.of([made[value] for value in last.operands]))
         for value in (*group.sizes.read, *(result for op in group.target.ops for result in op.results)):
-            if isinstance(value.type, TensorType):
+            if is_tensor(value.type):
                 group.sizes.check(value.type)
         group.sizes.put_first(group.target)
         return group.target
@@ -97,7 +97,7 @@ class Generics:
 
     def _materialize(self, value: SSAValue, type: Attribute, added: Sequence[int] = ()) -> SSAValue:
         """Materialize ``value`` by a generic, as a tensor of ``type``, in which the dimensions ``added`` of size 1 are new."""
-        assert isinstance(type, TensorType)
+        assert is_tensor(type)
         body = Body(self.group, sizes_of(type))
         index = tuple(loop for dim, loop in enumerate(body.loops) if dim not in added)
         element = stored(body.element(value, index), dtype_name(type.element_type))
@@ -117,7 +117,7 @@ class Generics:
             size = 1 if adds else shape_of(part)[dim]
             type = self.group.tensor_type(dtype_of(part), (*shape[:dim], size, *shape[dim + 1 :]), device(part.type))
             pieces.append(self._materialize(part, type, [dim] if adds else []))
-        assert isinstance(result.type, TensorType)
+        assert is_tensor(result.type)
         self.wholes[result] = self.group.add(tensor.ConcatOp(pieces, dim, result.type))
 
     def _reduce(self, op: TorchOp, rule: Reduction) -> None:
@@ -158,7 +158,7 @@ class Generics:
             else:
                 distance = element.to(dtype) - known / body.count(dims, known.dtype)
                 element = distance * distance
-        assert isinstance(source.type, TensorType)
+        assert is_tensor(source.type)
         type = self.group.tensor_type(dtype, [body.shape[dim] for dim in kept], device(source.type))
         filled = self._filled(rule.start(dtype), dtype, type)
         element = element.to(dtype)
@@ -168,7 +168,7 @@ class Generics:
     def _accumulate(self, op: TorchOp, rule: Accumulation) -> None:
         """Materialize the total of all updates. Updates and their positions are computed by separate loops."""
         [result], kind, dtype, shape = op.results, kind_of(op), combined_dtype(op), rule.shape(op)
-        assert isinstance(result.type, TensorType)
+        assert is_tensor(result.type)
         place = device(result.type)
 
         def loops(dtype: str, element: Callable[[Body], Scalar]) -> SSAValue:
@@ -201,7 +201,7 @@ def check_types(op: TorchOp) -> None:
         raise Uncovered(f"{op.operator} with effects")
     devices = set[str]()
     for value in (*op.operands, *op.results):
-        if not isinstance(type := value.type, TensorType):
+        if not is_tensor(type := value.type):
             continue
         if layout(type) != "strided":
             raise Uncovered("a tensor that is not dense")

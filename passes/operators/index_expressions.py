@@ -12,12 +12,13 @@ from functools import partial
 from typing import TypeAlias
 
 from xdsl.dialects import affine, arith, cf, scf, tensor
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, TensorType, i64
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, i64
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, sizes_of
+from fxc.dialects.attributes.types import is_tensor
 from fxc.passes.analysis.index.forms import Form, Symbol
 from fxc.passes.analysis.index.maps import affine_of
 from fxc.passes.analysis.index.ranges import Ranges
@@ -123,7 +124,7 @@ class Places:
 
     def element(self, source: SSAValue, index: Sequence[Form], dtype: str) -> Scalar:
         """The element of ``source``, of ``dtype`` in memory, at ``index``; 0 if that is out of bounds."""
-        assert isinstance(source.type, TensorType)
+        assert is_tensor(source.type)
         inside = self.within(index, sizes_of(source.type))
         indices = [self._index(place) for place in index]
         kind = computation_dtype(dtype)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from types import MappingProxyType
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.attributes.types import sizes
+from fxc.dialects.attributes.types import is_tensor, sizes
 from fxc.dialects.attributes.values import Tree, bool_attr, dtype_attr, float_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -113,7 +112,7 @@ def _even(op: TorchOp, dims: int) -> list[_Windows] | None:
 
 
 def _last_sizes(value: SSAValue, dims: int) -> list[int] | None:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     found = [size for size in sizes(value.type)[-dims:] if isinstance(size, int)]
     return found if len(found) == dims else None
 
@@ -173,7 +172,7 @@ def _largest_and_places(
 
 def _sizes(ctx: FxcContext, op: TorchOp, value: SSAValue) -> list[Tree]:
     """The sizes of ``value``; dynamic sizes as size queries."""
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return [
         int_attr(size) if isinstance(size, int) else insert_call(ctx, "aten.sym_size.int", [value, int_attr(dim)], op)
         for dim, size in enumerate(sizes(value.type))

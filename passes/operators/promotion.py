@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from xdsl.dialects.builtin import TensorType
 
-from fxc.dialects.attributes.types import dtype_name
+from fxc.dialects.attributes.types import dtype_name, is_tensor
 
 _ORDER = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 _PAIRS = {frozenset(["uint8", "int8"]): "int16", frozenset(["float16", "bfloat16"]): "float32"}
@@ -19,7 +19,7 @@ def promoted(operands: Iterable[TensorType | bool | int | float]) -> str:
     """
     groups: list[str | None] = [None, None, None]
     for operand in operands:
-        if isinstance(operand, TensorType):
+        if is_tensor(operand):
             place, dtype = (0 if operand.get_shape() else 1), dtype_name(operand.element_type)
         else:
             place, dtype = 2, "bool" if isinstance(operand, bool) else "int64" if isinstance(operand, int) else "float32"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import contiguous_strides, device, strides
+from fxc.dialects.attributes.types import contiguous_strides, device, is_tensor, strides
 from fxc.dialects.attributes.values import Tree, bool_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -41,13 +40,13 @@ def _is_one_row(op: TorchOp) -> bool:
     """Whether a kernel may compute ``op``, the product of one row with a matrix that has elements."""
     (rows, _), (length, columns) = (matrix_shape(value.type) or (0, 0) for value in op.operands)
     result = op.results[0].type
-    if rows != 1 or not length or not columns or not isinstance(result, TensorType):
+    if rows != 1 or not length or not columns or not is_tensor(result):
         return False
     return dtype(result) in ("float32", "float64") and device(result) == "cpu" and strides(result) is None
 
 
 def _steps(matrix: SSAValue) -> tuple[int | str, ...]:
-    assert isinstance(matrix.type, TensorType)
+    assert is_tensor(matrix.type)
     return strides(matrix.type) or contiguous_strides(matrix_shape(matrix.type))
 
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, sizes_of, steps_of_size
-from fxc.dialects.attributes.types import IntType, device, dtype_name
+from fxc.dialects.attributes.types import IntType, device, dtype_name, is_tensor
 from fxc.dialects.attributes.values import NoneValueAttr, Tree, scalar_of
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
@@ -96,7 +96,7 @@ class Constant:
 
 def _is_on_cpu(op: TorchOp) -> bool:
     type = op.results[0].type
-    return isinstance(type, TensorType) and device(type) == "cpu"
+    return is_tensor(type) and device(type) == "cpu"
 
 
 def _is_number(argument: object) -> TypeGuard[bool | int | float | Polynomial]:
@@ -191,7 +191,7 @@ Rule: TypeAlias = Elementwise | Placed | Reduction | Accumulation
 
 def tensors(op: TorchOp) -> list[SSAValue]:
     """The distinct operands that are tensors, in schema order."""
-    return list(dict.fromkeys(value for value in op.operands if isinstance(value.type, TensorType)))
+    return list(dict.fromkeys(value for value in op.operands if is_tensor(value.type)))
 
 
 def python_arguments(op: TorchOp) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _python(tree: Tree) -> Any:
     if isinstance(tree, (list, tuple)):
         return [_python(element) for element in tree]
     if isinstance(tree, SSAValue):
-        if isinstance(tree.type, TensorType):
+        if is_tensor(tree.type):
             return tree
         if isinstance(tree.type, IntType) and (text := tree.type.expression.data):
             return steps_of_size(text)
@@ -232,12 +232,12 @@ def broadcast_index(value: SSAValue, index: Index) -> Index:
 
 
 def shape_of(value: SSAValue) -> tuple[Steps, ...]:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return tuple(sizes_of(value.type))
 
 
 def dtype_of(value: SSAValue) -> str:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return dtype_name(value.type.element_type)
 
 
@@ -255,7 +255,7 @@ def _operands(arguments: Mapping[str, Any]) -> list[TensorType | bool | int | fl
     found = list[TensorType | bool | int | float]()
     for name, argument in arguments.items():
         if isinstance(argument, SSAValue):
-            assert isinstance(argument.type, TensorType)
+            assert is_tensor(argument.type)
             found.append(argument.type)
         elif name in _OPERANDS and _is_number(argument):
             found.append(1 if isinstance(argument, Polynomial) else argument)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import device, dtype_name, sizes, tensor_type
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, sizes, tensor_type
 from fxc.dialects.attributes.values import Tree, dtype_attr, float_attr, int_attr
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integer, number, torch_op
@@ -40,7 +40,7 @@ class Numbers:
 
     def like_result(self, name: str) -> TensorType:
         """The type of the result in another dtype."""
-        assert isinstance(self.type, TensorType)
+        assert is_tensor(self.type)
         return tensor_type(name, sizes(self.type), None, device(self.type))
 
     def call(self, operator: str, arguments: Sequence[Tree], name: str) -> SSAValue:
@@ -51,7 +51,7 @@ class Numbers:
 
     def uniform(self, name: str) -> SSAValue:
         """Uniform random numbers in [0, 1)."""
-        assert isinstance(self.type, TensorType)
+        assert is_tensor(self.type)
         shape = [int_attr(size) for size in sizes(self.type) if isinstance(size, int)]
         return self.call("fxc.uniform.default", [self.seed, shape, int_attr(next(self.streams)), dtype_attr(name)], name)
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, TensorType, Unrealized
 from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in, sizes_of
-from fxc.dialects.attributes.types import Dim, IntType, sizes
+from fxc.dialects.attributes.types import Dim, IntType, is_tensor, sizes
 from fxc.passes.analysis.size_values import value_of_size
 from fxc.passes.operators.scalars import Uncovered
 
@@ -26,7 +26,7 @@ class Sizes:
         self.ops = list[Operation]()
         """The ops that compute sizes."""
         self._values = dict[str, SSAValue]()
-        types = [value.type for value in read if isinstance(value.type, TensorType)]
+        types = [value.type for value in read if is_tensor(value.type)]
         self._texts = {size: text for type in types for size, text in zip(sizes_of(type), sizes(type), strict=True)}
 
     def value(self, name: str) -> SSAValue:
@@ -63,7 +63,7 @@ class Sizes:
     def _index(self, value: SSAValue, name: str) -> SSAValue:
         if isinstance(value.type, IntType):
             return self._add(UnrealizedConversionCastOp.create(operands=[value], result_types=[IndexType()]))
-        assert isinstance(value.type, TensorType)
+        assert is_tensor(value.type)
         dim = self._add(arith.ConstantOp(IntegerAttr(sizes(value.type).index(name), IndexType())))
         return self._add(tensor.DimOp(value, dim))
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import enum_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -45,7 +45,7 @@ def _are_stacks(op: TorchOp) -> bool:
         return False
     alike = len(left) == len(right) > 3 and left[:-2] == right[:-2] and 0 not in left and 0 not in right
     result = op.results[0].type
-    return alike and isinstance(result, TensorType) and types.strides(result) is None and len(static_sizes(result)) == len(left)
+    return alike and is_tensor(result) and types.strides(result) is None and len(static_sizes(result)) == len(left)
 
 
 def _as_one_stack(ctx: FxcContext, value: SSAValue, before: TorchOp) -> SSAValue:
@@ -66,7 +66,7 @@ def _as_one_stack(ctx: FxcContext, value: SSAValue, before: TorchOp) -> SSAValue
 
 def _steps(value: SSAValue) -> tuple[int, ...]:
     """The static strides of a tensor of static sizes."""
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     steps = types.strides(value.type) or types.contiguous_strides(static_sizes(value.type))
     return tuple(step for step in steps if isinstance(step, int))
 

@@ -8,11 +8,10 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Steps
-from fxc.dialects.attributes.types import sizes
+from fxc.dialects.attributes.types import is_tensor, sizes
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -285,9 +284,9 @@ def _slices(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     if op.is_packed or not isinstance(source, SSAValue) or given is None:
         return []
     types = [result.type for result in op.results]
-    if not all(isinstance(type, TensorType) and isinstance(sizes(type)[given], int) for type in types):
+    if not all(is_tensor(type) and isinstance(sizes(type)[given], int) for type in types):
         return []
-    lengths = [sizes(type)[given] for type in types if isinstance(type, TensorType)]
+    lengths = [sizes(type)[given] for type in types if is_tensor(type)]
     ends = list(accumulate(length for length in lengths if isinstance(length, int)))
     parts = [
         torch_op("aten.slice.Tensor").build_call(

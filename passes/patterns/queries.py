@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType, device, layout, sizes
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType, device, is_tensor, layout, sizes
 from fxc.dialects.attributes.values import NoneValueAttr, Tree, bool_attr, device_attr, int_attr
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.text.call import CallOp
@@ -70,7 +70,7 @@ class SizesQuery(Pattern):
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         tensor = op.operands[0]
-        if not isinstance(tensor.type, TensorType) or layout(tensor.type) != "strided" or rewriter.memory.is_written(tensor):
+        if not is_tensor(tensor.type) or layout(tensor.type) != "strided" or rewriter.memory.is_written(tensor):
             return
         known = [int_attr(size) if isinstance(size, int) else None for size in sizes(tensor.type)]
         if not op.is_packed:
@@ -91,7 +91,7 @@ class TypeQuery(Pattern):
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         type = op.operands[0].type
-        known = _FACTS[op.operator](type) if isinstance(type, TensorType) else None
+        known = _FACTS[op.operator](type) if is_tensor(type) else None
         if known is None:
             return
         if is_host_constant(known):
@@ -193,7 +193,7 @@ class IsNone(Pattern):
         args, kwargs = op.trees()
         if known is None or kwargs or len(args) != 2 or len(op.operands) != 1:
             return
-        if isinstance(op.operands[0].type, TensorType) and any(isinstance(arg, NoneValueAttr) for arg in args):
+        if is_tensor(op.operands[0].type) and any(isinstance(arg, NoneValueAttr) for arg in args):
             rewriter.replace(op, ConstantOp.of(bool_attr(known), op.results[0].type))
 
 
@@ -239,7 +239,7 @@ def _is_sizes(tree: Tree, tensor: SSAValue) -> bool:
 
 
 def _is_size(tree: Tree, tensor: SSAValue, index: int) -> bool:
-    assert isinstance(tensor.type, TensorType)
+    assert is_tensor(tensor.type)
     known = sizes(tensor.type)
     if not isinstance(tree, SSAValue):
         return isinstance(known[index], int) and integer(tree) == known[index]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from fxc.dialects.attributes.types import layout, sizes, strides
+from fxc.dialects.attributes.types import is_tensor, layout, sizes, strides
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
@@ -213,7 +212,7 @@ class CatOfOne(Pattern):
 
 def _elements(type: Attribute) -> int | None:
     """The number of elements of a contiguous tensor; None for other tensors, and where it is not static."""
-    if not isinstance(type, TensorType) or strides(type) is not None or layout(type) != "strided":
+    if not is_tensor(type) or strides(type) is not None or layout(type) != "strided":
         return None
     known = sizes(type)
     return math.prod(size for size in known if isinstance(size, int)) if all(isinstance(s, int) for s in known) else None

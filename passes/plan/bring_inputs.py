@@ -27,12 +27,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.plan import BringOp
 from fxc.passes.analysis.statistics import count
@@ -58,7 +59,7 @@ def _bring(function: FuncOp) -> None:
     written = written_arguments(function)
     for i, argument in enumerate(function.args):
         is_input = ArgumentFacts.of(attributes[i]).kind == "input"
-        if not is_input or argument in written or not isinstance(argument.type, TensorType) or MOVES in attributes[i].data:
+        if not is_input or argument in written or not is_tensor(argument.type) or MOVES in attributes[i].data:
             continue
         attributes[i] = DictionaryAttr({**attributes[i].data, MOVES: UnitAttr()})
         _read_through(argument, function)

@@ -43,7 +43,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, UnitAttr, i64
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -51,6 +51,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import BORROWS, BRIEF, ONCE
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.plan import STREAM, AllocOp, ArenaOp, FreeOp, aligned, released, storage_bytes
@@ -247,13 +248,13 @@ class Outside:
 
 
 def _device(value: SSAValue) -> str:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return types.device(value.type)
 
 
 def _bytes(value: SSAValue) -> int:
     """The size of a tensor in bytes; 0 if its type does not determine it, or if ``value`` is not a tensor."""
-    found = storage_bytes(value.type) if isinstance(value.type, TensorType) else None
+    found = storage_bytes(value.type) if is_tensor(value.type) else None
     return 0 if found is None else aligned(found)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from fxc.dialects.attributes.types import Dim, sizes
+from fxc.dialects.attributes.types import Dim, is_tensor, sizes
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.effects import EQUAL_SHAPES
@@ -27,9 +27,9 @@ def broadcasts(op: TorchOp) -> bool:
 
 def accepts_smaller(op: TorchOp, large: SSAValue, small: SSAValue) -> bool:
     """Whether the types of the results of ``op`` stay equal where ``small`` replaces ``large``, which is ``small`` expanded."""
-    assert isinstance(large.type, TensorType)
-    tensors = [small if operand is large else operand for operand in op.operands if isinstance(operand.type, TensorType)]
-    types = [tensor.type for tensor in tensors if isinstance(tensor.type, TensorType)]
+    assert is_tensor(large.type)
+    tensors = [small if operand is large else operand for operand in op.operands if is_tensor(operand.type)]
+    types = [tensor.type for tensor in tensors if is_tensor(tensor.type)]
     if not _is_computed_in(dtype(small.type), types, op) or (
         not rank(small) and any(dtype(type) != dtype(small.type) for type in types)
     ):
@@ -38,7 +38,7 @@ def accepts_smaller(op: TorchOp, large: SSAValue, small: SSAValue) -> bool:
     if 1 in sizes(large.type)[:added]:
         return False  # a new dimension of size 1 has a stride, which may become the stride of the result
     shape = broadcast([sizes(type) for type in types])
-    return shape is not None and all(isinstance(r.type, TensorType) and sizes(r.type) == shape for r in op.results)
+    return shape is not None and all(is_tensor(r.type) and sizes(r.type) == shape for r in op.results)
 
 
 def _is_computed_in(name: str | None, types: Sequence[TensorType], op: TorchOp) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation
 
-from fxc.dialects.attributes.types import layout, sizes, strides
+from fxc.dialects.attributes.types import is_tensor, layout, sizes, strides
 from fxc.dialects.autodiff import IMPLEMENTS, SubgraphOp
 from fxc.dialects.tile import KernelOp, LaunchOp
 from fxc.passes.analysis.call_graph import functions_of
@@ -56,7 +56,7 @@ def is_static(function: FuncOp) -> bool:
 
 def _is_known(type: Attribute) -> bool:
     """Whether ``type`` is a strided tensor of static sizes and strides."""
-    if not isinstance(type, TensorType) or layout(type) != "strided":
+    if not is_tensor(type) or layout(type) != "strided":
         return False
     return all(isinstance(dim, int) for dim in (*sizes(type), *(strides(type) or ())))
 

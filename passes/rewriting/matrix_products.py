@@ -7,7 +7,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.types import Dim, tensor_type
+from fxc.dialects.attributes.types import Dim, is_tensor, tensor_type
 from fxc.dialects.attributes.values import Tree
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.analysis.matching import integer, integers, torch_op
@@ -23,13 +23,13 @@ def matrix_shape(type: Attribute) -> tuple[int, ...]:
 
 def static_sizes(type: Attribute) -> tuple[int, ...]:
     """The static sizes of a strided tensor; empty for another type, and where a size is not static."""
-    sizes = types.sizes(type) if isinstance(type, TensorType) and types.layout(type) == "strided" else ()
+    sizes = types.sizes(type) if is_tensor(type) and types.layout(type) == "strided" else ()
     static = tuple(size for size in sizes if isinstance(size, int))
     return static if len(static) == len(sizes) else ()
 
 
 def dense_like(type: Attribute, sizes: tuple[Dim, ...], strides: tuple[Dim, ...] | None = None) -> TensorType:
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     return tensor_type(types.dtype_name(type.element_type), sizes, strides, types.device(type), types.layout(type))
 
 
@@ -54,7 +54,7 @@ def is_transpose(op: Operation) -> bool:
 
 
 def transposed(value: SSAValue, before: Operation) -> SSAValue:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     steps = types.strides(value.type) or types.contiguous_strides(matrix_shape(value.type))
     return insert(
         "aten.t.default", [value], dense_like(value.type, matrix_shape(value.type)[::-1], tuple(reversed(steps))), before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import monotonic
@@ -15,7 +15,7 @@ from fxc.dialects.text.diagnostics import OpPassFailedException
 
 
 @contextmanager
-def one_group(op: Operation) -> Iterator[None]:
+def one_group(op: Operation) -> Generator[None, None, None]:
     """Lower one group or product, ``op``, in the ``with`` block. Exceptions, also of the time limit, name ``op``."""
     watch = _watch.get()
     try:
@@ -35,7 +35,7 @@ def one_group(op: Operation) -> Iterator[None]:
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Generator[None, None, None]:
     """Interrupt a pass that works on one group for more than ``seconds`` in the ``with`` block, once native code returns."""
     with _Watch(seconds) as watch:
         token = _watch.set(watch)
@@ -71,7 +71,7 @@ class _Watch:
             self.changed.notify()
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> Generator[None, None, None]:
         """Measure the time of one group, without the time of nested groups."""
         with self.changed:
             outer, start = self.deadline, monotonic()

@@ -6,7 +6,7 @@ prepares no text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -32,7 +32,7 @@ def remark(name: str, what: str, *ops: Operation) -> None:
 
 
 @contextmanager
-def remarking(names: Collection[str], write: Callable[[str], object]) -> Iterator[None]:
+def remarking(names: Collection[str], write: Callable[[str], object]) -> Generator[None, None, None]:
     """Pass the remarks of the passes ``names`` inside the ``with`` block to ``write``, line by line."""
     token = _listener.set((frozenset(names), write))
     try:

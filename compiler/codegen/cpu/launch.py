@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from fxc.bridge.values import torch_dtype
@@ -19,6 +19,7 @@ from fxc.codegen.cpu.machine_code import compile_module
 from fxc.dialects import plan
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import Steps, sizes_of, strides_of
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.target import CpuAttr
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import KernelOp, LaunchOp, PtrType
@@ -87,7 +88,7 @@ def _loaded(text: str, name: str, features: CpuFeatures) -> int:
 def tensor_spec(op: Operation, kernel: KernelOp, argument: BlockArgument, value: SSAValue) -> TensorSpec | None:
     """The tensor that the launch passes for a pointer; None if it is not a tensor with known strides on the CPU."""
     type = value.type
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     sizes, steps = tuple(sizes_of(type)), tuple(strides_of(type))
     if not plan.has_known_steps(type) or types.device(type) != "cpu":
         return None

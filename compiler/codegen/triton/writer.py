@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -39,7 +39,7 @@ class Writer:
         self.lines.append("    " * self._depth + text)
 
     @contextmanager
-    def indented(self) -> Iterator[None]:
+    def indented(self) -> Generator[None, None, None]:
         """Indent the lines that are written inside; an empty block gets ``pass``."""
         self._depth += 1
         before = len(self.lines)

@@ -24,6 +24,7 @@ from fxc.codegen.cpu.choices import shares_work
 from fxc.codegen.triton.names import python_name
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import Tree
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.plan import LaunchOp
@@ -83,9 +84,9 @@ class Host:
             raise WeightsError(
                 f"the program has no value for the tensor {name!r}", hint="load the weights file that belongs to it"
             )
-        text = tensor_text(value.type) if isinstance(value.type, TensorType) else ""
+        text = tensor_text(value.type) if is_tensor(value.type) else ""
         bound = self.globals.bind(value._name or name, tensor, f'"{name}", {text}')
-        if bound not in self.weights and isinstance(value.type, TensorType) and self._is_relied_on(value):
+        if bound not in self.weights and is_tensor(value.type) and self._is_relied_on(value):
             spec = spec_of(value.type, name)
             if spec is not None:
                 self.weights[bound] = Weight(name, tensor, spec)
@@ -103,7 +104,7 @@ class Host:
         """Evaluate a plan-time call, and return the names of its results."""
         names = dict[SSAValue, str]()
         for result, made in zip(op.results, frozen_results(self.program, op), strict=True):
-            spec = spec_of(result.type, "") if isinstance(result.type, TensorType) else None
+            spec = spec_of(result.type, "") if is_tensor(result.type) else None
             if spec is not None and spec.complaint(made):
                 raise WeightsError(f"%{result._name} {spec.complaint(made)}", op=op_text(op))
             names[result] = self.globals.bind(result._name or "frozen", made if spec is None else spec.laid_out(made))

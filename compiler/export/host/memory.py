@@ -11,6 +11,7 @@ from xdsl.ir import Block, SSAValue
 
 from fxc.bridge.values import torch_dtype
 from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.fx import GetAttrOp
 from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp, ViewOp
@@ -35,7 +36,7 @@ def alloc_in_arena(value: SSAValue) -> AllocOp | None:
 def is_address(value: SSAValue, is_native: IsNative) -> bool:
     """Whether ``value`` is an address: it lies in an arena, and only native kernels use its buffer, so it needs no tensor."""
     alloc = alloc_in_arena(value)
-    return alloc is not None and isinstance(value.type, TensorType) and _takes_address(alloc.buffer, is_native)
+    return alloc is not None and is_tensor(value.type) and _takes_address(alloc.buffer, is_native)
 
 
 def _takes_address(name: SSAValue, is_native: IsNative) -> bool:
@@ -64,7 +65,7 @@ def contents(arena: SSAValue, functions: Mapping[str, FuncOp], is_native: IsNati
 
 
 def _place(value: SSAValue, alloc: AllocOp, functions: Mapping[str, FuncOp], is_native: IsNative) -> Place | Part:
-    if isinstance(value.type, TensorType):
+    if is_tensor(value.type):
         spec = spec_of(value.type, "")
         assert spec is not None  # by the op's verifier
         return Place(alloc.start(), spec.dtype, spec.known_sizes(), spec.known_strides(), is_address(value, is_native))
@@ -94,7 +95,7 @@ def is_certain(value: SSAValue) -> bool:
         return is_certain(owner.source)
     if isinstance(owner, (Block, AllocOp, GetAttrOp)) or (isinstance(owner, CallOp) and is_once(owner)):
         return True
-    if not isinstance(owner, TorchOp) or not isinstance(value.type, TensorType) or may_be_lazy(value, given=False):
+    if not isinstance(owner, TorchOp) or not is_tensor(value.type) or may_be_lazy(value, given=False):
         return False
     sources = [source for index, source in aliases(owner) if owner.results[index] is value]
     declared = [returned.alias for returned in owner.SCHEMA.returns]

@@ -16,6 +16,7 @@ from fxc.bridge.location import node_name
 from fxc.bridge.values import constant_value, value_of
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import BRIEF
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import RegionAttr, Tree
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.fusion import GroupOp, YieldOp
@@ -152,7 +153,7 @@ class FunctionPrinter:
         """
         relies = (isinstance(use.operation, LaunchOp) and self.host.kernels.is_native(use.operation) for use in value.uses)
         passes_on = (isinstance(use.operation, (func.CallOp, SubgraphOp)) for use in value.uses)
-        if isinstance(value.type, TensorType) and not is_certain(value) and (any(relies) or any(passes_on)):
+        if is_tensor(value.type) and not is_certain(value) and (any(relies) or any(passes_on)):
             spec = spec_of(value.type, self.env[value])
             if spec is not None:
                 name = self.env[value]
@@ -179,7 +180,7 @@ def _alloc(p: FunctionPrinter, op: AllocOp) -> None:
         _lying(p, op, op.buffer, op.start())
         return
     type = op.buffer.type
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     numbers = {number.type.expression.data: p.env[number] for number in op.numbers}  # type: ignore[attr-defined]
     make, arguments = p.host.allocation(type, numbers, is_brief=BRIEF in op.attributes)
     p.emit(f"{p.define(op.buffer, node_name(op.location))} = {make}({arguments})")
@@ -188,14 +189,14 @@ def _alloc(p: FunctionPrinter, op: AllocOp) -> None:
 def _lying(p: FunctionPrinter, op: Operation, value: SSAValue, start: int) -> None:
     """Emit a name for a value in an arena."""
     kind = "address of " if is_address(value, p.host.kernels.is_native) else ""
-    text = tensor_text(value.type) if isinstance(value.type, TensorType) else f"{storage_bytes(value.type)} bytes"
+    text = tensor_text(value.type) if is_tensor(value.type) else f"{storage_bytes(value.type)} bytes"
     place = p.env[value]
     p.emit(f"{p.define(value, node_name(op.location))} = {place}", f"{kind}{text} at {start}")
 
 
 def _view(p: FunctionPrinter, op: ViewOp) -> None:
     type = op.result.type
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     if (alloc := alloc_in_arena(op.result)) is not None:
         _lying(p, op, op.result, alloc.start())
         return
@@ -259,7 +260,7 @@ def _higher_order(p: FunctionPrinter, op: HigherOrderOp) -> None:
     args, kwargs = op.trees()
     listed = [*(text_of(tree, leaf) for tree in args), *(f"{name}={text_of(tree, leaf)}" for name, tree in kwargs.items())]
     operator = op.operator.removeprefix("higher_order.")
-    packed = len(op.results) == 1 and (not isinstance(op.results[0].type, TensorType) or not op.regions)
+    packed = len(op.results) == 1 and (not is_tensor(op.results[0].type) or not op.regions)
     p.assign(op, f"{p.host.globals.bind(operator, resolve_higher_order(operator))}({', '.join(listed)})", sequence=not packed)
 
 
@@ -330,7 +331,7 @@ def _return(p: FunctionPrinter, op: func.ReturnOp) -> None:
 
 
 def _bring(p: FunctionPrinter, op: BringOp) -> None:
-    assert isinstance(op.result.type, TensorType)
+    assert is_tensor(op.result.type)
     device = p.host.globals.constant(device_of(op.result.type))
     p.emit(f"{p.define(op.result)} = {p.env[op.source]}.to({device})")
 
@@ -397,4 +398,4 @@ def guests(block: Block) -> Mapping[SSAValue, Sequence[int]]:
 
 
 def _is_there(value: SSAValue) -> bool:
-    return isinstance(value.type, TensorType) and types.device(value.type) != "cpu"
+    return is_tensor(value.type) and types.device(value.type) != "cpu"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import IntType, sizes
+from fxc.dialects.attributes.types import IntType, is_tensor, sizes
 from fxc.dialects.attributes.values import MemoryFormatAttr, Tree, enum_attr, int_attr, str_attr
 from fxc.dialects.autodiff import (
     AddOp,
@@ -284,7 +284,7 @@ def _defined(block: Block) -> Iterator[SSAValue]:
 
 def _size(value: SSAValue, ops: list[Operation]) -> list[Tree]:
     """The size of ``value`` as arguments of a call. Queries of symbolic sizes are appended to ``ops``."""
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     found = list[Tree]()
     for dim, size in enumerate(sizes(value.type)):
         if isinstance(size, str):

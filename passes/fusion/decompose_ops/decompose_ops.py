@@ -28,11 +28,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from fxc.dialects.attributes.types import device
+from fxc.dialects.attributes.types import device, is_tensor
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.namespaces import is_foreach
@@ -116,4 +116,4 @@ class DecomposeOpsPass(ModulePass):
 
 
 def _off_cpu(op: TorchOp) -> bool:
-    return all(device(v.type) != "cpu" for v in op.operands if isinstance(v.type, TensorType))
+    return all(device(v.type) != "cpu" for v in op.operands if is_tensor(v.type))

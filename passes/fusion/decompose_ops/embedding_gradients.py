@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from fxc.dialects.attributes.types import device, dtype_name, layout, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import Tree, int_attr
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integer, is_left_out, number, producer, torch_op
@@ -51,13 +50,13 @@ def _add_rows(op: TorchOp, total: Tree, gradient: TorchOp | None) -> bool:
 
 def _shape(type: Attribute) -> tuple[int, ...] | None:
     """The sizes of a contiguous, nonempty tensor on a CPU; None for any other."""
-    if not isinstance(type, TensorType) or strides(type) is not None or device(type) != "cpu" or layout(type) != "strided":
+    if not is_tensor(type) or strides(type) is not None or device(type) != "cpu" or layout(type) != "strided":
         return None
     found = tuple(size for size in sizes(type) if isinstance(size, int) and size > 0)
     return found if len(found) == type.get_num_dims() else None
 
 
 def _view(value: SSAValue, shape: tuple[int, ...]) -> TorchOp:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     type = tensor_type(dtype_name(value.type.element_type), shape)
     return torch_op("aten.view.default").build_call([value, [*map(int_attr, shape)]], {}, [type])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from fxc.dialects.attributes.types import device, dtype_name, sizes, strides, tensor_type
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import bool_attr, int_attr
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integers, is_floating, torch_op
@@ -60,7 +59,7 @@ def _reduce_above_view(op: TorchOp) -> bool:
     if reduced is None or origin == found[0]:
         return False
     rest, result = tuple(size for dim, size in enumerate(origin) if dim not in reduced), op.results[0].type
-    assert isinstance(result, TensorType)
+    assert is_tensor(result)
     changed = {"self": view.operands[0], "dim": [*map(int_attr, reduced)], "keepdim": bool_attr(False)}
     _put_with_view(
         op, op.rebuilt({**op.bound(), **changed}, [tensor_type(dtype_name(result.element_type), rest, device=device(result))])
@@ -72,7 +71,7 @@ def _put_with_view(op: TorchOp, instead: TorchOp) -> None:
     """Replace ``op`` by ``instead``, whose elements are the same in the same order, and a view if the shape differs."""
     result, parts = op.results[0], [instead]
     if instead.results[0].type != result.type:
-        assert isinstance(result.type, TensorType)
+        assert is_tensor(result.type)
         shape = [int_attr(size) for size in result.type.get_shape()]
         parts.append(torch_op(_VIEW).build_call([instead.results[0], shape], {}, [result.type], location=op.location))
     put_in_place(op, parts, [(result, parts[-1].results[0])])
@@ -93,7 +92,7 @@ def _computed_shape(value: SSAValue) -> tuple[int, ...] | None:
 
 def _static_shape(type: object) -> tuple[int, ...] | None:
     """The static sizes of a contiguous, nonempty tensor with at least one dimension; None for any other."""
-    if not isinstance(type, TensorType) or strides(type) is not None:
+    if not is_tensor(type) or strides(type) is not None:
         return None
     found = tuple(size for size in sizes(type) if isinstance(size, int) and size > 0)
     return found if found and len(found) == type.get_num_dims() else None

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from fxc.dialects.attributes.types import FloatType, device, layout, sizes
+from fxc.dialects.attributes.types import FloatType, device, is_tensor, layout, sizes
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.constants import is_scalar_constant
@@ -49,7 +48,7 @@ class Border:
     def of(cls, op: Operation) -> Border:
         uses: dict[SSAValue, int] = {result: count for result in op.results if (count := sum(1 for _ in result.uses))}
         inputs = Counter(value for value in op.operands if not is_scalar_constant(value))
-        devices = frozenset(device(result.type) for result in op.results if isinstance(result.type, TensorType))
+        devices = frozenset(device(result.type) for result in op.results if is_tensor(result.type))
         return cls(inputs, uses, devices, role_of(op) is Role.CONCATENATION)
 
     def joined(self, other: Border) -> Border:
@@ -219,13 +218,13 @@ def is_equal_call(a: Operation, b: Operation) -> bool:
 
 
 def _is_strided(type: Attribute) -> bool:
-    return isinstance(type, TensorType) and layout(type) == "strided"
+    return is_tensor(type) and layout(type) == "strided"
 
 
 def _is_one_kind(types: Sequence[Attribute]) -> bool:
-    return len({type.element_type for type in types if isinstance(type, TensorType)}) == 1
+    return len({type.element_type for type in types if is_tensor(type)}) == 1
 
 
 def _is_one_shape(types: Sequence[Attribute]) -> bool:
-    shapes = {sizes(type) for type in types if isinstance(type, TensorType)}
+    shapes = {sizes(type) for type in types if is_tensor(type)}
     return len(shapes) == 1 and "" not in shapes.pop()

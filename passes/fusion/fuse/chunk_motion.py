@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.types import sizes
+from fxc.dialects.attributes.types import is_tensor, sizes
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -120,7 +119,7 @@ def _cut_operands(chunk: TorchOp, producer: TorchOp) -> list[SSAValue]:
     dim, cut = _dim(chunk) - len(_sizes(producer.results[0])), list[SSAValue]()
     whole = _sizes(producer.results[0])[dim]
     for value in dict.fromkeys(producer.operands):
-        if not isinstance(value.type, TensorType) or len(_sizes(value)) < -dim or _sizes(value)[dim] == 1:
+        if not is_tensor(value.type) or len(_sizes(value)) < -dim or _sizes(value)[dim] == 1:
             continue
         if _sizes(value)[dim] != whole or whole == "":
             return []
@@ -135,10 +134,10 @@ def _dim(chunk: TorchOp) -> int:
 
 
 def _sizes(value: SSAValue) -> Sequence[int | str]:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return sizes(value.type)
 
 
 def _facts(type: Attribute) -> tuple[object, ...]:
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     return type.element_type, sizes(type)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, TensorType
+from xdsl.dialects.builtin import FixedBitwidthType, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -15,7 +15,7 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import names_in
-from fxc.dialects.attributes.types import IntType, overlaps
+from fxc.dialects.attributes.types import IntType, is_tensor, overlaps
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.fusion import YieldOp
 from fxc.dialects.torch_ops.base import TorchOp
@@ -68,7 +68,7 @@ class Coverage:
 
 def _is_covered(op: TorchOp, least: Mapping[str, int]) -> bool:
     is_new = not any(aliases(op))
-    if is_new and any(isinstance(result.type, TensorType) and overlaps(result.type) for result in op.results):
+    if is_new and any(is_tensor(result.type) and overlaps(result.type) for result in op.results):
         return False  # only PyTorch's implementation determines which of overlapping elements is stored last in new memory
     body, copies, names = Block(), dict[SSAValue, SSAValue](), list[str]()
     for value in dict.fromkeys(op.operands):
@@ -80,7 +80,7 @@ def _is_covered(op: TorchOp, least: Mapping[str, int]) -> bool:
     copy = copy_op(op, copies)
     body.add_ops([copy, YieldOp.of(copy.results)])
     for type in (value.type for value in (*op.operands, *op.results)):
-        names += names_in(type) if isinstance(type, TensorType) else ()
+        names += names_in(type) if is_tensor(type) else ()
     said = Block(arg_types=[IntType(StringAttr(name)) for name in dict.fromkeys(names)]).args
     try:
         Generics(body, said, least).convert().verify()
@@ -183,7 +183,7 @@ class KernelGroups(Groups):
         for i in sorted(self.taken):
             for value in dict.fromkeys(self.ops[i].operands):
                 made = self.index.get(value.owner) if isinstance(value.owner, Operation) else None
-                if isinstance(value.type, TensorType) and (made is None or not self._are_one(made, i)):
+                if is_tensor(value.type) and (made is None or not self._are_one(made, i)):
                     found.setdefault(value, []).append(i)
         return {value: readers for value, readers in found.items() if len(readers) > 1}
 
@@ -326,7 +326,7 @@ class KernelGroups(Groups):
 
 def _is_better_alone(op: Operation) -> bool:
     """Whether a kernel for ``op`` alone is better than PyTorch's: some operators, and tensors of different memory order."""
-    types = [type for type in (*op.result_types, *op.operand_types) if isinstance(type, TensorType)]
+    types = [type for type in (*op.result_types, *op.operand_types) if is_tensor(type)]
     turned = {is_turned(type) for type in types if type.get_shape() == types[0].get_shape()}
     return operator_of(op).is_lone or len(turned) > 1
 
@@ -361,11 +361,11 @@ def _loops(op: Operation) -> int:
 
 
 def _reduced(op: Operation) -> tuple[int, ...]:
-    return next(_shape(value) for value in op.operands if isinstance(value.type, TensorType))
+    return next(_shape(value) for value in op.operands if is_tensor(value.type))
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return assumed(value.type.get_shape())
 
 
@@ -374,7 +374,7 @@ def _real(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _bytes(value: SSAValue) -> int:
-    if not isinstance(value.type, TensorType):
+    if not is_tensor(value.type):
         return 0
     element = value.type.element_type
     return math.prod(_shape(value)) * (element.size if isinstance(element, FixedBitwidthType) else 1)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import FixedBitwidthType, TensorType
+from xdsl.dialects.builtin import FixedBitwidthType
 from xdsl.ir import Block, Operation, SSAValue
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.fusion.fuse.cost import Updates, assumed
 from fxc.passes.operators.accumulating import combined_dtype, kind_of
@@ -38,7 +39,7 @@ def updates_of(op: Operation) -> Updates | None:
     except Uncovered:
         return None
     type, element = op.results[0].type, machine_type(dtype)
-    assert isinstance(type, TensorType) and isinstance(element, FixedBitwidthType)
+    assert is_tensor(type) and isinstance(element, FixedBitwidthType)
     elements = math.prod(assumed(type.get_shape()))
     adds_floats = kind == "add" and dtype in FLOATS
     return Updates(math.prod(shape), elements, element.size, again, formula.sorted, adds_floats)

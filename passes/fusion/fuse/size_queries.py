@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import IntType, sizes
+from fxc.dialects.attributes.types import IntType, is_tensor, sizes
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.torch_ops import torch_op
 from fxc.dialects.torch_ops.base import TorchOp
@@ -49,7 +48,7 @@ def _answers(query: TorchOp, op: Operation) -> Sequence[tuple[Operation, int]] |
     if (known := answer(query)) is not None:
         return [(ConstantOp.of(known, query.results[0].type), 0)]
     type = op.results[0].type
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     sources = [_source(op, dim - len(type.get_shape())) for dim in range(len(type.get_shape()))]
     dims = range(-len(sources), 0)
     same = next((value for value in op.operands if dims and all(_has_size(op, value, dim) for dim in dims)), None)
@@ -75,7 +74,7 @@ def _one_size(
         return ConstantOp.of(int_attr(size), type)
     if (source := sources[dim]) is None:
         return None
-    assert isinstance(source.type, TensorType)
+    assert is_tensor(source.type)
     place = dim % len(known) - len(known) + len(source.type.get_shape())
     return torch_op("aten.sym_size.int").build_call([source, int_attr(place)], {}, [type])
 
@@ -88,11 +87,11 @@ def _source(op: Operation, dim: int) -> SSAValue | None:
 def _has_size(op: Operation, value: SSAValue, dim: int) -> bool:
     """Whether ``value`` certainly has the size of the result along ``dim``, by its type or because all others have size 1."""
     result = op.results[0].type
-    assert isinstance(result, TensorType)
-    if not isinstance(value.type, TensorType) or len(value.type.get_shape()) < -dim:
+    assert is_tensor(result)
+    if not is_tensor(value.type) or len(value.type.get_shape()) < -dim:
         return False
     if (size := sizes(value.type)[dim]) != "" and size == sizes(result)[dim]:
         return True
-    others = {other for other in op.operands if other is not value and isinstance(other.type, TensorType)}
-    shapes = [sizes(other.type) for other in others if isinstance(other.type, TensorType)]
+    others = {other for other in op.operands if other is not value and is_tensor(other.type)}
+    shapes = [sizes(other.type) for other in others if is_tensor(other.type)]
     return size == "" and all(len(shape) < -dim or shape[dim] == 1 for shape in shapes)

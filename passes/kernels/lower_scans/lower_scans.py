@@ -67,7 +67,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, layout, sizes, strides
+from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, layout, sizes, strides
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
@@ -126,7 +126,7 @@ def _is_covered(op: TorchOp, target: TargetAttr) -> bool:
 
 
 def _is_dense(type: Attribute) -> bool:
-    if not isinstance(type, TensorType) or layout(type) != "strided" or not sizes(type):
+    if not is_tensor(type) or layout(type) != "strided" or not sizes(type):
         return False
     numbers = (*sizes(type), *(strides(type) or ()))
     return all(isinstance(n, int) for n in numbers) and 0 not in sizes(type) and dtype_name(type.element_type) in DTYPES
@@ -170,7 +170,7 @@ def _argument(value: SSAValue, access: str) -> dict[str, Attribute]:
 
 
 def _tensor(value: SSAValue) -> TensorType:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return value.type
 
 

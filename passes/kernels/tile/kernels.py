@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.semi_affine import combined
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in, sizes_of, strides_of
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import KernelOp, LastProgramOp, ProgramIdOp, PtrType, ReturnOp, ScheduleAttr
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS, INIT, SIZE
@@ -39,10 +40,10 @@ class Pieces:
 
     def _add(self, op: tensor.ConcatOp) -> None:
         type, dim = op.result.type, op.dim.value.data
-        assert isinstance(type, TensorType)
+        assert is_tensor(type)
         first: Steps = 0
         for piece in op.inputs:
-            assert isinstance(piece.type, TensorType)
+            assert is_tensor(piece.type)
             self.whole[piece] = op.result
             self.places[piece] = (type, first * strides_of(type)[dim])
             first = first + sizes_of(piece.type)[dim]
@@ -191,7 +192,7 @@ def _write_part(writer: Writer, run: Programs, program: SSAValue, span: tuple[SS
 
 
 def _tensor(value: SSAValue) -> TensorType:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return value.type
 
 

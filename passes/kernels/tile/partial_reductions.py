@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from fxc.dialects.attributes.size_polynomials import strides_of
-from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, tensor_type
+from fxc.dialects.attributes.types import contiguous_strides, device, dtype_name, is_tensor, tensor_type
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.kernels.tiling.choices import power_of_two
 from fxc.passes.kernels.tiling.dynamic import fixed
@@ -33,7 +33,7 @@ def parts_of(plans: Sequence[Plan]) -> dict[SSAValue, TensorType]:
 
 
 def _part_type(type: Attribute, count: int) -> TensorType:
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     sizes = (count, *type.get_shape())
     steps = (extent(type), *map(fixed, strides_of(type)))
     strides = None if steps == tuple(contiguous_strides(sizes)) else steps
@@ -56,7 +56,7 @@ def combining_stages(stages: Sequence[Stage], parts: Mapping[SSAValue, TensorTyp
 
 def _combining(block: Block, stage: Stage, parts: SSAValue) -> linalg.GenericOp:
     type, start, combiner = stage.result.type, stage.start(), stage.combiner
-    assert isinstance(type, TensorType) and start is not None and combiner is not None
+    assert is_tensor(type) and start is not None and combiner is not None
     number = arith.ConstantOp(start.value)
     empty = tensor.EmptyOp([], type)
     filled = linalg.FillOp([number.result], [empty.tensor], [type])

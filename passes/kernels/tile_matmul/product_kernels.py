@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr, TensorType, VectorType, f32, i64
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr, VectorType, f32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.tile import DotOp, KernelOp, ProgramIdOp, PtrType, ReturnOp, SelectOp
 from fxc.dialects.tile.kernel import ACCESS, ELEMENTS
 from fxc.passes.analysis.index.forms import Form
@@ -197,7 +198,7 @@ class _ProductKernel:
 
 
 def _element(value: SSAValue) -> Attribute:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return value.type.element_type
 
 

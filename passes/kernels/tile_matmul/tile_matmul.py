@@ -56,13 +56,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from fxc.dialects.attributes.types import device
+from fxc.dialects.attributes.types import device, is_tensor
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import GpuAttr, is_autotuned, target_of
@@ -192,7 +192,7 @@ def make_product(module: ModuleOp, product: Product, around: Surroundings, block
 
 
 def _is_on_gpu(product: Product) -> bool:
-    assert isinstance(product.result.type, TensorType)
+    assert is_tensor(product.result.type)
     return device(product.result.type).startswith("cuda")
 
 

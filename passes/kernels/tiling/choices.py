@@ -12,6 +12,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Steps
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr
 from fxc.dialects.tile import IterateOp, ScheduleAttr
 from fxc.passes.kernels.tiling.dynamic import fixed, known, typical
@@ -316,7 +317,7 @@ def _elements(stages: Sequence[Stage]) -> int | None:
 def _bytes(stages: Sequence[Stage]) -> int:
     """The bytes of the tensors, of static sizes, that ``stages`` read and write."""
     values = dict.fromkeys(value for stage in stages for value in (*(source for _, source, _ in stage.reads()), stage.result))
-    types = [value.type for value in values if isinstance(value.type, TensorType)]
+    types = [value.type for value in values if is_tensor(value.type)]
     return sum(math.prod(type.get_shape()) * _width(type) for type in types) // 8
 
 
@@ -350,7 +351,7 @@ def _widest_in_lanes(stages: Sequence[Stage]) -> int:
     for stage in stages:
         plan = Plan([stage], {})
         for argument, source, _ in stage.reads() if plan.rows else ():
-            if isinstance(source.type, TensorType) and plan.forms[stage, argument].factor(plan.rows[-1]):
+            if is_tensor(source.type) and plan.forms[stage, argument].factor(plan.rows[-1]):
                 widths.append(_width(source.type))
     return max(widths)
 
@@ -358,7 +359,7 @@ def _widest_in_lanes(stages: Sequence[Stage]) -> int:
 def _widest(stages: Sequence[Stage]) -> int:
     """The width of the widest element in memory."""
     values = [value for stage in stages for value in (*stage.op.inputs, stage.result)]
-    return max(_width(value.type) for value in values if isinstance(value.type, TensorType))
+    return max(_width(value.type) for value in values if is_tensor(value.type))
 
 
 def _width(type: TensorType) -> int:

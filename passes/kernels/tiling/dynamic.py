@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import IntegerAttr, TensorType, UnrealizedConversionCastOp
+from xdsl.dialects.builtin import IntegerAttr, UnrealizedConversionCastOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, names_in, names_of, sizes_of, steps_of_size, value_at
-from fxc.dialects.attributes.types import IntType
+from fxc.dialects.attributes.types import IntType, is_tensor
 
 TYPICAL = 1021
 """The assumed value of an unknown size in cost comparisons."""
@@ -63,7 +63,7 @@ def loop_sizes(op: linalg.GenericOp) -> dict[int, Steps]:
     """The number of steps of each loop of ``op``."""
     found = dict[int, Steps]()
     for value, attribute in zip(op.operands, op.indexing_maps, strict=True):
-        assert isinstance(value.type, TensorType)
+        assert is_tensor(value.type)
         for place, size in zip(attribute.data.results, sizes_of(value.type), strict=True):
             if isinstance(place, AffineDimExpr):
                 found[place.position] = size
@@ -74,7 +74,7 @@ def size_said_by(value: SSAValue) -> Steps | None:
     """The size that is the value of ``value``, an ``index`` outside of the loops of a group; None for any other value."""
     match value.owner:
         case tensor.DimOp(source=source, index=index):
-            assert isinstance(source.type, TensorType) and isinstance(index.owner, arith.ConstantOp)
+            assert is_tensor(source.type) and isinstance(index.owner, arith.ConstantOp)
             assert isinstance(index.owner.value, IntegerAttr)
             return sizes_of(source.type)[index.owner.value.value.data]
         case UnrealizedConversionCastOp(inputs=[number]) if isinstance(number.type, IntType):
@@ -84,5 +84,5 @@ def size_said_by(value: SSAValue) -> Steps | None:
 
 def symbolic_sizes(tensors: Sequence[SSAValue], numbers: Iterable[Steps] = ()) -> list[str]:
     """The names in the types of ``tensors`` that a kernel reads and writes, and in ``numbers``, in order."""
-    types = [value.type for value in tensors if isinstance(value.type, TensorType)]
+    types = [value.type for value in tensors if is_tensor(value.type)]
     return sorted({*(name for type in types for name in names_in(type)), *(n for each in numbers for n in names_of(each))})

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from fxc.dialects.attributes.size_polynomials import Steps, strides_of
+from fxc.dialects.attributes.types import is_tensor
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.analysis.index.maps import form_of
 from fxc.passes.analysis.index.ranges import Ranges
@@ -27,7 +28,7 @@ def address(
 
 def extent(type: Attribute) -> int:
     """The number of elements in memory that a tensor of ``type``, of static sizes, spans."""
-    assert isinstance(type, TensorType)
+    assert is_tensor(type)
     pairs = zip(type.get_shape(), map(fixed, strides_of(type)), strict=True)
     return 0 if 0 in type.get_shape() else 1 + sum((size - 1) * step for size, step in pairs)
 

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import Steps, names_of
+from fxc.dialects.attributes.types import is_tensor
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.kernels.tiling.dynamic import typical
 from fxc.passes.kernels.tiling.gathers import forms_of
@@ -169,7 +170,7 @@ class Plan:
         return last
 
     def _form(self, value: SSAValue, index: Sequence, stage: Stage) -> Form:
-        assert isinstance(value.type, TensorType)
+        assert is_tensor(value.type)
         type, first = self.places.get(value, (value.type, 0))
         return address(type, index, stage.sizes) + Form(first)
 

@@ -15,7 +15,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Steps, strides_of
-from fxc.dialects.attributes.types import device, dtype_name, layout, sizes, strides
+from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.tile import IterateOp
 from fxc.dialects.torch_ops import TorchOp
@@ -48,7 +48,7 @@ class Factor:
         return self._form() is not None
 
     def _form(self) -> Form | None:
-        assert isinstance(self.value.type, TensorType)
+        assert is_tensor(self.value.type)
         sizes = dict(enumerate(self.value.type.get_shape()))
         steps = dict(enumerate(map(fixed, strides_of(self.value.type))))
         axes = {loop: [dim for dim, other in enumerate(self.loops) if other == loop] for loop in self.loops}
@@ -126,7 +126,7 @@ def product_of(op: Operation) -> Product | None:
 
 
 def _rank(value: object) -> int:
-    assert isinstance(value, SSAValue) and isinstance(value.type, TensorType)
+    assert isinstance(value, SSAValue) and is_tensor(value.type)
     return len(value.type.get_shape())
 
 
@@ -142,7 +142,7 @@ def _loops(left: int, right: int, *, is_turned: bool) -> tuple[tuple[int, ...], 
 
 
 def _are_alike(values: Sequence[object]) -> bool:
-    if not all(isinstance(value, SSAValue) and isinstance(value.type, TensorType) for value in values):
+    if not all(isinstance(value, SSAValue) and is_tensor(value.type) for value in values):
         return False
     types: list[TensorType] = [value.type for value in values]  # type: ignore[misc]
     static = all(isinstance(dim, int) for type in types for dim in (*sizes(type), *(strides(type) or ())))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.tile import IterateOp, MathOp
 from fxc.dialects.tile.iteration import structure
 from fxc.passes.kernels.tiling.gathers import PLACED
@@ -55,7 +55,7 @@ def is_costly(op: Operation) -> bool:
 
 def _fits(plan: Plan, holder: Stage, stage: Stage, value: SSAValue, home: Mapping[Stage, int]) -> bool:
     """Whether ``value`` of ``stage`` can be saved in the memory of the later result of ``holder``."""
-    assert isinstance(holder.result.type, TensorType)
+    assert is_tensor(holder.result.type)
     same_loops = plan.nests[home[stage]].loops == plan.nests[home[holder]].loops
     return same_loops and home[stage] <= home[holder] and value.type == holder.result.type.element_type
 

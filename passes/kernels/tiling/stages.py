@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import IndexType, TensorType, UnrealizedConversionCastOp
+from xdsl.dialects.builtin import IndexType, UnrealizedConversionCastOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -24,6 +24,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import Steps, names_in, names_of
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import AccumulateOp
 from fxc.passes.analysis.index.forms import Form
@@ -59,7 +60,7 @@ class Stage:
     def is_dynamic(self) -> bool:
         """Whether a loop or an address depends on a symbolic size or stride."""
         types = [value.type for value in (*self.op.operands, *self.gathered)]
-        return bool(self.numbers) or any(isinstance(type, TensorType) and names_in(type) for type in types)
+        return bool(self.numbers) or any(is_tensor(type) and names_in(type) for type in types)
 
     @cached_property
     def numbers(self) -> dict[SSAValue, Steps]:
@@ -112,7 +113,7 @@ class Stage:
         return list(dict.fromkeys(op.tensor for op in self.op.body.walk() if isinstance(op, tensor.ExtractOp)))
 
     def form(self, source: SSAValue, map: AffineMap) -> Form:
-        assert isinstance(source.type, TensorType)
+        assert is_tensor(source.type)
         return address(source.type, map.results, self.sizes)
 
     @cached_property

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import Tree, enum_attr, int_attr
 from fxc.dialects.base.effects import aliases, is_pure, is_view, may_keep
 from fxc.dialects.context import FxcContext
@@ -44,7 +44,7 @@ def _slices(whole: SSAValue, widths: Sequence[int]) -> Iterator[list[Tree]]:
 
 
 def _sizes(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
+    assert is_tensor(value.type)
     return value.type.get_shape()
 
 
@@ -103,7 +103,7 @@ def types_with_steps(ctx: FxcContext, steps: Mapping[SSAValue, Attribute]) -> Ma
 def _may_read(op: TorchOp, value: SSAValue) -> bool:
     """Whether type inference shows how ``op`` handles strided operands. Packed products need contiguous rows."""
     plain = not op.regions and not is_product(op) and is_pure(op) and not may_keep(op)
-    return plain and op.parent is value.owner.parent and all(isinstance(type, TensorType) for type in op.result_types)
+    return plain and op.parent is value.owner.parent and all(is_tensor(type) for type in op.result_types)
 
 
 def _value_of(type: Attribute) -> SSAValue:

@@ -47,7 +47,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from fxc.dialects.attributes.types import device, sizes
+from fxc.dialects.attributes.types import device, is_tensor, sizes
 from fxc.dialects.base.effects import has_side_effect, may_keep
 from fxc.dialects.plan import STREAM, ArenaType, LaunchOp, RecordOp, WaitOp
 from fxc.dialects.target import GpuAttr, target_of
@@ -109,7 +109,7 @@ def _may_move(step: Step, accelerator: str) -> bool:
     op = step.op
     if isinstance(op, TorchOp):
         plain = not has_side_effect(op) and not may_keep(op) and set(op.FLAGS).isdisjoint("dy")
-        if not plain or any(not isinstance(type, TensorType) or "" in sizes(type) for type in op.result_types):
+        if not plain or any(not is_tensor(type) or "" in sizes(type) for type in op.result_types):
             return False
     elif not isinstance(op, LaunchOp):
         return False
@@ -123,7 +123,7 @@ def _may_move(step: Step, accelerator: str) -> bool:
 
 def _tensors(op: Operation | None) -> Iterable[TensorType]:
     values: Iterable[SSAValue] = () if op is None else (*op.operands, *op.results)
-    return (value.type for value in values if isinstance(value.type, TensorType))
+    return (value.type for value in values if is_tensor(value.type))
 
 
 def _mark(steps: Steps, places: Sequence[int]) -> None:

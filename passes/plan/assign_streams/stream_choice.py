@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType
 from xdsl.ir import Block, Operation, SSAValue
 
+from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.plan import AllocOp, LaunchOp
 from fxc.dialects.plan.accesses import Accesses, Touched
 from fxc.passes.fusion.fuse.cost import CostModel, assumed
@@ -54,11 +55,11 @@ def _programs(op: Operation, model: CostModel) -> int:
 
 
 def _elements(value: SSAValue) -> int:
-    return math.prod(assumed(value.type.get_shape())) if isinstance(value.type, TensorType) else 0
+    return math.prod(assumed(value.type.get_shape())) if is_tensor(value.type) else 0
 
 
 def _width(value: SSAValue) -> int:
-    element = value.type.element_type if isinstance(value.type, TensorType) else None
+    element = value.type.element_type if is_tensor(value.type) else None
     return (element.bitwidth + 7) // 8 if isinstance(element, FixedBitwidthType) else 8
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from fxc.dialects.attributes.types import IntType
+from fxc.dialects.attributes.types import IntType, is_tensor
 from fxc.dialects.attributes.values import Tree, leaves
 from fxc.dialects.base.effects import is_pure, is_random, writes
 from fxc.dialects.fx import CallFunctionOp, OutputOp
@@ -49,7 +48,7 @@ class CountedLoop:
     def may_wrap(self, ahead: int) -> bool:
         """Whether a tensor counter may wrap around up to ``ahead`` iterations after the last one."""
         type = self.body.args[self.index].type
-        if not isinstance(type, TensorType):
+        if not is_tensor(type):
             return False
         return self.start is None or self.trips is None or not _holds(type, self.start + (self.trips + ahead) * self.step)
 
@@ -107,7 +106,7 @@ def _compared(test: Leaf) -> tuple[str, Tree, Tree] | None:
 
 def _is_counter(type: Attribute) -> bool:
     """Whether ``type`` is a host int, or a 0-d tensor of a signed integer dtype."""
-    return isinstance(type, IntType) or (isinstance(type, TensorType) and not type.get_shape() and dtype(type) in _BITS)
+    return isinstance(type, IntType) or (is_tensor(type) and not type.get_shape() and dtype(type) in _BITS)
 
 
 def _step(output: Leaf, counter: SSAValue) -> int | None:
@@ -196,5 +195,5 @@ def _trips(start: int | None, bound: int | None, step: int, compare: str, type: 
 
 def _holds(type: Attribute, number: int) -> bool:
     """Whether a counter of ``type`` reaches ``number`` without wrapping around."""
-    limit = 2 ** (_BITS[dtype(type) or ""] - 1) if isinstance(type, TensorType) else abs(number) + 1
+    limit = 2 ** (_BITS[dtype(type) or ""] - 1) if is_tensor(type) else abs(number) + 1
     return -limit <= number < limit

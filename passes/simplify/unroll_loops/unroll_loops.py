@@ -36,13 +36,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.attributes.types import BoolType, FloatType, IntType
+from fxc.dialects.attributes.types import BoolType, FloatType, IntType, is_tensor
 from fxc.dialects.attributes.values import RegionAttr
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
@@ -168,7 +168,7 @@ class _Unroller(LoopCopies):
     def fits(self, type: Attribute, expected: Attribute) -> bool:
         if isinstance(expected, _SCALARS):
             return isinstance(type, expected.__class__)
-        own = isinstance(expected, TensorType) and not data_dependent([expected]).isdisjoint(self.own)
+        own = is_tensor(expected) and not data_dependent([expected]).isdisjoint(self.own)
         return type == expected and not own
 
     def can_be(self, leaf: Leaf, results: Sequence[SSAValue]) -> bool:
