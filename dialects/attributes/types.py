@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import get_args
+from typing import TypeGuard, get_args
 
-from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -264,7 +263,7 @@ def _dim(attr: Attribute) -> Dim:
     return attr.value.data if isinstance(attr, IntegerAttr) else attr.data  # type: ignore[attr-defined]
 
 
-def is_tensor(type: object) -> TypeIs[TensorType[Attribute]]:
+def is_tensor(type: object) -> TypeGuard[TensorType[Attribute]]:
     """``isinstance`` would leave the type of the elements unknown to type checkers."""
     return isinstance(type, TensorType)
 
