@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fxc.program.interpreter import Interpreter
     from fxc.program.program import Program
     from fxc.runtime.compiled import Compiled
-    from fxc.runtime.kept_memory import release_memory
+    from fxc.runtime.memory_cache import release_memory
 
 _HOMES = {
     "Compiled": "fxc.runtime.compiled",
@@ -31,7 +31,7 @@ _HOMES = {
     "capture": "fxc.api",
     "compile": "fxc.api",
     "import_fx": "fxc.api",
-    "release_memory": "fxc.runtime.kept_memory",
+    "release_memory": "fxc.runtime.memory_cache",
     "replace_pattern": "fxc.patterns.replace",
     "run_passes": "fxc.api",
     "to_fx": "fxc.api",

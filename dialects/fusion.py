@@ -12,7 +12,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.base.effects import EffectsInterface, aliases, inner_operations, may_keep
+from fxc.dialects.base.effects import EffectsInterface, aliases, inner_operations, may_retain
 from fxc.dialects.text.syntax import parse_type, type_text
 
 
@@ -61,8 +61,8 @@ class GroupOp(IRDLOperation, EffectsInterface):
             if value.owner.results[index] is value:
                 yield from self._sources(operand)
 
-    def may_keep(self) -> bool:
-        return any(map(may_keep, inner_operations(self)))
+    def may_retain(self) -> bool:
+        return any(map(may_retain, inner_operations(self)))
 
     def verify_(self) -> None:
         last = self.body.block.last_op

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from fxc.bridge.operators import operator_name
 from fxc.bridge.tensors import type_of
 from fxc.bridge.values import attribute_of, tree_of
-from fxc.dialects.base.op_rules import OwnRules
+from fxc.dialects.base.op_rules import OpRules
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.target import TargetAttr, set_target
 from fxc.dialects.text.syntax import parse_module, print_module
@@ -36,7 +36,7 @@ COVERED = {name: record.formula for name, record in OPERATORS.items() if record.
 """Operator -> how kernels compute it."""
 
 CONTEXT = new_context()
-RULES = OwnRules()
+RULES = OpRules()
 """What is known of ops that look alike serves one group after the other."""
 
 

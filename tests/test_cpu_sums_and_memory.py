@@ -11,8 +11,8 @@ import torch
 
 import fxc
 from fxc.interpret.tile_level import run_kernel
-from fxc.runtime.kept_memory import KEPT
 from fxc.runtime.large_memory import LARGE, in_large_pages
+from fxc.runtime.memory_cache import KEPT
 from tests.tile_programs import NAMES, TARGETS, kernel_text, parse_kernel, run_native
 
 HOST = {"target": "host"}

@@ -13,18 +13,18 @@ import torch
 
 import fxc
 from fxc.runtime.arena import Arenas
-from fxc.runtime.kept_memory import KEPT, KeptMemory, kept_memory
+from fxc.runtime.memory_cache import KEPT, MemoryCache, memory_cache
 
 SIZES, STRIDES, BYTES = (2, KEPT), (KEPT, 1), 8 * KEPT
 HOST = {"target": "host"}
 
 
-def made(memory: KeptMemory) -> torch.Tensor:
+def made(memory: MemoryCache) -> torch.Tensor:
     return memory.new(BYTES, SIZES, STRIDES, torch.float32)
 
 
 def test_the_memory_of_a_dead_tensor_is_taken_again() -> None:
-    memory = KeptMemory()
+    memory = MemoryCache()
     first = made(memory)
     address = first.data_ptr()
     del first
@@ -36,7 +36,7 @@ def test_the_memory_of_a_dead_tensor_is_taken_again() -> None:
 
 
 def test_other_sizes_of_as_many_bytes_share() -> None:
-    memory = KeptMemory()
+    memory = MemoryCache()
     address = made(memory).data_ptr()
     other = memory.new(BYTES, (KEPT, 4), (1, KEPT), torch.int16)
     assert other.data_ptr() == address
@@ -66,7 +66,7 @@ HOLDS: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.filterwarnings("ignore:TypedStorage")
 @pytest.mark.parametrize("holder", HOLDS)
 def test_memory_that_something_holds_is_not_taken(holder: str) -> None:
-    memory = KeptMemory()
+    memory = MemoryCache()
     x = made(memory)
     address, held = x.data_ptr(), HOLDS[holder](x)
     del x
@@ -80,7 +80,7 @@ def test_memory_that_something_holds_is_not_taken(holder: str) -> None:
 
 
 def test_what_was_resized_or_shared_with_processes_is_not_taken() -> None:
-    memory = KeptMemory()
+    memory = MemoryCache()
     larger, shared = made(memory), made(memory)
     larger.resize_(3, KEPT)
     shared.share_memory_()
@@ -92,7 +92,7 @@ def test_what_was_resized_or_shared_with_processes_is_not_taken() -> None:
 
 
 def test_what_nothing_took_for_long_is_forgotten() -> None:
-    memory = KeptMemory()
+    memory = MemoryCache()
     held = [made(memory) for _ in range(3)]
     small = (KEPT, (KEPT,), (1,), torch.uint8)
     for _ in range(300):
@@ -104,7 +104,7 @@ def test_what_nothing_took_for_long_is_forgotten() -> None:
 
 
 def test_threads_get_memory_of_their_own() -> None:
-    memory, wrong = KeptMemory(), list[int]()
+    memory, wrong = MemoryCache(), list[int]()
 
     def work(number: int) -> None:
         for step in range(50):
@@ -157,7 +157,7 @@ def test_memory_goes_with_the_last_program_or_when_asked() -> None:
     with torch.no_grad():
         compiled = fxc.compile(large_function, (x, y), options=HOST)
         results = compiled(x, y)
-        memory = kept_memory()
+        memory = memory_cache()
         assert memory.blocks >= 2
         fxc.release_memory()
         assert memory.blocks == 0

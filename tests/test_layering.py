@@ -20,11 +20,11 @@ from fxc.tools.import_graph import (
     LAYERS,
     MODULES,
     ROOT,
+    fxc_imports,
+    fxc_module,
     imports,
     is_within,
     layer,
-    own_imports,
-    own_module,
     python_files,
 )
 
@@ -61,7 +61,7 @@ def is_standard(module: str) -> bool:
 def is_allowed(path: Path, module: str) -> bool:
     if not is_within(module, "fxc"):
         return is_standard(module) or is_within(module, LAYERS[layer(path)] or "-")
-    module = own_module(module)
+    module = fxc_module(module)
     order = list(LAYERS)
     return order.index(layer(MODULES[module])) <= order.index(layer(path))
 
@@ -82,7 +82,7 @@ def test_imports_run_down(name: str) -> None:
 
 def test_no_two_modules_import_each_other() -> None:
     """Not in a circle either, and not in functions: a circle means that parts do not know which of them is the lower one."""
-    edges = [(name, other) for name in MODULES for other in own_imports(name) if other != name]
+    edges = [(name, other) for name in MODULES for other in fxc_imports(name) if other != name]
     graph = networkx.DiGraph(edges)
     circles = [circle for circle in networkx.strongly_connected_components(graph) if len(circle) > 1]
     texts = [" -> ".join(a for a, _ in networkx.find_cycle(graph.subgraph(circle))) for circle in circles]
@@ -98,7 +98,7 @@ def loaded_libraries(name: str) -> frozenset[str]:
         around = {package for package in parents(here) if package in MODULES}
         for module, _ in imports(MODULES[here], top_level_only=True):
             if is_within(module, "fxc"):
-                around.add(own_module(module))
+                around.add(fxc_module(module))
             else:
                 found.update(library for library in LATE.split() if is_within(module, library))
         todo += around - seen
@@ -118,8 +118,8 @@ def is_needless(name: str, module: str) -> bool:
     part: most are loaded late by torch itself, and ``NEEDS_TORCH`` says who may import it at the top.
     """
     if is_within(module, "fxc"):
-        late = f"{name} -> {own_module(module)}" in LATE_MODULES
-        return not late and loaded_libraries(own_module(module)) <= loaded_libraries(name)
+        late = f"{name} -> {fxc_module(module)}" in LATE_MODULES
+        return not late and loaded_libraries(fxc_module(module)) <= loaded_libraries(name)
     if is_within(module, "torch"):
         return False
     return not any(is_within(module, library) for library in set(LATE.split()) - loaded_libraries(name))
@@ -143,7 +143,7 @@ def test_no_module_hides_behind_an_underscore() -> None:
 
 def test_exceptions_are_needed() -> None:
     """An entry that nothing needs goes: it would hide the next import of its kind."""
-    found = {f"{name} -> {other}" for name in MODULES for other in own_imports(name)}
+    found = {f"{name} -> {other}" for name in MODULES for other in fxc_imports(name)}
     assert not LATE_MODULES.keys() - found
 
 

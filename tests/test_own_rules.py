@@ -22,7 +22,7 @@ from xdsl.irdl import OpDef
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.base.op_rules import OwnRules, is_local
+from fxc.dialects.base.op_rules import OpRules, is_local
 from fxc.dialects.target import preset, set_target
 from fxc.dialects.text.syntax import clone_module, parse_module
 from fxc.dialects.verify.verifier import verify
@@ -64,14 +64,14 @@ def stages() -> list[ModuleOp]:
     return found
 
 
-class Unremembered(OwnRules):
+class Unremembered(OpRules):
     """Asks all rules of every op, as xDSL does."""
 
     def verify(self, op: Operation, *, is_isolated: bool = False, callee: Attribute | None = None) -> None:
         op.verify(verify_nested_ops=False) if type(op).verify is not Operation.verify else op.verify_()
 
 
-def found_by(rules: OwnRules, module: ModuleOp) -> tuple[str, Any] | None:
+def found_by(rules: OpRules, module: ModuleOp) -> tuple[str, Any] | None:
     try:
         verify(module, rules)
     except Exception as error:
@@ -164,7 +164,7 @@ def arguments(op: Operation) -> Iterator[BlockArgument]:
 @pytest.mark.parametrize("kind", MUTATIONS)
 def test_mutations_are_found_as_by_asking_every_rule(kind: str) -> None:
     """The rules have seen the module before, and all mutants: only what they have not seen, or look beyond, is asked."""
-    found, rules, everything = 0, OwnRules(), Unremembered()
+    found, rules, everything = 0, OpRules(), Unremembered()
     for stage, module in enumerate(stages()):
         assert found_by(rules, module) is None
         for seed in range(2):
@@ -253,7 +253,7 @@ def test_definitions_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> Non
     asked, ask = Counter[str](), OpDef.verify
     monkeypatch.setattr(OpDef, "verify", lambda self, op: (asked.update([op.name]), ask(self, op)))
     for module in stages():
-        rules = OwnRules()
+        rules = OpRules()
         verify(module, rules)
         assert asked.total() < sum(1 for _ in module.walk())
         asked.clear()
@@ -262,9 +262,9 @@ def test_definitions_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_only_functions_that_changed_are_walked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, ask = list[Operation](), OwnRules.verify
-    monkeypatch.setattr(OwnRules, "verify", lambda self, op, **known: (asked.append(op), ask(self, op, **known)))
-    module, rules = parse(SOURCE), OwnRules()
+    asked, ask = list[Operation](), OpRules.verify
+    monkeypatch.setattr(OpRules, "verify", lambda self, op, **known: (asked.append(op), ask(self, op, **known)))
+    module, rules = parse(SOURCE), OpRules()
     main, callee = [op for op in module.walk() if isinstance(op, FuncOp)]
     asked.clear()
     verify(module, rules)

@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
 import fxc
-from fxc.dialects.attributes.discardable import BRIEF
+from fxc.dialects.attributes.discardable import SHORT_LIVED
 from fxc.dialects.plan import AllocOp
 from fxc.dialects.text.syntax import parse_module
 from fxc.dialects.verify.verifier import verify
@@ -152,7 +152,7 @@ def test_buffers_leave_the_arena_where_that_takes_less(tensors: list[tuple[int, 
     allocs = {op.buffer._name: op for op in module.walk() if isinstance(op, AllocOp)}
     if not allocs:
         return
-    brief = [span for i, span in enumerate(spans) if (op := allocs.get(f"b{i}")) is not None and BRIEF in op.attributes]
+    brief = [span for i, span in enumerate(spans) if (op := allocs.get(f"b{i}")) is not None and SHORT_LIVED in op.attributes]
     inside = [span for i, span in enumerate(spans) if (op := allocs.get(f"b{i}")) is not None and op.arena is not None]
     others = [span for span in spans if span not in brief and span not in inside]
     facts = memory(next(op for op in module.ops if isinstance(op, FuncOp)))

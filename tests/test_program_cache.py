@@ -371,7 +371,7 @@ def test_a_foreign_entry_is_none(folder: Path) -> None:
     key = program_cache.key_of(program)
     assert key is not None
     for change in FOREIGN.values():
-        program_cache.keep(key, program, {})
+        program_cache.store(key, program, {})
         found = program_cache.find(key, program)
         assert found is not None and found.module.is_structurally_equivalent(program.module)
         rewritten(folder, change)

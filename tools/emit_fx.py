@@ -40,10 +40,10 @@ def python_text(program: Program) -> str:
 def table_text(program: Program) -> str:
     """The nodes of the graph in the columns of ``Graph.print_tabular``; parameters are placeholders, as captured."""
     nodes = graph_module(program, lifted=True).graph.nodes
-    return plain_table(COLUMNS, [[node.op, node.name, node.target, node.args, node.kwargs] for node in nodes])
+    return table(COLUMNS, [[node.op, node.name, node.target, node.args, node.kwargs] for node in nodes])
 
 
-def plain_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Columns two spaces apart, a line of dashes under the header."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in (list(header), *texts)) for column in range(len(header))]
@@ -57,11 +57,11 @@ def graph_module(program: Program, lifted: bool = False) -> GraphModule:
     """The FX graph of ``program``. Tensors without a value are meta tensors, which is enough to show code."""
     from fxc.api import to_fx
 
-    state = {**stand_ins(program), **program.state}
+    state = {**fake_tensors(program), **program.state}
     return to_fx(Program(program.module, state, program.live, program.context), lifted=lifted)
 
 
-def stand_ins(program: Program) -> dict[str, Any]:
+def fake_tensors(program: Program) -> dict[str, Any]:
     """A tensor without data for each tensor that the program names."""
     import torch
 

@@ -19,10 +19,10 @@ SWEEPS = 4
 
 
 def emit_svg(module: ModuleOp, options: EmitOptions) -> str:
-    return drawn(view_of(module))
+    return render(view_of(module))
 
 
-def drawn(view: View) -> str:
+def render(view: View) -> str:
     """``view`` as SVG."""
     layers = _layers(view)
     boxes, width, height = _boxes(layers)

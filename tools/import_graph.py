@@ -13,7 +13,7 @@ from pathlib import Path
 
 import networkx as nx
 
-from fxc.tools.emit_svg import drawn
+from fxc.tools.emit_svg import render
 from fxc.tools.graph_view import Cluster, Edge, Node, View
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -107,17 +107,17 @@ def layer(path: Path) -> str:
     return max((name for name in LAYERS if path.is_relative_to(ROOT / name)), key=len)
 
 
-def own_module(module: str) -> str:
+def fxc_module(module: str) -> str:
     """The fxc module that ``module`` names, or that defines the name ``module``."""
     while module not in MODULES:
         module = module.rpartition(".")[0]
     return module
 
 
-def own_imports(name: str, *, top_level_only: bool = False) -> Iterator[str]:
+def fxc_imports(name: str, *, top_level_only: bool = False) -> Iterator[str]:
     for module, _ in imports(MODULES[name], top_level_only=top_level_only):
         if is_within(module, "fxc"):
-            yield own_module(module)
+            yield fxc_module(module)
 
 
 def layer_graph() -> nx.DiGraph[str]:
@@ -125,7 +125,7 @@ def layer_graph() -> nx.DiGraph[str]:
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(LAYERS)
     for name, path in MODULES.items():
-        targets = (layer(MODULES[other]) for other in own_imports(name))
+        targets = (layer(MODULES[other]) for other in fxc_imports(name))
         graph.add_edges_from((layer(path), target) for target in targets if target != layer(path))
     return graph
 
@@ -142,4 +142,4 @@ def view() -> View:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(drawn(view()))
+    sys.stdout.write(render(view()))

@@ -23,7 +23,7 @@ FLAGS = {
 
 
 @cache
-def own_ops() -> dict[str, type[Operation]]:
+def fxc_ops() -> dict[str, type[Operation]]:
     """The ops of fxc's dialects by name."""
     return {op.name: op for factory in all_dialects().values() for op in factory().operations}
 
@@ -31,13 +31,13 @@ def own_ops() -> dict[str, type[Operation]]:
 @cache
 def known_ops() -> list[str]:
     """All names: ``fx.call_module``, ``torch.aten.add.Tensor``."""
-    return sorted([*own_ops(), *(f"torch.{operator}" for operator in table())])
+    return sorted([*fxc_ops(), *(f"torch.{operator}" for operator in table())])
 
 
 def matches(text: str) -> list[str]:
     """The ops that match ``text``: one op, the overloads of one operator, or all with this prefix."""
     name = text.replace("::", ".")
-    if name in own_ops():
+    if name in fxc_ops():
         return [name]
     if name.removeprefix("torch.") in table():
         return [f"torch.{name.removeprefix('torch.')}"]
@@ -49,7 +49,7 @@ def matches(text: str) -> list[str]:
 
 def help_of(name: str) -> str:
     """The full description of the op ``name``."""
-    if (cls := own_ops().get(name)) is not None:
+    if (cls := fxc_ops().get(name)) is not None:
         return f"{name}\n\n{inspect.getdoc(cls) or 'no documentation'}\n"
     operator = name.removeprefix("torch.")
     flags, signature = table()[operator]
@@ -85,7 +85,7 @@ def facts(operator: str, flags: str, schema: Schema) -> list[str]:
 
 def one_line(name: str) -> str:
     """A line of the list of ops."""
-    if (cls := own_ops().get(name)) is not None:
+    if (cls := fxc_ops().get(name)) is not None:
         doc = (inspect.getdoc(cls) or "").strip()
         return f"{name}  {doc.split(chr(10), 1)[0]}"
     flags, signature = table()[name.removeprefix("torch.")]

@@ -41,7 +41,7 @@ def translate_command(
       fxc translate model.mlir --to=dot -p lower-to-torch | dot -Tpdf > model.pdf
     """
     if format in ("dot", "svg"):
-        write_output(output, _drawn(file, format, pipeline))
+        write_output(output, _svg(file, format, pipeline))
         return
     folder = Path(output) if format == "fx" and output not in (None, "-") else None
     program = load_program(file, allow=allow, packages=packages, pipeline=pipeline, need_weights=folder is not None)
@@ -58,7 +58,7 @@ def translate_command(
     say(f"wrote {folder / 'module.py'} and {folder / 'weights.safetensors'}")
 
 
-def _drawn(file: str, format: str, pipeline: str) -> str:
+def _svg(file: str, format: str, pipeline: str) -> str:
     """A drawing of the IR, without weights or PyTorch."""
     from fxc.driver.runner import read_module, run_pipeline
     from fxc.measure.clock import times

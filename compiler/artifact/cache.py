@@ -76,7 +76,7 @@ def key_of(program: Program, *how: str, named: bool = True) -> str | None:
     of the same program read from text may differ if values in several blocks share a name.
     """
     source = _source()
-    if source is None or program.live or _has_own_decompositions() or not _says_all(program.module):
+    if source is None or program.live or _has_own_decompositions() or not _is_self_contained(program.module):
         return None
     text = print_module(program.module if named else _without_names(program.module))
     return cache_key(text, places(program.module), _shared(program), *how, *_process(), source)
@@ -115,7 +115,7 @@ def find_ready(key: str, program: Program) -> Ready | None:
         return None
 
 
-def keep(key: str, program: Program, kernels: Mapping[str, KernelCode], host: HostProgram | None = None) -> None:
+def store(key: str, program: Program, kernels: Mapping[str, KernelCode], host: HostProgram | None = None) -> None:
     """Cache ``program`` after the pipeline, and the host program ``host`` built from it, if the disk is writable.
 
     ``kernels``: as in ``Entry``.
@@ -146,7 +146,7 @@ def _folder() -> ObjectCache:
     return ObjectCache(default_cache_folder() / "programs")
 
 
-def _says_all(module: ModuleOp) -> bool:
+def _is_self_contained(module: ModuleOp) -> bool:
     """Whether ``module`` has no reference to operators or functions that the user defines, which text only names."""
     return not any(isinstance(op, OperatorDeclOp) or is_process_call(op) for op in module.walk())
 

@@ -60,7 +60,7 @@ def write(path: Path, contents: Contents) -> None:
         raise PlanFileError(f"the plan has no value for the tensor {missing!r}", hint="save a plan that runs")
     host = _host_text(contents)
     text = program.text(debuginfo=True)
-    _check_stands_alone(program, text, state)
+    _check_self_contained(program, text, state)
     nesting = program.main.attributes.get(INPUTS)
     facts = {
         "training": contents.training,
@@ -108,7 +108,7 @@ def _check_target(path: Path) -> None:
         raise PlanFileError(f"{path} is a folder with other things in it", hint="choose another path")
 
 
-def _check_stands_alone(program: Program, text: str, state: Mapping[str, torch.Tensor]) -> None:
+def _check_self_contained(program: Program, text: str, state: Mapping[str, torch.Tensor]) -> None:
     """PlanFileError if the plan uses modules or functions of this process, since another process cannot load it."""
     if not program.live:
         return

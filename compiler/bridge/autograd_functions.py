@@ -72,7 +72,7 @@ def _applied(forward: Callable[..., Any], backward: Callable[..., Any], args: Se
 
 
 @contextmanager
-def kept() -> Generator[None, None, None]:
+def recorded() -> Generator[None, None, None]:
     """Record each call of a ``torch.autograd.Function`` as one node with forward and backward, in a trace before dispatch.
 
     PyTorch traces only the forward, which loses the derivative.

@@ -59,14 +59,14 @@ def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
             with mode:
                 result = torch.empty_like(result, dtype=dtype)
     rule = _RULES.get(func) or (partial(_looped, func) if _is_loop(func) else None)
-    if rule is None or all(_lies_plainly(leaf) for leaf in tree_leaves((args, kwargs, result))):
+    if rule is None or all(_needs_no_rule(leaf) for leaf in tree_leaves((args, kwargs, result))):
         return result
     with mode:
         like = rule(next(leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)), *args, **kwargs)
         return tree_map_only(Tensor, lambda given: _laid_out(given, like), result)
 
 
-def _lies_plainly(value: Any) -> bool:
+def _needs_no_rule(value: Any) -> bool:
     """Whether ``value`` needs no rule.
 
     A tensor with one channel is contiguous, and may be channels_last, too. Dimensions of size 1 may have any stride, and loops

@@ -17,7 +17,7 @@ def _memory_order(x: torch.Tensor) -> list[int]:
     return sorted(range(x.dim()), key=lambda i: (-x.stride(i), -x.shape[i]))
 
 
-def _as_memory_lies(x: torch.Tensor, run: Callable[[list[int]], torch.Tensor]) -> torch.Tensor:
+def _in_memory_order(x: torch.Tensor, run: Callable[[list[int]], torch.Tensor]) -> torch.Tensor:
     """Call ``run`` with the dimensions of ``x`` from the outermost in memory to the innermost, and permute its result back."""
     order = _memory_order(x)
     return run(order).permute([order.index(i) for i in range(len(order))])
@@ -28,13 +28,13 @@ def _bernoulli(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> Any
     if x.is_contiguous():
         return NotImplemented
     draw = torch.ops.aten.bernoulli.p
-    return _as_memory_lies(x, lambda order: draw(x.permute(order).contiguous(), p, generator=generator))
+    return _in_memory_order(x, lambda order: draw(x.permute(order).contiguous(), p, generator=generator))
 
 
 def _copy(x: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
     """``copy`` has no derivative; ``copy_``, which it replaces, has one."""
     filled = source.to(x.dtype).expand(x.shape)
-    return _as_memory_lies(x, lambda order: filled.permute(order).clone(memory_format=torch.contiguous_format))
+    return _in_memory_order(x, lambda order: filled.permute(order).clone(memory_format=torch.contiguous_format))
 
 
 def _scatter(operator: torch._ops.OpOverload) -> Callable[..., Any]:
@@ -75,7 +75,7 @@ def _as_strided_scatter(
     in_memory = x.permute(order)
     first = 0 if storage_offset is None else storage_offset - x.storage_offset()
     has_gaps = not in_memory.is_contiguous()
-    if has_gaps and not lie_within(x.shape, x.stride(), size, stride, first):
+    if has_gaps and not is_within(x.shape, x.stride(), size, stride, first):
         return _scatter(torch.ops.aten.as_strided_scatter.default)(x, source, size, stride, storage_offset)
     places = torch.zeros([1] * len(size), dtype=torch.int64, device=x.device).add(first)  # type: ignore[arg-type]
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
@@ -89,7 +89,7 @@ def _as_strided_scatter(
     return written.view(in_memory.shape).permute([order.index(i) for i in range(x.dim())])
 
 
-def lie_within(
+def is_within(
     shape: Sequence[Any], steps: Sequence[Any], size: Sequence[Any], stride: Sequence[Any], first: Any
 ) -> bool | None:
     """Whether elements from ``first`` on, with ``size`` and ``stride``, belong to a tensor of ``shape`` and ``steps``.

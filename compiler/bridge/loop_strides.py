@@ -27,7 +27,7 @@ def loop_strides(operands: Sequence[Tensor], shape: Sequence[Any], scalars: bool
     if not scalars and len(tensors) == len(operands) and all(_same(tensor.shape, shape) for tensor in tensors):
         if all(map(is_contiguous, tensors)):
             return make_contiguous_strides_for(tuple(shape))
-        if len(shape) == 4 and all(_lies_in(tensor, (1, 3, 2, 0)) for tensor in tensors):
+        if len(shape) == 4 and all(_is_dense_in(tensor, (1, 3, 2, 0)) for tensor in tensors):
             return make_channels_last_strides_for(tuple(shape))
         if all(map(is_dense, tensors)) and all(_same(tensor.stride(), tensors[-1].stride()) for tensor in tensors):
             return tensors[-1].stride()
@@ -76,10 +76,10 @@ def _compare(operands: Sequence[Sequence[Any]], shape: Sequence[Any], inner: int
 
 def is_contiguous(tensor: Tensor) -> bool:
     """Whether the tensor is known to be contiguous; adds no guard."""
-    return _lies_in(tensor, range(tensor.dim() - 1, -1, -1))
+    return _is_dense_in(tensor, range(tensor.dim() - 1, -1, -1))
 
 
-def _lies_in(tensor: Tensor, order: Sequence[int]) -> bool:
+def _is_dense_in(tensor: Tensor, order: Sequence[int]) -> bool:
     """Whether elements are dense in memory with dimensions in this order, innermost first."""
     steps: list[Any] = [1, 1]  # PyTorch counts the size of an empty dimension as 1, or as 0
     for dim in order:

@@ -47,7 +47,7 @@ class StaticWorld(FakeWorld):
         return self.mode.made(dims, steps, torch_dtype(type.element_type))
 
 
-def asked(
+def evaluate(
     question: Callable[[FakeWorld], Answer],
     symbols: DictionaryAttr | None,
     static: Callable[[], StaticWorld] = StaticWorld,

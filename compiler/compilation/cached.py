@@ -58,7 +58,7 @@ class CachedCompilation:
         made = self.passes.compile(program, lambda program: finish(program, {}))
         if self.key is not None and program.key is not None:  # no group failed
             with timer.scope(PLAN_CACHE):
-                cache.keep(self.key, program, kernels(made), host(made))
+                cache.store(self.key, program, kernels(made), host(made))
         return made
 
     def _looked_up(self, find: Callable[[str, Program], T | None], key: str) -> T | None:

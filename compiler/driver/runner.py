@@ -19,7 +19,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, VerifyException
 from xdsl.utils.exceptions import ParseError as XdslParseError
 
-from fxc.dialects.base.op_rules import OwnRules
+from fxc.dialects.base.op_rules import OpRules
 from fxc.dialects.context import FxcContext
 from fxc.dialects.text.diagnostics import one_line, place_of
 from fxc.dialects.text.syntax import print_module
@@ -62,7 +62,7 @@ def run_pipeline(context: Context, module: ModuleOp, pipeline: Sequence[Step], o
         _Run(context, module, tuple(pipeline), options or RunOptions()).run()
 
 
-def verify_module(module: ModuleOp, place_of: PlaceOf = place_of, rules: OwnRules | None = None) -> None:
+def verify_module(module: ModuleOp, place_of: PlaceOf = place_of, rules: OpRules | None = None) -> None:
     """Verify ``module``. Raises ``VerifyError`` with the invalid op and its location."""
     try:
         verify(module, rules)
@@ -102,7 +102,7 @@ class _Run:
     def __init__(self, context: Context, module: ModuleOp, pipeline: tuple[Step, ...], options: RunOptions) -> None:
         self.context, self.module, self.pipeline, self.options = context, module, pipeline, options
         self.text_before: str | None = None
-        self.rules = OwnRules()
+        self.rules = OpRules()
 
     def run(self) -> None:
         options = self.options

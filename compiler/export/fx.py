@@ -44,7 +44,7 @@ from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.errors import FxcError, InputError, WeightsError
-from fxc.export.module_tree import keep_persistence, set_module, set_tensor, training
+from fxc.export.module_tree import copy_persistence, set_module, set_tensor, training
 from fxc.export.plan_nodes import PLAN_NODES
 from fxc.export.plan_time_values import frozen_results, is_once, reads_once
 from fxc.passes.analysis.requires_grad import requires_grad
@@ -95,7 +95,7 @@ class Exporter:
         if not lifted:
             self._finish(body, function)
         module = GraphModule(root, body.graph, class_name="GraphModule")
-        keep_persistence(root, module)
+        copy_persistence(root, module)
         module.training = training(root)  # train() would change the mode of the modules that the graph calls
         return module
 
@@ -382,7 +382,7 @@ class _Body:
             made = self.exporter.subgraphs(f, df, gradient, lambda: self.region(f.body.block, name))
             set_module(self.root, name, made)
         operands = [self.env[value] for value in op.operands]
-        for i in _kept(f, gradient):
+        for i in _saved(f, gradient):
             operands[i] = self.saved(op.operands[i])
         node = self.create("call_module", name, operands, {}, f.sym_name.data, None)
         for i, result in enumerate(op.results):
@@ -438,7 +438,7 @@ def _is_written_back(argument: Node, value: Node) -> bool:
     return value.target is torch.ops.aten.copy_.default and value.args[0] is argument
 
 
-def _kept(f: func.FuncOp, gradient: GradientAttr) -> list[int]:
+def _saved(f: func.FuncOp, gradient: GradientAttr) -> list[int]:
     """The inputs of ``f`` that are saved for its derivative, directly or through views."""
     terminator = f.body.block.last_op
     assert terminator is not None

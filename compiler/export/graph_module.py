@@ -122,7 +122,7 @@ class Derivative(torch.nn.Module):
         """Add ``module``, which implements df for the set of gradients that its attributes name."""
         there = given_gradients(module, self.gradients)
         made = _implementation(self.program, module, partial(self.specialized, there), codes)
-        self.keep(there, self.has_kernels, made)
+        self.cache(there, self.has_kernels, made)
 
     def graph_for(self, there: tuple[bool, ...], kernels: bool) -> torch.nn.Module:
         """The module for the set of given gradients ``there``. ``kernels``: whether it may use kernels."""
@@ -130,10 +130,10 @@ class Derivative(torch.nn.Module):
         module = self._modules.get(name)
         if module is None:
             with _specializing:
-                module = self._modules.get(name) or self.keep(there, kernels, self.compiled(there, kernels))
+                module = self._modules.get(name) or self.cache(there, kernels, self.compiled(there, kernels))
         return module
 
-    def keep(self, there: tuple[bool, ...], kernels: bool, module: torch.nn.Module) -> torch.nn.Module:
+    def cache(self, there: tuple[bool, ...], kernels: bool, module: torch.nn.Module) -> torch.nn.Module:
         replace_operators(module, NO_ELEMENTS if kernels else {**NO_ELEMENTS, **DIFFERENTIABLE})
         self.add_module(_graph_name(there, kernels), module)
         return module

@@ -36,7 +36,7 @@ def set_module(root: torch.nn.Module, path: str, module: torch.nn.Module) -> Non
     owner.add_module(name, module)
 
 
-def keep_persistence(root: torch.nn.Module, module: torch.nn.Module) -> None:
+def copy_persistence(root: torch.nn.Module, module: torch.nn.Module) -> None:
     """Mark non-persistent buffers of ``root`` in ``module`` again, since GraphModule copies every buffer as persistent."""
     copies = dict(module.named_modules(remove_duplicate=False))
     for path, owner in root.named_modules(remove_duplicate=False):

@@ -24,7 +24,7 @@ def refuse_partial_sharing(program: Program) -> None:
 
     A program has no aliasing between different tensors. Two names of the same elements are one tensor.
     """
-    pairs = [(first, second) for first, second, is_same in _near(program.state) if not is_same]
+    pairs = [(first, second) for first, second, is_same in _overlapping(program.state) if not is_same]
     for first, second in _written(program, program.state, pairs):
         raise CaptureError(
             f"{first!r} and {second!r} share a part of their memory, and the model writes there",
@@ -40,7 +40,7 @@ def refuse_shared_inputs(program: Program, leaves: Sequence[Any] | None) -> None
     given = (argument for argument in program.main.args if state_name(program, argument) is None)
     inputs = {_name(program, argument): leaf for argument, leaf in zip(given, leaves or ()) if type(leaf) in PLAIN}
     tensors = {**program.state, **inputs}
-    pairs = [(first, second) for first, second, _ in _near(tensors) if first in inputs or second in inputs]
+    pairs = [(first, second) for first, second, _ in _overlapping(tensors) if first in inputs or second in inputs]
     for first, second in _written(program, tensors, pairs):
         raise CaptureError(
             f"the input {second!r} shares memory with {first!r}, and the model writes there",
@@ -94,7 +94,7 @@ def _written(program: Program, tensors: Mapping[str, torch.Tensor], pairs: list[
             yield first, second
 
 
-def _near(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str, bool]]:
+def _overlapping(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, str, bool]]:
     """Pairs of tensor names that share a storage and whose byte ranges overlap, and whether both have the same elements."""
     stored = defaultdict[int, list[str]](list)
     for name, tensor in tensors.items():

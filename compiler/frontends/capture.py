@@ -33,9 +33,9 @@ from fxc.errors import CaptureError, FxcError, InputError
 from fxc.frontends.free_sizes import export_free
 from fxc.frontends.import_fx import import_fx, import_traced
 from fxc.frontends.indexed_writes import IndexedWrites
-from fxc.frontends.kept_state import KeptState, Variables, is_data_set, watched
 from fxc.frontends.non_strict_trace import traced
 from fxc.frontends.packed_sequences import KnownLengths, NoPackedSequence, refuse_packed
+from fxc.frontends.python_state import PythonState, Variables, is_data_set, watched
 from fxc.frontends.restore_signature import resign
 from fxc.program.program import Program, is_frozen
 from fxc.semantics.trace import first_line
@@ -67,7 +67,7 @@ def capture(
     CaptureError with PyTorch's reason and a hint.
     """
     refuse_packed(_name(model), tuple(args), dict(kwargs or {}))
-    args, kwargs = _told_apart((tuple(args), dict(kwargs or {})))
+    args, kwargs = _without_repeats((tuple(args), dict(kwargs or {})))
     if route not in ROUTES:
         raise CaptureError(f"there is no capture route {route!r}", hint=f"one of {', '.join(ROUTES)}")
     if dynamic_shapes is not None and route not in ("export", "make_fx"):
@@ -104,7 +104,7 @@ def capture_somehow(
     refused = isinstance(first, InputError)  # an autograd.Function whose derivative a program cannot have
     routes = ("packed sequences", "dynamo", *["make_fx"] * (not training))
     for route in () if dynamic_shapes is not None or (training and refused) else routes:
-        state = KeptState(model if isinstance(model, torch.nn.Module) else _FunctionModule(model), registered=False)
+        state = PythonState(model if isinstance(model, torch.nn.Module) else _FunctionModule(model), registered=False)
         try:
             packed = route == "packed sequences"
             program = capture(model, args, kwargs, route="export" if packed else route, packed=packed)
@@ -130,20 +130,20 @@ _PARTLY = (
 )
 
 
-def _told_apart(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _without_repeats(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """``inputs`` with a copy of each repeated tensor, as a later call may pass two tensors."""
     tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
     if len(set(map(id, tensors))) == len(tensors):
         return inputs
     seen = set[int]()
 
-    def apart(tensor: torch.Tensor) -> torch.Tensor:
+    def distinct(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) in seen:
             return tensor.detach().requires_grad_(tensor.requires_grad)
         seen.add(id(tensor))
         return tensor
 
-    return tree_map_only(torch.Tensor, apart, inputs)
+    return tree_map_only(torch.Tensor, distinct, inputs)
 
 
 @contextlib.contextmanager
@@ -267,7 +267,7 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
         compile_lock(dynamo=True),
         watched(module, args, kwargs) as assigned,
         _autocast(dict.fromkeys(kinds), enabled=False),
-        autograd_functions.kept(),
+        autograd_functions.recorded(),
         _NoNewData(),
         IndexedWrites(),
     ):

@@ -37,7 +37,7 @@ class FrozenGraph:
         return self._function(weights)(*[inputs[i] for i in self._others])
 
     def _function(self, weights: list[torch.Tensor]) -> Callable[..., Any]:
-        key, marks = tuple(map(id, weights)), tuple(map(_mark, weights))
+        key, marks = tuple(map(id, weights)), tuple(map(_version_and_address, weights))
         found = self._made.get(key)
         if found is None or found.marks != marks:
             with self._lock:
@@ -78,7 +78,7 @@ class _Made:
     memory: Sequence[torch.Tensor]
 
 
-def _mark(weight: torch.Tensor) -> tuple[int, int]:
+def _version_and_address(weight: torch.Tensor) -> tuple[int, int]:
     """The version of ``weight``, -1 for tensors of inference mode, which have none, and its address."""
     version = -1 if weight.is_inference() else weight._version
     return version, weight.data_ptr() if weight.layout is torch.strided else 0

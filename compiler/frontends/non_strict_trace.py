@@ -46,7 +46,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from fxc.bridge import autograd_functions
 from fxc.bridge.fake_mode import StaticFakeMode, without_dynamo
 from fxc.errors import FxcError
-from fxc.frontends.kept_state import KeptState, is_data_set
+from fxc.frontends.python_state import PythonState, is_data_set
 
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
 _CONVERSIONS = (torch.ops.aten.to.device, torch.ops.aten.to.dtype, torch.ops.aten.to.dtype_layout)
@@ -70,7 +70,7 @@ class _NotPlain(FxcError):
 
 def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
     """The graph of ``module(*args)``, equal to that of torch.export; None where torch.export has to trace it."""
-    before = KeptState(module, registered=True)
+    before = PythonState(module, registered=True)
     had_dynamo = "torch._dynamo" in sys.modules
     try:
         _check(module, args)
@@ -160,7 +160,7 @@ class _Trace:
             for backend in (torch.backends.mkldnn, torch.backends.nnpack, torch.backends.cudnn):  # as in torch.export
                 stack.callback(backend.set_flags, *backend.set_flags(False))
             stack.enter_context(without_dynamo())
-            stack.enter_context(autograd_functions.kept())  # entering it fails here, because there is no PyTorch tracer
+            stack.enter_context(autograd_functions.recorded())  # entering it fails here, because there is no PyTorch tracer
             stack.enter_context(_compiling_state_context())
             stack.enter_context(self.mode)
             stack.enter_context(enable_python_dispatcher())

@@ -59,7 +59,7 @@ def resign(
             attributes[argument] = DictionaryAttr({"fx.kind": str_attr("input"), "fx.name": str_attr(f"unused_{i}")})
         else:
             free.remove(argument)
-        _move_last(block, argument)
+        _move_to_end(block, argument)
     block.insert_op_before(OutputOp.build_call([returned], {}, [], location=terminator.location), terminator)
     block.erase_op(terminator)
     output = block.last_op
@@ -69,7 +69,7 @@ def resign(
     function.attributes[INPUTS], function.attributes[OUTPUTS] = nesting_attr(nesting), nesting_attr(spec)
 
 
-def _move_last(block: Any, argument: SSAValue) -> None:
+def _move_to_end(block: Any, argument: SSAValue) -> None:
     """Make ``argument`` the last argument of its block."""
     arguments = [a for a in block.args if a is not argument] + [argument]
     block._args = tuple(arguments)

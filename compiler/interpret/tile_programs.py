@@ -44,7 +44,7 @@ class Launch:
             if isinstance(parameter.type, PtrType):
                 self.buffers[parameter] = self.shared(parameter, value) or self.buffer(parameter, parameter.type, value)
                 self.given.append((value, parameter))
-        self.check_apart()
+        self.check_no_overlap()
 
     def dtype(self, element: Attribute) -> torch.dtype:
         found = torch.int64 if isinstance(element, IndexType) else torch_dtype(element)
@@ -59,7 +59,7 @@ class Launch:
             buffer.make_writable()
         return same[0] if same else None
 
-    def check_apart(self) -> None:
+    def check_no_overlap(self) -> None:
         """Raise KernelError if a written tensor shares memory with another argument, unless both are identical."""
         given = [(value, parameter) for value, parameter in self.given if value.numel()]
         for out, written in given:

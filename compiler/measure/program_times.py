@@ -48,7 +48,7 @@ def program_times(modules: Sequence[ModuleOp]) -> Sequence[float] | None:
     places = {torch.device(device(type)).type for type in types}
     with _disable_current_modes():  # torch.compile calls this under a fake mode, in which no operator computes
         if places == {"cpu"}:
-            return _kept(modules)
+            return _cached(modules)
         return _on_gpu(modules) if places == {"cuda"} and torch.cuda.is_available() else None
 
 
@@ -58,7 +58,7 @@ def _on_gpu(modules: Sequence[ModuleOp]) -> list[float]:
     return [inf if run is None else next(found) for run in runs]
 
 
-def _kept(modules: Sequence[ModuleOp]) -> list[float]:
+def _cached(modules: Sequence[ModuleOp]) -> list[float]:
     """Times on this CPU, from the cache if it has them."""
     settings = torch.get_num_threads(), torch.backends.mkldnn.enabled, float32_precisions()
     machine = str(sorted(host_features().names)), str(settings), str(torch.__version__)

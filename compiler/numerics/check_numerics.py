@@ -32,7 +32,16 @@ from fxc.dialects.text.syntax import clone_module
 from fxc.errors import NoRuleError, NumericsError
 from fxc.interpret.torch_level import error_of
 from fxc.numerics.differences import Difference, difference
-from fxc.numerics.reference_run import ReferenceResult, ReferenceRun, Subject, interface, left_in, snapshot, subjects, why_not
+from fxc.numerics.reference_run import (
+    ReferenceResult,
+    ReferenceRun,
+    Subject,
+    interface,
+    snapshot,
+    subjects,
+    why_not,
+    written_name,
+)
 
 if TYPE_CHECKING:
     from fxc.driver.instrumentation import Instrumentation, PassRun
@@ -234,7 +243,7 @@ def _differences(before: ReferenceResult, after: ReferenceResult, *, strict: boo
         if name not in after.arguments:
             continue
         if (found := difference(old, after.arguments[name], strict=strict)) is not None:
-            yield left_in(name), found
+            yield written_name(name), found
 
 
 @dataclass(frozen=True)
@@ -266,9 +275,9 @@ class _Case:
         moved = list[dict[str, Any]]()
         given = list[dict[str, Any]]()
         for module, subject in ((self.before, self.old), (self.after, self.new)):
-            given.append(self.run(module, subject, float64=True).by_place())
+            given.append(self.run(module, subject, float64=True).by_name())
             other = with_moved_constants(module)
-            moved.append(self.run(other, subjects(other)[self.name], float64=True).by_place())
+            moved.append(self.run(other, subjects(other)[self.name], float64=True).by_name())
         for place in places:
             values = [each[place] for each in (*given, *moved) if isinstance(each.get(place), torch.Tensor)]
             if len(values) != 4:

@@ -42,10 +42,10 @@ class ReferenceResult:
     results: list[Any]
     arguments: dict[str, Any]
 
-    def by_place(self) -> dict[str, Any]:
+    def by_name(self) -> dict[str, Any]:
         """Return the values by their names in errors."""
         results = {f"result {i}": value for i, value in enumerate(self.results)}
-        return results | {left_in(name): value for name, value in self.arguments.items()}
+        return results | {written_name(name): value for name, value in self.arguments.items()}
 
     def elements(self) -> int:
         """Return the number of elements of all tensors."""
@@ -205,7 +205,7 @@ GRADIENT = "the gradient of input "
 """The prefix of the names of gradients."""
 
 
-def left_in(name: str) -> str:
+def written_name(name: str) -> str:
     """Return the name, in errors, of the value of an argument after the run."""
     return name if name.startswith(GRADIENT) else f"what is left in {name}"
 

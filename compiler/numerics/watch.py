@@ -6,14 +6,14 @@ from fxc.codegen.contract import launch_runner, launch_writer
 from fxc.dialects.target import target_of
 from fxc.dialects.text.syntax import clone_module
 from fxc.dialects.tile import LaunchOp
-from fxc.numerics.second_look import SecondLook
+from fxc.numerics.call_check import CallCheck
 from fxc.program.program import Look, Program
 
 
 def watch_first_call(captured: Program, program: Program, *, boxed: bool = False) -> Look:
     """Return the comparison of the first call of ``program`` with ``captured``. ``boxed``: it takes its inputs in one list."""
     target = target_of(program.module)
-    return SecondLook(
+    return CallCheck(
         captured.module,
         clone_module(program.module),
         captured.state,

@@ -36,10 +36,10 @@ class ArgumentSpec:
         leaves = self.signature.leaves(args, kwargs)
         if leaves is None or not self.signature.fits_leaves(leaves):
             return False
-        return self.wants == (_wants(leaves) if gradients else None)
+        return self.wants == (_requires_grad(leaves) if gradients else None)
 
 
-def _wants(leaves: Sequence[Any]) -> tuple[bool, ...]:
+def _requires_grad(leaves: Sequence[Any]) -> tuple[bool, ...]:
     return tuple([isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves])
 
 
@@ -89,7 +89,7 @@ class PlanCache:
     def add(self, args: tuple[Any, ...], kwargs: dict[str, Any], plan: Plan) -> None:
         """Cache ``plan`` for calls like this one, and evict the least recently used plan over capacity."""
         gradients = self.gradients and torch.is_grad_enabled()
-        spec = ArgumentSpec(plan.signature, _wants(plan.signature.leaves(args, kwargs) or ()) if gradients else None)
+        spec = ArgumentSpec(plan.signature, _requires_grad(plan.signature.leaves(args, kwargs) or ()) if gradients else None)
         with self._lock:
             entries = ((spec, plan), *self._entries)
             self._evictions += max(0, len(entries) - self.capacity)

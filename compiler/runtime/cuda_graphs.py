@@ -96,7 +96,7 @@ class CudaGraphs:
         if not self.driver.is_available():
             raise PipelineError("cuda_graphs is on, but there is no accelerator here", hint="leave the option out")
         self._main = program.main
-        self.look_again()
+        self.update_weights()
         self._pool = self.driver.new_pool()
         self._recordings = dict[Key, _Recording]()
         self._copies: tuple[Key, list[Any], _Recording] | None = None
@@ -104,7 +104,7 @@ class CudaGraphs:
         self._lock = Lock()
         self.records = True
 
-    def look_again(self) -> None:
+    def update_weights(self) -> None:
         """Update the weights to the current tensors of the program."""
         self._weights = tuple(self.program.tensors())
 

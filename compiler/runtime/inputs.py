@@ -126,7 +126,7 @@ def memory_guards(inputs: Inputs, names: Names) -> Iterator[Guard]:
         pairs = ((i, j) for i, j in combinations(with_memory(values), 2) if i in written or j in written)
         return next(((i, j) for i, j in pairs if share_bytes(values[i], values[j])), None)
 
-    def are_apart(*values: Any) -> bool:
+    def are_disjoint(*values: Any) -> bool:
         reach = 0
         for start, end in sorted(memory_range(values[i]) for i in with_memory(values)):
             if start < reach:
@@ -138,7 +138,7 @@ def memory_guards(inputs: Inputs, names: Names) -> Iterator[Guard]:
         first, second = (inputs[i].name for i in shared(values) or ())
         return InputError(f"input {second} shares memory with {first}, and the model writes there", hint=WITHOUT_SHARING)
 
-    yield Guard(f"{names.of(are_apart)}({', '.join(f'x{i}' for i in range(len(inputs)))})", together)
+    yield Guard(f"{names.of(are_disjoint)}({', '.join(f'x{i}' for i in range(len(inputs)))})", together)
 
 
 @dataclass(frozen=True)

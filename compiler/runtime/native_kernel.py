@@ -15,8 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from fxc.errors import BoundsError, InputError
 from fxc.runtime.guards import CPU, Names, all_of, plain_tests, tensor_tests
-from fxc.runtime.kept_memory import KEPT, kept_memory
 from fxc.runtime.lazy import resolved
+from fxc.runtime.memory_cache import KEPT, memory_cache
 
 Tensor = torch.Tensor
 
@@ -93,21 +93,21 @@ class TensorSpec:
     def _place(self) -> str:
         return "the CPU" if self.device == CPU else str(self.device)
 
-    def lies_right(self, value: Tensor) -> bool:
+    def has_strides(self, value: Tensor) -> bool:
         """Whether the strides are those of the kernel; strides of dimensions of size 1 are ignored."""
         steps = zip(self.sizes, value.stride(), self.strides, strict=True)
         return not value.numel() or all(a == b for size, a, b in steps if size not in (0, 1))
 
     def laid_out(self, value: Tensor) -> Tensor:
         """Return ``value``, or a copy if its strides differ or it is lazy."""
-        return resolved(value) if self.lies_right(value) else self.new().copy_(value)
+        return resolved(value) if self.has_strides(value) else self.new().copy_(value)
 
     def new(self) -> Tensor:
         made = torch.empty_strided(self.known_sizes(), self.known_strides(), dtype=self.dtype, device=self.device)
         return made if self.fill is None else made.fill_(self.fill)
 
     @property
-    def kept_bytes(self) -> int | None:
+    def cached_bytes(self) -> int | None:
         """The size in bytes, if the memory of such a tensor is cached: large tensors on the CPU."""
         if self.is_dynamic or self.device != CPU or 0 in self.sizes:
             return None
@@ -172,7 +172,7 @@ class TensorKernel:
         for spec, value in zip(specs, outputs, strict=True):
             if complaint := spec.complaint(value):
                 raise InputError(f"{self._named(spec)} {complaint}")
-            if not spec.lies_right(value):
+            if not spec.has_strides(value):
                 raise InputError(f"{self._named(spec)} has strides {value.stride()}, but {spec.strides} is expected")
         written = [resolved(value) for value in outputs]
         for spec, value in zip(specs, written, strict=True):
@@ -203,7 +203,7 @@ class TensorKernel:
         for spec, value in zip(specs, tensors, strict=True):
             if complaint := spec.complaint(value):
                 raise InputError(f"{self._named(spec)} {complaint}")
-            if not self.copies and not spec.lies_right(value):
+            if not self.copies and not spec.has_strides(value):
                 raise InputError(f"{self._named(spec)} has strides {value.stride()}, but {spec.strides} is expected")
         return [spec.laid_out(value) for spec, value in zip(specs, tensors, strict=True)]
 
@@ -369,7 +369,7 @@ def _maker(spec: TensorSpec) -> Callable[..., Tensor]:
         return (lambda sizes, steps: replace(spec, sizes=sizes, strides=steps).new()) if spec.is_dynamic else spec.new
     if spec.is_dynamic:
         return lambda sizes, steps: fast(sizes, steps, spec.dtype)
-    bytes, arguments = spec.kept_bytes, (spec.sizes, spec.strides, spec.dtype)
-    make = partial(fast, *arguments) if bytes is None else partial(kept_memory().new, bytes, *arguments)
+    bytes, arguments = spec.cached_bytes, (spec.sizes, spec.strides, spec.dtype)
+    make = partial(fast, *arguments) if bytes is None else partial(memory_cache().new, bytes, *arguments)
     fill = spec.fill
     return make if fill is None else lambda: make().fill_(fill)

@@ -123,7 +123,7 @@ class Plan:
             if self.host is not None:
                 self.host.use_tensors(changes)
                 if isinstance(self.host.main, CudaGraphs):
-                    self.host.main.look_again()
+                    self.host.main.update_weights()
             if isinstance(self._module, GraphModule):
                 use_tensors(self._module, changes)
             model.follow(changes)

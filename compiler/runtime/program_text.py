@@ -33,7 +33,7 @@ import torch
 from fxc.runtime.arena import Arenas, Part, Place
 from fxc.runtime.expected import expected, passed
 from fxc.runtime.host_program import HostFacts, HostProgram, KernelCode, Weight
-from fxc.runtime.kept_memory import KeptMemory, kept_memory
+from fxc.runtime.memory_cache import MemoryCache, memory_cache
 from fxc.runtime.native_kernel import TensorSpec
 from fxc.runtime.origins import origin
 
@@ -105,7 +105,7 @@ def _operators() -> dict[int, str]:
     return {id(each._op): str(each) for each in overloads}
 
 
-_MAKERS = (Arenas, HostFacts, Part, Place, TensorSpec, Weight, expected, kept_memory, operator, passed)
+_MAKERS = (Arenas, HostFacts, Part, Place, TensorSpec, Weight, expected, memory_cache, operator, passed)
 _TOOLS: Mapping[str, Any] = MappingProxyType({"torch": torch} | {each.__name__: each for each in _MAKERS})
 """The names in texts other than the tensors and kernels of a program."""
 
@@ -153,8 +153,8 @@ class _Writer:
         if id(value) in self.operators:
             return f"operator({self.operators[id(value)]!r})"
         name, owner = value.__name__, getattr(value, "__self__", None)
-        if isinstance(owner, KeptMemory):
-            return f"kept_memory().{name}"
+        if isinstance(owner, MemoryCache):
+            return f"memory_cache().{name}"
         if owner is None and value.__module__ is None and name in self.kernels:
             return f"kernels[{name!r}]"
         for path in ("torch", value.__module__ or ""):

@@ -67,7 +67,7 @@ class Signature:
         """A function that extracts inputs from builtin containers; None for others, or for keywords in another order."""
         assert self.nesting is not None
         names, (args, kwargs) = Names(), self.nesting.children()
-        lines = [*_taken_out(args, "args", 0, names), *_taken_out(kwargs, "kwargs", args.num_leaves, names)]
+        lines = [*_unpacking(args, "args", 0, names), *_unpacking(kwargs, "kwargs", args.num_leaves, names)]
         return names.function(["args", "kwargs"], [*lines, f"return ({''.join(f'{name}, ' for name in self.names)})"])
 
     @property
@@ -143,7 +143,7 @@ class Signature:
         return next(f"input {key} is nested otherwise than in the example: {b}, expected {a}" for key, a, b in pairs if a != b)
 
 
-def _taken_out(spec: TreeSpec, value: str, first: int, names: Names) -> Iterator[str]:
+def _unpacking(spec: TreeSpec, value: str, first: int, names: Names) -> Iterator[str]:
     """Yield lines that unpack ``value``, whose inputs start at number ``first``, or return None if its structure differs."""
     if spec.type not in (tuple, list, dict):
         yield "return None"
@@ -153,7 +153,7 @@ def _taken_out(spec: TreeSpec, value: str, first: int, names: Names) -> Iterator
     children, inner = list[str](), list[Iterator[str]]()
     for child in spec.children():
         children.append(f"x{first}" if child.is_leaf() else f"{value}_{len(children)}")
-        inner += [] if child.is_leaf() else [_taken_out(child, children[-1], first, names)]
+        inner += [] if child.is_leaf() else [_unpacking(child, children[-1], first, names)]
         first += child.num_leaves
     if children:
         yield f"{', '.join(children)}, = {value}{'.values()' if spec.type is dict else ''}"

@@ -41,7 +41,7 @@ class Streams:
         """Make later work on stream ``number`` start after ``event``."""
         self._stream(number).wait_event(event)
 
-    def keep(self, tensor: torch.Tensor, number: int) -> None:
+    def record_use(self, tensor: torch.Tensor, number: int) -> None:
         """Mark ``tensor`` as used by stream ``number``: its memory is not reused before the work of that stream is done."""
         tensor.record_stream(self._stream(number))
 

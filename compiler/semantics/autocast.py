@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.bridge.static_world import IS_PLAIN, asked
+from fxc.bridge.static_world import IS_PLAIN, evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.inference import quiet
@@ -23,7 +23,7 @@ State = Mapping[str, str | None]
 
 def casts(op: Operation, state: State, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> dict[int, str]:
     """Return operand -> dtype. VerifyException if the call is rejected, or if autocast does more than casts of operands."""
-    return asked(lambda world: _watched(op, state, world, interpreter), symbols)
+    return evaluate(lambda world: _watched(op, state, world, interpreter), symbols)
 
 
 def _watched(op: Operation, state: State, world: FakeWorld, interpreter: ReferenceInterpreter) -> dict[int, str]:
@@ -32,7 +32,7 @@ def _watched(op: Operation, state: State, world: FakeWorld, interpreter: Referen
         operands = [fakes[value] for value in op.operands]
         try:
             expected, under = _run(op, operands, state, interpreter)
-            own = _own(op, operands, interpreter) if under else {}
+            own = _casts_when_disabled(op, operands, interpreter) if under else {}
             found = {i: dtype for i, dtype in under.items() if own.get(i) is not dtype}
             cast = [value.to(found[i]) if i in found else value for i, value in enumerate(operands)]
             result, _ = _run(op, cast, {}, interpreter)
@@ -45,7 +45,7 @@ def _watched(op: Operation, state: State, world: FakeWorld, interpreter: Referen
     return {i: str(dtype).removeprefix("torch.") for i, dtype in sorted(found.items())}
 
 
-def _own(op: Operation, operands: list[Any], interpreter: ReferenceInterpreter) -> dict[int, torch.dtype]:
+def _casts_when_disabled(op: Operation, operands: list[Any], interpreter: ReferenceInterpreter) -> dict[int, torch.dtype]:
     """Return the leading casts with autocast off; empty if ``op`` rejects operands of several types then."""
     try:
         return _run(op, operands, {}, interpreter)[1]

@@ -16,7 +16,7 @@ from xdsl.ir import Region, SSAValue
 
 from fxc.bridge.callables import resolve_operator
 from fxc.bridge.import_nodes import GraphImporter
-from fxc.bridge.static_world import asked
+from fxc.bridge.static_world import evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.attributes.values import NoneValueAttr
 from fxc.dialects.base.effects import is_pure
@@ -40,7 +40,9 @@ def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: Referenc
     if len(op.results) == 1 and isinstance(op.results[0].type, TupleType):
         return None
     try:
-        return asked(lambda world: traced_for_any_sizes(lambda each: _traced(op, each, interpreter), world, symbols), symbols)
+        return evaluate(
+            lambda world: traced_for_any_sizes(lambda each: _traced(op, each, interpreter), world, symbols), symbols
+        )
     except (CannotInfer, FxcError, RuntimeError, NotImplementedError, TypeError):
         return None  # the rule requires known or nonzero sizes, or has a layout that cannot be faked
 

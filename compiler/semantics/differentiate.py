@@ -35,7 +35,7 @@ from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
 from fxc.semantics.same_at_sizes import same_programs, same_results
-from fxc.semantics.trace import first_line, graph_so_far, record
+from fxc.semantics.trace import current_graph, first_line, record
 
 _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 
@@ -94,7 +94,7 @@ class Differentiator:
                 given = {i: value.detach().requires_grad_() for i, value in given.items()}
             with torch.enable_grad():
                 results = tree_leaves(list(self.interpreter.op(op, dict(zip(operands, own, strict=True)))))
-                names[:] = [node.name for node in graph_so_far().nodes]
+                names[:] = [node.name for node in current_graph().nodes]
                 used[:] = [i for i in given if isinstance(results[i], torch.Tensor) and results[i].requires_grad]
                 gradients: Sequence[Any] = [None] * len(wanted)
                 if used:
@@ -177,7 +177,7 @@ class _Split:
         if not found:
             return Vjp(None, None, (), (), (), (), ())
         boundary = self.boundary([g for _, g in found])
-        if not self.may_stay(boundary):
+        if not self.can_remain(boundary):
             if self.op.name == f"torch.higher_order.{autograd_functions.NAME}":  # its regions have derivatives already
                 raise VerifyException(f"{self.op.name} saves what it neither takes nor gives")
             forward = _extract(self.joint, self.inputs, self.outputs, lambda node: node)
@@ -208,7 +208,7 @@ class _Split:
         read = _read(gradients, stop=stop)
         return [node for node in self.forward if node in read and node not in self.results]
 
-    def may_stay(self, boundary: list[Node]) -> bool:
+    def can_remain(self, boundary: list[Node]) -> bool:
         """Whether the backward can be computed from operands and results, so that the operation itself can remain.
 
         Views of operands and results, and numbers, are recomputed. If autograd differentiates the operation as a whole, with a
@@ -221,7 +221,7 @@ class _Split:
         available = {*self.inputs, *(r for r in self.results if isinstance(r, Node))}
         cheap = set(available)
         for node in self.forward:
-            again = _is_free(node) or (whole and not _draws(node) and not self.is_own(node))
+            again = _is_free(node) or (whole and not _is_random(node) and not self.is_own(node))
             if node in available or (again and all(source in cheap for source in map(_source, node.all_input_nodes))):
                 cheap.add(node)
         return all(node in cheap for node in boundary)
@@ -340,7 +340,7 @@ def _is_mutable(node: Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
-def _draws(node: Node) -> bool:
+def _is_random(node: Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
@@ -382,7 +382,7 @@ def _extract(
 def _function(graph: GraphModule, world: FakeWorld) -> tuple[func.FuncOp, list[Operation]]:
     """Return a graph as a function, and the operators that the module must declare. Outputs that are not values are dropped."""
     importer = GraphImporter(world.type_of, constants_inline=True)
-    graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _draws(node))
+    graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _is_random(node))
     block = importer.block(graph, list(graph.graph.nodes), "", None)
     output = block.last_op
     assert isinstance(output, OutputOp)

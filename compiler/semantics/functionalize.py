@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, Integ
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from fxc.bridge.callables import resolve_operator
-from fxc.bridge.functional_rules import FUNCTIONAL, lie_within
+from fxc.bridge.functional_rules import FUNCTIONAL, is_within
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.nesting import OUTPUTS, nesting_attr
 from fxc.bridge.tensors import FakeWorld
@@ -140,11 +140,11 @@ class _Interpreter(ReferenceInterpreter):
         memory, outside = memory_of(x), False
         if (base := self.bases.get(memory)) is not None:
             whole, first = _is_whole(base, x), x.storage_offset() if storage_offset is None else storage_offset
-            within = lie_within(base.shape, base.stride(), size, stride, first - base.storage_offset())
+            within = is_within(base.shape, base.stride(), size, stride, first - base.storage_offset())
             if not whole or not within:
                 self.between.add(memory)
                 self.check_gaps(memory)
-            of_x = lie_within(x.shape, x.stride(), size, stride, first - x.storage_offset())
+            of_x = is_within(x.shape, x.stride(), size, stride, first - x.storage_offset())
             outside = memory in self.arguments and of_x is False and (within is False or x.dtype != base.dtype)
             if whole and _functionalization.get_view_meta_sequence(x.elem):
                 if x.storage_offset() == base.storage_offset():
@@ -238,7 +238,7 @@ class _Tracer:
         placeholders = graph.graph.find_nodes(op="placeholder")
         for i, copy in zip(bases, graph.graph.find_nodes(op="call_function", target=_WRITE), strict=True):
             copy.update_arg(0, placeholders[i])  # the trace may have an operator that returned the argument instead
-        graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _draws(node))
+        graph.graph.eliminate_dead_code(lambda node: node.is_impure() or _is_random(node))
         importer = GraphImporter(world.type_of, constants_inline=True)
         new = importer.block(graph, list(graph.graph.nodes), "", None)
         for old_argument, new_argument in zip(block.args, new.args, strict=True):
@@ -366,7 +366,7 @@ def _already_returned(function: func.FuncOp) -> set[int]:
     return {index.value.data for index in found if isinstance(index, IntegerAttr)}
 
 
-def _draws(node: torch.fx.Node) -> bool:
+def _is_random(node: torch.fx.Node) -> bool:
     """Whether ``node`` is a random operator. They stay without uses: removing one changes later random numbers."""
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 

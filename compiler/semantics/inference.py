@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.bridge.call_key import question_key
-from fxc.bridge.static_world import Answer, NoFake, StaticWorld, asked
+from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType
 from fxc.dialects.attributes.values import str_attr
@@ -47,7 +47,7 @@ class TypeInference:
         """
         key = question_key(op, symbols)
         if (types := self._answers.get(key)) is None:
-            self._answers[key] = types = self._asked(lambda world: self._inferred(op, world, symbols), symbols)
+            self._answers[key] = types = self._evaluate(lambda world: self._inferred(op, world, symbols), symbols)
         return types
 
     def _inferred(self, op: Operation, world: FakeWorld, symbols: DictionaryAttr | None) -> Sequence[Attribute]:
@@ -82,7 +82,7 @@ class TypeInference:
                 return self._interpreter.op(op, env)
 
         try:
-            results = self._asked(run, symbols)
+            results = self._evaluate(run, symbols)
         except Exception as error:
             raise CannotInfer(f"whether {op.name} has a derivative cannot be told: {error}") from error
         return [_requires_grad(result) for result in results]
@@ -99,15 +99,15 @@ class TypeInference:
                 return shared, world.has_guards
 
         try:
-            shared, is_guess = self._asked(run, symbols)
+            shared, is_guess = self._evaluate(run, symbols)
         except Exception as error:
             raise CannotInfer(f"whether {op.name} returns a view cannot be told: {error}") from error
         if is_guess:
             raise CannotInfer(f"whether {op.name} returns a view hangs on sizes that are not known")
         return shared
 
-    def _asked(self, question: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None) -> Answer:
-        return asked(question, symbols, lambda: self._static, self._fresh)
+    def _evaluate(self, question: Callable[[FakeWorld], Answer], symbols: DictionaryAttr | None) -> Answer:
+        return evaluate(question, symbols, lambda: self._static, self._fresh)
 
     def _fresh(self, symbols: DictionaryAttr | None) -> FakeWorld:
         """Return a world without guards: the cached one, unless an operation left guards in it."""

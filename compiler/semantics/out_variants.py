@@ -9,7 +9,7 @@ import torch
 from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Operation
 
-from fxc.bridge.static_world import asked
+from fxc.bridge.static_world import evaluate
 from fxc.bridge.tensors import FakeWorld, type_of
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import is_tensor
@@ -91,7 +91,7 @@ def _accepts(op: TorchOp, variant: OutVariant, symbols: DictionaryAttr | None, i
     buffers = dict(zip(variant.outs, op.results, strict=True))
     call = cls.build_call(*cls.divide({**op.bound(), **buffers}), op.result_types)
 
-    def keeps(world: FakeWorld) -> bool:
+    def writes_in_full(world: FakeWorld) -> bool:
         with quiet(), world.active(), torch.no_grad():
             values = [*op.operands, *op.results]
             env = {value: world.fake(value.type) for value in values}
@@ -99,7 +99,7 @@ def _accepts(op: TorchOp, variant: OutVariant, symbols: DictionaryAttr | None, i
             return all(type_of(env[result]) == result.type for result in op.results) and not world.has_guards
 
     try:
-        return asked(keeps, symbols)
+        return evaluate(writes_in_full, symbols)
     except Exception:  # unknown results of fake tensors: use the operator itself
         return False
     finally:

@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from fxc.bridge.call_key import call_key
-from fxc.bridge.static_world import asked
+from fxc.bridge.static_world import evaluate
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import attribute_of, literal_of, tensor_of, value_of
 from fxc.dialects.attributes.types import SYMBOLS, is_tensor
@@ -75,7 +75,7 @@ class TorchSemantics:
                 return tree_leaves(list(self._interpreter.op(op, env)))
 
         try:
-            results = asked(run, None)
+            results = evaluate(run, None)
         except Exception:  # fake tensors cannot compute data-dependent values; small operands bound the work
             return isinstance(op, TorchOp) and bool(op.operands) and "y" not in op.FLAGS
         return all(not isinstance(r, torch.Tensor) or (type(r.numel()) is int and r.numel() <= max_elements) for r in results)

@@ -112,7 +112,7 @@ def record(run: Callable[..., Any], fakes: Sequence[Any], world: FakeWorld, rule
         return in_pairs(make_fx(run, rules, tracing_mode=mode, _allow_non_fake_inputs=True)(*fakes))
 
 
-def graph_so_far() -> Graph:
+def current_graph() -> Graph:
     """Return the graph of the current trace."""
     for mode in reversed(_get_current_dispatch_mode_stack()):
         if isinstance(mode, _Recorder):

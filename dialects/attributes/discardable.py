@@ -11,7 +11,7 @@ ONCE = "fx.once"
 BORROWS = "plan.borrows"
 """Marks calls of functions that neither retain nor return memory of their arguments."""
 
-BRIEF = "plan.brief"
+SHORT_LIVED = "plan.short_lived"
 """Marks buffers whose memory is returned to the allocator on release, instead of being reused for later buffers."""
 
 STREAM = "plan.stream"

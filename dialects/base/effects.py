@@ -29,7 +29,7 @@ class EffectsInterface(Operation):
     def reshapes(self) -> list[SSAValue]:
         return []
 
-    def may_keep(self) -> bool:
+    def may_retain(self) -> bool:
         return BORROWS not in self.attributes
 
     def has_side_effect(self) -> bool:
@@ -80,12 +80,12 @@ def reshapes(op: Operation) -> list[SSAValue]:
     return op.reshapes() if isinstance(op, EffectsInterface) else []
 
 
-def may_keep(op: Operation) -> bool:
+def may_retain(op: Operation) -> bool:
     """Whether ``op`` may retain the memory of an operand after it returns, except in results that ``aliases`` names.
 
     Also true of an op that reads the storage offset of an operand.
     """
-    return op.may_keep() if isinstance(op, EffectsInterface) else BORROWS not in op.attributes
+    return op.may_retain() if isinstance(op, EffectsInterface) else BORROWS not in op.attributes
 
 
 def has_side_effect(op: Operation) -> bool:

@@ -1,8 +1,8 @@
 """Verify the rules of ops, once for all ops with equal local state.
 
-The local state of an op, its *looks*, is its class, properties, attributes, operand and result types, number of successors, and
+The local state of an op, its *key*, is its class, properties, attributes, operand and result types, number of successors, and
 for each region the number of blocks and the argument types of the entry block. The IRDL definition of an op, and rules marked
-``local``, depend on these only: if one op obeys them, so does every op with equal looks. Other rules, and those of traits, may
+``local``, depend on these only: if one op obeys them, so does every op with equal key. Other rules, and those of traits, may
 depend on definitions, users, parents, children and symbols, and are checked for every op.
 """
 
@@ -23,16 +23,16 @@ Rule: TypeAlias = Callable[[Operation], None]
 RuleT = TypeVar("RuleT", bound=Callable[..., None])
 
 LOCAL_TRAITS = (NoTerminator, ReturnLike, SameOperandsAndResultType)
-"""Traits whose rule depends on the looks of an op only."""
+"""Traits whose rule depends on the key of an op only."""
 
 LOCAL_RULES = frozenset({"xdsl.dialects.linalg.abstract_ops.LinalgStructuredOperation.verify_"})
-"""``verify_`` methods of xDSL whose rule depends on the looks of an op only."""
+"""``verify_`` methods of xDSL whose rule depends on the key of an op only."""
 
 _MARK = "__local__"
 
 
 def local(rule: RuleT) -> RuleT:
-    """Mark a ``verify_`` that reads only the looks of an op."""
+    """Mark a ``verify_`` that reads only the key of an op."""
     vars(rule)[_MARK] = True
     return rule
 
@@ -42,8 +42,8 @@ def is_local(rule: Rule) -> bool:
     return hasattr(rule, _MARK)
 
 
-class OwnRules:
-    """Caches the looks of valid ops, and the valid ``functions``."""
+class OpRules:
+    """Caches the key of valid ops, and the valid ``functions``."""
 
     def __init__(self) -> None:
         self.functions = Snapshots()
@@ -53,22 +53,22 @@ class OwnRules:
         """Check the rules of ``op``, without those of nested ops. Raises the exceptions of the rules.
 
         ``is_isolated``: no nested op reads a value from outside. ``callee``: ``op`` is a call of a function of this type, the
-        only thing that its rules depend on beside its looks.
+        only thing that its rules depend on beside its key.
         """
         full, beyond, isolation = _rules(type(op))
-        looks = self._looks(op)
+        key = self._key(op)
         if callee is not None:
-            looks, beyond = (looks, self._numbers.of(callee)), ()
-        if looks not in self._seen:
+            key, beyond = (key, self._numbers.of(callee)), ()
+        if key not in self._seen:
             full(op)
-            self._seen.add(looks)
+            self._seen.add(key)
             return
         for rule in beyond:
             rule(op)
         if isolation is not None and not is_isolated:
             isolation(op)
 
-    def _looks(self, op: Operation) -> Hashable:
+    def _key(self, op: Operation) -> Hashable:
         numbers = self._numbers
         return (
             type(op),
@@ -77,10 +77,10 @@ class OwnRules:
             numbers.of_all(op.properties) if op.properties else (),
             numbers.of_all(op.attributes) if op.attributes else (),
             len(op._successors),
-            tuple([self._region_looks(region) for region in op.regions]) if op.regions else (),
+            tuple([self._region_key(region) for region in op.regions]) if op.regions else (),
         )
 
-    def _region_looks(self, region: Region) -> Hashable:
+    def _region_key(self, region: Region) -> Hashable:
         first = region.first_block
         if first is None:
             return 0
@@ -89,7 +89,7 @@ class OwnRules:
 
 @lru_cache(maxsize=1 << 12)
 def _rules(kind: type[Operation]) -> tuple[Rule, Sequence[Rule], Rule | None]:
-    """All rules of a class of ops as one; the rules that do not depend on looks only; the rule of ``IsolatedFromAbove``."""
+    """All rules of a class of ops as one; the rules that do not depend on key only; the rule of ``IsolatedFromAbove``."""
     if kind.verify is not Operation.verify:
         return _verify_alone, (_verify_alone,), None
     beyond = _beyond(kind, kind.verify_)
@@ -102,7 +102,7 @@ def _verify_alone(op: Operation) -> None:
 
 
 def _beyond(kind: type[Operation], rule: Callable[..., None]) -> list[Rule]:
-    """The parts of ``rule`` that depend on more than the looks of an op."""
+    """The parts of ``rule`` that depend on more than the key of an op."""
     if rule is Operation.verify_ or is_local(rule) or f"{rule.__module__}.{rule.__qualname__}" in LOCAL_RULES:
         return []
     parts = getclosurevars(rule).nonlocals  # xDSL's decorator combines the rules of the definition and of the class

@@ -38,7 +38,7 @@ from fxc.dialects.attributes.discardable import BORROWS
 from fxc.dialects.attributes.size_polynomials import names_in
 from fxc.dialects.attributes.types import IntType, device, is_tensor
 from fxc.dialects.attributes.values import str_attr
-from fxc.dialects.base.effects import aliases, may_keep
+from fxc.dialects.base.effects import aliases, may_retain
 from fxc.dialects.plan.lifetimes import ArenaCheck, check_releases, reads
 from fxc.dialects.plan.types import (
     ALIGNMENT,
@@ -409,7 +409,7 @@ def borrows(block: Block) -> bool:
     """Whether ``block`` neither returns memory of its arguments or views of it, nor passes it to an op that may retain it."""
     names = set[SSAValue](block.args)
     for op in block.ops:
-        if (op.has_trait(IsTerminator) or may_keep(op)) and not names.isdisjoint(reads(op)):
+        if (op.has_trait(IsTerminator) or may_retain(op)) and not names.isdisjoint(reads(op)):
             return False
         names.update(op.results[index] for index, operand in aliases(op) if operand in names)
     return True

@@ -129,7 +129,7 @@ class PlanEffects(EffectsInterface):
     def writes(self) -> list[SSAValue]:
         return []
 
-    def may_keep(self) -> bool:
+    def may_retain(self) -> bool:
         return False
 
 

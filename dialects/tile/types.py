@@ -120,7 +120,7 @@ class TileEffects(EffectsInterface):
     def aliases(self) -> Iterator[tuple[int, SSAValue]]:
         return iter(())
 
-    def may_keep(self) -> bool:
+    def may_retain(self) -> bool:
         return False
 
 

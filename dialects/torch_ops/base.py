@@ -14,9 +14,9 @@ from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout
 from fxc.dialects.attributes.values import NoneValueAttr, bool_attr, device_attr, dtype_attr, enum_attr, leaves
 from fxc.dialects.base.effects import CallEffects, EffectsInterface
 from fxc.dialects.torch_ops.effects import (
+    BORROWING_NAMESPACES,
     DROPOUTS,
     EFFECTFUL_NAMESPACES,
-    FORGETFUL_NAMESPACES,
     HIDDEN_WRITES,
     RESHAPED_IN_PLACE,
     SIDE_EFFECTS,
@@ -94,9 +94,9 @@ class TorchOp(SchemaCall, EffectsInterface):
             return ()
         return tuple(argument for argument in schema.arguments if argument.is_tensor)
 
-    def may_keep(self) -> bool:
+    def may_retain(self) -> bool:
         namespace, name, *_ = self.operator.split(".")
-        is_plain = namespace in FORGETFUL_NAMESPACES and name not in RESHAPED_IN_PLACE and not counts_in_storage(self)
+        is_plain = namespace in BORROWING_NAMESPACES and name not in RESHAPED_IN_PLACE and not counts_in_storage(self)
         return not is_plain or any(map(_has_parts, self.result_types))
 
     def has_side_effect(self) -> bool:
@@ -168,12 +168,12 @@ def _returns_own_memory(cls: type[TorchOp]) -> bool:
 
 def counts_in_storage(op: TorchOp) -> bool:
     """Whether ``op`` depends on the storage offset of an operand: ``as_strided`` with an offset does."""
-    asks, takes_offset = _asks_of_storage(type(op))
+    asks, takes_offset = _storage_offset_use(type(op))
     return asks or (takes_offset and op.argument("storage_offset") is not None)
 
 
 @cache
-def _asks_of_storage(cls: type[TorchOp]) -> tuple[bool, bool]:
+def _storage_offset_use(cls: type[TorchOp]) -> tuple[bool, bool]:
     """Whether an operator returns a storage offset, and whether it takes one."""
     return cls.name == "torch.aten.sym_storage_offset.default", "storage_offset" in cls.SCHEMA.by_name
 

@@ -71,7 +71,7 @@ class ConstantOp(IRDLOperation, EffectsInterface):
     def of(cls, value: Attribute, type: Attribute) -> ConstantOp:
         return cls.create(properties={"value": value}, result_types=[type])
 
-    def may_keep(self) -> bool:
+    def may_retain(self) -> bool:
         return False
 
     @local

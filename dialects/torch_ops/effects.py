@@ -93,7 +93,7 @@ DROPOUTS = frozenset(
 )  # fmt: skip
 """Operators that return their first argument if they drop nothing: ``p`` is 0, or they are not training."""
 
-FORGETFUL_NAMESPACES = frozenset({"aten", "prims", "mkldnn", "mkl"})
+BORROWING_NAMESPACES = frozenset({"aten", "prims", "mkldnn", "mkl"})
 """PyTorch's namespaces, whose operators retain no operands; others are custom code."""
 
 RESHAPED_IN_PLACE = frozenset(

@@ -22,21 +22,21 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolTab
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.discardable import STREAM
-from fxc.dialects.base.op_rules import OwnRules
+from fxc.dialects.base.op_rules import OpRules
 from fxc.dialects.text.diagnostics import OpVerifyException
 
 
-def verify(root: Operation, rules: OwnRules | None = None) -> None:
+def verify(root: Operation, rules: OpRules | None = None) -> None:
     """Verify ``root`` and all nested ops. Raises ``OpVerifyException`` for the first op that breaks a rule.
 
     ``rules`` is a cache for callers that verify the same ops repeatedly: functions of a module that have not changed are
     skipped.
     """
-    _Verifier(root, rules or OwnRules()).run()
+    _Verifier(root, rules or OpRules()).run()
 
 
 class _Verifier:
-    def __init__(self, root: Operation, rules: OwnRules) -> None:
+    def __init__(self, root: Operation, rules: OpRules) -> None:
         self.root, self.rules = root, rules
         self.visible: set[int] = set()  # ids of values: hashing an SSAValue is a Python call
         self.tables: dict[Operation, dict[str, Operation]] = {}
@@ -58,7 +58,7 @@ class _Verifier:
         unseen = self.unseen
         if op.regions:
             self.regions(op, in_order or not isinstance(op, ModuleOp))
-        self.own_rules(op, is_isolated=self.unseen == unseen)
+        self.op_rules(op, is_isolated=self.unseen == unseen)
 
     def function(self, op: Operation) -> None:
         """Verify an op of the root module, unless it is an unchanged function."""
@@ -77,7 +77,7 @@ class _Verifier:
                 raise OpVerifyException(f"{op.name}: operand {index} does not dominate this use{_defined_at(operand)}", op)
             self.unseen += 1
 
-    def own_rules(self, op: Operation, is_isolated: bool) -> None:
+    def op_rules(self, op: Operation, is_isolated: bool) -> None:
         try:
             self.rules.verify(op, is_isolated=is_isolated, callee=self.callee_type(op) if type(op) is CallOp else None)
         except OpVerifyException:

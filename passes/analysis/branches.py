@@ -42,13 +42,13 @@ def agreed_values(op: HigherOrderOp, evaluation: Evaluation) -> list[Leaf | None
     """For each value that a ``cond`` returns: the value that both regions return, or None where they differ."""
     if op.operator != COND or (true := region_argument(op, 1)) is None or (false := region_argument(op, 2)) is None:
         return []
-    a, b = _seen_from_outside(op, true), _seen_from_outside(op, false)
+    a, b = _results_outside(op, true), _results_outside(op, false)
     if len(a) != len(b):
         return []
     return [_agreed(op, left, right, evaluation) for left, right in zip(a, b, strict=True)]
 
 
-def _seen_from_outside(op: HigherOrderOp, region: Region) -> list[Leaf]:
+def _results_outside(op: HigherOrderOp, region: Region) -> list[Leaf]:
     """The values that ``region`` returns, with its arguments replaced by the values that ``op`` passes for them."""
     inputs = region_inputs(op, region)
     if inputs is None:

@@ -36,7 +36,7 @@ def integers(tree: Tree) -> list[int] | None:
     return None if None in found else [value for value in found if value is not None]
 
 
-def is_left_out(tree: Tree | None) -> bool:
+def is_default(tree: Tree | None) -> bool:
     """Whether a switch has its default: not passed, or passed as none or false."""
     return tree is None or isinstance(tree, NoneValueAttr) or (isinstance(tree, IntegerAttr) and tree.value.data == 0)
 

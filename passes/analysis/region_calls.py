@@ -74,7 +74,7 @@ def results_by_index(op: HigherOrderOp) -> list[list[SSAValue]] | None:
     return found
 
 
-def can_stand_for(leaf: Leaf, value: SSAValue) -> bool:
+def can_replace(leaf: Leaf, value: SSAValue) -> bool:
     """Whether ``leaf`` can replace ``value``: it has the same type, or both are host values and ``leaf`` is a constant."""
     if isinstance(leaf, SSAValue):
         return leaf.type == value.type
@@ -107,8 +107,8 @@ def inline_region(op: HigherOrderOp, region: Region, inputs: Sequence[Leaf] | No
     if len(inputs) != len(block.args):
         return None
     pairs = [(leaf, value) for leaf, values in zip(outputs, results, strict=True) for value in values]
-    fits = all(can_stand_for(leaf, arg) for leaf, arg in zip(inputs, block.args, strict=True))
-    if not fits or not all(can_stand_for(leaf, value) for leaf, value in pairs):
+    fits = all(can_replace(leaf, arg) for leaf, arg in zip(inputs, block.args, strict=True))
+    if not fits or not all(can_replace(leaf, value) for leaf, value in pairs):
         return None
     before = op.prev_op
     moved: dict[SSAValue, SSAValue] = {

@@ -39,10 +39,10 @@ class Numbers:
         assert source is not None
         if source.type == IntType(str_attr(name)):
             return source
-        asked = _asked(source, name, place)
+        query = _query(source, name, place)
         if place.insert_before is not group:
-            self._known[block, name] = asked
-        return asked
+            self._known[block, name] = query
+        return query
 
 
 def facts_of(module: Operation, fact: str) -> dict[str, int]:
@@ -64,7 +64,7 @@ def _sizes(value: SSAValue) -> tuple[object, ...]:
     return sizes(value.type) if is_tensor(value.type) else ()
 
 
-def _asked(source: SSAValue, name: str, place: InsertPoint) -> SSAValue:
+def _query(source: SSAValue, name: str, place: InsertPoint) -> SSAValue:
     assert is_tensor(source.type)
     dim = int_attr(sizes(source.type).index(name))
     query = torch_op("aten.sym_size.int").build_call([source, dim], {}, [IntType(str_attr(name))])

@@ -28,7 +28,7 @@ class Slices:
         self.ops, self.mergeable, self.is_start = ops, mergeable, is_start
         self.index = {op: i for i, op in enumerate(ops)}
         self.producers = [self._producers(i) for i in range(len(ops))]
-        self.waits_for = self._with_draws()
+        self.waits_for = self._with_random_operators()
         self.graph = Contraction(self.waits_for)
         self.taken = set[int]()
 
@@ -36,7 +36,7 @@ class Slices:
         owners = (self.index.get(value.owner) for value in reads(self.ops[i]) if isinstance(value.owner, Operation))
         return sorted({j for j in owners if j is not None and j != i})
 
-    def _with_draws(self) -> list[list[int]]:
+    def _with_random_operators(self) -> list[list[int]]:
         found, last = list[list[int]](), list[int]()
         for i, op in enumerate(self.ops):
             if any(is_random(inner) for inner in op.walk()):
@@ -51,9 +51,9 @@ class Slices:
         for i in reversed(range(len(self.ops))):
             if i not in self.taken and self.ops[i] in self.mergeable and self.is_start(self.ops[i]):
                 self._grow(i)
-        return self._found()
+        return self._slices()
 
-    def _found(self) -> list[list[Operation]]:
+    def _slices(self) -> list[list[Operation]]:
         found = dict[int, list[Operation]]()
         for i in sorted(self.taken):
             found.setdefault(self.graph.find(i), []).append(self.ops[i])

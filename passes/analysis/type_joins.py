@@ -66,14 +66,14 @@ def data_dependent(types_: Sequence[Attribute]) -> set[str]:
     return {symbol for type in types_ for text in _texts(type) for symbol in _DATA_DEPENDENT.findall(text)}
 
 
-def forget(type: Attribute, is_gone: Callable[[str], bool]) -> Attribute:
+def without_symbols(type: Attribute, is_gone: Callable[[str], bool]) -> Attribute:
     """``type`` without the sizes and numbers that use a data-dependent symbol for which ``is_gone`` holds."""
 
     def known(dim: Dim) -> Dim:
         return "" if isinstance(dim, str) and any(map(is_gone, _DATA_DEPENDENT.findall(dim))) else dim
 
     if isinstance(type, TupleType):
-        return tuple_type([forget(element, is_gone) for element in type.types])
+        return tuple_type([without_symbols(element, is_gone) for element in type.types])
     if not any(map(is_gone, data_dependent([type]))):
         return type
     if isinstance(type, (IntType, FloatType, BoolType)):

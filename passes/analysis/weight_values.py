@@ -13,13 +13,13 @@ from fxc.passes.analysis.constants import is_scalar_constant
 from fxc.passes.analysis.memory import writes_anything
 
 
-def own_entry(module: ModuleOp) -> FuncOp | None:
+def readable_entry(module: ModuleOp) -> FuncOp | None:
     """The entry of a program whose weights may be read at compile time; None where it has several blocks or writes memory."""
     entry = find_entry(module)
     return None if entry is None or len(entry.body.blocks) != 1 or writes_anything(entry) else entry
 
 
-def own_ops(entry: FuncOp) -> tuple[list[Operation], set[SSAValue]]:
+def unchanging_ops(entry: FuncOp) -> tuple[list[Operation], set[SSAValue]]:
     """The ops of ``entry`` that compute only from unchanging arguments, and the values that are equal in every call.
 
     The values are the results of these ops and the unchanging arguments.

@@ -283,10 +283,10 @@ def _is_barrier(op: Operation) -> bool:
     if op.has_trait(IsTerminator) or writes(op) != []:
         return True
     inside = [op, *(inner for region in op.regions for inner in region.walk() if not inner.has_trait(IsTerminator))]
-    return any(writes(inner) != [] or (has_side_effect(inner) and not _only_draws(inner)) for inner in inside)
+    return any(writes(inner) != [] or (has_side_effect(inner) and not _only_samples(inner)) for inner in inside)
 
 
-def _only_draws(op: Operation) -> bool:
+def _only_samples(op: Operation) -> bool:
     """Whether sampling random numbers is the only side effect of ``op``; ops in its regions are checked separately."""
     return is_random(op) or bool(op.regions)
 

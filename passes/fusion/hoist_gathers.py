@@ -84,7 +84,7 @@ def _hoisted(ctx: FxcContext, gather: TorchOp, few: float) -> list[TorchOp]:
     if source.has_more_than_one_use() and few * math.prod(wanted) > math.prod(shape):
         return []
     tensors = [value for value in dict.fromkeys(made.operands) if is_tensor(value.type)]
-    if not all(_shape(value) == shape or _stands_for_itself(value, shape, dim) for value in tensors):
+    if not all(_shape(value) == shape or _is_uniform_along(value, shape, dim) for value in tensors):
         return []
     large = [value for value in tensors if _shape(value) == shape]
     new = dict[SSAValue, SSAValue]()
@@ -120,7 +120,7 @@ def _fits(part: Sequence[int] | None, whole: Sequence[int], dim: int) -> TypeGua
     return all(a == b for i, (a, b) in enumerate(zip(part, whole, strict=True)) if i != dim % len(whole))
 
 
-def _stands_for_itself(value: SSAValue, shape: Sequence[int], dim: int) -> bool:
+def _is_uniform_along(value: SSAValue, shape: Sequence[int], dim: int) -> bool:
     """Whether the elements of ``value`` do not vary along ``dim``."""
     own = _shape(value)
     return own == () or (own is not None and _fits(own, shape, dim) and own[dim] == 1)

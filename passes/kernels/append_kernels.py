@@ -155,7 +155,7 @@ def _joined_schedules(first: GroupOp, second: GroupOp, target: TargetAttr) -> li
     tensors = {*first.inputs(), *second.inputs(), *first.results, *second.results}
     if not known or not more or SCHEDULE not in second.attributes or len(tensors) > TENSORS or not _has_programs(known, stages):
         return []
-    before, found = _last_own(known), list[ScheduleAttr]()
+    before, found = _last_with_grid(known), list[ScheduleAttr]()
     for kernel in kernels_of(second, more):
         schedule = choose_last(kernel, before, target)
         if schedule is None:
@@ -170,9 +170,9 @@ def _append_within(group: GroupOp, target: TargetAttr) -> None:
     for place in range(1, len(schedules)):
         earlier, schedule = schedules[:place], schedules[place]
         chosen = [stages[number] for number in schedule.numbers()]
-        if schedule.is_last or not _has_programs(earlier, stages) or not _reads(chosen, _own_stages(earlier, stages)):
+        if schedule.is_last or not _has_programs(earlier, stages) or not _reads(chosen, _stages_of_last(earlier, stages)):
             continue
-        last = choose_last(chosen, _last_own(earlier), target)
+        last = choose_last(chosen, _last_with_grid(earlier), target)
         if last is not None:
             schedules[place] = last
             count("kernels appended")
@@ -186,11 +186,11 @@ def _schedules(group: GroupOp) -> list[ScheduleAttr]:
     return [schedule for schedule in listed if isinstance(schedule, ScheduleAttr)]
 
 
-def _last_own(schedules: Sequence[ScheduleAttr]) -> ScheduleAttr:
+def _last_with_grid(schedules: Sequence[ScheduleAttr]) -> ScheduleAttr:
     return [schedule for schedule in schedules if not schedule.is_last][-1]
 
 
-def _own_stages(schedules: Sequence[ScheduleAttr], stages: Sequence[Stage]) -> list[Stage]:
+def _stages_of_last(schedules: Sequence[ScheduleAttr], stages: Sequence[Stage]) -> list[Stage]:
     """The stages of the last kernel of ``schedules``, including those of its last program."""
     start = max(place for place, schedule in enumerate(schedules) if not schedule.is_last)
     return [stages[number] for schedule in schedules[start:] for number in schedule.numbers()]
@@ -198,7 +198,7 @@ def _own_stages(schedules: Sequence[ScheduleAttr], stages: Sequence[Stage]) -> l
 
 def _has_programs(schedules: Sequence[ScheduleAttr], stages: Sequence[Stage]) -> bool:
     """Whether the last kernel of ``schedules`` is known to have programs."""
-    own = _own_stages(schedules, stages)
+    own = _stages_of_last(schedules, stages)
     return not any(stage.is_dynamic or 0 in stage.sizes.values() for stage in own)
 
 

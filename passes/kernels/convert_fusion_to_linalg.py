@@ -63,7 +63,7 @@ from fxc.passes.kernels.kernel_keys import Copier, Outline
 from fxc.passes.kernels.source_lines import SOURCE, notes
 from fxc.passes.operators.generics import Generics, check_types
 from fxc.passes.operators.scalars import Uncovered
-from fxc.passes.operators.table import has_formula, operator_of, take_apart
+from fxc.passes.operators.table import has_formula, operator_of, replace_by_parts
 from fxc.passes.rewriting.one_group import one_group
 
 
@@ -178,7 +178,7 @@ def _decompose(ctx: FxcContext, block: Block) -> None:
     while pending:
         op = pending.pop()
         check_types(op)
-        if operator_of(op).scan or not (parts := take_apart(ctx, op)):  # the decomposition of a scan has n * n ops
+        if operator_of(op).scan or not (parts := replace_by_parts(ctx, op)):  # the decomposition of a scan has n * n ops
             raise Uncovered(op.operator)
         pending += [part for part in parts if not has_formula(part)]
 

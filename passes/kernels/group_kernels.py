@@ -79,7 +79,7 @@ from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.joined_groups import SCHEDULE, TENSORS, join
 from fxc.passes.kernels.tiling.choices import can_hold
-from fxc.passes.kernels.tiling.stages import are_apart, stages_of
+from fxc.passes.kernels.tiling.stages import are_independent, stages_of
 
 SMALL: Mapping[type, int] = MappingProxyType({CpuAttr: 1 << 15, GpuAttr: 1 << 18})
 """The number of elements that a machine processes in the time of a launch."""
@@ -117,7 +117,7 @@ class Batch:
         if not known or self.tensors + more > TENSORS:
             return False
         stages = [stage for member in (*self.groups, group) for stage in stages_of(member)]
-        return are_apart(stages) and can_hold(self.schedules[0], stages)
+        return are_independent(stages) and can_hold(self.schedules[0], stages)
 
     def add(self, group: GroupOp, schedule: ScheduleAttr) -> None:
         self.groups.append(group)

@@ -113,7 +113,7 @@ def program_of(ops: Sequence[TorchOp], results: Sequence[SSAValue], own: Set[SSA
     block.add_ops([copy_op(op, copies) for op in ops])
     block.add_op(ReturnOp(*(copies[result] for result in results)))
     kinds = ["parameter" if value in own else "input" for value in operands]
-    marks = ArrayAttr([_mark(kind, i) for i, kind in enumerate(kinds)])
+    marks = ArrayAttr([_argument_attributes(kind, i) for i, kind in enumerate(kinds)])
     types = [value.type for value in operands], [result.type for result in results]
     return ModuleOp([FuncOp("main", types, Region(block), arg_attrs=marks)])
 
@@ -136,12 +136,12 @@ def _unchanged(ctx: FxcContext, ops: Sequence[TorchOp], own: Set[SSAValue]) -> M
         return module
     first.results[0].replace_all_uses_with(packed.value)
     Rewriter.erase_op(first)
-    main.properties["arg_attrs"] = ArrayAttr([*main.arg_attrs.data, _mark("input", len(block.args) - 1)])
+    main.properties["arg_attrs"] = ArrayAttr([*main.arg_attrs.data, _argument_attributes("input", len(block.args) - 1)])
     main.function_type = FunctionType.from_lists(block.arg_types, main.function_type.outputs.data)
     return module
 
 
-def _mark(kind: str, index: int) -> DictionaryAttr:
+def _argument_attributes(kind: str, index: int) -> DictionaryAttr:
     return DictionaryAttr({"fx.kind": str_attr(kind), "fx.name": str_attr(f"x{index}")})
 
 

@@ -49,7 +49,7 @@ from fxc.dialects.attributes.values import Tree, bool_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.statistics import count
-from fxc.passes.analysis.weight_values import own_entry, own_ops
+from fxc.passes.analysis.weight_values import readable_entry, unchanging_ops
 from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import role_of
 from fxc.passes.rewriting.insertion import insert_call
@@ -66,10 +66,10 @@ class FoldBatchNormPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
-        entry = own_entry(op)
+        entry = readable_entry(op)
         if entry is None:
             return
-        _, own = own_ops(entry)
+        _, own = unchanging_ops(entry)
         for norm in list(entry.body.block.ops):
             if isinstance(norm, TorchOp) and (convolution := _convolution_before(norm, own)) is not None:
                 _fold(ctx, convolution, norm)

@@ -44,7 +44,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from fxc.dialects.attributes.discardable import ONCE
 from fxc.passes.analysis.lazy_values import may_be_lazy
 from fxc.passes.analysis.statistics import count
-from fxc.passes.analysis.weight_values import own_entry, own_ops
+from fxc.passes.analysis.weight_values import readable_entry, unchanging_ops
 from fxc.passes.rewriting.functions import copy_op, fresh_symbol
 from fxc.passes.rewriting.outlining import given_to, outlined, outputs, put_call
 
@@ -54,8 +54,8 @@ class FreezeParametersPass(ModulePass):
     name = "freeze-parameters"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        entry = own_entry(op)
-        if entry is None or not (chosen := _without_returned_views(entry.body.block, own_ops(entry)[0])):
+        entry = readable_entry(op)
+        if entry is None or not (chosen := _without_returned_views(entry.body.block, unchanging_ops(entry)[0])):
             return
         given, returned = given_to(chosen), outputs(chosen)
         function = outlined(fresh_symbol(op, "frozen"), chosen, given, returned)

@@ -40,7 +40,7 @@ from xdsl.passes import ModulePass
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.statistics import count
-from fxc.passes.analysis.weight_values import own_entry, own_ops
+from fxc.passes.analysis.weight_values import readable_entry, unchanging_ops
 from fxc.passes.library.autotuning import Choices
 from fxc.passes.library.packings import PACKED_CONVOLUTIONS, PACKED_PRODUCTS, computed_behind, is_product, weight_of
 from fxc.passes.operators.record import Role
@@ -59,10 +59,10 @@ class PackWeightsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
-        entry = own_entry(op)
+        entry = readable_entry(op)
         if entry is None:
             return
-        own = own_ops(entry)[1]
+        own = unchanging_ops(entry)[1]
         choices = Choices(ctx, self.gain, own)
         calls = [op for op in entry.body.block.ops if isinstance(op, TorchOp) and weight_of(op) in own]
         convolutions = [[call, *computed_behind(call)] for call in calls if role_of(call) is Role.CONVOLUTION]

@@ -35,7 +35,7 @@ from fxc.dialects.base.effects import writes
 from fxc.dialects.fx import IN_PLACE_OPERATORS, CallFunctionOp, CallMethodOp, CallModuleOp, ModuleDeclOp
 from fxc.dialects.text.diagnostics import OpPassFailedException
 from fxc.dialects.torch_ops import TorchOp, table
-from fxc.passes.analysis.matching import is_left_out
+from fxc.passes.analysis.matching import is_default
 
 Modules = Mapping[str, ModuleDeclOp]
 
@@ -65,14 +65,14 @@ def _written_by(op: Operation, modules: Modules) -> str | None:
             module, _, name = target.rpartition(".")
             is_python = module in ("operator", "_operator")  # ``operator.and_`` is not in-place
             in_place = name in IN_PLACE_OPERATORS if is_python else _is_named_so(name)
-            return target if in_place or _is_told(op) else None
+            return target if in_place or _is_requested(op) else None
         case CallMethodOp():
             target = op.call_target() or ""
-            return target if _is_named_so(target) or _is_told(op) else None
+            return target if _is_named_so(target) or _is_requested(op) else None
         case CallModuleOp():
             path = op.call_target() or ""
             inside = [module for name, module in modules.items() if name == path or name.startswith(f"{path}.")]
-            return path if any(map(_is_told, inside)) else None
+            return path if any(map(_is_requested, inside)) else None
     return None
 
 
@@ -81,7 +81,7 @@ def _is_named_so(name: str) -> bool:
     return name.endswith("_") and not name.endswith("__")
 
 
-def _is_told(op: CallFunctionOp | CallMethodOp | CallModuleOp | ModuleDeclOp) -> bool:
+def _is_requested(op: CallFunctionOp | CallMethodOp | CallModuleOp | ModuleDeclOp) -> bool:
     """Whether a keyword of the call, or of the module that it calls, implies a write: ``inplace = true``, ``out = %x``."""
     _, kwargs = op.trees()
-    return not is_left_out(kwargs.get("inplace")) or not is_left_out(kwargs.get("out"))
+    return not is_default(kwargs.get("inplace")) or not is_default(kwargs.get("out"))

@@ -39,7 +39,7 @@ from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout,
 from fxc.dialects.attributes.values import device_attr, dtype_attr, int_attr
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import is_left_out, torch_op
+from fxc.passes.analysis.matching import is_default, torch_op
 from fxc.passes.operators.sampling import Numbers
 from fxc.passes.operators.table import operator_of
 from fxc.passes.rewriting.decomposition import put_in_place
@@ -73,7 +73,7 @@ class LowerRandomPass(ModulePass):
 
 
 def _is_covered(op: TorchOp) -> bool:
-    if operator_of(op).sampled is None or not is_random(op) or op.is_packed or not is_left_out(op.argument("generator")):
+    if operator_of(op).sampled is None or not is_random(op) or op.is_packed or not is_default(op.argument("generator")):
         return False
     return all(_is_dense(result.type) for result in op.results) and not _is_seed(op)
 

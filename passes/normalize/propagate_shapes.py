@@ -49,7 +49,7 @@ from fxc.passes.analysis.lost_shapes import lost_shapes
 from fxc.passes.analysis.region_calls import passed, region_argument, region_inputs, region_outputs
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.stride_changes import contiguous_for, only_strides_differ
-from fxc.passes.analysis.type_joins import data_dependent, forget, join, leaf_type, named_as
+from fxc.passes.analysis.type_joins import data_dependent, join, leaf_type, named_as, without_symbols
 
 Inferred = Sequence[Attribute] | VerifyException
 
@@ -217,7 +217,7 @@ class _Propagation:
         if types is None:
             return
         visible = data_dependent(op.operand_types)
-        types = [forget(type, lambda symbol: symbol not in visible) for type in types]
+        types = [without_symbols(type, lambda symbol: symbol not in visible) for type in types]
         packed = len(op.results) == 1 and isinstance(op.results[0].type, TupleType)
         results = [tuple_type(types)] if packed else types
         if len(results) == len(op.results):

@@ -35,7 +35,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import is_left_out
+from fxc.passes.analysis.matching import is_default
 from fxc.passes.analysis.memory import Memory, is_isolated, scopes
 from fxc.passes.analysis.statistics import count
 from fxc.passes.rewriting.broadcasting import accepts_smaller, broadcasts
@@ -62,7 +62,7 @@ def _ops(scope: Operation) -> Iterator[Operation]:
 
 
 def _is_implicit(op: Operation) -> bool:
-    return op.name == "torch.aten.expand.default" and isinstance(op, TorchOp) and not is_left_out(op.argument("implicit"))
+    return op.name == "torch.aten.expand.default" and isinstance(op, TorchOp) and not is_default(op.argument("implicit"))
 
 
 def _remove(expands: Sequence[Operation], memory: Memory) -> None:

@@ -185,12 +185,12 @@ class Body:
         assert isinstance(value, OpResult) and isinstance(value.op, TorchOp)
         rule = rule_of(value.op)
         if value in self.group.tensors and (
-            isinstance(rule, (Reduction, Placed, Accumulation)) or self._is_own_place(value, index)
+            isinstance(rule, (Reduction, Placed, Accumulation)) or self._is_identity(value, index)
         ):
             return None
         return value.op, rule, value.index
 
-    def _is_own_place(self, value: SSAValue, index: Index) -> bool:
+    def _is_identity(self, value: SSAValue, index: Index) -> bool:
         """Whether ``index`` is one loop per dimension. Other positions of a result may be written by other programs."""
         pairs = zip(index, shape_of(value), strict=True)
         return all(size == 1 or self._loop_size(place) == size for place, size in pairs)

@@ -15,7 +15,7 @@ from fxc.dialects.attributes.types import is_tensor, sizes
 from fxc.dialects.attributes.values import Tree, bool_attr, dtype_attr, float_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import dtype, integer, integers, is_floating, is_left_out
+from fxc.passes.analysis.matching import dtype, integer, integers, is_default, is_floating
 from fxc.passes.operators.record import Operator, Parts, When, each
 from fxc.passes.rewriting.insertion import built_before, insert_call
 
@@ -192,11 +192,11 @@ def _mean(ctx: FxcContext, op: TorchOp, source: SSAValue, windows: Sequence[_Win
     """Means of windows that all have the same number of elements; half precision uses sums in float32, like PyTorch."""
     bound, size = op.bound(), math.prod(window.size for window in windows)
     override = bound.get("divisor_override")
-    divisor = size if override is None or is_left_out(override) else integer(override)
+    divisor = size if override is None or is_default(override) else integer(override)
     is_padded = any(window.before for window in windows)
     if divisor is None or any(window.after > window.before for window in windows):
         return None
-    if is_padded and divisor == size and is_left_out(bound.get("count_include_pad", bool_attr(True))):
+    if is_padded and divisor == size and is_default(bound.get("count_include_pad", bool_attr(True))):
         return None
     if size > _MOST:
         return _mean_of_all(ctx, op, source, windows) if divisor == size and not is_padded else None

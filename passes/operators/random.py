@@ -56,7 +56,7 @@ def _bits(seed: Scalar, offset: Scalar, digits: int) -> Scalar:
 
 def _dropout(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     """dropout(x, p, True) -> x * (bernoulli(x, 1 - p) / (1 - p)), like PyTorch on a CPU"""
-    if (found := _draw(op)) is None:
+    if (found := _dropout_mask(op)) is None:
         return []
     x, draw, kept = found
     [result] = op.results
@@ -68,7 +68,7 @@ def _dropout(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
 
 def _native_dropout(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     """native_dropout(x, p, True) -> x * mask * (1 / (1 - p)), mask != 0, like PyTorch on a CPU"""
-    if (found := _draw(op)) is None:
+    if (found := _dropout_mask(op)) is None:
         return []
     x, draw, kept = found
     result, mask = op.results
@@ -81,7 +81,7 @@ def _native_dropout(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     return [draw]
 
 
-def _draw(op: TorchOp) -> tuple[SSAValue, TorchOp, float] | None:
+def _dropout_mask(op: TorchOp) -> tuple[SSAValue, TorchOp, float] | None:
     """The input of a dropout on a CPU, a random mask of zeros and ones, and the probability of ones; None if it has no mask."""
     bound, result = op.bound(), op.results[0]
     x, share = bound["input"], number(bound["p"])

@@ -53,7 +53,7 @@ def _as_one_stack(ctx: FxcContext, value: SSAValue, before: TorchOp) -> SSAValue
     sizes, steps = static_sizes(value.type), _steps(value)
     turn = [int_attr(-1), int_attr(-2)]
     is_turned = steps[-1] != 1 and steps[-2] == 1
-    if not _lie_evenly(sizes[:-2], steps[:-2]):
+    if not _have_one_stride(sizes[:-2], steps[:-2]):
         if is_turned:
             value = insert_call(ctx, "aten.transpose.int", [value, *turn], before)
         order = {"memory_format": enum_attr("contiguous_format")}
@@ -71,7 +71,7 @@ def _steps(value: SSAValue) -> tuple[int, ...]:
     return tuple(step for step in steps if isinstance(step, int))
 
 
-def _lie_evenly(sizes: tuple[int, ...], steps: tuple[int, ...]) -> bool:
+def _have_one_stride(sizes: tuple[int, ...], steps: tuple[int, ...]) -> bool:
     """Whether these dimensions have a constant stride, so that they can be merged into one."""
     pairs = [(size, step) for size, step in zip(sizes, steps, strict=True) if size != 1]
     return all(outer == size * step for (_, outer), (size, step) in pairwise(pairs))

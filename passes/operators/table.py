@@ -77,7 +77,7 @@ def is_contraction(op: Operation) -> bool:
     return operator_of(op).role in (Role.CONTRACTION, Role.CONVOLUTION)
 
 
-def take_apart(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
+def replace_by_parts(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     """Replace ``op`` by its parts and return them; none if its decomposition does not apply."""
     parts = operator_of(op).parts
     return decompose(ctx, op) if parts is None or parts.split is None else parts.split(ctx, op)

@@ -6,7 +6,7 @@ import math
 
 from fxc.dialects.attributes.types import device, layout, sizes, strides
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import dtype, is_floating, is_integral, is_left_out, number, producer
+from fxc.passes.analysis.matching import dtype, is_default, is_floating, is_integral, number, producer
 from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 
 _WIDER = {
@@ -105,7 +105,7 @@ class ConversionOfConversion(Pattern):
 def _converts_only(op: TorchOp) -> bool:
     """Whether ``op`` copies to another dtype and preserves shape, strides, device and layout."""
     names = {op.SCHEMA.arguments[0].name, "dtype"}
-    if any(not is_left_out(tree) for name, tree in op.bound().items() if name not in names):
+    if any(not is_default(tree) for name, tree in op.bound().items() if name not in names):
         return False
     before, after = op.operands[0].type, op.results[0].type
     if dtype(before) is None or dtype(after) is None or dtype(before) == dtype(after):

@@ -140,7 +140,7 @@ class NumberOfTensor(Pattern):
             _erase_unread(maker)
 
 
-class SumToOwnSize(Pattern):
+class SumToSameSize(Pattern):
     """sum_to_size(x, sizes of x) -> x, where x has a dimension; of a 0-d tensor the operator returns a copy"""
 
     ROOTS = ("aten.sum_to_size.default", "aten._grad_sum_to_size.default")
@@ -172,7 +172,7 @@ class GradSumOfGradSum(Pattern):
             rewriter.replace(op, op.rebuilt({**op.bound(), "self": inner.operands[0]}))
 
 
-class ExpandToOwnSize(Pattern):
+class ExpandToSameSize(Pattern):
     """expand(x, size(x)) -> x, also where no size is static"""
 
     ROOTS = ("aten.expand.default",)
@@ -252,12 +252,12 @@ def _is_size(tree: Tree, tensor: SSAValue, index: int) -> bool:
     return dim is not None and dim % len(known) == index
 
 
-SIZED: tuple[type[Pattern], ...] = (SizeQuery, SizesQuery, SumToOwnSize, ExpandToOwnSize)
+SIZED: tuple[type[Pattern], ...] = (SizeQuery, SizesQuery, SumToSameSize, ExpandToSameSize)
 """The patterns that rely on the sizes in the types."""
 
 QUERY_PATTERNS: tuple[Pattern, ...] = (
-    SizeQuery(), RankQuery(), SizesQuery(), TypeQuery(), LenOfTuple(), NumberOfTensor(), SumToOwnSize(), GradSumToNothing(),
-    GradSumOfGradSum(), ExpandToOwnSize(),
+    SizeQuery(), RankQuery(), SizesQuery(), TypeQuery(), LenOfTuple(), NumberOfTensor(), SumToSameSize(), GradSumToNothing(),
+    GradSumOfGradSum(), ExpandToSameSize(),
 )  # fmt: skip
 """The patterns that only ``peephole`` uses: ``canonicalize`` folds no queries."""
 

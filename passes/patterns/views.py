@@ -12,7 +12,7 @@ from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.effects import DROPOUTS
-from fxc.passes.analysis.matching import integer, integers, is_complex, is_left_out, producer, rank, same_type, torch_op
+from fxc.passes.analysis.matching import integer, integers, is_complex, is_default, producer, rank, same_type, torch_op
 from fxc.passes.rewriting.patterns import Pattern, PatternRewriter
 
 _PERMUTES = ("aten.permute.default", "aten.transpose.int", "aten.t.default")
@@ -123,9 +123,7 @@ class NoOpConversion(Pattern):
     ROOTS = ("aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other")
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        if not is_left_out(op.argument("copy")) or (
-            "pin_memory" in op.SCHEMA.by_name and op.argument("pin_memory") is not None
-        ):
+        if not is_default(op.argument("copy")) or ("pin_memory" in op.SCHEMA.by_name and op.argument("pin_memory") is not None):
             return
         if same_type(op.results[0], op.operands[0]):
             rewriter.forward(op, op.operands[0], same_memory=True)
@@ -138,7 +136,7 @@ class WholeSlice(Pattern):
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         step = op.argument("step")
-        if not is_left_out(op.argument("start")) or (step is not None and integer(step) != 1):
+        if not is_default(op.argument("start")) or (step is not None and integer(step) != 1):
             return
         if same_type(op.results[0], op.operands[0]):
             rewriter.forward(op, op.operands[0], same_memory=True)
@@ -173,7 +171,7 @@ class NoOpCopy(Pattern):
     )  # fmt: skip
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
-        if is_left_out(op.argument("pin_memory")) and same_type(op.results[0], op.operands[0]):
+        if is_default(op.argument("pin_memory")) and same_type(op.results[0], op.operands[0]):
             rewriter.forward(op, op.operands[0])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.base.effects import may_keep
+from fxc.dialects.base.effects import may_retain
 from fxc.dialects.plan import AllocOp, ArenaType, aligned, released, stream_of
 from fxc.dialects.plan.accesses import only_names
 from fxc.dialects.plan.clocks import Clocks
@@ -103,7 +103,7 @@ class Buffers:
             for buffer in self._buffers(values):
                 buffer.uses[stream] = time
         self.used.update(values)
-        if op.has_trait(IsTerminator) or may_keep(op):
+        if op.has_trait(IsTerminator) or may_retain(op):
             for buffer in self._buffers(values):
                 buffer.is_seen = True
         for memory in self._names.step(op):

@@ -37,7 +37,7 @@ def writes_over(kernel: KernelOp, read: BlockArgument, written: BlockArgument) -
         return len(uses) == written.uses.get_length() and _meet_at_once(loads, stores)
     if schedule.kind.data != "inner" or not isinstance(kernel.grid, DenseArrayBase) or len(kernel.grid.get_values()) > 1:
         return False
-    return _keep_to_their_rows([*map(_Access, loads)], [*map(_Access, stores)])
+    return _stay_in_their_rows([*map(_Access, loads)], [*map(_Access, stores)])
 
 
 def _is_store(use: Use) -> bool:
@@ -58,7 +58,7 @@ def _address(op: Operation) -> tuple[Block | None, Hashable]:
     return op.parent, (op.base, tuple(op.strides()), op.mask, block)
 
 
-def _keep_to_their_rows(loads: list[_Access], stores: list[_Access]) -> bool:
+def _stay_in_their_rows(loads: list[_Access], stores: list[_Access]) -> bool:
     """Whether all accesses are in the program's row, and no load may read an element that a store has written."""
     rows = {access.row for access in (*loads, *stores)}
     if len(rows) != 1 or None in rows or not all(access.is_inside for access in (*loads, *stores)):

@@ -8,10 +8,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.base.effects import aliases, is_pure, may_keep
+from fxc.dialects.base.effects import aliases, is_pure, may_retain
 from fxc.dialects.plan import AllocOp, FreeOp, stream_of
 from fxc.dialects.torch_ops import TorchOp, op_class
-from fxc.dialects.torch_ops.effects import FORGETFUL_NAMESPACES, RESHAPED_IN_PLACE
+from fxc.dialects.torch_ops.effects import BORROWING_NAMESPACES, RESHAPED_IN_PLACE
 from fxc.passes.analysis.statistics import count
 
 
@@ -21,7 +21,7 @@ def ends_with(value: SSAValue, op: Operation) -> bool:
     The memory must be allocated for ``value`` alone, outside of arenas, and have no views.
     """
     release = op.next_op
-    if not isinstance(release, FreeOp) or value not in release.values or not _is_own(value):
+    if not isinstance(release, FreeOp) or value not in release.values or not _is_local(value):
         return False
     makers = [value.owner] if isinstance(value.owner, TorchOp) else []
     return is_only_lent(value, op) and all(stream_of(each) == stream_of(op) for each in makers)
@@ -47,18 +47,18 @@ def is_spent(value: SSAValue, op: Operation) -> bool:
     for name in names:
         for user in {use.operation for use in name.uses}:
             is_before = user.parent is op.parent and user.is_before_in_block(op) and stream_of(user) == stream_of(op)
-            if not is_before or user.regions or may_keep(user):
+            if not is_before or user.regions or may_retain(user):
                 return False
             names += [user.results[i] for i, source in aliases(user) if source is name and user.results[i] not in names]
     return True
 
 
-def _is_own(value: SSAValue) -> bool:
+def _is_local(value: SSAValue) -> bool:
     """Whether ``value`` is memory that its op allocated for it alone, outside of arenas."""
     made = value.owner
     if isinstance(made, AllocOp):
         return made.arena is None
-    if not isinstance(made, TorchOp) or not is_pure(made) or may_keep(made):
+    if not isinstance(made, TorchOp) or not is_pure(made) or may_retain(made):
         return False
     return all(made.results[index] is not value for index, _ in aliases(made))
 
@@ -66,7 +66,7 @@ def _is_own(value: SSAValue) -> bool:
 def _hands_on(op: Operation, value: SSAValue) -> bool:
     """Whether ``op`` has a result that aliases ``value``, or may save or release ``value``."""
     named = (operand is value and op.results[index].first_use is not None for index, operand in aliases(op))
-    return isinstance(op, FreeOp) or bool(op.regions) or op.has_trait(IsTerminator) or may_keep(op) or any(named)
+    return isinstance(op, FreeOp) or bool(op.regions) or op.has_trait(IsTerminator) or may_retain(op) or any(named)
 
 
 def leaves(value: SSAValue) -> bool:
@@ -74,7 +74,7 @@ def leaves(value: SSAValue) -> bool:
     names = [value]
     for name in names:
         for op in {use.operation for use in name.uses}:
-            if op.has_trait(IsTerminator) or may_keep(op):
+            if op.has_trait(IsTerminator) or may_retain(op):
                 return True
             names += [op.results[i] for i, source in aliases(op) if source is name and op.results[i] not in names]
     return False
@@ -115,7 +115,7 @@ class Update(NamedTuple):
 def update_of(op: TorchOp) -> Update | None:
     """The in-place variant of ``op``, as ``add_`` for ``add``, if it writes one operand of the result's type; else None."""
     namespace, name, overload = op.operator.split(".")
-    if namespace not in FORGETFUL_NAMESPACES or f"{name}_" in RESHAPED_IN_PLACE:
+    if namespace not in BORROWING_NAMESPACES or f"{name}_" in RESHAPED_IN_PLACE:
         return None
     if len(op.results) != 1 or not is_pure(op) or any(aliases(op)):
         return None

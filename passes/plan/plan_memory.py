@@ -50,7 +50,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.discardable import BORROWS, BRIEF, ONCE
+from fxc.dialects.attributes.discardable import BORROWS, ONCE, SHORT_LIVED
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import int_attr
 from fxc.dialects.base.effects import aliases
@@ -78,7 +78,7 @@ class PlanMemoryPass(ModulePass):
     one arena, that is its last argument, a part of each caller's arena, live during the call.
 
     An arena exists during the whole call, and memory that operators allocate adds to it. On the CPU, without
-    ``largest``, larger buffers stay outside, marked ``plan.brief``, if that lowers the peak. Buffers of more than 32 MiB
+    ``largest``, larger buffers stay outside, marked ``plan.short_lived``, if that lowers the peak. Buffers of more than 32 MiB
     are always in the arena, since the system would clear each of them at each allocation.
 
     ``arena``: bytes of the arenas; ``peak``: maximum allocated at one time; ``lower_bound``: maximum live at one time;
@@ -157,7 +157,7 @@ def _place(function: FuncOp, largest: int | None, taken: Mapping[str, Mapping[st
             short_lived = short_lived_buffers(here, shared, beside, length)
             shared = without(shared, short_lived)
             for buffer in short_lived:
-                buffer.op.attributes[BRIEF] = UnitAttr()
+                buffer.op.attributes[SHORT_LIVED] = UnitAttr()
             count("short-lived buffers", len(short_lived))
         inside = defaultdict[int | None, list[Buffer]](list)
         for buffer in shared:

@@ -90,7 +90,7 @@ def _give(callee: Callee, end: ReturnOp, places: Sequence[int]) -> Callee:
     """Replace the results at ``places`` by arguments. Calls pass buffers for them, which replace the results of the call."""
     buffers = [end.operands[place] for place in places]
     end.operands = _without(end.operands, places)
-    _forget_results(callee.function, places)
+    _remove_results(callee.function, places)
     callee = Callee(callee.function, tuple(_without_results(call, places) for call in callee.calls))
     arguments = callee.add_arguments([buffer.type for buffer in buffers])
     copy_names(buffers, arguments)
@@ -100,7 +100,7 @@ def _give(callee: Callee, end: ReturnOp, places: Sequence[int]) -> Callee:
     return callee
 
 
-def _forget_results(function: FuncOp, places: Sequence[int]) -> None:
+def _remove_results(function: FuncOp, places: Sequence[int]) -> None:
     inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
     function.function_type = FunctionType.from_lists(inputs, _without(outputs, places))
     if (attributes := function.res_attrs) is not None:

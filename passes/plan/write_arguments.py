@@ -58,7 +58,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
-from fxc.dialects.base.effects import aliases, may_keep, writes
+from fxc.dialects.base.effects import aliases, may_retain, writes
 from fxc.dialects.plan import AllocOp, FreeOp, LaunchOp
 from fxc.dialects.tile.kernel import INIT
 from fxc.dialects.torch_ops import TorchOp
@@ -120,7 +120,7 @@ def _is_inside(buffer: SSAValue, launch: LaunchOp, places: Mapping[Operation, in
     names = _names(buffer)
     for op in {use.operation for name in names for use in name.uses} - {launch}:
         written = [] if isinstance(op, FreeOp) else writes(op)
-        if op.has_trait(IsTerminator) or may_keep(op) or written is None or any(value in names for value in written):
+        if op.has_trait(IsTerminator) or may_retain(op) or written is None or any(value in names for value in written):
             return False
         if places.get(op, -1) < places[launch]:
             return False

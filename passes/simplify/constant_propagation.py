@@ -42,7 +42,7 @@ from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.passes.analysis.branches import agreed_values, bind_constants, initial_values, never_runs, taken_region
 from fxc.passes.analysis.evaluation import Evaluation
-from fxc.passes.analysis.region_calls import Leaf, can_stand_for, inline_region, put_in_place, results_by_index
+from fxc.passes.analysis.region_calls import Leaf, can_replace, inline_region, put_in_place, results_by_index
 from fxc.passes.analysis.statistics import count
 
 
@@ -150,7 +150,7 @@ class _Propagation:
             return
         for leaf, values in zip(leaves, results, strict=True):
             for value in values:
-                if leaf is not None and can_stand_for(leaf, value):
+                if leaf is not None and can_replace(leaf, value):
                     new = put_in_place(leaf, value, op)
                     self.evaluation.memory(value).replaced(value, new)
                     if isinstance(new.owner, ConstantOp):

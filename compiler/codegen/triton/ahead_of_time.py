@@ -126,7 +126,7 @@ class Job:
     def compile(self, worker: Worker) -> None:
         """Compile the kernel in ``worker``. KernelError if Triton rejects it."""
         what = {"kernel": self.kernel.as_json(), "target": asdict(self.target), "options": asdict(self.options)}
-        answer = worker.ask({**what, "folder": str(self.folder)})
+        answer = worker.request({**what, "folder": str(self.folder)})
         if "error" in answer:
             message = f"Triton cannot compile {self.kernel.name} for {self.target.name}: {answer['error']}"
             raise KernelError(message, hint="fxc-opt --emit=triton shows the source")

@@ -42,7 +42,7 @@ class Worker:
         self.process.stdout.close()
         self.process.wait()
 
-    def ask(self, job: dict[str, Any]) -> dict[str, Any]:
+    def request(self, job: dict[str, Any]) -> dict[str, Any]:
         """Send one job and return the answer: empty, or with an ``error``."""
         assert self.process.stdin is not None and self.process.stdout is not None
         try:

@@ -38,7 +38,7 @@ from fxc.export.plan_time_values import frozen_results
 from fxc.program.program import Program
 from fxc.runtime.expected import passed
 from fxc.runtime.host_program import Weight
-from fxc.runtime.kept_memory import kept_memory
+from fxc.runtime.memory_cache import memory_cache
 from fxc.runtime.streams import Streams
 
 
@@ -111,13 +111,13 @@ class Host:
         return names
 
     @cached_property
-    def _new_kept(self) -> Callable[..., torch.Tensor]:
-        return kept_memory().new
+    def _new_cached(self) -> Callable[..., torch.Tensor]:
+        return memory_cache().new
 
-    def allocation(self, type: TensorType, numbers: Mapping[str, str], *, is_brief: bool) -> tuple[str, str]:
+    def allocation(self, type: TensorType, numbers: Mapping[str, str], *, is_short_lived: bool) -> tuple[str, str]:
         """The name of the function that allocates a tensor of ``type``, and its arguments as text.
 
-        ``numbers``: names of the dynamic sizes. ``is_brief``: the memory is freed at once, even if it is large.
+        ``numbers``: names of the dynamic sizes. ``is_short_lived``: the memory is freed at once, even if it is large.
         """
         device = torch.device(types.device(type))
         sizes, steps = (
@@ -127,8 +127,8 @@ class Host:
         dtype = torch_dtype(type.element_type)
         fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{device.type}", None)  # type: ignore[attr-defined]
         if fast is not None and device.index is None:
-            if not is_brief and (spec := spec_of(type, "")) is not None and (bytes := spec.kept_bytes) is not None:
-                return self.globals.bind("empty_kept", self._new_kept), f"{bytes}, {sizes}, {steps}, {dtype}"
+            if not is_short_lived and (spec := spec_of(type, "")) is not None and (bytes := spec.cached_bytes) is not None:
+                return self.globals.bind("empty_kept", self._new_cached), f"{bytes}, {sizes}, {steps}, {dtype}"
             return self.globals.bind(f"empty_{device.type}", fast), f"{sizes}, {steps}, {dtype}"
         where = f"dtype={dtype}, device={self.globals.constant(device)}"
         return "torch.empty_strided", f"{sizes}, {steps}, {where}"

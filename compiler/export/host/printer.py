@@ -15,7 +15,7 @@ from fxc.bridge.callables import check_attribute, check_method, resolve_function
 from fxc.bridge.location import node_name
 from fxc.bridge.values import constant_value, value_of
 from fxc.dialects.attributes import types
-from fxc.dialects.attributes.discardable import BRIEF
+from fxc.dialects.attributes.discardable import SHORT_LIVED
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import RegionAttr, Tree
 from fxc.dialects.autodiff import SubgraphOp
@@ -177,16 +177,16 @@ def _arena(p: FunctionPrinter, op: ArenaOp) -> None:
 
 def _alloc(p: FunctionPrinter, op: AllocOp) -> None:
     if op.arena is not None:
-        _lying(p, op, op.buffer, op.start())
+        _in_arena(p, op, op.buffer, op.start())
         return
     type = op.buffer.type
     assert is_tensor(type)
     numbers = {number.type.expression.data: p.env[number] for number in op.numbers}  # type: ignore[attr-defined]
-    make, arguments = p.host.allocation(type, numbers, is_brief=BRIEF in op.attributes)
+    make, arguments = p.host.allocation(type, numbers, is_short_lived=SHORT_LIVED in op.attributes)
     p.emit(f"{p.define(op.buffer, node_name(op.location))} = {make}({arguments})")
 
 
-def _lying(p: FunctionPrinter, op: Operation, value: SSAValue, start: int) -> None:
+def _in_arena(p: FunctionPrinter, op: Operation, value: SSAValue, start: int) -> None:
     """Emit a name for a value in an arena."""
     kind = "address of " if is_address(value, p.host.kernels.is_native) else ""
     text = tensor_text(value.type) if is_tensor(value.type) else f"{storage_bytes(value.type)} bytes"
@@ -198,7 +198,7 @@ def _view(p: FunctionPrinter, op: ViewOp) -> None:
     type = op.result.type
     assert is_tensor(type)
     if (alloc := alloc_in_arena(op.result)) is not None:
-        _lying(p, op, op.result, alloc.start())
+        _in_arena(p, op, op.result, alloc.start())
         return
     spec = spec_of(type, "")
     assert spec is not None  # by the op's verifier

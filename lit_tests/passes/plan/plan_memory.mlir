@@ -218,7 +218,7 @@ func.func @main() {
 /// A buffer that is released before an operator takes as much would be there still in an arena, which lasts for the call.
 // CHECK-LABEL: func.func @brief
 // CHECK-SAME:    plan.memory = {arena = 64 : i64, peak = 262208 : i64, lower_bound = 262208 : i64, sum = 524352 : i64}
-// CHECK:         %a = plan.alloc {plan.brief} : tensor<256x256xf32>
+// CHECK:         %a = plan.alloc {plan.short_lived} : tensor<256x256xf32>
 // CHECK:         %s = plan.alloc %arena[0] : tensor<f32>
 // SMALL-LABEL: func.func @brief
 // SMALL:         %a = plan.alloc : tensor<256x256xf32>
@@ -240,7 +240,7 @@ func.func @brief(%x: tensor<256x256xf32>) -> tensor<256xf32> {
 /// Nothing is gained where what an operator takes is there at the same time; nor does what a function that is called takes on
 /// the way come to more than the buffers around it.
 // CHECK-LABEL: func.func private @f
-// CHECK:         %t = plan.alloc {plan.brief} : tensor<256x256xf32>
+// CHECK:         %t = plan.alloc {plan.short_lived} : tensor<256x256xf32>
 func.func private @f(%x: tensor<256x256xf32>, %y: tensor<256x256xf32>) {
   %t = plan.alloc : tensor<256x256xf32>
   %0 = torch.aten.exp.out(%x, out = %t) : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>

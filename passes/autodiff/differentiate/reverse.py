@@ -54,7 +54,7 @@ class ReverseDerivative:
         outputs = list(last.operands)
         real, temporaries = len(outputs), self.build(outputs)
         input_vjps = [i for i, value in enumerate(outputs) if value in self.activity.active]
-        self.keep_sizes_only()
+        self.save_sizes_only()
         captured_inputs, captured_outputs, moved = self.capture(outputs)
         input_vjps += [outputs.index(value, real) for value in temporaries]
         self.redirect(moved)
@@ -206,7 +206,7 @@ class ReverseDerivative:
         read = [value for value, ops in self.readers().items() if not _reads_sizes(ops) and not _is_constant(value)]
         return sorted(read, key=order.__getitem__)
 
-    def keep_sizes_only(self) -> None:
+    def save_sizes_only(self) -> None:
         """Move size queries from df to f, for values of f that df does not use otherwise."""
         for value, ops in self.readers().items():
             for op in ops if _reads_sizes(ops) else ():

@@ -38,11 +38,11 @@ from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.namespaces import is_foreach
 from fxc.passes.analysis.requires_grad import needs_gradient
 from fxc.passes.fusion.decompose_ops.embedding_gradients import add_rows
-from fxc.passes.fusion.decompose_ops.neighbours import is_beside_kernels, is_read_by_kernels, release_draw
+from fxc.passes.fusion.decompose_ops.neighbours import is_beside_kernels, is_read_by_kernels, release_operand
 from fxc.passes.fusion.decompose_ops.reductions import simplify_reduction
 from fxc.passes.operators.bias import ADDMM, split_below_view
 from fxc.passes.operators.record import When
-from fxc.passes.operators.table import operator_of, take_apart
+from fxc.passes.operators.table import operator_of, replace_by_parts
 from fxc.passes.rewriting.functions import derivatives, differentiated_functions
 
 
@@ -77,15 +77,15 @@ class DecomposeOpsPass(ModulePass):
             if isinstance(function, FuncOp) and function.sym_name.data in apart:
                 continue
             seen = not isinstance(function, FuncOp) or function.sym_name.data not in hidden
-            self._take_apart(ctx, [inner for inner in function.walk() if isinstance(inner, TorchOp)], seen)
+            self._decompose(ctx, [inner for inner in function.walk() if isinstance(inner, TorchOp)], seen)
             for inner in function.walk():
                 if isinstance(inner, TorchOp) and self._is_for_kernels(inner, seen):
-                    release_draw(inner)
+                    release_operand(inner)
 
     def _is_for_kernels(self, op: TorchOp, seen_by_autograd: bool) -> bool:
         return self.reductions and not (seen_by_autograd and needs_gradient(op))
 
-    def _take_apart(self, ctx: FxcContext, pending: list[TorchOp], seen_by_autograd: bool) -> None:
+    def _decompose(self, ctx: FxcContext, pending: list[TorchOp], seen_by_autograd: bool) -> None:
         while pending:
             inner = pending.pop()
             kernels = self._is_for_kernels(inner, seen_by_autograd)
@@ -93,7 +93,7 @@ class DecomposeOpsPass(ModulePass):
             if kernels and inner.operator == ADDMM and is_read_by_kernels(inner.results[0]):
                 parts = split_below_view(inner)
             if not parts and self._has_parts(inner, kernels):
-                parts = take_apart(ctx, inner)
+                parts = replace_by_parts(ctx, inner)
             if not parts and kernels:
                 _ = simplify_reduction(inner) or add_rows(inner)
             pending += parts

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
 from fxc.dialects.attributes.values import Tree, int_attr
 from fxc.dialects.torch_ops.base import TorchOp
-from fxc.passes.analysis.matching import dtype, integer, is_left_out, number, producer, torch_op
+from fxc.passes.analysis.matching import dtype, integer, is_default, number, producer, torch_op
 from fxc.passes.rewriting.decomposition import put_in_place
 
 _ADD, _GRADIENT = "aten.add.Tensor", "aten.embedding_dense_backward.default"
@@ -32,7 +32,7 @@ def _add_rows(op: TorchOp, total: Tree, gradient: TorchOp | None) -> bool:
     result = op.results[0].type
     if gradient is None or not isinstance(total, SSAValue) or total.type != result or gradient.results[0].type != result:
         return False
-    if dtype(result) not in _WIDE or not is_left_out(gradient.argument("scale_grad_by_freq")):
+    if dtype(result) not in _WIDE or not is_default(gradient.argument("scale_grad_by_freq")):
         return False
     if len(list(gradient.results[0].uses)) != 1:
         return False

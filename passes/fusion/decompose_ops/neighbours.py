@@ -13,7 +13,7 @@ from fxc.passes.operators.table import has_formula, operator_of
 from fxc.passes.rewriting.functions import copy_op
 
 
-def release_draw(op: TorchOp) -> None:
+def release_operand(op: TorchOp) -> None:
     """Let a random operator that only uses the type of its operand read another tensor of this type.
 
     The other tensor, or a view of it, is not computed by a kernel, so the random operator does not wait for one.

@@ -139,7 +139,7 @@ class Groups(Slices):
         for i, op in enumerate(self.ops):
             if self.cuts(op):
                 self._pull(i)
-        return [members for members in self._found() if self.is_group(members)]
+        return [members for members in self._slices() if self.is_group(members)]
 
     def reader(self, op: Operation) -> int | None:
         """The one slice that reads the results of ``op``; None where several do, or an op in no slice."""

@@ -63,7 +63,7 @@ class ChunkMotion:
                 copy_op(producer, {value: op.results[i] for value, op in chunks.items()}) for i in range(len(chunk.results))
             ]
             self.set_type(clones)
-            fits = self.keeps_types(chunk, clones)
+            fits = self.preserves_types(chunk, clones)
         except VerifyException:
             fits, chunks, clones = False, {}, []
         if not fits or (size_queries(producer.results[0]) and not answer_queries(producer)):
@@ -100,7 +100,7 @@ class ChunkMotion:
         for clone in clones:
             clone.results[0]._type = type  # type: ignore[assignment]
 
-    def keeps_types(self, chunk: TorchOp, clones: Sequence[Operation]) -> bool:
+    def preserves_types(self, chunk: TorchOp, clones: Sequence[Operation]) -> bool:
         """Whether the pieces have their former types except for strides, and all their users have their former result types."""
         pieces: dict[SSAValue, SSAValue] = {old: clone.results[0] for old, clone in zip(chunk.results, clones, strict=True)}
         if any(_facts(old.type) != _facts(new.type) for old, new in pieces.items()):

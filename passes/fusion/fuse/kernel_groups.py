@@ -129,7 +129,7 @@ class KernelGroups(Groups):
     def is_root(self, op: Operation) -> bool:
         return not self.may_alias(op)
 
-    def _is_lone_view(self, i: int) -> bool:
+    def _is_single_view(self, i: int) -> bool:
         """Whether the slice of op ``i`` is a single view."""
         return self.may_alias(self.ops[i]) and len(self.graph.members(i)) == 1
 
@@ -146,9 +146,9 @@ class KernelGroups(Groups):
     def _is_worth_it(self, op: Operation) -> bool:
         """Whether ``op`` alone is worth a kernel."""
         updates, cost = updates_of(op), operator_of(op).cost
-        return cost > 1 or (updates is not None and updates.sorted) or (self.model.lone and self._is_lone(op))
+        return cost > 1 or (updates is not None and updates.sorted) or (self.model.lone and self._is_kernel_alone(op))
 
-    def _is_lone(self, op: Operation) -> bool:
+    def _is_kernel_alone(self, op: Operation) -> bool:
         """Whether ``op`` is a kernel alone; also where its result is the new value of an argument, to be computed in place."""
         return _is_better_alone(op) or any(result in self.updates for result in op.results)
 
@@ -197,7 +197,7 @@ class KernelGroups(Groups):
         joined, op = super().joined_border(producer, consumer), self.ops[producer]
         before, after = self.border(producer).extent, self.border(consumer).extent
         assert before is not None and after is not None
-        if self._is_lone_view(producer):
+        if self._is_single_view(producer):
             through = [op.operands[0]] if joined.gathered.intersection(op.results) else []
             joined.extent, joined.gathered = after, joined.gathered.union(through)
             joined.places = {producer: places} if (places := self._places_of_readers(producer, consumer)) else {}
@@ -229,14 +229,14 @@ class KernelGroups(Groups):
         for i in sorted(members, reverse=True):
             if is_reduction(self.ops[i]):
                 continue
-            if asked := self._asked(i, inside.__contains__, found):
-                found[i] = self._computed_at(i, asked, border)
+            if requested := self._requested(i, inside.__contains__, found):
+                found[i] = self._computed_at(i, requested, border)
                 copies += 0 if self.may_alias(self.ops[i]) else len(found[i]) - 1
             if copies > MOST_COPIES:
                 break
         return found
 
-    def _asked(self, i: int, is_inside: Callable[[int], bool], known: Mapping[int, frozenset[Place]]) -> frozenset[Place]:
+    def _requested(self, i: int, is_inside: Callable[[int], bool], known: Mapping[int, frozenset[Place]]) -> frozenset[Place]:
         """The positions at which users of op ``i`` need its results."""
         found = set[Place]()
         for result in self.ops[i].results:
@@ -256,9 +256,11 @@ class KernelGroups(Groups):
             (stage, ways.setdefault((key, operand, number, way), len(ways) + 1)) for stage, way in places for number in results
         ]
 
-    def _computed_at(self, i: int, asked: frozenset[Place], border: Border) -> frozenset[Place]:
+    def _computed_at(self, i: int, requested: frozenset[Place], border: Border) -> frozenset[Place]:
         """The positions at which op ``i`` is computed. Readers of a stored result at the same position do not recompute it."""
-        return frozenset([(i, 0), *(place for place in asked if place[1])]) if self._stores(border, self.ops[i]) else asked
+        return (
+            frozenset([(i, 0), *(place for place in requested if place[1])]) if self._stores(border, self.ops[i]) else requested
+        )
 
     def _repeated(self, places: Mapping[int, frozenset[Place]]) -> dict[str, Any]:
         """The recomputed work, and the number of extra operations for it."""
@@ -283,7 +285,7 @@ class KernelGroups(Groups):
         if both.operations > MOST_OPERATIONS:
             return CODE
         stored = self._stores(joined, self.ops[producer])
-        if self._is_lone_view(producer):
+        if self._is_single_view(producer):
             return VIEW if stored else None
         if not self._places_of_readers(producer, consumer):
             return self.model.objection_of_siblings(before, after)
@@ -315,7 +317,7 @@ class KernelGroups(Groups):
 
     def _places_of_readers(self, producer: int, consumer: int) -> frozenset[Place]:
         """The positions at which the slice of ``consumer`` needs results of op ``producer``; none where it reads none."""
-        return self._asked(producer, lambda reader: self._are_one(reader, consumer), self.places)
+        return self._requested(producer, lambda reader: self._are_one(reader, consumer), self.places)
 
     def _are_one(self, i: int, j: int) -> bool:
         return self.graph.find(i) == self.graph.find(j)

@@ -36,12 +36,12 @@ def explain(groups: Groups, found: Sequence[Sequence[Operation]]) -> None:
             remark("fuse", rule, op)
     for members in found:
         for op in members:
-            for producer, rule in _left_out(groups, op, set(members)):
+            for producer, rule in _excluded(groups, op, set(members)):
                 if (producer, op) not in said:
                     remark("fuse", rule, producer, op)
 
 
-def _left_out(groups: Groups, op: Operation, members: set[Operation]) -> Iterator[tuple[Operation, str]]:
+def _excluded(groups: Groups, op: Operation, members: set[Operation]) -> Iterator[tuple[Operation, str]]:
     """The producers of operands of ``op`` that no group could contain, with the reason."""
     for producer in dict.fromkeys(value.owner for value in op.operands):
         if not isinstance(producer, TorchOp) or producer in members or is_constant(producer):

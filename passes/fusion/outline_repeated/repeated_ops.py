@@ -140,7 +140,7 @@ class _Kind:
 
 def _kind(op: Operation, key: Hashable, known: dict[Hashable, _Kind]) -> _Kind:
     if key not in known:
-        known[key] = _Kind(len(known), _may_move(op), _stands_alone(op))
+        known[key] = _Kind(len(known), _may_move(op), _stays_a_call(op))
     return known[key]
 
 
@@ -148,7 +148,7 @@ def _may_move(op: Operation) -> bool:
     return bool(op.results) and is_pure(op) and not op.has_trait(IsTerminator)
 
 
-def _stands_alone(op: Operation) -> bool:
+def _stays_a_call(op: Operation) -> bool:
     """Whether ``op`` stays a library call, such as a product or a convolution."""
     record = operator_of(op)
     is_fused = record.role in (Role.CONCATENATION, Role.SPLIT) or record.parts in (FOR_KERNELS, NO_FAST_CALL)

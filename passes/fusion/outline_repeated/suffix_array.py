@@ -37,13 +37,13 @@ def repeats(tokens: Sequence[int], shortest: int) -> list[Repeat]:
         gap = int((places[1:] - places[:-1]).min())
         for size in {length, min(gap, length)}:
             if size >= shortest:
-                starts = tuple(places.tolist() if size <= gap else _apart(places.tolist(), size))
+                starts = tuple(places.tolist() if size <= gap else _spaced(places.tolist(), size))
                 if len(starts) > 1:
                     found[size, starts] = Repeat(size, starts)
     return sorted(found.values(), key=lambda repeat: (-repeat.saved, repeat.length, repeat.starts))
 
 
-def _apart(places: Sequence[int], length: int) -> Iterator[int]:
+def _spaced(places: Sequence[int], length: int) -> Iterator[int]:
     """The subset of ``places``, ascending, at distances of at least ``length``."""
     index = 0
     while index < len(places):

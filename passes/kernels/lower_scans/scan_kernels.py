@@ -137,7 +137,7 @@ class ScanKernel:
             return [total]
         first = self._splat(self._add(arith.IndexCastOp(at, i64)))
         place = self._add(arith.AddiOp(first, self._add(IotaOp.of([self.lanes], 0))))
-        found = self._add(SelectOp.of(self._found(x, scanned), place, self._splat(self._number(0, i64))))
+        found = self._add(SelectOp.of(self._is_extreme(x, scanned), place, self._splat(self._number(0, i64))))
         places = self._add(arith.MaxSIOp(self._splat(carried[1]), self._add(ScanOp.of("max", found, 0))))
         last = self._add(arith.MaxSIOp(carried[1], self._add(ReduceOp.of("max", found, [0]))))
         self._add(StoreOp.of(places, self.block.args[2], target, [step], mask))
@@ -166,7 +166,7 @@ class ScanKernel:
             if not self.indexed:
                 return [total]
             place = self._splat(self._add(arith.IndexCastOp(at, i64)))
-            places = self._add(SelectOp.of(self._found(x, total), place, carried[1]))
+            places = self._add(SelectOp.of(self._is_extreme(x, total), place, carried[1]))
             self._add(StoreOp.of(places, self.block.args[2], target, [steps[1]], mask))
             return [total, places]
 
@@ -175,7 +175,7 @@ class ScanKernel:
 
     # values
 
-    def _found(self, x: SSAValue, total: SSAValue) -> SSAValue:
+    def _is_extreme(self, x: SSAValue, total: SSAValue) -> SSAValue:
         """Whether an element is equal to the scan up to it. The last such element counts, and the last NaN."""
         if self.layout.dtypes[1] not in FLOATS:
             return self._add(CompareOp.of("eq", x, total))

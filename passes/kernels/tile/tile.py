@@ -68,7 +68,7 @@ from fxc.passes.analysis.statistics import count
 from fxc.passes.kernels.kernel_keys import Copier, Outline
 from fxc.passes.kernels.source_lines import SOURCE
 from fxc.passes.kernels.tile.kernels import Pieces, Step, make_kernel
-from fxc.passes.kernels.tiling.stages import Stage, are_apart, stages_of
+from fxc.passes.kernels.tiling.stages import Stage, are_independent, stages_of
 from fxc.passes.rewriting.functions import fresh_names
 from fxc.passes.rewriting.one_group import one_group
 
@@ -208,7 +208,7 @@ def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -
                 f"{SCHEDULE} has the places of updates, stage {alone[0]}, without the updates before, stage {alone[0] - 1}"
             )
             raise OpPassFailedException(message, group)
-        if not are_apart([stages[number] for number in schedule.numbers()]):
+        if not are_independent([stages[number] for number in schedule.numbers()]):
             message = f"{SCHEDULE} has stages in one kernel that read others of other rows: {schedule}"
             raise OpPassFailedException(message, group)
 

@@ -108,12 +108,12 @@ class TileMatmulPass(ModulePass):
         names = fresh_names(op, "matmul")
         for inner in list(outside_derivatives(op)):
             product = None if LIBRARY in inner.attributes else product_of(inner)
-            asked = _asked(inner) if product is not None else None
-            if product is None or (asked is None and not self._considers(op, product)):
+            requested = _requested(inner) if product is not None else None
+            if product is None or (requested is None and not self._considers(op, product)):
                 continue
             with one_group(inner):
                 around = surroundings_of(product)
-                if (blocks := asked or self._chosen(ctx, op, product, around)) is not None:
+                if (blocks := requested or self._chosen(ctx, op, product, around)) is not None:
                     make_product(op, product, around, blocks, next(names))
                     count("products in kernels")
 
@@ -196,7 +196,7 @@ def _is_on_gpu(product: Product) -> bool:
     return device(product.result.type).startswith("cuda")
 
 
-def _asked(op: Operation) -> Blocks | None:
+def _requested(op: Operation) -> Blocks | None:
     """The blocks that an attribute of ``op`` requests, else None."""
     said = op.attributes.get(BLOCKS)
     if said is None:

@@ -38,7 +38,7 @@ class Bodies:
         w, result = self.writer, list(totals)
         for stage in nest.stages:
             if stage.combiner is None:
-                self.store(stage, w.keep(("result", stage), Value(self.element(stage).ssa, w.depth)))
+                self.store(stage, w.save(("result", stage), Value(self.element(stage).ssa, w.depth)))
                 continue
             place = nest.reductions.index(stage)
             total = Value(totals[place], w.depth)
@@ -58,12 +58,12 @@ class Bodies:
         """The value that the body of ``stage`` stores or combines. ``given`` are known values of the body."""
         w, values = self.writer, dict(given or {})
         for value in stage.op.body.block.args[:-1]:
-            self._kept(stage, value, values)
+            self._load_saved(stage, value, values)
         needed = self._needed(stage, values)
         for argument, source, _ in stage.reads():
             if argument in needed and argument not in values:
                 values[argument] = self._read(stage, argument, source)
-                self._keep(stage, argument, values)
+                self._save(stage, argument, values)
         for op in stage.op.body.block.ops:
             if isinstance(op, cf.AssertOp) and op.arg in values:
                 gathers.check(w, values[op.arg], op.msg.data)
@@ -78,7 +78,7 @@ class Bodies:
             else:
                 values.update(zip(op.results, write_op(w, op, values), strict=True))
             for result in wanted:
-                self._keep(stage, result, values)
+                self._save(stage, result, values)
         return values[stage.element]
 
     def _needed(self, stage: Stage, values: dict[SSAValue, Value]) -> set[SSAValue]:
@@ -86,21 +86,21 @@ class Bodies:
         needed, pending = set[SSAValue](), [stage.element]
         while pending:
             value = pending.pop()
-            if value in needed or value in values or self._kept(stage, value, values):
+            if value in needed or value in values or self._load_saved(stage, value, values):
                 continue
             needed.add(value)
             if isinstance(value.owner, Operation) and value not in stage.numbers:
                 pending += gathers.operands_of(value.owner)
         return needed
 
-    def _kept(self, stage: Stage, value: SSAValue, values: dict[SSAValue, Value]) -> bool:
+    def _load_saved(self, stage: Stage, value: SSAValue, values: dict[SSAValue, Value]) -> bool:
         """Load ``value`` where an earlier pass saved it. Returns whether one did."""
         holder = self.kept_in.get((stage, value))
         if holder is not None and value not in values:
             values[value] = self.writer.load(self.pointers[holder.result], self.plan.forms[holder, None])
         return holder is not None
 
-    def _keep(self, stage: Stage, value: SSAValue, values: Mapping[SSAValue, Value]) -> None:
+    def _save(self, stage: Stage, value: SSAValue, values: Mapping[SSAValue, Value]) -> None:
         """Save ``value`` for later passes, where they need it."""
         if (holder := self.keeps.get((stage, value))) is not None:
             self.store(holder, values[value])
@@ -152,7 +152,7 @@ class Bodies:
 
     def finish(self, stage: Stage, total: Value) -> None:
         """Record and store ``total``, the result of ``stage`` for this row, or for each lane."""
-        self.writer.keep(("result", stage), total)
+        self.writer.save(("result", stage), total)
         total.ssa.name_hint = total.ssa.name_hint or stage.result.name_hint
         self.store(stage, total)
 
@@ -202,7 +202,7 @@ def _iterate(w: Writer, op: IterateOp, values: Values) -> list[Value]:
     w.scopes = scopes
     for result, made in zip(op.results, new.results, strict=True):
         made.name_hint = result.name_hint
-    return [w.keep((*key, place), Value(result, depth)) for place, result in enumerate(new.results)]
+    return [w.save((*key, place), Value(result, depth)) for place, result in enumerate(new.results)]
 
 
 def _written(w: Writer, op: IterateOp, values: Values, *, lanes: bool) -> IterateOp:

@@ -70,7 +70,7 @@ def loop_sizes(op: linalg.GenericOp) -> dict[int, Steps]:
     return dict(sorted(found.items()))
 
 
-def size_said_by(value: SSAValue) -> Steps | None:
+def size_of_value(value: SSAValue) -> Steps | None:
     """The size that is the value of ``value``, an ``index`` outside of the loops of a group; None for any other value."""
     match value.owner:
         case tensor.DimOp(source=source, index=index):

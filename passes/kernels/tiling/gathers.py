@@ -21,7 +21,7 @@ from fxc.dialects.tile.types import PtrType
 from fxc.passes.analysis.index.forms import Atom, Form, Quotient, Symbol
 from fxc.passes.analysis.index.maps import form_of
 from fxc.passes.analysis.index.ranges import Ranges
-from fxc.passes.kernels.tiling.dynamic import size_said_by
+from fxc.passes.kernels.tiling.dynamic import size_of_value
 from fxc.passes.kernels.tiling.linear_forms import address
 from fxc.passes.kernels.tiling.stages import Stage
 from fxc.passes.kernels.tiling.writer import Value, Writer, division
@@ -52,7 +52,7 @@ def operands_of(op: Operation) -> Iterator[SSAValue]:
         yield op.cond
     for apply in [op] if isinstance(op, affine.ApplyOp) else [index.owner for index in extract_of(op).indices]:
         assert isinstance(apply, affine.ApplyOp)
-        yield from (number for number in apply.mapOperands[apply.map.data.num_dims :] if size_said_by(number) is None)
+        yield from (number for number in apply.mapOperands[apply.map.data.num_dims :] if size_of_value(number) is None)
 
 
 def forms_of(stage: Stage) -> Iterator[tuple[Operation, Form]]:
@@ -89,7 +89,7 @@ def _expression(op: affine.ApplyOp, symbols: Symbols) -> tuple[AffineExpr, Symbo
             return dims[part.position]
         return AffineExpr.symbol(first + part.position) if isinstance(part, AffineSymExpr) else part
 
-    said = [size_said_by(number) for number in numbers]
+    said = [size_of_value(number) for number in numbers]
     own = [number if size is None else size for number, size in zip(numbers, said, strict=True)]
     return replaced(map.results[0], leaf), [*symbols, *own]
 
@@ -111,7 +111,7 @@ def number(w: Writer, form: Form, values: Values) -> Value:
         part = part if factor == 1 else _combined(w, arith.MuliOp, part, w.number(Form(factor)))
         total = part if total is None else _combined(w, arith.AddiOp, total, part)
     assert total is not None
-    return w.keep(key, total)
+    return w.save(key, total)
 
 
 def read(w: Writer, pointer: SSAValue, form: Form, values: Values, condition: Value | None) -> Value:
@@ -135,7 +135,7 @@ def read(w: Writer, pointer: SSAValue, form: Form, values: Values, condition: Va
         mask = _mask(w, condition) if lanes else None if condition is None else condition.ssa
         type = VectorType(element, w.shape) if lanes else element  # type: ignore[arg-type]
         made = LoadOp.of(pointer, base.ssa, steps, type, mask, None if mask is None else w.zero(element))
-    return w.keep(key, Value(w.add(made), w.depth))
+    return w.save(key, Value(w.add(made), w.depth))
 
 
 def check(w: Writer, condition: Value, message: str) -> None:
@@ -148,7 +148,7 @@ def check(w: Writer, condition: Value, message: str) -> None:
         others = w.add(arith.XOrIOp(mask, w.block(w.constant(arith.ConstantOp(IntegerAttr(1, i1)))).ssa), depth)
         ssa = w.add(arith.OrIOp(ssa, others), depth)
     w.add(AssertOp.of(ssa, message), depth)
-    w.keep(key, condition)
+    w.save(key, condition)
 
 
 def write(w: Writer, op: Operation, pointers: Mapping[SSAValue, SSAValue], form: Form, values: Values) -> Value:
@@ -191,7 +191,7 @@ def _base(w: Writer, form: Form, values: Values) -> Value:
         return base
     own = number(w, Form(0, tuple(names)), values)
     key = ("index cast", own.ssa)
-    cast = w.find(key) or w.keep(key, Value(w.add(arith.IndexCastOp(own.ssa, IndexType()), own.depth), own.depth))
+    cast = w.find(key) or w.save(key, Value(w.add(arith.IndexCastOp(own.ssa, IndexType()), own.depth), own.depth))
     return _combined(w, arith.AddiOp, base, cast)
 
 
@@ -211,7 +211,7 @@ def _combined(w: Writer, cls: type[Operation], left: Value, right: Value) -> Val
     if (found := w.find(key)) is not None:
         return found
     depth = max(left.depth, right.depth)
-    return w.keep(key, Value(w.add(cls(left.ssa, right.ssa), depth), depth))  # type: ignore[call-arg]
+    return w.save(key, Value(w.add(cls(left.ssa, right.ssa), depth), depth))  # type: ignore[call-arg]
 
 
 def _symbols(atom: Atom) -> list[SSAValue]:

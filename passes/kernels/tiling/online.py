@@ -93,10 +93,10 @@ def _exponentials(plan: Plan, first: Stage, second: Stage) -> Pair | None:
     combiners = isinstance(first.combiner, arith.MaximumfOp) and isinstance(second.combiner, arith.AddfOp)
     if not combiners or not _is_element(plan, first, second, distance.operands[0]):
         return None
-    return Pair(first, second, total, _maximum_so_far, _rescaled, _where_finite)
+    return Pair(first, second, total, _running_maximum, _rescaled, _where_finite)
 
 
-def _maximum_so_far(w: Writer, before: Totals, largest: SSAValue, piece: Piece) -> SSAValue:
+def _running_maximum(w: Writer, before: Totals, largest: SSAValue, piece: Piece) -> SSAValue:
     """The maximum so far, or 0 where it is -inf: the exponentials are then 0, not NaN."""
     new = w.add(arith.MaximumfOp(before[0], largest))
     nothing = w.add(CompareOp.of("oeq", new, _number(w, -numbers.inf, new)))

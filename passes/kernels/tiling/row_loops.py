@@ -65,7 +65,7 @@ class RowWriter:
         w, bodies = self.writer, self.bodies
         value = bodies.element(stage)
         if stage.combiner is None:
-            bodies.store(stage, w.keep(("result", stage), Value(value.ssa, w.depth)))
+            bodies.store(stage, w.save(("result", stage), Value(value.ssa, w.depth)))
             return
         if nest.loops:
             value = bodies.joined(stage, [bodies.counted(stage, value).ssa])

@@ -28,7 +28,7 @@ from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.tile import AccumulateOp
 from fxc.passes.analysis.index.forms import Form
-from fxc.passes.kernels.tiling.dynamic import loop_sizes, size_said_by, typical
+from fxc.passes.kernels.tiling.dynamic import loop_sizes, size_of_value, typical
 from fxc.passes.kernels.tiling.linear_forms import address
 
 KINDS = {
@@ -67,7 +67,7 @@ class Stage:
         """Values from outside that the body reads and that are sizes of tensors."""
         made = {result for op in self.op.body.walk() for result in op.results}
         outside = {value for op in self.op.body.walk() for value in op.operands if isinstance(value.type, IndexType)} - made
-        said = {value: size_said_by(value) for value in outside if isinstance(value.owner, Operation)}
+        said = {value: size_of_value(value) for value in outside if isinstance(value.owner, Operation)}
         return {value: size for value, size in said.items() if size is not None}
 
     def names(self) -> list[str]:
@@ -320,7 +320,7 @@ def _with_places(stages: Sequence[Stage]) -> Iterator[list[Stage]]:
         yield together
 
 
-def are_apart(stages: Sequence[Stage]) -> bool:
+def are_independent(stages: Sequence[Stage]) -> bool:
     """Whether no stage reads a stage of another run, so that one kernel can compute all runs."""
     runs = runs_of(stages)
     home = {stage.result: number for number, run in enumerate(runs) for stage in run}

@@ -93,7 +93,7 @@ class Writer:
                 return scope.known[key]
         return None
 
-    def keep(self, key: Any, value: Value) -> Value:
+    def save(self, key: Any, value: Value) -> Value:
         self.scopes[value.depth].known[key] = value
         return value
 
@@ -108,7 +108,7 @@ class Writer:
                 self.scopes[0].block.add_op(op)
             else:
                 self.scopes[0].block.insert_op_before(op, first)
-            found = self.keep(key, Value(op.result, 0))
+            found = self.save(key, Value(op.result, 0))
         return found.ssa
 
     def size(self, size: Steps) -> SSAValue:
@@ -155,7 +155,7 @@ class Writer:
         else:
             new = op.clone(dict(zip(op.operands, [value.ssa for value in operands], strict=True)))
         new.results[0].name_hint = op.results[0].name_hint
-        return self.keep(key, Value(self.add(new, depth), depth))
+        return self.save(key, Value(self.add(new, depth), depth))
 
     def block(self, value: Value) -> Value:
         """``value`` broadcast to all lanes."""
@@ -163,7 +163,7 @@ class Writer:
             return value
         key = ("splat", value.ssa, *self.shape)
         found = self.find(key)
-        return found or self.keep(key, Value(self.add(SplatOp.of(value.ssa, self.shape), value.depth), value.depth))
+        return found or self.save(key, Value(self.add(SplatOp.of(value.ssa, self.shape), value.depth), value.depth))
 
     def constant(self, op: arith.ConstantOp) -> Value:
         """The constant of ``op``, created once per kernel."""
@@ -216,7 +216,7 @@ class Writer:
     def _op(self, cls: type[Operation], left: SSAValue, right: SSAValue, depth: int) -> SSAValue:
         key = (cls, left, right)
         found = self.find(key)
-        return (found or self.keep(key, Value(self.add(cls(left, right), depth), depth))).ssa  # type: ignore[call-arg]
+        return (found or self.save(key, Value(self.add(cls(left, right), depth), depth))).ssa  # type: ignore[call-arg]
 
     def number(self, form: Form) -> Value:
         """The value of ``form`` as a 64-bit number, or a block with one in each lane."""
@@ -254,7 +254,7 @@ class Writer:
             first = self.scopes[self._depth(loop)].loops[self.axes[dim].loop]
             start = self.add(SplatOp.of(self.add(arith.IndexCastOp(first, i64)), self.shape))
             number = self.add(arith.AddiOp(start, self.add(IotaOp.of(self.shape, dim))))
-            found = self.keep(key, Value(number, self.depth))
+            found = self.save(key, Value(number, self.depth))
         return found.ssa
 
     def _whole(self, number: Steps) -> SSAValue:
@@ -276,7 +276,7 @@ class Writer:
                 part = self.add(MaskOp.of(*bounds[axis.loop], shape, dim), depth)
                 part.name_hint = "mask"
                 total = part if total is None else self.add(arith.AndIOp(total, part), depth)
-        return None if total is None else self.keep(key, Value(total, depth)).ssa
+        return None if total is None else self.save(key, Value(total, depth)).ssa
 
     # memory
 
@@ -289,7 +289,7 @@ class Writer:
         element = pointer.type.value_type
         if not self._lane_loops() & form.loops():
             base = self.offset(form)
-            return self.keep(key, self._named(LoadOp.of(pointer, base.ssa, [], element), base.depth, pointer))
+            return self.save(key, self._named(LoadOp.of(pointer, base.ssa, [], element), base.depth, pointer))
         divided = self._lane_loops() & form.divided_loops()
         depth = self.depth if divided else max(self._depth(loop) for loop in form.loops())
         axes = self.axes if divided else self._order(form)
@@ -300,7 +300,7 @@ class Writer:
         else:
             op = LoadOp.of(pointer, self.offset(form).ssa, self.strides(form, axes), type, mask, other)
         loaded = self._named(op, depth, pointer)
-        return self.keep(key, loaded if axes == self.axes else Value(self._turned(loaded.ssa, depth), depth))
+        return self.save(key, loaded if axes == self.axes else Value(self._turned(loaded.ssa, depth), depth))
 
     def store(self, value: Value, pointer: SSAValue, form: Form) -> None:
         """Store ``value`` at ``form``, as a block where the scope has lanes."""

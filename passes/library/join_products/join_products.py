@@ -47,7 +47,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.statistics import count
 from fxc.passes.analysis.structural_key import Structures
-from fxc.passes.analysis.weight_values import own_entry, own_ops
+from fxc.passes.analysis.weight_values import readable_entry, unchanging_ops
 from fxc.passes.library.autotuning import program_of
 from fxc.passes.library.freeze_parameters import FreezeParametersPass
 from fxc.passes.library.join_products.slices import SliceTypes, join, types_of_slices
@@ -68,10 +68,10 @@ class JoinProductsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert isinstance(ctx, FxcContext)
-        entry = own_entry(op)
+        entry = readable_entry(op)
         if entry is None:
             return
-        own_work, own = own_ops(entry)
+        own_work, own = unchanging_ops(entry)
         measurements = _Measurements(ctx, self.gain, own)
         for products in list(_groups(entry.body.block, own)):
             types = types_of_slices(ctx, products)

@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import Tree, enum_attr, int_attr
-from fxc.dialects.base.effects import aliases, is_pure, is_view, may_keep
+from fxc.dialects.base.effects import aliases, is_pure, is_view, may_retain
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.library.packings import as_linear, is_product
@@ -102,7 +102,7 @@ def types_with_steps(ctx: FxcContext, steps: Mapping[SSAValue, Attribute]) -> Ma
 
 def _may_read(op: TorchOp, value: SSAValue) -> bool:
     """Whether type inference shows how ``op`` handles strided operands. Packed products need contiguous rows."""
-    plain = not op.regions and not is_product(op) and is_pure(op) and not may_keep(op)
+    plain = not op.regions and not is_product(op) and is_pure(op) and not may_retain(op)
     return plain and op.parent is value.owner.parent and all(is_tensor(type) for type in op.result_types)
 
 

@@ -39,7 +39,7 @@ from fxc.dialects.base.effects import writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.normalize.functionalize.last_writes import return_last_writes
-from fxc.passes.normalize.functionalize.local_writes import replace_own_writes
+from fxc.passes.normalize.functionalize.local_writes import replace_local_writes
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,6 @@ class FunctionalizePass(ModulePass):
             private = function.sym_visibility is not None and function.sym_visibility.data == "private"
             if private:
                 continue
-            replace_own_writes(ctx, function)
+            replace_local_writes(ctx, function)
             if not return_last_writes(function):
                 ctx.semantics.functionalize(op, function)

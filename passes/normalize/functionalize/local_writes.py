@@ -8,14 +8,14 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.base.effects import aliases, is_random, may_keep, reshapes, writes
+from fxc.dialects.base.effects import aliases, is_random, may_retain, reshapes, writes
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops import TorchOp, torch_op
 from fxc.dialects.torch_ops.base import leaves_memory_alone
 from fxc.dialects.torch_ops.effects import WITHOUT_DERIVATIVE
 
 
-def replace_own_writes(ctx: FxcContext, function: FuncOp) -> None:
+def replace_local_writes(ctx: FxcContext, function: FuncOp) -> None:
     """Replace ``aten.relu_`` and similar operators in ``function`` by ``aten.relu``, where nothing shares the written memory.
 
     The written value must be computed by an op of the same block. Later readers read the new value.
@@ -39,7 +39,7 @@ def _functional(ctx: FxcContext, op: TorchOp) -> TorchOp | None:
     namespace, name, overload = op.operator.split(".")
     if namespace != "aten" or not name.endswith("_") or name.endswith("__") or len(op.results) != 1:
         return None
-    if is_random(op) or reshapes(op) or writes(op) != [op.operands[0]] or not _is_own(op.operands[0], op):
+    if is_random(op) or reshapes(op) or writes(op) != [op.operands[0]] or not _is_local(op.operands[0], op):
         return None
     functional = f"{namespace}.{name.removesuffix('_')}.{overload}"
     if functional in WITHOUT_DERIVATIVE:
@@ -58,10 +58,10 @@ def _functional(ctx: FxcContext, op: TorchOp) -> TorchOp | None:
     return new
 
 
-def _is_own(value: SSAValue, writer: TorchOp) -> bool:
+def _is_local(value: SSAValue, writer: TorchOp) -> bool:
     """Whether an op before ``writer`` allocated the memory of ``value``, and only ``writer`` may share or retain it."""
     owner = value.owner
-    if isinstance(owner, Block) or owner.parent is not writer.parent or may_keep(owner):
+    if isinstance(owner, Block) or owner.parent is not writer.parent or may_retain(owner):
         return False
     if any(owner.results[index] is value for index, _ in aliases(owner)):
         return False
@@ -73,4 +73,4 @@ def _shares(op: Operation, value: SSAValue) -> bool:
     """Whether ``op`` may retain ``value``, or returns a value that may share its memory without writing it."""
     if op.has_trait(IsTerminator):
         return False
-    return may_keep(op) or (any(source is value for _, source in aliases(op)) and writes(op) != [value])
+    return may_retain(op) or (any(source is value for _, source in aliases(op)) and writes(op) != [value])

@@ -48,7 +48,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from fxc.dialects.attributes.types import device, is_tensor, sizes
-from fxc.dialects.base.effects import has_side_effect, may_keep
+from fxc.dialects.base.effects import has_side_effect, may_retain
 from fxc.dialects.plan import STREAM, ArenaType, LaunchOp, RecordOp, WaitOp
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops import TorchOp
@@ -100,7 +100,7 @@ class AssignStreamsPass(ModulePass):
         work = [work_of(step, model) for step in steps.found]
         places = Choice(sources, may_move, work, self.streams, float(target.event.value.data)).run()
         if any(places):
-            _mark(steps, places)
+            _set_streams(steps, places)
             _order(steps.found, places, sources)
 
 
@@ -108,7 +108,7 @@ def _may_move(step: Step, accelerator: str) -> bool:
     """Whether ``step`` only computes, and only on tensors of the accelerator."""
     op = step.op
     if isinstance(op, TorchOp):
-        plain = not has_side_effect(op) and not may_keep(op) and set(op.FLAGS).isdisjoint("dy")
+        plain = not has_side_effect(op) and not may_retain(op) and set(op.FLAGS).isdisjoint("dy")
         if not plain or any(not is_tensor(type) or "" in sizes(type) for type in op.result_types):
             return False
     elif not isinstance(op, LaunchOp):
@@ -126,7 +126,7 @@ def _tensors(op: Operation | None) -> Iterable[TensorType]:
     return (value.type for value in values if is_tensor(value.type))
 
 
-def _mark(steps: Steps, places: Sequence[int]) -> None:
+def _set_streams(steps: Steps, places: Sequence[int]) -> None:
     """Set the stream attribute of each op and each allocation."""
     made = [(alloc, places[step]) for alloc, step in steps.makers.items()]
     run = [(step.op, place) for step, place in zip(steps.found, places, strict=True) if step.op is not None]

@@ -74,7 +74,11 @@ def counted_loop(op: HigherOrderOp, evaluation: Evaluation) -> CountedLoop | Non
             continue
         index = counter.index  # type: ignore[attr-defined]
         step = _step(outputs[index], body.block.args[index]) if index < len(carried) else None
-        if step is None or (step > 0) != (compare in ("lt", "le")) or not _stays(bound, condition.block, body.block, outputs):
+        if (
+            step is None
+            or (step > 0) != (compare in ("lt", "le"))
+            or not _is_invariant(bound, condition.block, body.block, outputs)
+        ):
             continue
         start = _integer(inputs[index], evaluation)
         if isinstance(bound, SSAValue) and bound.owner is condition.block:
@@ -147,7 +151,7 @@ def _number(constant: Attribute, type: Attribute) -> int | None:
     return integer(constant)
 
 
-def _stays(bound: Tree, condition: Block, body: Block, outputs: list[Leaf]) -> bool:
+def _is_invariant(bound: Tree, condition: Block, body: Block, outputs: list[Leaf]) -> bool:
     """Whether ``bound`` is the same integer in each iteration: a constant, or an argument that the body passes on."""
     if _stated(bound) is not None:
         return True

@@ -15,7 +15,7 @@ from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.passes.analysis.matching import torch_op
 from fxc.passes.analysis.region_calls import Leaf
-from fxc.passes.analysis.type_joins import data_dependent, forget, leaf_type
+from fxc.passes.analysis.type_joins import data_dependent, leaf_type, without_symbols
 from fxc.passes.simplify.unroll_loops.counted_loops import CountedLoop
 
 
@@ -70,13 +70,13 @@ class LoopCopies:
             for old_region, new_region in zip(old.regions, new.regions, strict=True):
                 for old_block, new_block in zip(old_region.blocks, new_region.blocks, strict=True):
                     copy_names(old_block.args, new_block.args)
-                    self.forget_own(new_block.args)
-            self.forget_own(new.results)
+                    self.without_own_symbols(new_block.args)
+            self.without_own_symbols(new.results)
         return copy
 
-    def forget_own(self, values: Sequence[SSAValue]) -> None:
+    def without_own_symbols(self, values: Sequence[SSAValue]) -> None:
         for value in values:
-            value._type = forget(value.type, self.own.__contains__)
+            value._type = without_symbols(value.type, self.own.__contains__)
 
     def bodies(self, factor: int) -> Block:
         block = _like(self.body)

@@ -50,9 +50,9 @@ from fxc.dialects.torch_ops import HigherOrderOp
 from fxc.dialects.torch_ops.constant import ConstantOp
 from fxc.passes.analysis.branches import WHILE_LOOP, initial_values
 from fxc.passes.analysis.evaluation import Evaluation
-from fxc.passes.analysis.region_calls import Leaf, can_stand_for, put_in_place, results_by_index
+from fxc.passes.analysis.region_calls import Leaf, can_replace, put_in_place, results_by_index
 from fxc.passes.analysis.statistics import count
-from fxc.passes.analysis.type_joins import data_dependent, forget, leaf_type
+from fxc.passes.analysis.type_joins import data_dependent, leaf_type, without_symbols
 from fxc.passes.simplify.unroll_loops.counted_loops import counted_loop
 from fxc.passes.simplify.unroll_loops.loop_copies import LoopCopies
 
@@ -103,7 +103,7 @@ class _Unroller(LoopCopies):
         if results is None or len(results) != len(values):
             return
         pairs = [(leaf, value) for leaf, found in zip(values, results, strict=True) for value in found]
-        if all(leaf is not None and can_stand_for(leaf, value) for leaf, value in pairs):
+        if all(leaf is not None and can_replace(leaf, value) for leaf, value in pairs):
             for leaf, value in pairs:
                 assert leaf is not None
                 put_in_place(leaf, value, self.op)
@@ -112,7 +112,7 @@ class _Unroller(LoopCopies):
     def repeat(self, trips: int) -> None:
         """Replace the loop by ``trips`` copies of the body."""
         results = results_by_index(self.op)
-        if results is None or len(results) != len(self.loop.outputs) or not self.types_stay():
+        if results is None or len(results) != len(self.loop.outputs) or not self.types_are_stable():
             return
         named = [leaf for leaf in self.loop.outputs if isinstance(leaf, SSAValue) and isinstance(leaf.type, _SCALARS)]
         if len(set(named)) != len(named) or not all(map(self.can_be, self.loop.outputs, results)):
@@ -138,10 +138,10 @@ class _Unroller(LoopCopies):
     def split(self, factor: int) -> None:
         """Replace the loop by one of ``factor`` iterations at a time, followed by the original loop for the rest."""
         (condition, body, first, *rest), _ = self.op.trees()
-        if not self.types_stay() or not isinstance(first, (list, tuple)) or len(first) != len(self.loop.outputs):
+        if not self.types_are_stable() or not isinstance(first, (list, tuple)) or len(first) != len(self.loop.outputs):
             return
         names = [RegionAttr(StringAttr(f"{name.target.data}_by_{factor}")) for name in (condition, body)]
-        types = [forget(argument.type, self.own.__contains__) for argument in self.body.args[: len(first)]]
+        types = [without_symbols(argument.type, self.own.__contains__) for argument in self.body.args[: len(first)]]
         regions = [Region(self.condition_ahead(factor)), Region(self.bodies(factor))]
         mark: dict[str, Attribute] = {UNROLLED: UnitAttr()}
         main = type(self.op).build_call(
@@ -159,7 +159,7 @@ class _Unroller(LoopCopies):
 
     # types
 
-    def types_stay(self) -> bool:
+    def types_are_stable(self) -> bool:
         """Whether the initial values and the outputs of each iteration have the types that the body takes."""
         arguments = self.body.args
         pairs = [*zip(self.loop.inputs, arguments, strict=True), *zip(self.loop.outputs, arguments, strict=False)]

@@ -24,7 +24,7 @@ _MOST = 256
 """The largest global container that is checked, in entries."""
 
 
-class KeptState:
+class PythonState:
     """The Python state of ``module``.
 
     Attributes of all its modules, contents of lists, dictionaries and sets among them, and of the objects and containers that a
@@ -72,7 +72,7 @@ class KeptState:
         for key, (path, value) in self._found.items():
             was, now = self._saved[key], _contents(value)
             for name in dict.fromkeys([*was, *now]):
-                if not _is_kept(was.get(name, _ABSENT), now.get(name, _ABSENT)):
+                if not _is_unchanged(was.get(name, _ABSENT), now.get(name, _ABSENT)):
                     found[_place(path, value, name)] = was.get(name, _ABSENT), now.get(name, _ABSENT)
         return found
 
@@ -130,10 +130,10 @@ def _is_object(value: Any) -> bool:
     return package == "__main__" or (package != "torch" and package not in sys.stdlib_module_names)
 
 
-def _is_kept(was: Any, now: Any) -> bool:
+def _is_unchanged(was: Any, now: Any) -> bool:
     """Whether ``now`` is identical to ``was``, or a tuple of identical values: Dynamo replaces the tuples of a model."""
     if type(was) is tuple and type(now) is tuple:
-        return len(was) == len(now) and all(map(_is_kept, was, now))
+        return len(was) == len(now) and all(map(_is_unchanged, was, now))
     return was is now
 
 
@@ -167,7 +167,7 @@ def watched(
 
     CaptureError where one of them changes what the next call computes.
     """
-    state, changed = KeptState(module, registered=False), dict[str, tuple[Any, Any]]()
+    state, changed = PythonState(module, registered=False), dict[str, tuple[Any, Any]]()
     handle = module.register_forward_hook(lambda *_: changed.update(state.changed()))
     try:
         yield changed
@@ -175,10 +175,10 @@ def watched(
         handle.remove()
         state.put_back()
     if changed:
-        _refuse_what_is_kept(module, args, kwargs, state)
+        _refuse_state_change(module, args, kwargs, state)
 
 
-def _refuse_what_is_kept(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: KeptState) -> None:
+def _refuse_state_change(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: PythonState) -> None:
     """CaptureError where the state after a first call with fake tensors changes what a second call computes.
 
     State is allowed if it is equal after every call, or if it is built once from values other than inputs.

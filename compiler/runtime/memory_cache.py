@@ -28,7 +28,7 @@ _uses = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 
 
 class _Block:
-    """A storage of ``bytes`` bytes. ``last``: the number of the result of its ``KeptMemory`` that used it last."""
+    """A storage of ``bytes`` bytes. ``last``: the number of the result of its ``MemoryCache`` that used it last."""
 
     def __init__(self, bytes: int) -> None:
         with torch.inference_mode(False):
@@ -47,7 +47,7 @@ class _Block:
         return self._state() == self._idle
 
 
-class KeptMemory:
+class MemoryCache:
     """Allocate tensors of ``KEPT`` bytes and more on the CPU, for any number of threads."""
 
     def __init__(self) -> None:
@@ -102,15 +102,15 @@ class KeptMemory:
         return sum(map(len, self._blocks.values()))
 
 
-_shared: ref[KeptMemory] | None = None
+_shared: ref[MemoryCache] | None = None
 
 
-def kept_memory() -> KeptMemory:
+def memory_cache() -> MemoryCache:
     """Return the cache that all programs of the process share; it dies with the last of them."""
     global _shared
     memory = _shared and _shared()
     if memory is None:
-        memory = KeptMemory()
+        memory = MemoryCache()
         _shared = ref(memory)
     return memory
 

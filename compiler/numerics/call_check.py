@@ -39,7 +39,7 @@ Machine = Callable[[Launch], Callable[..., Any]]
 
 
 @dataclass(frozen=True)
-class SecondLook:
+class CallCheck:
     """Compares a call with the modules ``captured``, before the first pass, and ``final``, after the last.
 
     ``state`` and ``own_state``: their tensors. ``boxed``: the call may overwrite its arguments.
@@ -86,7 +86,7 @@ class SecondLook:
 
         wrong = list(_wrong(expected, actual, in_float64))
         steps = _Steps(self.machine)
-        own = ReferenceRun({**run.state, **self._own(run)}, run.live, inputs=run.inputs, generator=run.generator)
+        own = ReferenceRun({**run.state, **self._local_state(run)}, run.live, inputs=run.inputs, generator=run.generator)
         stepped, reason = _outcome(self.final, own, self.own_state, interpreter=steps.interpreter)
         if steps.wrong:
             raise self._kernels_error(steps.wrong, wrong)
@@ -100,7 +100,7 @@ class SecondLook:
         elif wrong:
             raise self._error(wrong, "the host program is wrong: no kernel differs from its interpretation")
 
-    def _own(self, run: ReferenceRun) -> dict[str, torch.Tensor]:
+    def _local_state(self, run: ReferenceRun) -> dict[str, torch.Tensor]:
         return {name: run.state[name] for name in self.own_state}
 
     def _kernels_error(self, kernels: Sequence[_WrongKernel], wrong: Sequence[tuple[str, Difference]]) -> NumericsError:
@@ -194,13 +194,13 @@ class _Steps:
 
     def launch(self, op: LaunchOp, operands: Sequence[Any]) -> Sequence[Any]:
         results = launch(op, operands)
-        actual = self.machine(op)(*_apart(operands))
+        actual = self.machine(op)(*_copied(operands))
         self.compare(op, results, actual, lambda: launch(op, widened(list(operands)), wide=True))
         return results
 
     def launch_into(self, op: plan.LaunchOp, operands: Sequence[Any]) -> None:
         inputs = len(op.inputs)
-        copies, kept = _apart(operands), _apart(operands)
+        copies, kept = _copied(operands), _copied(operands)
         launch_into(op, operands[:inputs], operands[inputs:])
         self.machine(op)(*copies)
 
@@ -240,7 +240,7 @@ class _SteppedInterpreter(ReferenceInterpreter):
         return super().plan(op, operands)
 
 
-def _apart(values: Sequence[Any]) -> list[Any]:
+def _copied(values: Sequence[Any]) -> list[Any]:
     """Copy tensors; copies share memory where the originals do."""
     storages, made = dict[int, torch.UntypedStorage](), list[Any]()
     for value in values:
