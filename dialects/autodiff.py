@@ -204,7 +204,7 @@ class _SubgraphSymbols(SymbolUserOpInterface):
         df = _function(op, gradient.df)
         fits = df.function_type.inputs == df_type.inputs and len(df.function_type.outputs) == len(df_type.outputs)
         if not fits or not all(map(_alike, df.function_type.outputs.data, df_type.outputs.data)):
-            raise VerifyException(f"@{df.sym_name.data} is {df.function_type}, but its gradient attribute says {df_type}")
+            raise VerifyException(f"@{df.sym_name.data} is {df.function_type}, but its gradient attribute has {df_type}")
 
 
 def _has_symbol_table(op: Operation) -> bool:

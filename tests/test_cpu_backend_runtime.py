@@ -138,7 +138,7 @@ def test_subclasses_of_tensors() -> None:
     """Those that hold their numbers themselves are as good as any; others are refused."""
     a = torch.ones(2, 3)
     assert torch.equal(small()(a.as_subclass(Plain), torch.nn.Parameter(a))[0], a + a)
-    with pytest.raises(InputError, match="argument a of kernel add is a TwoTensor, which holds no numbers"):
+    with pytest.raises(InputError, match="argument a of kernel add is a TwoTensor, which has no elements"):
         small()(TwoTensor(a, a), a)
 
 

@@ -345,7 +345,7 @@ def test_where_a_rule_of_ours_cannot_tell_a_size_is_excluded() -> None:
                 return "above"
         raise CaptureError("not for these")
 
-    with pytest.raises(CannotInfer, match="where s0 is 0 cannot be told: CaptureError: not for these"):
+    with pytest.raises(CannotInfer, match="where s0 is 0 is unknown: CaptureError: not for these"):
         traced_for_any_sizes(trace, FakeWorld(_SYMBOLS), _SYMBOLS)
     assert _conditions(trace) == ("s0 > 11",)
 

@@ -390,7 +390,7 @@ def test_a_bad_source_is_one_message(folder: Path, source: str, message: str) ->
         (["import", "cli_model.py", "--route", "dynamo", "--dynamic-shapes", "x:0=b"], 1, "takes no dynamic_shapes"),
         (["compile", "cli_model.py", "-o", "d", "-p", "dec"], 1, "there is no pass or pipeline dec"),
         (["compile", "cli_model.py", "-o", "d", "--target=cuda:sm_9"], 1, "there is no target cuda:sm_9"),
-        (["compile", "cli_model.py"], 2, "nothing is to be written: give -o DIR, --emit=FORMAT, or both"),
+        (["compile", "cli_model.py"], 2, "nothing to write: give -o DIR, --emit=FORMAT, or both"),
         (["compile", "cli_model.py", "--emit=png"], 2, "'png' is not one of"),
         (["compile", "cli_model.py", "-p", "simplify", "--emit=llvm"], 1, "the module has no tile.kernel to print"),
     ],

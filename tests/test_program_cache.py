@@ -406,7 +406,7 @@ def test_machine_code_that_cannot_be_loaded_is_compiled_again(folder: Path) -> N
     torch.testing.assert_close(fxc.ExecutionPlan.load(folder.parent / "plan")(x()), model(x()))
 
 
-@pytest.mark.parametrize("host", ["", "def main(:", "x\n# what the names stand for\nraise SystemExit"])
+@pytest.mark.parametrize("host", ["", "def main(:", "x\n# the objects that the names denote\nraise SystemExit"])
 def test_what_runs_is_made_again_where_it_cannot_be_read(folder: Path, host: str) -> None:
     model = Net()
     plan = fxc.compile(model, (x(),), options=HOST).plan

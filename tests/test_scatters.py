@@ -253,12 +253,12 @@ LEFT: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "contention": (
         lambda i, x: aten.embedding_dense_backward(x * 2, i, 2, -1, False),
         (indices(2, 60000), tensor(60000, 4)),
-        "so many updates meet an element",
+        "so many updates of one element",
     ),
     "traffic": (
         lambda i, x: aten.embedding_dense_backward(x * 2, i, 40000, -1, False),
         (indices(40000, 64), tensor(64, 768, dtype=torch.bfloat16)),
-        "is written and read once more",
+        "are written and read once more",
     ),
 }
 

@@ -68,7 +68,7 @@ def compile_command(
     remarks: bool,
 ) -> None:
     if output is None and emitted is None:
-        raise click.UsageError("nothing is to be written: give -o DIR, --emit=FORMAT, or both")
+        raise click.UsageError("nothing to write: give -o DIR, --emit=FORMAT, or both")
     from fxc.tools.compile_program import Request, compile_program
 
     request = Request(source, route, dynamic_shapes, train, pipeline, target, check_numerics, remarks)

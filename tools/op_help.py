@@ -12,7 +12,7 @@ from fxc.dialects.torch_ops import Schema, parse_schema, table
 from fxc.dialects.torch_ops.effects import EFFECTFUL_NAMESPACES, HIDDEN_WRITES, SIDE_EFFECTS, UNDECLARED_VIEWS
 
 FLAGS = {
-    "r": "random: draws from a generator",
+    "r": "random: samples from a generator",
     "p": "pointwise: each element of the result depends on the operands' elements at the same position",
     "R": "reduction",
     "d": "data-dependent: what it returns to the host depends on values",
@@ -66,7 +66,7 @@ def facts(operator: str, flags: str, schema: Schema) -> list[str]:
         found.append(f"mutates {', '.join(written)}")
     if operator in HIDDEN_WRITES:
         flag, names = HIDDEN_WRITES[operator]
-        found.append(f"mutates {', '.join(names)} where {flag} is true, though its schema does not say so")
+        found.append(f"mutates {', '.join(names)} where {flag} is true, which its schema does not declare")
     for index, result in enumerate(schema.returns):
         tied = [a.name for a in schema.arguments if result.alias and a.alias in (result.alias, "*")]
         which = "its result" if len(schema.returns) == 1 else f"result {index}"
@@ -77,7 +77,7 @@ def facts(operator: str, flags: str, schema: Schema) -> list[str]:
                 else f"view: {which} shares memory with {', '.join(tied)}"
             )
     if operator in UNDECLARED_VIEWS:
-        found.append(f"view: its result shares memory with {schema.arguments[0].name}, though its schema does not say so")
+        found.append(f"view: its result shares memory with {schema.arguments[0].name}, which its schema does not declare")
     if operator in SIDE_EFFECTS or operator.split(".")[0] in EFFECTFUL_NAMESPACES:
         found.append("side effect: it runs even if its results are unused")
     return found or ["pure: it has no effect but its results"]

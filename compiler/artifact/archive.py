@@ -173,7 +173,7 @@ class Reader:
         except (ValueError, RecursionError) as error:
             raise PlanFileError(f"{self.name} has a damaged {MANIFEST}: {error}", hint=AGAIN) from error
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise PlanFileError(f"{self.name} is no plan: its {MANIFEST} belongs to something else")
+            raise PlanFileError(f"{self.name} is no plan: its {MANIFEST} is not one of a plan")
         if (there := manifest.get("version")) != VERSION:
             message = f"{self.name} has format version {there}, but this fxc reads version {VERSION}"
             raise PlanFileError(message, hint=AGAIN)

@@ -213,7 +213,7 @@ class FakeWorld:
         if type == NONE_TYPE:
             return None
         raise FxcError(
-            f"the type {type} says too little to compute with",
+            f"the type {type} has too few facts to compute with",
             hint="give example inputs when capturing, or write the tensor type of every argument",
         )
 

@@ -125,9 +125,7 @@ def capture_somehow(
     raise CaptureError(first.message + message, op=first.op, place=first.place, hint=hint) from first
 
 
-_PARTLY = (
-    "use torch.compile(model, backend='fxc'), which leaves to Python what cannot be captured, or keep that out of the model"
-)
+_PARTLY = "use torch.compile(model, backend='fxc'), which runs what cannot be captured in Python, or move that out of the model"
 
 
 def _without_repeats(inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -194,7 +192,7 @@ def _hint(route: str, error: Exception) -> str:
     if "suggested fixes" in text:
         return " ".join(str(error)[text.index("suggested fixes") - len(type(error).__name__) - 1 :].split("\n\n")[0].split())
     other = [r for r in ROUTES if r != route]
-    return f"try another route ({', '.join(other)}), or keep the part that fails outside of the captured model"
+    return f"try another route ({', '.join(other)}), or move the part that fails out of the captured model"
 
 
 _tracing = RLock()

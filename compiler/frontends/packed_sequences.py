@@ -151,9 +151,7 @@ class KnownLengths(TorchFunctionMode):
     def _value(self, tensor: Tensor, what: str) -> Tensor:
         entry = self._known.get(tensor)
         if entry is None:
-            raise CaptureError(
-                f"the {what} of a packed sequence are computed of tensors whose values are not known", hint=_HINT
-            )
+            raise CaptureError(f"the {what} of a packed sequence are computed from tensors of unknown values", hint=_HINT)
         if entry.version != tensor._version:
             raise CaptureError(f"the {what} of a packed sequence are written in place", hint="compute a new tensor")
         self.read |= entry.inputs

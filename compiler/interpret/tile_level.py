@@ -69,7 +69,7 @@ def launch_into(op: plan.LaunchOp, inputs: Sequence[Any], outs: Sequence[Tensor]
     tensors = [layout.at(numbers).laid_out(x) for layout, x in zip(operand_layouts(op), inputs[:count], strict=True)]
     for layout, out in zip((layout.at(numbers) for layout in result_layouts(op)), outs, strict=True):
         if out.shape != layout.sizes or out.stride() != layout.strides:
-            raise kernel_error(f"a buffer has strides {out.stride()}, its type says {layout.strides}", op)
+            raise kernel_error(f"a buffer has strides {out.stride()}, but its type has {layout.strides}", op)
         if layout.init is not None:
             out.fill_(layout.init)
     run_kernel(kernel, [*tensors, *outs, *inputs[count:]], wide=wide)

@@ -82,7 +82,7 @@ class TensorSpec:
         if not isinstance(value, Tensor):
             return f"is a {type(value).__name__}, but a tensor is expected"
         if _dispatch_of(type(value)) is not _dispatch_of(Tensor) and not isinstance(value, FakeTensor):
-            return f"is a {type(value).__name__}, which holds no numbers of its own"
+            return f"is a {type(value).__name__}, which has no elements"
         if value.dtype is not self.dtype:
             return f"has dtype {value.dtype}, but {self.dtype} is expected"
         if value.device != self.device or value.layout is not torch.strided:

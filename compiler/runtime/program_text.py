@@ -4,7 +4,7 @@
         linear = aten_mm(x, p_weight)
         ...
 
-    # what the names stand for
+    # the objects that the names denote
     program(
         {
             "torch": torch,
@@ -37,7 +37,7 @@ from fxc.runtime.memory_cache import MemoryCache, memory_cache
 from fxc.runtime.native_kernel import TensorSpec
 from fxc.runtime.origins import origin
 
-_NAMES = "\n# what the names stand for\n"
+_NAMES = "\n# the objects that the names denote\n"
 
 
 @dataclass(frozen=True)

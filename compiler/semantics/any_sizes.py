@@ -105,7 +105,7 @@ def _answers(
             if is_refusal(root):
                 continue
             if isinstance(root, (FxcError, VerifyException)) or is_of_torch(root):
-                raise CannotInfer(f"what it computes where {_written(chosen)} cannot be told: {first_line(root)}") from error
+                raise CannotInfer(f"the result where {_written(chosen)} is unknown: {first_line(root)}") from error
             raise root from None  # an internal error, not a result
         yield answer, other.numbers
 

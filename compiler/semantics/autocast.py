@@ -41,7 +41,7 @@ def _watched(op: Operation, state: State, world: FakeWorld, interpreter: Referen
         except Exception as error:
             raise VerifyException(f"{op.name} cannot run under autocast: {error}") from error
     if _dtypes(expected) != _dtypes(result):
-        raise VerifyException(f"autocast changes {op.name} in another way than by casts of its operands")
+        raise VerifyException(f"autocast changes {op.name} by more than casts of its operands")
     return {i: str(dtype).removeprefix("torch.") for i, dtype in sorted(found.items())}
 
 

@@ -291,7 +291,7 @@ def _explained(
 ) -> Any:
     """Return the result of ``trace``; VerifyException if PyTorch cannot differentiate the operation, or not for any sizes."""
     if op.name in _WRONG:
-        raise VerifyException(f"{op.name} cannot be differentiated: its derivative reads noise that was not drawn yet")
+        raise VerifyException(f"{op.name} cannot be differentiated: its derivative reads noise that is not sampled yet")
     if isinstance(op, TorchOp) and counts_in_storage(op):  # the types of tensors do not include the storage offset
         raise VerifyException(f"{op.name} cannot be differentiated: it is unknown where its operand starts in its storage")
     for value in op.operands:

@@ -84,7 +84,7 @@ class TypeInference:
         try:
             results = self._evaluate(run, symbols)
         except Exception as error:
-            raise CannotInfer(f"whether {op.name} has a derivative cannot be told: {error}") from error
+            raise CannotInfer(f"whether {op.name} has a derivative is unknown: {error}") from error
         return [_requires_grad(result) for result in results]
 
     def aliases(self, op: Operation, symbols: DictionaryAttr | None) -> Sequence[tuple[int, int]]:
@@ -101,7 +101,7 @@ class TypeInference:
         try:
             shared, is_guess = self._evaluate(run, symbols)
         except Exception as error:
-            raise CannotInfer(f"whether {op.name} returns a view cannot be told: {error}") from error
+            raise CannotInfer(f"whether {op.name} returns a view is unknown: {error}") from error
         if is_guess:
             raise CannotInfer(f"whether {op.name} returns a view hangs on sizes that are not known")
         return shared

@@ -94,7 +94,7 @@ class ArenaCheck:
         if op.has_trait(IsTerminator):
             for value in reads(op):
                 if value in self.names.memory:
-                    raise OpVerifyException(f"{op.name}: %{_name(value)} lies in an arena, which does not outlive the call", op)
+                    raise OpVerifyException(f"{op.name}: %{_name(value)} is in an arena, which does not outlive the call", op)
         for buffer in self.names.step(op):
             if (place := self.place_of.pop(buffer, None)) is not None:
                 self.places.remove(place)

@@ -140,7 +140,7 @@ class AllocOp(IRDLOperation, MemoryEffects):
         needed = self.needed()
         if arena is None:
             if isinstance(self.buffer.type, ArenaType):
-                raise VerifyException("plan.alloc: an arena of its own is a plan.arena")
+                raise VerifyException("plan.alloc: an arena is allocated by plan.arena")
             return
         offset, around = self.start(), arena.type
         assert isinstance(around, ArenaType)
@@ -150,7 +150,7 @@ class AllocOp(IRDLOperation, MemoryEffects):
             raise VerifyException(f"plan.alloc: the offset {offset} is no multiple of {ALIGNMENT}")
         if offset + needed > around.bytes.data:
             end = offset + needed
-            raise VerifyException(f"plan.alloc: bytes {offset} to {end} do not lie in an arena of {around.bytes.data}")
+            raise VerifyException(f"plan.alloc: bytes {offset} to {end} are outside of an arena of {around.bytes.data}")
         if self.device != around.device.data:
             raise VerifyException(f"plan.alloc: the arena is on {around.device.data}, {self.buffer.type} is not")
         if isinstance(arena.owner, Block) and self is _first_in(arena, arena.owner):
@@ -172,7 +172,7 @@ class AllocOp(IRDLOperation, MemoryEffects):
             or not is_tensor(self.buffer.type)
             or not has_known_steps(self.buffer.type)
         ):
-            raise VerifyException(f"plan.alloc: {given} are not what is to be known of {self.buffer.type}, a tensor of its own")
+            raise VerifyException(f"plan.alloc: {given} are not the symbols of {self.buffer.type}, a tensor outside of arenas")
 
     def print(self, printer: Printer) -> None:
         if self.numbers:
@@ -296,7 +296,7 @@ class LaunchOp(IRDLOperation, MemoryEffects):
             for other, read in zip(kernel.inputs(), self.inputs, strict=False):
                 if read is value and not all(IN_PLACE in kernel.argument_attributes(each) for each in (argument, other)):
                     text = f"argument {argument.index} writes over argument {other.index}"
-                    raise VerifyException(f"plan.launch: {text}, and the kernel does not say {IN_PLACE} of both")
+                    raise VerifyException(f"plan.launch: {text}, and not both have {IN_PLACE}")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" @{self.callee.root_reference.data}(")
@@ -425,4 +425,4 @@ def check_calls(block: Block) -> None:
                 function = SymbolTable.lookup_symbol(op, op.callee)
                 known[name] = isinstance(function, FuncOp) and (function.is_declaration or borrows(function.body.block))
             if not known[name]:
-                raise OpVerifyException(f"{op.name}: @{name} keeps or returns what it is given, unlike {BORROWS} says", op)
+                raise OpVerifyException(f"{op.name}: @{name} retains or returns an argument, contrary to {BORROWS}", op)

@@ -48,7 +48,7 @@ class AccumulateOp(IRDLOperation, TileEffects):
         if self.kind.data not in self.KINDS:
             raise VerifyException(f'tile.accumulate: the kind must be one of {", ".join(self.KINDS)}, not "{self.kind.data}"')
         if places.element_type != i64 or places.get_shape() != updates.get_shape():
-            raise VerifyException("tile.accumulate: there is an i64 for each update, which says its place")
+            raise VerifyException("tile.accumulate: each update has a position, an i64")
         element = start.element_type
         if updates.element_type != element or self.result.type != start:
             raise VerifyException(

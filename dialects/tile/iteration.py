@@ -66,18 +66,18 @@ class IterateOp(TileOp):
 
     def verify_(self) -> None:
         type, block = self.going.type, self.body.block
-        check_type("tile.iterate: what says whether a lane goes on", type, with_element(type, i1))
+        check_type("tile.iterate: the condition of the lanes", type, with_element(type, i1))
         if not self.carried:
             raise VerifyException("tile.iterate: it carries nothing")
         for value in self.carried:
-            check_block("tile.iterate: what is carried", value.type)
+            check_block("tile.iterate: a carried value", value.type)
             if shape_of(value.type) != shape_of(type):
                 raise VerifyException(f"tile.iterate: {value.type} is carried where lanes are {type}")
         types = [value.type for value in self.carried]
         if list(self.result_types) != types or list(block.arg_types) != types:
-            raise VerifyException("tile.iterate: the results and the arguments of the body have the types of what is carried")
+            raise VerifyException("tile.iterate: results and arguments of the body have the types of the carried values")
         if not isinstance(last := block.last_op, NextOp) or list(last.operand_types) != [type, *types]:
-            raise VerifyException("tile.iterate: the body ends in tile.next of whether a lane goes on, and what it carries")
+            raise VerifyException("tile.iterate: the body ends in tile.next of the condition and the carried values")
         for op in self.body.walk():
             if not is_side_effect_free(op):
                 raise VerifyException(f"tile.iterate: the body has an effect, {op.name}")

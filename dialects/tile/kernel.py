@@ -232,7 +232,7 @@ class ProgramIdOp(TileOp):
         while kernel is not None and not isinstance(kernel, KernelOp):
             kernel = kernel.parent_op()
         if kernel is None:
-            raise VerifyException("tile.program_id must stand in a tile.kernel")
+            raise VerifyException("tile.program_id must be in a tile.kernel")
         if not 0 <= self.axis.value.data < len(kernel.programs):
             raise VerifyException(f"tile.program_id: the grid has no axis {self.axis.value.data}")
 
@@ -325,7 +325,7 @@ def check_arguments(name: str, kernel: KernelOp, inputs: Sequence[SSAValue], out
             raise VerifyException(f"{name}: argument {argument.index} is a number, not {value.type}")
     for argument in written:
         if kernel.access(argument) == "readwrite" and INIT not in kernel.argument_attributes(argument):
-            raise VerifyException(f"{name}: argument {argument.index} is readwrite, and {INIT} says not what it holds")
+            raise VerifyException(f"{name}: argument {argument.index} is readwrite, and has no {INIT}")
 
 
 def _check_sizes(name: str, numbers: Sequence[SSAValue], tensors: Sequence[SSAValue]) -> None:
@@ -334,7 +334,7 @@ def _check_sizes(name: str, numbers: Sequence[SSAValue], tensors: Sequence[SSAVa
     for value in tensors:
         for size in names_in(value.type) if is_tensor(value.type) else ():
             if size not in known:
-                raise VerifyException(f"{name}: no number says the size {size or '?'} of {value.type}")
+                raise VerifyException(f"{name}: no number is the size {size or '?'} of {value.type}")
 
 
 def _check_tensor(name: str, argument: BlockArgument, value: SSAValue, elements: int | None) -> None:

@@ -47,7 +47,7 @@ class LastProgramOp(TileOp):
         if isinstance(kernel, KernelOp) and (kernel.is_dynamic or not prod(kernel.programs)):
             raise VerifyException("tile.last_program: the grid of the kernel must be known, and have a program")
         if self.parent is not None and self.next_op is not self.parent.last_op:
-            raise VerifyException("tile.last_program: it stands before tile.return")
+            raise VerifyException("tile.last_program: it must be directly before tile.return")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -98,7 +98,7 @@ def _complaint(mine: _Use, stream: int, other: _Use, other_stream: int) -> str:
     first = f"{name} on stream {stream} {_verb(mine)}"
     second = f"{_text(other.op)} on stream {other_stream} {'writes' if other.writes else 'reads'}"
     if mine.root is not None and other.root is not None and mine.root is not other.root:
-        return f"{first}, whose bytes are those of {_name(other.root)}, which {second}, and no event orders them"
+        return f"{first}, which shares bytes with {_name(other.root)}, which {second}, and no event orders them"
     return f"{first}, which {second}, and no event orders them"
 
 

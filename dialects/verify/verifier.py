@@ -135,7 +135,7 @@ class _Verifier:
         has_streams = False
         for op in block.ops:
             if op.parent is not block:
-                raise OpVerifyException(f"{op.name}: the op does not know the block that it is in", op)
+                raise OpVerifyException(f"{op.name}: the parent of the op is another block", op)
             if is_top:
                 self.function(op)
             else:

@@ -73,7 +73,7 @@ func.func private @df(%g: tensor<2xf32>) -> tensor<2xf32> {
   func.return %g : tensor<2xf32>
 }
 func.func @signature(%x: tensor<2xf32>) {
-  // expected-error@+1 {{@df is (tensor<2xf32>) -> tensor<2xf32>, but its gradient attribute says (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>}}
+  // expected-error@+1 {{@df is (tensor<2xf32>) -> tensor<2xf32>, but its gradient attribute has (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>}}
   %u = autodiff.subgraph @f(%x) {gradient = #autodiff.gradient<@df, real_outputs = 1, input_vjps = [0], captured_inputs = [0], captured_outputs = [], output_vjps = [0]>} : (tensor<2xf32>) -> tensor<2xf32>
   fx.output(%u) : (tensor<2xf32>) -> ()
 }

@@ -28,7 +28,7 @@ func.func @case_2(%x: tensor<4xf32>) {
 
 func.func @case_3(%x: tensor<4xf32>) {
   %a = plan.arena : !plan.arena<128, "cpu">
-  // expected-error@+1 {{plan.alloc: bytes 64 to 132 do not lie in an arena of 128}}
+  // expected-error@+1 {{plan.alloc: bytes 64 to 132 are outside of an arena of 128}}
   %b = plan.alloc %a[64] : tensor<17xf32>
   fx.output() : () -> ()
 }
@@ -104,7 +104,7 @@ func.func @returned() -> tensor<2x2xf32> {
   %a = plan.arena : !plan.arena<128, "cpu">
   %b = plan.alloc %a[0] : tensor<4xf32>
   %v = torch.aten.view.default(%b, [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>
-  // expected-error@+1 {{fx.output: %v lies in an arena, which does not outlive the call}}
+  // expected-error@+1 {{fx.output: %v is in an arena, which does not outlive the call}}
   fx.output(%v) : (tensor<2x2xf32>) -> ()
 }
 
@@ -206,7 +206,7 @@ tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %y: !tile.ptr<f32> {ti
 }
 func.func @case_21(%x: tensor<4xf32>) {
   %b = plan.alloc : tensor<4xf32>
-  // expected-error@+1 {{plan.launch: argument 1 writes over argument 0, and the kernel does not say tile.in_place of both}}
+  // expected-error@+1 {{plan.launch: argument 1 writes over argument 0, and not both have tile.in_place}}
   plan.launch @k(%b) outs(%b) : (tensor<4xf32>) outs(tensor<4xf32>)
   fx.output() : () -> ()
 }
@@ -243,7 +243,7 @@ func.func @case_24(%x: tensor<4xf32>) {
 // -----
 
 func.func @own_arena() {
-  // expected-error@+1 {{plan.alloc: an arena of its own is a plan.arena}}
+  // expected-error@+1 {{plan.alloc: an arena is allocated by plan.arena}}
   %a = plan.alloc : !plan.arena<64, "cpu">
   fx.output() : () -> ()
 }
@@ -251,7 +251,7 @@ func.func @own_arena() {
 // -----
 
 func.func @part_beyond(%a: !plan.arena<128, "cpu">) {
-  // expected-error@+1 {{plan.alloc: bytes 64 to 192 do not lie in an arena of 128}}
+  // expected-error@+1 {{plan.alloc: bytes 64 to 192 are outside of an arena of 128}}
   %b = plan.alloc %a[64] : !plan.arena<128, "cpu">
   fx.output() : () -> ()
 }
@@ -305,7 +305,7 @@ func.func private @keeps(%x: tensor<4xf32>) -> tensor<2x2xf32> {
 }
 func.func @lends() {
   %b = plan.alloc : tensor<4xf32>
-  // expected-error@+1 {{func.call: @keeps keeps or returns what it is given, unlike plan.borrows says}}
+  // expected-error@+1 {{func.call: @keeps retains or returns an argument, contrary to plan.borrows}}
   %y = func.call @keeps(%b) {plan.borrows} : (tensor<4xf32>) -> tensor<2x2xf32>
   plan.free %b, %y : tensor<4xf32>, tensor<2x2xf32>
   fx.output() : () -> ()

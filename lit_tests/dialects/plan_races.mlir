@@ -110,7 +110,7 @@ func.func @again(%x: tensor<4xf32>) {
   plan.launch @k(%a) outs(%b) {plan.stream = 1} : (tensor<4xf32>) outs(tensor<4xf32>)
   plan.free %a : tensor<4xf32>
   %c = plan.alloc %arena[0] : tensor<4xf32>
-  // expected-error@+1 {{plan.launch @k on stream 0 writes %c, whose bytes are those of %a, which plan.launch @k on stream 1 reads, and no event orders them}}
+  // expected-error@+1 {{plan.launch @k on stream 0 writes %c, which shares bytes with %a, which plan.launch @k on stream 1 reads, and no event orders them}}
   plan.launch @k(%x) outs(%c) : (tensor<4xf32>) outs(tensor<4xf32>)
   fx.output() : () -> ()
 }

@@ -9,7 +9,7 @@ func.func @kind(%x: tensor<8xf32>, %i: tensor<8xi64>, %z: tensor<5xf32>) {
 // -----
 
 func.func @places(%x: tensor<8xf32>, %i: tensor<7xi64>, %z: tensor<5xf32>) {
-  // expected-error@+1 {{tile.accumulate: there is an i64 for each update, which says its place}}
+  // expected-error@+1 {{tile.accumulate: each update has a position, an i64}}
   %r = tile.accumulate "add" %x at %i into %z : tensor<8xf32>, tensor<7xi64>, tensor<5xf32> -> tensor<5xf32>
   func.return
 }

@@ -43,7 +43,7 @@ tile.kernel @k(%y: !tile.ptr<f32> {tile.access = "write"}, %n: index) attributes
   tile.return
 }
 func.func @unknown(%n: !torch.int<"s1">) {
-  // expected-error@+1 {{tile.launch: no number says the size s0 of}}
+  // expected-error@+1 {{tile.launch: no number is the size s0 of}}
   %y = tile.launch @k(%n) : (!torch.int<"s1">) -> tensor<?xf32, #torch.meta<sizes = ["s0"]>>
   fx.output(%y) : (tensor<?xf32, #torch.meta<sizes = ["s0"]>>) -> ()
 }
@@ -54,7 +54,7 @@ tile.kernel @k(%y: !tile.ptr<f32> {tile.access = "write"}, %n: index) attributes
   tile.return
 }
 func.func @unnamed(%n: !torch.int) {
-  // expected-error@+1 {{tile.launch: no number says the size ? of tensor<?xf32>}}
+  // expected-error@+1 {{tile.launch: no number is the size ? of tensor<?xf32>}}
   %y = tile.launch @k(%n) : (!torch.int) -> tensor<?xf32>
   fx.output(%y) : (tensor<?xf32>) -> ()
 }
@@ -70,7 +70,7 @@ func.func @static(%n: !torch.int<"s0">) {
 // -----
 
 func.func @steps(%n: !torch.int<"s0">) {
-  // expected-error@+1 {{plan.alloc: ['s0'] are not what is to be known of}}
+  // expected-error@+1 {{plan.alloc: ['s0'] are not the symbols of}}
   %b = plan.alloc(%n) : tensor<4x?xf32, #torch.meta<sizes = [4, "s0"], layout = "sparse_csr">>
   fx.output(%b) : (tensor<4x?xf32, #torch.meta<sizes = [4, "s0"], layout = "sparse_csr">>) -> ()
 }

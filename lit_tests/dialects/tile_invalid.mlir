@@ -428,7 +428,7 @@ tile.kernel @pointee(%x: !tile.ptr<complex<f32>> {tile.access = "read"}) attribu
 // -----
 
 func.func @outside() {
-  // expected-error@+1 {{tile.program_id must stand in a tile.kernel}}
+  // expected-error@+1 {{tile.program_id must be in a tile.kernel}}
   %a = tile.program_id {axis = 0} : index
   func.return
 }
@@ -505,7 +505,7 @@ tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %out: !tile.ptr<f32> {
   tile.return
 }
 func.func @readwrite(%x: tensor<4xf32>, %n: !torch.int) {
-  // expected-error@+1 {{tile.launch: argument 1 is readwrite, and tile.init says not what it holds}}
+  // expected-error@+1 {{tile.launch: argument 1 is readwrite, and has no tile.init}}
   %y = tile.launch @k(%x, %n) : (tensor<4xf32>, !torch.int) -> tensor<4xf32>
   func.return
 }

@@ -1,7 +1,7 @@
 // RUN: fxc-opt %s --split-input-file --verify-diagnostics
 
 tile.kernel @not_bits(%n: i64) attributes {grid = array<i64: 1>} {
-  // expected-error@+1 {{tile.iterate: what says whether a lane goes on has type i64, expected i1}}
+  // expected-error@+1 {{tile.iterate: the condition of the lanes has type i64, expected i1}}
   %r = tile.iterate %n (%a = %n) : i64, i64 {
     tile.next %a, %a : i64, i64
   }
@@ -34,7 +34,7 @@ tile.kernel @nothing(%n: i64) attributes {grid = array<i64: 1>} {
 
 tile.kernel @other_types(%n: i64) attributes {grid = array<i64: 1>} {
   %yes = arith.constant 1 : i1
-  // expected-error@+1 {{tile.iterate: the results and the arguments of the body have the types of what is carried}}
+  // expected-error@+1 {{tile.iterate: results and arguments of the body have the types of the carried values}}
   %r = "tile.iterate"(%yes, %n) ({
   ^bb0(%a: i32):
     tile.next %yes, %n : i1, i64
@@ -46,7 +46,7 @@ tile.kernel @other_types(%n: i64) attributes {grid = array<i64: 1>} {
 
 tile.kernel @end(%n: i64) attributes {grid = array<i64: 1>} {
   %yes = arith.constant 1 : i1
-  // expected-error@+1 {{tile.iterate: the body ends in tile.next of whether a lane goes on, and what it carries}}
+  // expected-error@+1 {{tile.iterate: the body ends in tile.next of the condition and the carried values}}
   %r = tile.iterate %yes (%a = %n) : i1, i64 {
     tile.next %yes, %yes : i1, i1
   }

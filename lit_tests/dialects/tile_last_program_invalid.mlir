@@ -38,7 +38,7 @@ tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}, %n: index) attributes 
 // -----
 
 tile.kernel @k(%x: !tile.ptr<f32> {tile.access = "read"}) attributes {grid = array<i64: 4>} {
-  // expected-error@+1 {{it stands before tile.return}}
+  // expected-error@+1 {{it must be directly before tile.return}}
   tile.last_program (%a = %x) : !tile.ptr<f32> {
   }
   %i = tile.program_id {axis = 0} : index

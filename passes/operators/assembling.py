@@ -134,7 +134,7 @@ def _with_slice(op: TorchOp, index: Index, places: Places, source: SSAValue, old
     arguments = python_arguments(op)
     dim, step = arguments.get("dim", 0) % len(index), arguments.get("step", 1)
     if not isinstance(step, int):
-        raise Uncovered("a slice whose step a size says")
+        raise Uncovered("a slice with a symbolic step")
     size, count = shape_of(op.results[0])[dim], shape_of(source)[dim]
     start = slice_start(arguments, size, count)
     if 0 in shape_of(source):

@@ -24,7 +24,7 @@ from fxc.passes.analysis.index.maps import affine_of
 from fxc.passes.analysis.index.ranges import Ranges
 from fxc.passes.operators.scalars import Scalar, computation_dtype, constant, loaded, machine_type, where
 
-OUTSIDE = "index out of range: an index of {} lies outside of a dimension of size {}"
+OUTSIDE = "index out of range: an index of {} is outside of a dimension of size {}"
 
 SizeValue: TypeAlias = Callable[[str], SSAValue]
 """Size name -> the size as an ``index`` value outside of the body."""

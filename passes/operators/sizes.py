@@ -57,7 +57,7 @@ class Sizes:
     def _source(self, name: str) -> SSAValue:
         source = (value_of_size(self.read, name) or value_of_size(self.around, name)) if name else None
         if source is None:
-            raise Uncovered(f"a size {name or 'without a name'} that no value says")
+            raise Uncovered(f"a size {name or 'without a name'} that is the value of no operand")
         return source
 
     def _index(self, value: SSAValue, name: str) -> SSAValue:

@@ -99,7 +99,7 @@ def slice_start(arguments: Mapping[str, Any], size: Steps, count: Steps) -> Step
         return start  # a start beyond the end means an empty slice
     if step == 1 and (end is None or end == size or (isinstance(end, int) and end >= LAST)):
         return size - count
-    raise Uncovered("a slice that begins where a size says")
+    raise Uncovered("a slice with a symbolic start")
 
 
 LAST = (1 << 63) - 1
@@ -115,7 +115,7 @@ def select(op: TorchOp, index: Index, result: int) -> Index:
 def from_the_end(place: Steps, size: Steps) -> Steps:
     """``place`` as a non-negative position: a negative one counts from the end of a dimension of ``size``."""
     if not isinstance(place, int):
-        raise Uncovered("a place that the program does not state")
+        raise Uncovered("a symbolic position")
     return place + size if place < 0 else place
 
 
@@ -209,7 +209,7 @@ def diagonal(op: TorchOp, index: Index, result: int) -> Index:
     a, b = (_dim(arguments.get(name, default), rank) for name, default in (("dim1", 0), ("dim2", 1)))
     offset, rest = arguments.get("offset", 0), iter(index[:-1])
     if not isinstance(offset, int):
-        raise Uncovered("a diagonal that a size says")
+        raise Uncovered("a diagonal with a symbolic offset")
     places = {a: index[-1] + max(-offset, 0), b: index[-1] + max(offset, 0)}
     return tuple(places[dim] if dim in places else next(rest) for dim in range(rank))
 
@@ -243,7 +243,7 @@ def _runs(old: Sequence[Steps], new: Sequence[Steps]) -> Iterator[tuple[slice, s
         product = product * size
         ends.setdefault(product, end)
     if math.prod(old) != product:
-        raise Uncovered("a reshape whose sizes are not seen to be equal")
+        raise Uncovered("a reshape whose numbers of elements are not proved equal")
     first, begin, product = 0, 0, 1
     for last, size in enumerate(old, 1):
         product = product * size

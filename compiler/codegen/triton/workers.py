@@ -157,7 +157,7 @@ def cuda_resources(log: str, shared: int, warps: int) -> Resources:
     spilled = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
     used = re.search(r"Used (\d+) registers", log)
     if spilled is None or used is None:
-        raise KernelError(f"ptxas did not say what a kernel uses, but: {log.strip()[-200:]}")
+        raise KernelError(f"ptxas did not report what a kernel uses, but: {log.strip()[-200:]}")
     return Resources(int(used[1]), max(int(spilled[1]), int(spilled[2])), shared, warps)
 
 

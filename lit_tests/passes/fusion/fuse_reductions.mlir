@@ -30,7 +30,7 @@ func.func @softmax(%x: tensor<64x256xf32>) {
 // CHECK:         %e = fusion.group
 // CHECK-NOT:       [0]
 // CHECK:         fx.output
-// WHY:           remark: fuse: rows: two reductions that keep other dimensions: %c = aten.sum.dim_IntList (in @rows), %e = aten.mul.Tensor (in @rows)
+// WHY:           remark: fuse: rows: two reductions with different dimensions left: %c = aten.sum.dim_IntList (in @rows), %e = aten.mul.Tensor (in @rows)
 func.func @rows(%x: tensor<128x128xf32>) {
   %c = torch.aten.sum.dim_IntList(%x, [0], true) : (tensor<128x128xf32>) -> tensor<1x128xf32>
   %r = torch.aten.sum.dim_IntList(%x, [1], true) : (tensor<128x128xf32>) -> tensor<128x1xf32>
@@ -48,7 +48,7 @@ func.func @rows(%x: tensor<128x128xf32>) {
 // CHECK-NEXT:      torch.aten.sum.default
 // CHECK:         %n = fusion.group ({
 // CHECK-NEXT:      torch.aten.div.Tensor
-// WHY:           remark: fuse: parallelism: too few rows for what each of them would do: %t = aten.sum.default (in @parallelism), %d = aten.div.Tensor
+// WHY:           remark: fuse: parallelism: too few rows for the work of each: %t = aten.sum.default (in @parallelism), %d = aten.div.Tensor
 func.func @parallelism(%x: tensor<256x256xf32>) {
   %a = torch.aten.abs.default(%x) : (tensor<256x256xf32>) -> tensor<256x256xf32>
   %t = torch.aten.sum.default(%a) : (tensor<256x256xf32>) -> tensor<f32>
@@ -81,7 +81,7 @@ func.func @small(%x: tensor<16x16xf32>) {
 // CHECK-NEXT:      torch.aten.sum.dim_IntList
 // CHECK-NEXT:      fusion.yield
 // CHECK:         %n = fusion.group
-// WHY:           remark: fuse: domain: one reduces, and the other has other loops than what is reduced: %s = aten.sum.dim_IntList (in @domain)
+// WHY:           remark: fuse: domain: one reduces, and the other has other loops than its operand: %s = aten.sum.dim_IntList (in @domain)
 func.func @domain(%x: tensor<8x64xf32>, %y: tensor<4096x64xf32>) {
   %s = torch.aten.sum.dim_IntList(%x, [0]) : (tensor<8x64xf32>) -> tensor<64xf32>
   %a = torch.aten.add.Tensor(%y, %s) : (tensor<4096x64xf32>, tensor<64xf32>) -> tensor<4096x64xf32>
@@ -95,7 +95,7 @@ func.func @domain(%x: tensor<8x64xf32>, %y: tensor<4096x64xf32>) {
 // CHECK-LABEL: func.func @shape
 // CHECK-NEXT:    %a = torch.aten.neg.default
 // CHECK-NEXT:    %c = fusion.group
-// WHY:           remark: fuse: shape: a result and what reads it have other loops: %a = aten.neg.default (in @shape)
+// WHY:           remark: fuse: shape: a result and its reader have different loops: %a = aten.neg.default (in @shape)
 func.func @shape(%x: tensor<64x96xf32>) {
   %a = torch.aten.neg.default(%x) : (tensor<64x96xf32>) -> tensor<64x96xf32>
   %v = torch.aten.slice.Tensor(%a, 1, 32, 96) : (tensor<64x96xf32>) -> tensor<64x64xf32, #torch.meta<strides = [96, 1]>>
@@ -109,7 +109,7 @@ func.func @shape(%x: tensor<64x96xf32>) {
 /// A chain of costly ops that every stage would compute again: it is stored once.
 // CHECK-LABEL: func.func @work
 // CHECK-COUNT-2: fusion.group
-// WHY:           remark: fuse: work: what is computed again takes longer than memory does
+// WHY:           remark: fuse: work: recomputation takes longer than a load and a store
 func.func @work(%x: tensor<64x256xf32>) {
   %a = torch.aten.gelu.default(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
   %b = torch.aten.gelu.default(%a) : (tensor<64x256xf32>) -> tensor<64x256xf32>
@@ -155,7 +155,7 @@ builtin.module attributes {fxc.target = #target.cpu<vector_bits = 512, launch = 
 // CHECK-NEXT:      torch.aten.sub.Tensor(%x, %a)
 // CHECK:         %d = fusion.group
 // CHECK-NEXT:      torch.aten.amax.default
-// WHY:           remark: fuse: parallelism: too few rows for what each of them would do: %a = aten.amax.default (in @few_rows)
+// WHY:           remark: fuse: parallelism: too few rows for the work of each: %a = aten.amax.default (in @few_rows)
 // WHY-NOT:       %c = aten.amax
 builtin.module attributes {fxc.target = #target.gpu} {
   func.func @few_rows(%x: tensor<8x8192xf32>, %y: tensor<8x256xf32>) {
@@ -316,7 +316,7 @@ func.func @small_siblings(%x: tensor<8x8xf32>, %p: tensor<8x8xf32>, %q: tensor<8
 // CHECK-LABEL: func.func @other_siblings
 // CHECK-NOT:     fusion.group
 // CHECK:         fx.output
-// WHY:           remark: fuse: rows: two reductions that keep other dimensions: %m = aten.amax.default (in @other_siblings), %s = aten.amin.default
+// WHY:           remark: fuse: rows: two reductions with different dimensions left: %m = aten.amax.default (in @other_siblings), %s = aten.amin.default
 func.func @other_siblings(%x: tensor<64x256xf32>) {
   %m = torch.aten.amax.default(%x, [1]) : (tensor<64x256xf32>) -> tensor<64xf32>
   %s = torch.aten.amin.default(%x, [0]) : (tensor<64x256xf32>) -> tensor<256xf32>
@@ -358,7 +358,7 @@ func.func @effects(%x: tensor<64x256xf32>) {
 // CHECK-LABEL: func.func @cycle
 // CHECK-NOT:     fusion.group
 // CHECK:         fx.output
-// WHY:           remark: fuse: cycle: what lies between the two would wait for the group, and the group for it: %a = aten.neg.default (in @cycle)
+// WHY:           remark: fuse: cycle: an op between the two would depend on the group, and the group on it: %a = aten.neg.default (in @cycle)
 func.func @cycle(%x: tensor<64x256xf32>) {
   %a = torch.aten.neg.default(%x) : (tensor<64x256xf32>) -> tensor<64x256xf32>
   %s = torch.aten.cumsum.default(%a, 0) : (tensor<64x256xf32>) -> tensor<64x256xf32>

@@ -5,7 +5,7 @@
 // CHECK:           linalg.generic {{.*}} ins(%i : tensor<5xi64>)
 // CHECK:             [[SIZE:%.+]] = arith.constant 9 : i64
 // CHECK-NEXT:        [[OK:%.+]] = arith.cmpi ult, [[I:%.+]], [[SIZE]] : i64
-// CHECK-NEXT:        cf.assert [[OK]], "index out of range: an index of aten.embedding.default lies outside of a dimension of size 9"
+// CHECK-NEXT:        cf.assert [[OK]], "index out of range: an index of aten.embedding.default is outside of a dimension of size 9"
 // CHECK-NEXT:        [[ZERO:%.+]] = arith.constant 0 : i64
 // CHECK-NEXT:        [[SAFE:%.+]] = arith.select [[OK]], [[I]], [[ZERO]] : i64
 // CHECK:             tensor.extract %w[{{.*}}] : tensor<9x4xf32>

@@ -65,7 +65,7 @@ func.func @held(%x: tensor<4x8xf32>) {
 
 /// What needs a total cannot be in the kernel that makes parts of it.
 func.func @parts(%x: tensor<4x8xf32>) {
-  // expected-error@+1 {{parts are for reductions that do not need one another's results}}
+  // expected-error@+1 {{partial reductions must not read one another's results}}
   %s = fusion.group ({
     %m = torch.aten._softmax.default(%x, 1, false) : (tensor<4x8xf32>) -> tensor<4x8xf32>
     fusion.yield %m : tensor<4x8xf32>
@@ -89,7 +89,7 @@ func.func @last(%x: tensor<4x8xf32>) {
 
 /// Updates and their places are made by one kernel.
 func.func @updates(%z: tensor<9xf32>, %i: tensor<20xi64>, %y: tensor<20xf32>) {
-  // expected-error@+1 {{tile.schedule has the places of updates, stage 1, without the updates before, stage 0}}
+  // expected-error@+1 {{tile.schedule has the positions of updates, stage 1, without the updates before, stage 0}}
   %s = fusion.group ({
     %x = torch.aten.zeros_like.default(%z) : (tensor<9xf32>) -> tensor<9xf32>
     %m = torch.aten.index_add.default(%x, 0, %i, %y) : (tensor<9xf32>, tensor<20xi64>, tensor<20xf32>) -> tensor<9xf32>

@@ -22,7 +22,7 @@ from fxc.passes.rewriting.broadcasting import broadcasts
 DEVICES = "devices: a group runs on one"
 CONCATENATIONS = "concatenations: a group has one"
 VALUES = f"values: a group has at most {MOST_VALUES} inputs and outputs"
-CYCLE = "cycle: what lies between the two would wait for the group, and the group for it"
+CYCLE = "cycle: an op between the two would depend on the group, and the group on it"
 """Rules that reject merging two slices, as printed in remarks."""
 
 

@@ -31,18 +31,18 @@ MOST_COPIES = 256
 MOST_OPERATIONS = 2048
 """The largest cost of the operations of a group, in additions: LLVM takes more than twice the time for twice the code."""
 
-ROWS = "rows: two reductions that keep other dimensions"
-DOMAIN = "domain: one reduces, and the other has other loops than what is reduced"
-PARALLELISM = "parallelism: too few rows for what each of them would do"
-WORK = "work: what is computed again takes longer than memory does"
-LENGTH = "length: what stages compute again makes a kernel long, and slow to compile"
+ROWS = "rows: two reductions with different dimensions left"
+DOMAIN = "domain: one reduces, and the other has other loops than its operand"
+PARALLELISM = "parallelism: too few rows for the work of each"
+WORK = "work: recomputation takes longer than a load and a store"
+LENGTH = "length: recomputation in several stages makes a kernel long, and slow to compile"
 CODE = "code: a kernel of so many operations is slow to compile"
-ROOM = "room: a kernel has no registers for so many tensors"
-SHAPE = "shape: a result and what reads it have other loops"
+ROOM = "registers: a kernel has too few for so many tensors"
+SHAPE = "shape: a result and its reader have different loops"
 ATOMICS = "updates: programs of a CPU would wait for each other, and PyTorch's call does not"
-ORDER = "order: floats that are added in any order differ from run to run, and a program of one order is asked for"
-CONTENTION = "contention: so many updates meet an element that to sort them first, as PyTorch does, is faster"
-TRAFFIC = "traffic: what is added up in memory of its own is written and read once more, which takes longer than a call"
+ORDER = "order: floats that are added in any order differ from run to run, and deterministic algorithms are requested"
+CONTENTION = "contention: so many updates of one element that sorting them first, as PyTorch does, is faster"
+TRAFFIC = "traffic: partial sums in memory are written and read once more, which takes longer than a call"
 """The rules, as printed in remarks."""
 
 

@@ -37,10 +37,10 @@ from fxc.passes.operators.table import has_formula, operator_of, role_of
 from fxc.passes.rewriting.broadcasting import broadcasts
 from fxc.passes.rewriting.functions import copy_op
 
-VIEW = "view: others read it, and a group shares no memory"
+VIEW = "view: an op outside reads it, and a group returns no views"
 
-GATHER = "gather: what is read at places that others say is in memory before, not computed for each of them"
-UPDATES = "updates: others read a result when all updates of it are made"
+GATHER = "gather: a tensor that is indexed by another is computed before, not once for each index"
+UPDATES = "updates: a result is read after all updates of it"
 PARTS = f"parts: an element of a concatenation is chosen among at most {MOST_PARTS} tensors"
 
 MOST_READERS = 16

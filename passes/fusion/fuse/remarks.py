@@ -14,10 +14,10 @@ from fxc.passes.operators.record import Role
 from fxc.passes.operators.table import role_of
 from fxc.passes.rewriting.remarks import remark
 
-GRADIENT = "gradient: autograd sees no op in a group"
-OPERATOR = "operator: it is none that groups take, at these operands"
+GRADIENT = "gradient: autograd does not differentiate ops in a group"
+OPERATOR = "operator: groups do not take it with these operands"
 LAST = "concatenation: it is the last of its group"
-EFFECTS = "effects: a group moves past no write, draw or other side effect"
+EFFECTS = "effects: a group moves past no write, random operator or other side effect"
 
 
 def explain(groups: Groups, found: Sequence[Sequence[Operation]]) -> None:

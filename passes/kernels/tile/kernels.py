@@ -138,9 +138,9 @@ def _combining(
 
 def _check_last(grid: Sequence[int] | AffineMap) -> None:
     if isinstance(grid, AffineMap):
-        raise VerifyException("#tile.schedule: a last program is for kernels of which it is known how many programs they have")
+        raise VerifyException("#tile.schedule: a last program needs a kernel with a static number of programs")
     if not math.prod(grid):
-        raise VerifyException("#tile.schedule: there is no last program, as the kernel has none")
+        raise VerifyException("#tile.schedule: the kernel has no program, so no last one")
 
 
 def _write_programs(

@@ -205,7 +205,7 @@ def _check(group: GroupOp, stages: list[Stage], schedules: list[ScheduleAttr]) -
         numbers = schedule.numbers()
         if alone := [n for n in numbers if stages[n].sink is not None and n - 1 not in numbers[: numbers.index(n)]]:
             message = (
-                f"{SCHEDULE} has the places of updates, stage {alone[0]}, without the updates before, stage {alone[0] - 1}"
+                f"{SCHEDULE} has the positions of updates, stage {alone[0]}, without the updates before, stage {alone[0] - 1}"
             )
             raise OpPassFailedException(message, group)
         if not are_independent([stages[number] for number in schedule.numbers()]):

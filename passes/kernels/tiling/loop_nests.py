@@ -103,10 +103,10 @@ class Plan:
         """
         [nest, *others] = self.nests
         if others or not nest.reductions:
-            raise VerifyException("#tile.schedule: parts are for reductions that do not need one another's results")
+            raise VerifyException("#tile.schedule: partial reductions must not read one another's results")
         sizes = {loop: size for loop in (*nest.loops, *self.rows) if isinstance(size := self.sizes[loop], int)}
         if len(sizes) < len(nest.loops) + len(self.rows):
-            raise VerifyException("#tile.schedule: parts are for rows of which it is known how many there are")
+            raise VerifyException("#tile.schedule: partial reductions need a static number of rows")
         if not nest.loops or not all(sizes.values()):
             return
         loop = max(nest.loops, key=lambda loop: sizes[loop])
@@ -118,7 +118,7 @@ class Plan:
         self.cut, self.sizes[PART] = Cut(loop, length, count), count
         for stage in nest.reductions:
             if stage.result in self.places:
-                raise VerifyException("#tile.schedule: no parts where a total lies in the memory of another result")
+                raise VerifyException("#tile.schedule: no partial reductions where a total is in the memory of another result")
             self.forms[stage, None] += Form(0, ((PART, extent(stage.result.type)),))
 
     def names(self) -> list[str]:
