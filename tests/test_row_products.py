@@ -37,6 +37,23 @@ def test_rows_that_are_slices() -> None:
     agree(lambda x, y, b: layer(x[:, 2:3].t(), y.t(), b), torch.randn(7, 4), torch.randn(5, 7), torch.randn(5))
 
 
+@pytest.mark.parametrize(("length", "columns"), [(1, 1), (3, 2), (20, 5)])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_parts_of_a_matrix_with_a_free_number_of_columns(is_transposed: bool, length: int, columns: int) -> None:
+    """The sizes of the factors are static, and the strides are not."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x[:1, :length] @ (x[:columns, :length].mT if is_transposed else x[:length, :columns]))
+
+    n = torch.export.Dim("n", min=21)
+    compiled = fxc.compile(
+        function, [torch.randn(21, 25, dtype=torch.float64)], dynamic_shapes=({1: n},), options={"strict": True}
+    )
+    for size in (25, 40):
+        x = torch.randn(21, size, dtype=torch.float64)
+        torch.testing.assert_close(compiled(x), function(x))
+
+
 @pytest.mark.parametrize("layout", ["column-major", "row-major"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.0, -0.0])
 def test_special_values(value: float, layout: str) -> None:

@@ -12,6 +12,7 @@ from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, torch_op
 from fxc.passes.rewriting.decomposition import put_in_place
+from fxc.passes.rewriting.insertion import insert_call
 from fxc.passes.rewriting.matrix_products import dense_like, insert, is_transpose, matrix_shape, transposed
 
 _MOST_ROW_MAJOR, _MOST_COLUMN_MAJOR = 1 << 14, 1 << 20
@@ -32,7 +33,8 @@ def split_row_product(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:
     if steps[1] == 1 and length * columns <= _MOST_ROW_MAJOR:
         return [_put_sums(op, [transposed(row, op), matrix], (length, columns), dim=0)]
     if steps[0] == 1 and length * columns < _MOST_COLUMN_MAJOR and (length >= _SHORT or columns <= _MOST_SHORT):
-        return [_put_sums(op, [row, _unsqueezed(_transposed(matrix, op), op)], (1, columns, length), dim=2)]
+        rows = insert_call(ctx, "aten.unsqueeze.default", [_transposed(matrix, op), int_attr(0)], op)
+        return [_put_sums(op, [row, rows], (1, columns, length), dim=2)]
     return []
 
 
@@ -54,13 +56,6 @@ def _transposed(matrix: SSAValue, before: TorchOp) -> SSAValue:
     """A transposed view of ``matrix``, or the source of ``matrix`` if that is a transposed view."""
     owner = matrix.owner
     return owner.operands[0] if isinstance(owner, TorchOp) and is_transpose(owner) else transposed(matrix, before)
-
-
-def _unsqueezed(matrix: SSAValue, before: TorchOp) -> SSAValue:
-    shape, steps = matrix_shape(matrix.type), _steps(matrix)
-    assert isinstance(steps[0], int)
-    type = dense_like(matrix.type, (1, *shape), (shape[0] * steps[0], *steps))
-    return insert("aten.unsqueeze.default", [matrix, int_attr(0)], type, before)
 
 
 def _put_sums(op: TorchOp, factors: list[Tree], shape: tuple[int, ...], *, dim: int) -> TorchOp:
