@@ -43,7 +43,7 @@ from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, SymbolTable, 
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
-from fxc.dialects.attributes.values import int_attr, string_text
+from fxc.dialects.attributes.values import int_attr, isa, string_text
 from fxc.dialects.base.effects import CallEffects, EffectsInterface, has_side_effect, writes
 from fxc.dialects.fx import PositionalCall
 from fxc.dialects.text.syntax import parse_type, type_text
@@ -417,7 +417,7 @@ class AnyNonzeroOp(_GradientCall):
     TYPES = "a call with gradients, at least one, whose result is i1"
 
     def fits(self, args: Sequence[Any]) -> bool:
-        tensors = all(isinstance(arg, SSAValue) and is_tensor(arg.type) for arg in args)
+        tensors = all(isa(arg, SSAValue) and is_tensor(arg.type) for arg in args)
         return bool(args) and tensors and self.results[0].type == i1
 
 
@@ -460,7 +460,7 @@ class MaterializeOp(_GradientCall):
     def fits(self, args: Sequence[Any]) -> bool:
         return (
             len(args) == 2
-            and isinstance(args[0], SSAValue)
+            and isa(args[0], SSAValue)
             and isinstance(args[1], list)
             and _alike(args[0].type, self.results[0].type)
         )

@@ -177,7 +177,8 @@ def _parsed(node: ast.expr) -> Steps:
             return _parsed(left) * _parsed(right)
         case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(times))) if 0 < times < 8:
             return prod([_parsed(left)] * times)  # type: ignore[return-value, arg-type]
-    raise ValueError("more than sums and products")
+        case _:
+            raise ValueError("more than sums and products")
 
 
 def sizes_of(type: TensorType) -> list[Steps]:

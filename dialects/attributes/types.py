@@ -46,7 +46,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from fxc.dialects.attributes.values import int_attr, str_attr, string_text
+from fxc.dialects.attributes.values import int_attr, isa, str_attr, string_text
 
 
 @irdl_attr_definition
@@ -343,7 +343,7 @@ CONDITIONS = "torch.conditions"
 
 def conditions_of(module: ModuleOp) -> tuple[str, ...]:
     found = module.attributes.get(CONDITIONS)
-    return tuple(part.data for part in found if isinstance(part, StringAttr)) if isinstance(found, ArrayAttr) else ()
+    return tuple(part.data for part in found if isinstance(part, StringAttr)) if isa(found, ArrayAttr) else ()
 
 
 VALUE = ValueType()

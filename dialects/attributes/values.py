@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, IntegerType, StringAttr, f64, i1, i64
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
@@ -22,6 +22,16 @@ from xdsl.utils.exceptions import VerifyException
 
 Tree: TypeAlias = Any
 """SSAValue | Attribute | list[Tree] | tuple[Tree, ...] | dict[Attribute, Tree] | slice of Trees."""
+
+KnownTree: TypeAlias = "SSAValue | Attribute | list[Any] | tuple[Any, ...] | dict[Any, Any] | slice[Any, Any, Any]"
+"""A ``Tree``, in functions that distinguish its cases."""
+
+_T = TypeVar("_T")
+
+
+def isa(value: object, kind: type[_T]) -> TypeGuard[_T]:
+    """``isinstance`` would leave the type arguments of a generic class unknown to type checkers; here they are the defaults."""
+    return isinstance(value, kind)
 
 
 @irdl_attr_definition
@@ -227,24 +237,23 @@ def _escaped(byte: int) -> str:
     return chr(byte) if 0x20 <= byte <= 0x7E and byte != 0x22 else f"\\{byte:02X}"
 
 
-def scalar_attr(value: Any) -> Attribute | None:
+def scalar_attr(value: object) -> Attribute | None:
     """The attribute of a Python constant that is not a torch object, or None for any other value."""
-    kind = type(value)
     if value is None:
         return NONE
-    if kind is bool:
+    if type(value) is bool:
         return bool_attr(value)
-    if kind is int:
+    if type(value) is int:
         return int_attr(value)
-    if kind is float:
+    if type(value) is float:
         return float_attr(value)
-    if kind is str:
+    if type(value) is str:
         return str_attr(value)
-    if kind is complex:
+    if type(value) is complex:
         return ComplexAttr(float_attr(value.real), float_attr(value.imag))
     if value is Ellipsis:
         return ELLIPSIS
-    if kind is range:
+    if type(value) is range:
         return RangeAttr(int_attr(value.start), int_attr(value.stop), int_attr(value.step))
     return None
 
@@ -270,21 +279,20 @@ def scalar_of(attr: Attribute) -> Any:
             raise KeyError(f"{attr} is not a plain constant")
 
 
-def encode(tree: Tree, operands: list[SSAValue]) -> Attribute:
+def encode(tree: KnownTree, operands: list[SSAValue]) -> Attribute:
     """The template of ``tree``; its SSA values are appended to ``operands`` in order."""
     if isinstance(tree, Attribute):
         return tree
     if isinstance(tree, SSAValue):
         operands.append(tree)
         return SSA
-    kind = type(tree)
-    if kind is list:
+    if type(tree) is list:
         return ArrayAttr([encode(element, operands) for element in tree])
-    if kind is tuple:
+    if type(tree) is tuple:
         return TupleAttr(ArrayAttr([encode(element, operands) for element in tree]))
-    if kind is dict:
+    if type(tree) is dict:
         return DictAttr(ArrayAttr(list(tree)), ArrayAttr([encode(value, operands) for value in tree.values()]))
-    if kind is slice:
+    if type(tree) is slice:
         return SliceAttr(*(encode(part, operands) for part in (tree.start, tree.stop, tree.step)))
     raise TypeError(f"not a tree of call arguments: {tree!r}")
 
@@ -337,7 +345,7 @@ def holds_region(template: Attribute) -> bool:
     return type(template) is RegionAttr or any(map(holds_region, _parts(template)))
 
 
-def map_tree(tree: Any, leaf: Callable[[Any], Any], key: Callable[[Any], Any] = lambda key: key) -> Any:
+def map_tree(tree: KnownTree, leaf: Callable[[Any], Any], key: Callable[[Any], Any] = lambda key: key) -> Any:
     """``tree`` with ``leaf`` applied to each leaf, and ``key`` to keys of dicts."""
     if isinstance(tree, list):
         return [map_tree(element, leaf, key) for element in tree]
@@ -350,7 +358,7 @@ def map_tree(tree: Any, leaf: Callable[[Any], Any], key: Callable[[Any], Any] = 
     return leaf(tree)
 
 
-def leaves(tree: Tree) -> Iterator[SSAValue | Attribute]:
+def leaves(tree: KnownTree) -> Iterator[SSAValue | Attribute]:
     """The SSA values and constants of ``tree``, in the order of ``encode``."""
     if isinstance(tree, (list, tuple)):
         for element in tree:

@@ -13,6 +13,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import contiguous_strides, device, is_tensor, layout, sizes, strides
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.effects import EffectsInterface
 
 ALIGNMENT = 64
@@ -82,7 +83,7 @@ def has_known_steps(type: TensorType) -> bool:
 
 
 def _element_bytes(element: Attribute) -> int | None:
-    if isinstance(element, ComplexType):
+    if isa(element, ComplexType):
         part = _element_bytes(element.element_type)
         return None if part is None else 2 * part
     return (element.bitwidth + 7) // 8 if isinstance(element, FixedBitwidthType) else None

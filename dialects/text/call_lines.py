@@ -43,8 +43,8 @@ class Line:
 class CallLines:
     """The lines that a parser has read: (op class, target, arguments) -> layout, and text -> operand and result types."""
 
-    layouts: dict[tuple[type, str | None, str], Layout] = field(default_factory=dict)
-    types: dict[str, tuple[Sequence[Attribute], Sequence[Attribute]]] = field(default_factory=dict)
+    layouts: dict[tuple[type, str | None, str], Layout] = field(default_factory=lambda: {})
+    types: dict[str, tuple[Sequence[Attribute], Sequence[Attribute]]] = field(default_factory=lambda: {})
 
     def known(
         self, ssa_values: Mapping[str, Sequence[SSAValue]], cls: type, target: str | None, line: Line

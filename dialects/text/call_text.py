@@ -55,6 +55,7 @@ from fxc.dialects.attributes.values import (
     enum_attr,
     float_attr,
     int_attr,
+    isa,
     str_attr,
     string_text,
 )
@@ -192,7 +193,7 @@ class CallReader:
             if isinstance(value, int) and number.text.startswith("0x"):
                 return FloatAttr(_float_of_bits(value, type), type)
             return FloatAttr(value, type)
-        if isinstance(type, (IntegerType, IndexType)) and isinstance(value, int):
+        if (isa(type, IntegerType) or isinstance(type, IndexType)) and isinstance(value, int):
             return IntegerAttr(value, type)
         parser.raise_error(f"a number cannot have the type {type}", number.span)
 

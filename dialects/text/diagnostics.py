@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
@@ -76,9 +76,11 @@ def _frames(location: Attribute) -> Iterator[tuple[str, int, str]]:
         case CallSiteLoc():
             yield from _frames(location.caller)
             yield from _frames(location.callee)
-        case FusedLoc():
-            for part in location.locations:  # type: ignore[attr-defined]
+        case FusedLoc(locations=ArrayAttr() as parts):
+            for part in parts:
                 yield from _frames(part)
+        case _:
+            pass
 
 
 def location_text(location: Attribute) -> str | None:
@@ -93,8 +95,8 @@ def location_text(location: Attribute) -> str | None:
             return f'"{location.desc.data}"' + (f" at {inner}" if inner else "")
         case CallSiteLoc():
             return location_text(location.callee) or location_text(location.caller)
-        case FusedLoc():
-            parts = [part for part in location.locations if location_text(part) is not None]  # type: ignore[attr-defined]
+        case FusedLoc(locations=ArrayAttr() as locations):
+            parts = [part for part in locations if location_text(part) is not None]
             frames = [part for part in parts if isinstance(part, NameLoc) and isinstance(part.location, FileLineColLoc)]
             own = [frame for frame in frames if "/torch/" not in frame.location.filename.data]  # type: ignore[union-attr]
             return location_text([*parts[:1], *frames[-1:], *own[-1:]][-1]) if parts else None

@@ -34,7 +34,7 @@ _KINDS = {
 _TOKEN = re.compile(SPACE + "(?:" + "|".join(f"({pattern})" for pattern in _KINDS.values()) + ")", re.ASCII)
 _SPACE = re.compile(SPACE, re.ASCII)
 _BY_GROUP = [None, *(None if name == "PUNCTUATION" else MLIRTokenKind[name] for name in _KINDS)]
-_PUNCTUATION = cast("dict[str, MLIRTokenKind]", KIND_BY_PUNCTUATION_SPELLING)
+_PUNCTUATION = KIND_BY_PUNCTUATION_SPELLING
 _HEX_ESCAPE = re.compile(r"\\[0-9A-Fa-f]")
 
 

@@ -24,7 +24,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind, StringLiteral
 
 from fxc.dialects.attributes.semi_affine import SemiAffineParser
-from fxc.dialects.attributes.values import string_text
+from fxc.dialects.attributes.values import isa, string_text
 from fxc.dialects.text.call_lines import CallLines
 from fxc.dialects.text.lexer import FxcLexer, closing
 
@@ -187,7 +187,7 @@ class FxcParser(Parser):
     def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
         span = self._current_token.span
         type = super()._parse_optional_integer_or_float_type()
-        if isinstance(type, IntegerType) and type.width.data > MAX_WIDTH:
+        if isa(type, IntegerType) and type.width.data > MAX_WIDTH:
             self.raise_error(f"an integer type has at most {MAX_WIDTH} bits", span)
         return type
 

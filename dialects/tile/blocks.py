@@ -13,6 +13,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.tile.types import (
     TileOp,
@@ -168,7 +169,7 @@ class CastOp(UnaryOp):
         takes, gives = CASTS[kind]
         fits = is_float(old) == (takes == "float") and is_float(new) == (gives == "float")
         a, b = element_of(old), element_of(new)
-        if fits and isinstance(a, IntegerType) and isinstance(b, IntegerType):
+        if fits and isa(a, IntegerType) and isa(b, IntegerType):
             fits = a.width.data < b.width.data if gives == "wider integer" else a.width.data > b.width.data
         if not fits or shape_of(old) != shape_of(new) or isinstance(a, IndexType) or isinstance(b, IndexType):
             raise VerifyException(f'tile.cast: "{kind}" is from {takes} to {gives}, not from {old} to {new}')

@@ -35,6 +35,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.effects import EffectsInterface
 from fxc.dialects.text.syntax import type_text
 
@@ -58,7 +59,7 @@ class PtrType(ParametrizedAttribute, TypeAttribute):
     @property
     def value_type(self) -> Attribute:
         """The element type of loaded and stored blocks."""
-        return i8 if isinstance(self.pointee, IntegerType) and self.pointee.width.data == 8 else self.pointee
+        return i8 if isa(self.pointee, IntegerType) and self.pointee.width.data == 8 else self.pointee
 
 
 def block_type(element: Attribute, shape: Sequence[int]) -> Attribute:
@@ -73,7 +74,7 @@ def shape_of(type: Attribute) -> tuple[int, ...]:
 
 def element_of(type: Attribute) -> Attribute:
     """The element type of a block; the type itself for a scalar."""
-    return type.element_type if isinstance(type, VectorType) else type
+    return type.element_type if isa(type, VectorType) else type
 
 
 def with_element(type: Attribute, element: Attribute) -> Attribute:
@@ -89,7 +90,7 @@ def check_type(what: str, type: Attribute, expected: Attribute) -> None:
 def check_block(what: str, type: Attribute) -> None:
     """VerifyException unless ``type`` is a block of numbers."""
     element = element_of(type)
-    if isinstance(type, VectorType) and (type.get_num_scalable_dims() or not all(size > 0 for size in type.get_shape())):
+    if isa(type, VectorType) and (type.get_num_scalable_dims() or not all(size > 0 for size in type.get_shape())):
         raise VerifyException(f"{what} has type {type}, expected a static vector without empty dimensions")
     if not is_number(element) or (isinstance(element, IndexType) and shape_of(type)):
         raise VerifyException(f"{what} has type {type}, expected a number or a vector of numbers")
@@ -97,7 +98,7 @@ def check_block(what: str, type: Attribute) -> None:
 
 def is_number(type: Attribute) -> bool:
     """Whether ``type`` is a number type of kernels."""
-    signless = isinstance(type, IntegerType) and type.signedness.data == Signedness.SIGNLESS
+    signless = isa(type, IntegerType) and type.signedness.data == Signedness.SIGNLESS
     return signless or type in FLOATS or isinstance(type, IndexType)
 
 
@@ -279,7 +280,7 @@ def _field_text(value: Attribute) -> str:
 
 
 def _field_value(value: Attribute) -> Attribute:
-    if isinstance(value, ArrayAttr) and all(isinstance(item, IntegerAttr) for item in value.data):
+    if isa(value, ArrayAttr) and all(isinstance(item, IntegerAttr) for item in value.data):
         return integers([item.value.data for item in value.data])  # type: ignore[attr-defined]
     return value
 

@@ -16,7 +16,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import dtype_name, is_tensor
-from fxc.dialects.attributes.values import NoneValueAttr, scalar_attr, scalar_of, string_text
+from fxc.dialects.attributes.values import NoneValueAttr, isa, scalar_attr, scalar_of, string_text
 from fxc.dialects.base.effects import EffectsInterface
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.text.call_text import CallReader, CallWriter
@@ -101,7 +101,7 @@ class ConstantOp(IRDLOperation, EffectsInterface):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type = parser.parse_type()
-        if isinstance(value, ArrayAttr):
+        if isa(value, ArrayAttr):
             value = _literal(value, type, parser, position)
         return cls.create(properties={"value": value}, result_types=[type], attributes=attributes)
 
@@ -122,8 +122,8 @@ def _byte_count(type: TensorType) -> int | None:
     dtype_name(element)  # raises for a dtype that PyTorch does not have
     if any(size < 0 for size in type.get_shape()):
         raise VerifyException("a constant tensor has a static shape")
-    size = getattr(element, "compile_time_size", None)
-    if isinstance(element, ComplexType):
+    size: int | None = getattr(element, "compile_time_size", None)
+    if isa(element, ComplexType):
         size = 2 * element.element_type.compile_time_size
     elif element == i1:
         size = 1

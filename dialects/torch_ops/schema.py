@@ -70,7 +70,7 @@ def parse_schema(text: str) -> Schema:
     arrow = text.find("->", end)
     if not text.startswith("(") or arrow < 0:
         raise ValueError(f"not an operator signature: {text}")
-    arguments, keyword_only = [], False
+    arguments, keyword_only = list[Argument](), False
     for part in _split(text[1:end]):
         if part == "*":
             keyword_only = True

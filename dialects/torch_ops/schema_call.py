@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.types import NoneValueType, ValueType
-from fxc.dialects.attributes.values import SSA, SSAAttr, Tree, count_ssa, decode, str_attr
+from fxc.dialects.attributes.values import SSA, SSAAttr, Tree, count_ssa, decode, isa, str_attr
 from fxc.dialects.base.op_rules import local
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.text.call_lines import Layout
@@ -116,9 +116,9 @@ class SchemaCall(CallOp):
         if listed is None:
             keyword_only = self.SCHEMA.keyword_only
             return [name for name in templates if name in keyword_only] if keyword_only else ()
-        if not isinstance(listed, ArrayAttr) or not all(isinstance(name, StringAttr) for name in listed.data):
+        if not isa(listed, ArrayAttr) or not all(isinstance(name, StringAttr) for name in listed.data):
             raise VerifyException(f"{self.name}: 'keywords' must be an array of strings")
-        keywords = [name.data for name in listed.data]  # type: ignore[attr-defined]
+        keywords = [name.data for name in listed.data if isinstance(name, StringAttr)]
         if any(name not in templates for name in keywords):
             raise VerifyException(f"{self.name}: 'keywords' names an argument that is not passed")
         if len(set(keywords)) != len(keywords):

@@ -22,6 +22,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolTab
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.discardable import STREAM
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.op_rules import OpRules
 from fxc.dialects.text.diagnostics import OpVerifyException
 
@@ -268,7 +269,7 @@ def _successors(block: Block) -> tuple[Block, ...]:
 def _symbols(attribute: Attribute) -> Iterator[SymbolRefAttr]:
     if isinstance(attribute, SymbolRefAttr):
         yield attribute
-    elif isinstance(attribute, ArrayAttr):
+    elif isa(attribute, ArrayAttr):
         for element in attribute.data:
             yield from _symbols(element)
 

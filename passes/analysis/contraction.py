@@ -53,12 +53,10 @@ class Contraction:
             return True
         after, before = list[int](), list[int]()
         upwards, downwards = self._search(low, high, self._targets, after), self._search(high, low, self._sources, before)
-        for walk in cycle((upwards, downwards)):
-            met = next(walk, None)
+        walks = cycle((upwards, downwards))
+        while (met := next(walk := next(walks), None)) is not None:
             if met:
                 return False
-            if met is None:
-                break
         if walk is upwards:
             self._move(after, high, self._next[high], near_end=False)
             self._join(kept=high, gone=low)

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ComplexType, FloatAttr, IntegerAttr, i1
 from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.attributes.types import dtype_name, is_tensor, sizes
-from fxc.dialects.attributes.values import NoneValueAttr, Tree
+from fxc.dialects.attributes.values import KnownTree, NoneValueAttr, Tree, isa
 from fxc.dialects.torch_ops import op_class
 from fxc.dialects.torch_ops.base import TorchOp
 
@@ -21,16 +21,16 @@ def producer(tree: Tree, operators: Sequence[str]) -> TorchOp | None:
 
 def number(tree: Tree) -> int | float | None:
     """The number that is passed as a constant; a bool is 0 or 1."""
-    if isinstance(tree, IntegerAttr):
+    if isa(tree, IntegerAttr):
         return tree.value.data if tree.type != i1 else int(tree.value.data != 0)  # the i1 value true is stored as -1
     return tree.value.data if isinstance(tree, FloatAttr) else None
 
 
 def integer(tree: Tree) -> int | None:
-    return tree.value.data if isinstance(tree, IntegerAttr) and tree.type != i1 else None
+    return tree.value.data if isa(tree, IntegerAttr) and tree.type != i1 else None
 
 
-def integers(tree: Tree) -> list[int] | None:
+def integers(tree: KnownTree | None) -> list[int] | None:
     """The constant integers of a list argument; None where an element is an SSA value."""
     found = [integer(element) for element in tree] if isinstance(tree, (list, tuple)) else [None]
     return None if None in found else [value for value in found if value is not None]

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from fxc.dialects.attributes.values import bool_attr
+from fxc.dialects.attributes.values import bool_attr, isa
 from fxc.dialects.autodiff import is_differentiable
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 
@@ -29,7 +29,7 @@ def requires_grad(value: SSAValue) -> bool:
         function = owner.parent_op()
         return not isinstance(function, FuncOp) or function.body.first_block is not owner or marked(function)[value.index]  # type: ignore[attr-defined]
     flags = owner.attributes.get(REQUIRES_GRAD)
-    if not isinstance(flags, ArrayAttr) or len(flags.data) != len(owner.results):
+    if not isa(flags, ArrayAttr) or len(flags.data) != len(owner.results):
         return True
     flag = flags.data[value.index]  # type: ignore[attr-defined]
     return not (isinstance(flag, IntegerAttr) and flag == bool_attr(False))
@@ -50,4 +50,4 @@ def _may_learn(attributes: DictionaryAttr) -> bool:
 def needs_gradient(op: Operation) -> bool:
     """Whether an attribute of ``op`` states that a result requires a gradient; autograd does not see the ops in a group."""
     flags = op.attributes.get("requires_grad")
-    return isinstance(flags, ArrayAttr) and bool_attr(True) in flags.data
+    return isa(flags, ArrayAttr) and bool_attr(True) in flags.data

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.dialects.attributes.types import Dim, IntType, contiguous_strides, is_tensor, layout, sizes, strides
-from fxc.dialects.attributes.values import int_attr
+from fxc.dialects.attributes.values import int_attr, isa
 from fxc.dialects.torch_ops import TorchOp
 
 _INTEGER = re.compile(r"-?\d+")
@@ -58,7 +58,7 @@ def answer(op: Operation) -> Attribute | None:
     if not isinstance(op, TorchOp) or (query := QUERIES.get(op.operator)) is None:
         return None
     tensor, dim = op.argument("self"), op.argument("dim")
-    if not isinstance(tensor, SSAValue) or not is_tensor(tensor.type) or layout(tensor.type) != "strided":
+    if not isa(tensor, SSAValue) or not is_tensor(tensor.type) or layout(tensor.type) != "strided":
         return None
     found = query(tensor.type)
     index = dim.value.data if isinstance(dim, IntegerAttr) else 0

@@ -48,8 +48,9 @@ class Numbers:
 def facts_of(module: Operation, fact: str) -> dict[str, int]:
     """Symbol -> its ``hint`` or ``min``, as recorded on ``module``."""
     known = module.attributes.get(SYMBOLS)
-    listed = known.data if isinstance(known, DictionaryAttr) else {}
-    found = {name: each.data.get(fact) for name, each in listed.items() if isinstance(each, DictionaryAttr)}
+    if not isinstance(known, DictionaryAttr):
+        return {}
+    found = {name: each.data.get(fact) for name, each in known.data.items() if isinstance(each, DictionaryAttr)}
     return {name: number.value.data for name, number in found.items() if isinstance(number, IntegerAttr)}
 
 

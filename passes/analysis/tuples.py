@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from xdsl.dialects.builtin import IntegerAttr, TupleType, i1
 from xdsl.ir import Operation, SSAValue
 
-from fxc.dialects.attributes.values import NoneValueAttr, Tree
+from fxc.dialects.attributes.values import NoneValueAttr, Tree, isa
 from fxc.dialects.fx import CallFunctionOp
 
 _GETITEM = frozenset(["operator.getitem", "_operator.getitem"])
@@ -22,7 +22,7 @@ def selected_index(op: Operation) -> int | slice | None:
     if not isinstance(source, TupleType) or kwargs or len(args) != 2 or args[0] is not op.operands[0]:
         return None
     count = len(source.types.data)
-    if isinstance(args[1], slice):
+    if isa(args[1], slice):
         bounds = [_bound(bound) for bound in (args[1].start, args[1].stop, args[1].step)]
         return None if False in bounds or bounds[2] == 0 else slice(*bounds)  # type: ignore[arg-type]
     index = _bound(args[1])
@@ -64,6 +64,6 @@ def _bound(tree: Tree) -> int | bool | None:
     """An integer; None for ``none``; False for anything else."""
     if isinstance(tree, NoneValueAttr):
         return None
-    if isinstance(tree, IntegerAttr) and tree.type != i1:
+    if isa(tree, IntegerAttr) and tree.type != i1:
         return tree.value.data
     return False

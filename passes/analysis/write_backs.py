@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import device, dtype_name, is_tensor, sizes, strides, tensor_type
-from fxc.dialects.attributes.values import Tree, int_attr, leaves, map_tree
+from fxc.dialects.attributes.values import Tree, int_attr, isa, leaves, map_tree
 from fxc.dialects.fx import OutputOp
 from fxc.dialects.plan.types import is_dense
 from fxc.dialects.torch_ops import TorchOp, torch_op
@@ -110,7 +110,7 @@ def _drop(function: FuncOp, last: Operation, marks: list[int | None], values: Ma
     if isinstance(last, OutputOp):
         kept, position = list[Tree](), 0
         for element in last.trees()[0][0]:
-            mark = marks[position] if isinstance(element, SSAValue) else None
+            mark = marks[position] if isa(element, SSAValue) else None
             position += sum(isinstance(leaf, SSAValue) for leaf in leaves(element))
             if mark is None:
                 kept.append(map_tree(element, lambda leaf: values[leaf] if isinstance(leaf, SSAValue) else leaf))

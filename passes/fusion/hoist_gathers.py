@@ -38,6 +38,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.effects import is_pure
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
@@ -74,7 +75,7 @@ def _hoisted(ctx: FxcContext, gather: TorchOp, few: float) -> list[TorchOp]:
     of its elements are gathered.
     """
     source, dim, index = gather.argument("self"), integer(gather.argument("dim")), gather.argument("index")
-    if not isinstance(source, SSAValue) or not isinstance(index, SSAValue) or dim is None:
+    if not isa(source, SSAValue) or not isa(index, SSAValue) or dim is None:
         return []
     made, shape = source.owner, _shape(source)
     if not isinstance(made, TorchOp) or not shape or not _fits(wanted := _shape(index), shape, dim):
@@ -91,7 +92,7 @@ def _hoisted(ctx: FxcContext, gather: TorchOp, few: float) -> list[TorchOp]:
 
     def build() -> SSAValue | None:
         new.update((value, insert_call(ctx, GATHER, [value, gather.argument("dim"), index], gather)) for value in large)
-        bound = {name: new.get(given, given) if isinstance(given, SSAValue) else given for name, given in made.bound().items()}
+        bound = {name: new.get(given, given) if isa(given, SSAValue) else given for name, given in made.bound().items()}
         args, kwargs = type(made).divide(bound)
         result = insert_call(ctx, made.operator, args, gather, kwargs)
         return result if result.type == gather.results[0].type else None

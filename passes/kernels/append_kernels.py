@@ -81,6 +81,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.effects import has_side_effect, writes
 from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import TargetAttr, preset, target_of
@@ -182,7 +183,7 @@ def _append_within(group: GroupOp, target: TargetAttr) -> None:
 
 def _schedules(group: GroupOp) -> list[ScheduleAttr]:
     found = group.attributes.get(SCHEDULE)
-    listed = found.data if isinstance(found, ArrayAttr) else ()
+    listed = found.data if isa(found, ArrayAttr) else ()
     return [schedule for schedule in listed if isinstance(schedule, ScheduleAttr)]
 
 

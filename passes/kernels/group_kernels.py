@@ -72,6 +72,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.effects import has_side_effect, writes
 from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import CpuAttr, GpuAttr, TargetAttr, preset, target_of
@@ -191,7 +192,7 @@ def _batches(block: Block, target: TargetAttr, places: Mapping[Operation, Place]
 def _small(group: GroupOp, target: TargetAttr) -> ScheduleAttr | None:
     """The schedule of ``group``, if it has one kernel, which is small; else None."""
     schedules = group.attributes.get(SCHEDULE)
-    if not isinstance(schedules, ArrayAttr) or len(schedules) != 1:
+    if not isa(schedules, ArrayAttr) or len(schedules) != 1:
         return None
     [schedule] = schedules.data
     values = [*group.inputs(), *group.results]

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.tile import ScheduleAttr
 from fxc.passes.kernels.source_lines import SOURCE
@@ -56,4 +57,4 @@ def _attributes(groups: Sequence[GroupOp], schedules: Sequence[ScheduleAttr]) ->
 
 def _lines(group: GroupOp) -> Sequence[Attribute]:
     found = group.attributes.get(SOURCE)
-    return found.data if isinstance(found, ArrayAttr) else ()
+    return found.data if isa(found, ArrayAttr) else ()

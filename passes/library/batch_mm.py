@@ -45,7 +45,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.attributes.values import int_attr
+from fxc.dialects.attributes.values import int_attr, isa
 from fxc.dialects.torch_ops import TorchOp
 from fxc.passes.analysis.matching import dtype, integer, torch_op
 from fxc.passes.analysis.memory import Memory, is_isolated, scopes
@@ -139,12 +139,7 @@ class _TreeReduce:
         bound = op.bound()
         a, b = bound["self"], bound["other"]
         one = "alpha" not in bound or integer(bound["alpha"]) == 1
-        if (
-            not one
-            or a is b
-            or not (isinstance(a, SSAValue) and isinstance(b, SSAValue))
-            or self.memory.is_written(op.results[0])
-        ):
+        if not one or a is b or not (isa(a, SSAValue) and isa(b, SSAValue)) or self.memory.is_written(op.results[0]):
             return None
         first, second = self.sums.get(a), self.sums.get(b)
         if first is None or second is None or only_user(a) is not op or only_user(b) is not op:

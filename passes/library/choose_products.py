@@ -37,6 +37,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.torch_ops.base import TorchOp
@@ -74,7 +75,7 @@ class ChooseProductsPass(ModulePass):
 def _multiplications(op: Operation) -> int:
     """The number of multiplications of a product; 0 for other ops and for dynamic sizes."""
     weight = weight_of(op) if isinstance(op, TorchOp) and is_product(op) else None
-    if not isinstance(weight, SSAValue):
+    if not isa(weight, SSAValue):
         return 0
     types = [weight.type, op.results[0].type]
     shapes = [type.get_shape() for type in types if is_tensor(type) and type.has_static_shape()]

@@ -45,7 +45,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.attributes.values import Tree, bool_attr, int_attr
+from fxc.dialects.attributes.values import Tree, bool_attr, int_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.statistics import count
@@ -89,13 +89,13 @@ def _convolution_before(norm: TorchOp, own: set[SSAValue]) -> TorchOp | None:
     if passed.get("transposed", bool_attr(False)) != bool_attr(False) or only_user(convolution.results[0]) is not norm:
         return None
     needed = [passed["weight"], given["running_mean"], given["running_var"]]
-    optional = [value for value in (passed.get("bias"), given["weight"], given["bias"]) if isinstance(value, SSAValue)]
-    fits = all(isinstance(value, SSAValue) and value in own and _is_precise(value) for value in (*needed, *optional))
+    optional = [value for value in (passed.get("bias"), given["weight"], given["bias"]) if isa(value, SSAValue)]
+    fits = all(isa(value, SSAValue) and value in own and _is_precise(value) for value in (*needed, *optional))
     return convolution if fits and len({_element(value) for value in (*needed, *optional)}) == 1 else None
 
 
 def _element(value: Tree) -> object:
-    return value.type.element_type if isinstance(value, SSAValue) and is_tensor(value.type) else None
+    return value.type.element_type if isa(value, SSAValue) and is_tensor(value.type) else None
 
 
 def _is_precise(value: Tree) -> bool:
@@ -109,7 +109,7 @@ def _fold(ctx: FxcContext, convolution: TorchOp, norm: TorchOp) -> None:
         return insert_call(ctx, operator, args, convolution)
 
     weight, scale, shift, bias = passed["weight"], given["weight"], given["bias"], passed.get("bias")
-    assert isinstance(weight, SSAValue) and is_tensor(weight.type)
+    assert isa(weight, SSAValue) and is_tensor(weight.type)
     factor = insert("aten.rsqrt.default", insert("aten.add.Scalar", given["running_var"], given["eps"]))
     if isinstance(scale, SSAValue):
         factor = insert("aten.mul.Tensor", factor, scale)

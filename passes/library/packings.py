@@ -17,7 +17,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import VALUE, Dim, is_tensor
-from fxc.dialects.attributes.values import NONE, Tree, enum_attr, float_attr, int_attr, str_attr
+from fxc.dialects.attributes.values import NONE, KnownTree, Tree, enum_attr, float_attr, int_attr, isa, str_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import torch_op
@@ -103,7 +103,7 @@ def plain_linear(ctx: FxcContext, op: TorchOp) -> Packed | None:
     if (given := as_linear(ctx, op)) is None:
         return None
     rows, weight, bias = given
-    args = [rows, weight, bias, str_attr("none"), [], str_attr("")]
+    args: list[Tree] = [rows, weight, bias, str_attr("none"), [], str_attr("")]
     return Packed(insert_call(ctx, "mkldnn._linear_pointwise.default", args, op), op)
 
 
@@ -125,8 +125,8 @@ def product_into_argument(ctx: FxcContext, op: TorchOp) -> Packed | None:
     assert block is not None and is_tensor(rows.type)
     count, sizes = _count_rows(rows), [int_attr(size) for size in _sizes(result) if isinstance(size, int)]
     flat = insert_call(ctx, "aten.reshape.default", [rows, [int_attr(count), int_attr(rows.type.get_shape()[-1])]], op)
-    args = [flat, insert_call(ctx, "aten.t.default", [weight], op)]
-    operator, args = ("aten.addmm.out", [bias, *args]) if isinstance(bias, SSAValue) else ("aten.mm.out", args)
+    args: list[Tree] = [flat, insert_call(ctx, "aten.t.default", [weight], op)]
+    operator, args = ("aten.addmm.out", [bias, *args]) if isa(bias, SSAValue) else ("aten.mm.out", args)
     out = block.insert_arg(dense_like(result.type, (count, _sizes(result)[-1])), len(block.args))
     product = torch_op(operator).build_call(args, {"out": out}, [out.type], location=op.location)
     Rewriter.insert_op(product, InsertPoint.before(op))
@@ -210,7 +210,7 @@ def _convolution(op: TorchOp) -> _Convolution | None:
     """The arguments of a convolution of images in float32 or bfloat16; None for other convolutions."""
     given = op.bound()
     image, weight, bias = given["input"], given["weight"], given.get("bias", NONE)
-    if not isinstance(image, SSAValue) or not isinstance(weight, SSAValue) or given.get("transposed", _FALSE) != _FALSE:
+    if not isa(image, SSAValue) or not isa(weight, SSAValue) or given.get("transposed", _FALSE) != _FALSE:
         return None
     if not _is_static(image, 4) or not (_is(image, Float32Type) or _is(image, BFloat16Type)) or not _is_static(weight, 4):
         return None
@@ -223,11 +223,11 @@ def _convolution(op: TorchOp) -> _Convolution | None:
 _FALSE = IntegerAttr(0, 1)
 
 
-def _pair(value: Tree | int) -> Tree | None:
+def _pair(value: KnownTree | int) -> Tree | None:
     """``value`` as two numbers, if it is one number or two; None for a string."""
     if isinstance(value, int):
         return [int_attr(value)] * 2
-    if isinstance(value, IntegerAttr):
+    if isa(value, IntegerAttr):
         return [value] * 2
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, IntegerAttr) for item in value):
         return None
@@ -264,11 +264,11 @@ def product_of(op: TorchOp) -> tuple[SSAValue, SSAValue, Tree] | None:
     factors, given = operator_of(op).factors, op.bound()
     assert factors is not None
     rows, weight, bias = given[factors.left], given[factors.right], given.get(factors.added, NONE)
-    if not isinstance(rows, SSAValue) or not isinstance(weight, SSAValue) or "alpha" in given or "beta" in given:
+    if not isa(rows, SSAValue) or not isa(weight, SSAValue) or "alpha" in given or "beta" in given:
         return None
     if not _is_static(rows) or not _is_static(weight, 2) or not (_is(rows, Float32Type) or _is(rows, BFloat16Type)):
         return None
-    if isinstance(bias, SSAValue) and not (_is_static(bias, 1) and _sizes(bias) == _sizes(op.results[0])[-1:]):
+    if isa(bias, SSAValue) and not (_is_static(bias, 1) and _sizes(bias) == _sizes(op.results[0])[-1:]):
         return None
     return rows, weight, bias
 

@@ -253,10 +253,6 @@ def is_infinite(x: Scalar, sign: int = 0) -> Scalar:
     return (x.abs() if sign == 0 else x).eq(math.inf if sign >= 0 else -math.inf)
 
 
-def _choice_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
-    return result_dtype(op)
-
-
 def _number_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
     """The dtype of the result, for shifts and other operators on integers only."""
     dtype = result_dtype(op)

@@ -44,7 +44,7 @@ def concatenation(op: TorchOp, index: Index, result: int, places: Places) -> Ele
 
 def stack(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     arguments = python_arguments(op)
-    dim = arguments.get("dim", 0) % len(shape_of(op.results[0]))
+    dim: int = arguments.get("dim", 0) % len(shape_of(op.results[0]))
     reads = [(part, (*index[:dim], *index[dim + 1 :])) for part in arguments["tensors"]]
     return (yield from _chosen(op, reads, range(1, len(reads) + 1), index[dim], places))
 
@@ -132,7 +132,8 @@ def slice_scatter(op: TorchOp, index: Index, result: int, places: Places) -> Ele
 def _with_slice(op: TorchOp, index: Index, places: Places, source: SSAValue, old: Scalar) -> Elements:
     """The element of ``source`` if the position is in the slice of the arguments, else ``old``."""
     arguments = python_arguments(op)
-    dim, step = arguments.get("dim", 0) % len(index), arguments.get("step", 1)
+    dim: int = arguments.get("dim", 0) % len(index)
+    step: Steps = arguments.get("step", 1)
     if not isinstance(step, int):
         raise Uncovered("a slice with a symbolic step")
     size, count = shape_of(op.results[0])[dim], shape_of(source)[dim]
@@ -150,7 +151,7 @@ def _with_slice(op: TorchOp, index: Index, places: Places, source: SSAValue, old
 def select_scatter(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     arguments = python_arguments(op)
     x, source = arguments["self"], arguments["src"]
-    dim = arguments["dim"] % len(index)
+    dim: int = arguments["dim"] % len(index)
     old, new = yield [(x, index), (source, (*index[:dim], *index[dim + 1 :]))]
     chosen = places.size(from_the_end(arguments["index"], shape_of(x)[dim]))
     return where(places.number(index[dim]).eq(chosen), new, old)
@@ -158,7 +159,7 @@ def select_scatter(op: TorchOp, index: Index, result: int, places: Places) -> El
 
 def select_backward(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     arguments = python_arguments(op)
-    dim = arguments["dim"] % len(index)
+    dim: int = arguments["dim"] % len(index)
     [element] = yield [(arguments["grad_output"], (*index[:dim], *index[dim + 1 :]))]
     chosen = places.size(from_the_end(arguments["index"], shape_of(op.results[0])[dim]))
     return where(places.number(index[dim]).eq(chosen), element, 0)

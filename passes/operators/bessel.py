@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from fxc.passes.operators import special_tables as tables
@@ -43,7 +43,7 @@ def i1(x: Scalar) -> Scalar:
     return i1e(x) * x.abs().math("exp")
 
 
-def _second_kind(small: Formula, large: Sequence[float], *, scaled: bool) -> Formula:
+def _second_kind(small: Callable[[Scalar], Scalar], large: Sequence[float], *, scaled: bool) -> Formula:
     """K by the formula ``small`` up to 2 and the series ``large`` beyond. ``scaled``: times exp(x)."""
 
     def formula(x: Scalar) -> Scalar:
@@ -105,7 +105,7 @@ def j1(x: Scalar) -> Scalar:
     return where(x < 0, -result, result)
 
 
-def _y(near: Formula, order: int) -> Formula:
+def _y(near: Callable[[Scalar], Scalar], order: int) -> Formula:
     def formula(x: Scalar) -> Scalar:
         small = where(x.eq(0), -math.inf, where(x < 0, math.nan, near(x)))
         return where(x <= 5, small, _far_y(x, order))

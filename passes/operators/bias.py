@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import Block, Operation, SSAValue
 
 from fxc.dialects.attributes.types import is_tensor, sizes, strides
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, number, producer, rank, torch_op
@@ -82,7 +83,7 @@ def _is_sum(op: Operation) -> bool:
     assert isinstance(op, TorchOp)
     bound, result = op.bound(), op.results[0]
     bias = bound["self"]
-    if not all(is_tensor(operand.type) for operand in op.operands) or not isinstance(bias, SSAValue):
+    if not all(is_tensor(operand.type) for operand in op.operands) or not isa(bias, SSAValue):
         return False
     if any(number(bound[name]) != 1 for name in ("beta", "alpha") if name in bound):
         return False

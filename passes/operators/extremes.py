@@ -9,7 +9,7 @@ from types import MappingProxyType
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.types import device, is_tensor, sizes, strides, tensor_type
-from fxc.dialects.attributes.values import bool_attr, dtype_attr
+from fxc.dialects.attributes.values import bool_attr, dtype_attr, isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, torch_op
@@ -27,7 +27,7 @@ def split_extreme(first: str, second: str, ctx: FxcContext, op: TorchOp) -> Sequ
         return []
     bound, [values, indices] = op.bound(), op.results
     source, dim, keep = bound["self"], bound["dim"], bound.get("keepdim", bool_attr(False))
-    if not isinstance(source, SSAValue) or not is_tensor(source.type):
+    if not isa(source, SSAValue) or not is_tensor(source.type):
         return []
     if not all(isinstance(size, int) and size for size in sizes(source.type)):
         return []

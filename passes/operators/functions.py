@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -51,7 +51,7 @@ def product_with(name: str) -> Formula:
     return formula
 
 
-def logaddexp(exp: str, log: Formula) -> Formula:
+def logaddexp(exp: str, log: Callable[[Scalar], Scalar]) -> Formula:
     """log(exp(x) + exp(y)), without overflow."""
 
     def formula(x: Scalar, y: Scalar) -> Scalar:

@@ -109,7 +109,7 @@ class Generics:
         """Concatenate the materialized parts, for users outside of the group. Users inside select elements of the parts."""
         arguments, [result] = python_arguments(op), op.results
         shape, parts = shape_of(result), arguments["tensors"]
-        dim = arguments.get("dim", 0) % max(len(shape), 1)
+        dim: int = arguments.get("dim", 0) % max(len(shape), 1)
         if any(dtype_of(part) != dtype_of(result) or len(shape_of(part)) + adds != len(shape) for part in parts):
             return
         pieces = list[SSAValue]()

@@ -59,7 +59,7 @@ def gather(op: TorchOp, index: Index, result: int, places: Places) -> Elements:
     x, numbers = arguments["self"], arguments["index"]
     check_source(x)
     shape = shape_of(x)
-    dim = arguments["dim"] % max(len(shape), 1)
+    dim: int = arguments["dim"] % max(len(shape), 1)
     [number] = yield [(numbers, index)]
     place = places.checked(number, shape[dim] if shape else 1, op.operator, real, wraps=False)
     own = index if index else (ZERO,) * len(shape)
@@ -84,7 +84,8 @@ def take_along_dim(op: TorchOp, index: Index, result: int, places: Places) -> El
     """Gather along a dimension, with indices modulo its size; without a dimension, by row-major element numbers."""
     arguments = python_arguments(op)
     real = places.within(index, shape_of(op.results[0]))
-    x, numbers, dim = arguments["self"], arguments["indices"], arguments.get("dim")
+    x, numbers = arguments["self"], arguments["indices"]
+    dim: int | None = arguments.get("dim")
     check_source(x)
     check_source(numbers)
     shape = shape_of(x)
@@ -109,7 +110,7 @@ def index_select(op: TorchOp, index: Index, result: int, places: Places) -> Elem
     x, numbers = arguments["self"], arguments["index"]
     check_source(x)
     shape = shape_of(x)
-    dim = arguments["dim"] % max(len(shape), 1)
+    dim: int = arguments["dim"] % max(len(shape), 1)
     [number] = yield [(numbers, along(numbers, len(shape), dim, index))]
     place = places.checked(number, shape[dim] if shape else 1, op.operator, real, wraps=False)
     [element] = yield [(x, with_place(index, dim, place, len(shape)))]

@@ -11,7 +11,6 @@ from typing import TypeAlias
 from fxc.passes.operators.arithmetic import arithmetic
 from fxc.passes.operators.iteration import iterate
 from fxc.passes.operators.record import Operator, each
-from fxc.passes.operators.rules import Formula
 from fxc.passes.operators.scalars import Scalar, constant, where
 
 MOST_STEPS = 32
@@ -82,7 +81,7 @@ class Chebyshev:
     ``angular``: the value from the angle whose cosine is x, which PyTorch uses within [-1, 1] from some degree on.
     """
 
-    first: Formula
+    first: Callable[[Scalar], Scalar]
     right: Callable[[Number], Number]
     left: Callable[[Number], Number]
     angular: Callable[[Scalar, Number], Scalar]
@@ -139,7 +138,7 @@ KINDS: Mapping[str, tuple[Chebyshev, int, int]] = MappingProxyType(
 """Kind -> the polynomial, and the maximum degree for which PyTorch uses the recurrence for it and for the shifted one."""
 
 
-def _hermite(first: Formula, step: Step) -> Callable[[Scalar, Degree], Scalar]:
+def _hermite(first: Callable[[Scalar], Scalar], step: Step) -> Callable[[Scalar, Degree], Scalar]:
     def formula(x: Scalar, degree: Degree) -> Scalar:
         n, most = degree.number, MOST_OF_HERMITE[x.dtype]
         if not isinstance(n, Scalar):

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from fxc.dialects.attributes.types import is_tensor, sizes
-from fxc.dialects.attributes.values import Tree, bool_attr, dtype_attr, float_attr, int_attr
+from fxc.dialects.attributes.values import KnownTree, Tree, bool_attr, dtype_attr, float_attr, int_attr
 from fxc.dialects.context import FxcContext
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integer, integers, is_default, is_floating
@@ -117,7 +117,7 @@ def _last_sizes(value: SSAValue, dims: int) -> list[int] | None:
     return found if len(found) == dims else None
 
 
-def _each(tree: Tree, dims: int) -> list[int] | None:
+def _each(tree: KnownTree, dims: int) -> list[int] | None:
     """A number for each dimension; a single number applies to all dimensions. None if there is none."""
     found = integers(tree) if isinstance(tree, (list, tuple)) else [number for number in [integer(tree)] if number is not None]
     return found * (dims // len(found)) if found else None

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.size_polynomials import contiguous_steps
 from fxc.dialects.attributes.types import device, strides
-from fxc.dialects.attributes.values import float_attr, int_attr
+from fxc.dialects.attributes.values import float_attr, int_attr, isa
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.context import FxcContext
 from fxc.dialects.tile import RandomOp
@@ -85,7 +85,7 @@ def _dropout_mask(op: TorchOp) -> tuple[SSAValue, TorchOp, float] | None:
     """The input of a dropout on a CPU, a random mask of zeros and ones, and the probability of ones; None if it has no mask."""
     bound, result = op.bound(), op.results[0]
     x, share = bound["input"], number(bound["p"])
-    if not isinstance(x, SSAValue) or not is_random(op) or share is None or not 0 < share < 1:
+    if not isa(x, SSAValue) or not is_random(op) or share is None or not 0 < share < 1:
         return None
     if x.type != result.type or not is_floating(result.type):
         return None

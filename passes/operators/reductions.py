@@ -17,10 +17,10 @@ def dimensions(op: TorchOp) -> list[int]:
     """The dimensions that ``op`` reduces, ascending."""
     rank = len(shape_of(tensors(op)[0]))
     arguments = python_arguments(op)
-    dims = arguments.get("dim", arguments.get("dims"))
+    dims: int | list[int] | None = arguments.get("dim", arguments.get("dims"))
     if dims is None or dims == []:
         return list(range(rank))
-    return sorted({dim % rank if rank else 0 for dim in (dims if isinstance(dims, (list, tuple)) else [dims])} if rank else [])
+    return sorted({dim % rank if rank else 0 for dim in (dims if isinstance(dims, list) else [dims])} if rank else [])
 
 
 def keeps_dimensions(op: TorchOp) -> bool:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps, sizes_of, steps_of_size
 from fxc.dialects.attributes.types import IntType, device, dtype_name, is_tensor
-from fxc.dialects.attributes.values import NoneValueAttr, Tree, scalar_of
+from fxc.dialects.attributes.values import KnownTree, NoneValueAttr, isa, scalar_of
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.passes.analysis.index.forms import Form
@@ -25,7 +25,13 @@ Index: TypeAlias = tuple[Form, ...]
 ZERO = Form(0)
 
 Read: TypeAlias = tuple[SSAValue, Index]
-Formula: TypeAlias = Callable[..., Scalar]
+Formula: TypeAlias = (
+    Callable[[Scalar], Scalar]
+    | Callable[[Any, Any], Scalar]
+    | Callable[[Any, Any, Any], Scalar]
+    | Callable[[Any, Any, Any, Any], Scalar]
+)
+"""The kinds are listed by number of arguments, because a type checker takes the parameter types of a lambda from them."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Pointwise:
         scalars = dict(zip(tensors(op), elements, strict=True))
         values = dict[str, Any]()
         for name, argument in arguments.items():
-            scalar = scalars.get(argument) if isinstance(argument, SSAValue) else None
+            scalar = scalars.get(argument) if isa(argument, SSAValue) else None
             if scalar is not None and dtype is not None and name not in ("condition", "mask"):
                 scalar = scalar.to(computation_dtype(dtype))
             elif _is_number(argument) and op.SCHEMA.by_name[name].type.startswith(_NUMBERS) and name in _OPERANDS:
@@ -59,7 +65,7 @@ class Pointwise:
             elif isinstance(argument, Polynomial):
                 raise Uncovered("a number that is a size")
             values[name] = argument if scalar is None else scalar
-        formula = self.formula if self.elsewhere is None or _is_on_cpu(op) else self.elsewhere
+        formula: Callable[..., Scalar] = self.formula if self.elsewhere is None or _is_on_cpu(op) else self.elsewhere
         result = formula(**{PARAMETERS.get(name, name): value for name, value in values.items()})
         return result.to(computation_dtype(result_dtype(op)))
 
@@ -199,7 +205,7 @@ def python_arguments(op: TorchOp) -> dict[str, Any]:
     return {name: _python(tree) for name, tree in op.bound().items()}
 
 
-def _python(tree: Tree) -> Any:
+def _python(tree: KnownTree) -> Any:
     if isinstance(tree, (list, tuple)):
         return [_python(element) for element in tree]
     if isinstance(tree, SSAValue):
@@ -254,7 +260,7 @@ def operand_dtype(op: TorchOp, arguments: Mapping[str, Any]) -> str:
 def _operands(arguments: Mapping[str, Any]) -> list[TensorType | bool | int | float]:
     found = list[TensorType | bool | int | float]()
     for name, argument in arguments.items():
-        if isinstance(argument, SSAValue):
+        if isa(argument, SSAValue):
             assert is_tensor(argument.type)
             found.append(argument.type)
         elif name in _OPERANDS and _is_number(argument):

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.types import device, dtype_name, is_tensor, sizes, tensor_type
-from fxc.dialects.attributes.values import Tree, dtype_attr, float_attr, int_attr
+from fxc.dialects.attributes.values import Tree, dtype_attr, float_attr, int_attr, isa
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integer, number, torch_op
 
@@ -88,7 +88,7 @@ class Numbers:
 
     def below(self, share: Tree) -> SSAValue:
         """Random booleans that are true with probability ``share``."""
-        wide = isinstance(share, SSAValue) and dtype(share.type) == "float64"
+        wide = isa(share, SSAValue) and dtype(share.type) == "float64"
         operator = "aten.lt.Tensor" if isinstance(share, SSAValue) else "aten.lt.Scalar"
         return self.call(operator, [self.uniform("float64" if wide else "float32"), share], dtype_name(i1))
 
@@ -134,7 +134,7 @@ def randint(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
 def dropout(n: Numbers, bound: Mapping[str, Tree]) -> list[SSAValue] | None:
     """The elements that are not dropped, times 1 / (1 - p), and for ``native_dropout`` their mask."""
     x, share = bound["input"], number(bound["p"])
-    if not isinstance(x, SSAValue) or share is None or not 0 < share < 1 or x.type != n.type:
+    if not isa(x, SSAValue) or share is None or not 0 < share < 1 or x.type != n.type:
         return None
     kept = n.below(float_attr(1 - share))
     masked = n.call("aten.mul.Tensor", [x, kept], n.dtype)

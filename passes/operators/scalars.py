@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.dialects.attributes.types import element_type
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.tile.blocks import FUNCTIONS, MathOp
 
 FLOATS = frozenset(["float32", "float64"])
@@ -38,7 +39,7 @@ def computation_dtype(dtype: str) -> str:
 def machine_type(dtype: str) -> Attribute:
     """The type of a scalar of ``dtype``; integers of ``arith`` are signless."""
     type = element_type(dtype)
-    return IntegerType(type.width.data) if isinstance(type, IntegerType) else type
+    return IntegerType(type.width.data) if isa(type, IntegerType) else type
 
 
 class Scalar:
@@ -184,7 +185,7 @@ class Scalar:
     @property
     def bit_width(self) -> int:
         type = machine_type(self.dtype)
-        assert isinstance(type, IntegerType)
+        assert isa(type, IntegerType)
         return type.width.data
 
     def known_number(self) -> int | float | None:
@@ -230,7 +231,7 @@ class Scalar:
         if self.is_float:
             return arith.FPToSIOp  # type: ignore[return-value]
         old, new = machine_type(self.dtype), machine_type(dtype)
-        assert isinstance(old, IntegerType) and isinstance(new, IntegerType)
+        assert isa(old, IntegerType) and isa(new, IntegerType)
         if old.width == new.width:
             return arith.BitcastOp
         widening = arith.ExtUIOp if self._is_unsigned else arith.ExtSIOp
@@ -260,7 +261,7 @@ def constant(body: Block, number: int | float | bool, dtype: str) -> Scalar:
 def _number(number: float, text: str, dtype: str) -> IntegerAttr | FloatAttr:
     """``number`` as a constant. ``text`` is its Python text, since 0.0 and -0.0 are equal keys, and so are 1 and True."""
     type = machine_type(dtype)
-    if isinstance(type, IntegerType):
+    if isa(type, IntegerType):
         return IntegerAttr(bool(number) if dtype == "bool" else int(number), type, truncate_bits=True)
     return FloatAttr(float(number), type)  # type: ignore[arg-type]
 

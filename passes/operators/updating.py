@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xdsl.ir import SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Polynomial, Steps
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.index.forms import Form
 from fxc.passes.operators.index_expressions import Places, all_of
@@ -96,7 +97,7 @@ def index_update(update: Update, *, wraps: bool) -> Making:
         count = _count(shape_of(numbers))
         at = [with_place(index, dim, Form(number), len(index)) for number in range(count)]
         [element, *found] = yield [(x, index), *((numbers, along(numbers, len(index), dim, place)) for place in at)]
-        if not isinstance(source, SSAValue):
+        if not isa(source, SSAValue):
             news: Sequence[Scalar] = [_number(op, places, arguments)] * count
         else:
             news = yield [(source, place if shape_of(source) else ()) for place in at]
@@ -146,7 +147,7 @@ def scattered_dimension(op: TorchOp) -> int:
     """The dimension of a scatter. Uncovered like ``dimension``, and if a 0-d tensor replaces a vector of one element."""
     arguments = python_arguments(op)
     x, others = arguments["self"], [arguments["index"], arguments.get("src")]
-    if any(isinstance(other, SSAValue) and len(shape_of(other)) != len(shape_of(x)) for other in others):
+    if any(isa(other, SSAValue) and len(shape_of(other)) != len(shape_of(x)) for other in others):
         raise Uncovered("an index or a source without dimensions")
     return dimension(x, arguments["dim"])
 

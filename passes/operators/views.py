@@ -40,7 +40,8 @@ def expand(op: TorchOp, index: Index, result: int) -> Index:
 
 
 def broadcast_in_dim(op: TorchOp, index: Index, result: int) -> Index:
-    dims, shape = python_arguments(op)["broadcast_dimensions"], shape_of(tensors(op)[0])
+    dims: list[int] = python_arguments(op)["broadcast_dimensions"]
+    shape = shape_of(tensors(op)[0])
     return tuple(ZERO if size == 1 else index[dim] for dim, size in zip(dims, shape, strict=True))
 
 
@@ -273,8 +274,8 @@ def _replaced(index: Index, dim: int, expression: Form) -> Index:
     return (*index[:dim], expression, *index[dim + 1 :])
 
 
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, (list, tuple)) else [value]
+def _list(value: Steps | list[Any]) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _slices(ctx: FxcContext, op: TorchOp) -> Sequence[TorchOp]:

@@ -73,12 +73,12 @@ class Form:
         even = Form.of(whole, {atom: quotient for atom, (quotient, rest) in parts.items() if not rest})
         rest = Form.of(left, {atom: factor for atom, factor in self.terms if parts[atom][1]})
         match rest.terms:
-            case ():
-                if isinstance(rest.constant, int) and isinstance(divisor, int):
-                    return even + rest.constant // divisor
+            case () if isinstance(rest.constant, int) and isinstance(divisor, int):
+                return even + rest.constant // divisor
             case ((Quotient(form, inner), 1),):
                 return even + (form + rest.constant * inner) // (inner * divisor)
-        return even + Form.atom(Quotient(rest, divisor))
+            case _:
+                return even + Form.atom(Quotient(rest, divisor))
 
     def __mod__(self, divisor: Steps) -> Form:
         """The remainder of the division by ``divisor``, which is 1 or more: at least 0 and less than ``divisor``."""

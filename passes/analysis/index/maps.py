@@ -44,7 +44,8 @@ def _atom(atom: Atom, spelled: Spelling) -> AffineExpr:
             return combined(AffineBinaryOpKind.FloorDiv, affine_of(form, spelled), _number(divisor, spelled))
         case Symbol():
             return spelled(atom)
-    return AffineExpr.dimension(atom)
+        case _:
+            return AffineExpr.dimension(atom)
 
 
 def _scaled(expression: AffineExpr, factor: Steps, spelled: Spelling) -> AffineExpr:
@@ -81,6 +82,10 @@ def form_of(expression: AffineExpr, symbols: Sequence[SSAValue | Steps] = ()) ->
                     return -(-left // right.constant)
                 case AffineBinaryOpKind.Mod if _divides(right):
                     return left % right.constant
+                case _:
+                    pass
+        case _:
+            pass
     raise VerifyException(f"no address can be made of {expression}")
 
 

@@ -47,7 +47,7 @@ class Ranges:
     """
 
     loops: Mapping[int, Steps]
-    least: Mapping[str, int] = field(default_factory=dict)
+    least: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @cached_property
     def _least(self) -> Mapping[str, int]:

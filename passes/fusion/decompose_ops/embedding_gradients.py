@@ -7,7 +7,7 @@ import math
 from xdsl.ir import Attribute, SSAValue
 
 from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides, tensor_type
-from fxc.dialects.attributes.values import Tree, int_attr
+from fxc.dialects.attributes.values import Tree, int_attr, isa
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.passes.analysis.matching import dtype, integer, is_default, number, producer, torch_op
 from fxc.passes.rewriting.decomposition import put_in_place
@@ -30,7 +30,7 @@ def add_rows(op: TorchOp) -> bool:
 
 def _add_rows(op: TorchOp, total: Tree, gradient: TorchOp | None) -> bool:
     result = op.results[0].type
-    if gradient is None or not isinstance(total, SSAValue) or total.type != result or gradient.results[0].type != result:
+    if gradient is None or not isa(total, SSAValue) or total.type != result or gradient.results[0].type != result:
         return False
     if dtype(result) not in _WIDE or not is_default(gradient.argument("scale_grad_by_freq")):
         return False

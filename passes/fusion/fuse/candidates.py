@@ -41,7 +41,7 @@ class Border:
     """The loops of the slice, for groups that become kernels."""
     gathered: frozenset[SSAValue] = frozenset()
     """Inputs that are read at computed positions."""
-    places: Mapping[int, frozenset[tuple[int, int]]] = field(default_factory=dict)
+    places: Mapping[int, frozenset[tuple[int, int]]] = field(default_factory=dict[int, frozenset[tuple[int, int]]])
     """The positions at which ops of the slice are computed, for the ops whose positions this border determined."""
 
     @classmethod

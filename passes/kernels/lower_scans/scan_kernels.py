@@ -14,6 +14,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, VectorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.tile import (
     CastOp,
     CompareOp,
@@ -188,7 +189,7 @@ class ScanKernel:
         """
         if not self._chooses:
             return self._add(ReduceOp.of(self.kind.name, x, [0]))
-        integer = IntegerType(self.element.bitwidth)  # type: ignore[attr-defined]
+        integer: IntegerType = IntegerType(self.element.bitwidth)  # type: ignore[attr-defined]
         bits = self._add(arith.BitcastOp(scanned, with_element(scanned.type, integer)))
         last = self._add(
             CompareOp.of("eq", self._add(IotaOp.of([self.lanes], 0)), self._splat(self._number(self.lanes - 1, i64)))
@@ -208,7 +209,7 @@ class ScanKernel:
         return self._add(SelectOp.of(self._add(CompareOp.of(kind, left, right)), left, right))
 
     def _neutral(self) -> int | float:
-        if isinstance(self.element, IntegerType):
+        if isa(self.element, IntegerType):
             return self.kind.neutral_integer(self.element.width.data)
         return self.kind.neutral
 
@@ -251,7 +252,7 @@ class ScanKernel:
         return self._add(SplatOp.of(value, [self.lanes]))
 
     def _number(self, number: int | float, element: Attribute) -> SSAValue:
-        if isinstance(element, IntegerType):
+        if isa(element, IntegerType):
             return self._add(arith.ConstantOp(IntegerAttr(int(number), element)))
         return self._add(arith.ConstantOp(FloatAttr(float(number), element)))  # type: ignore[arg-type]
 

@@ -58,6 +58,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.attribute_numbers import AttributeNumbers
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.fusion import GroupOp, groups_of
 from fxc.dialects.target import GpuAttr, target_of
 from fxc.dialects.text.diagnostics import OpPassFailedException
@@ -184,7 +185,7 @@ def _launched(
 
 def _schedules(group: GroupOp) -> list[ScheduleAttr]:
     found = group.attributes[SCHEDULE]
-    if not isinstance(found, ArrayAttr) or not all(isinstance(schedule, ScheduleAttr) for schedule in found.data):
+    if not isa(found, ArrayAttr) or not all(isinstance(schedule, ScheduleAttr) for schedule in found.data):
         raise OpPassFailedException(f"{SCHEDULE} of a group is a list of #tile.schedule", group)
     return list(found.data)  # type: ignore[arg-type]
 

@@ -77,7 +77,7 @@ class _ProductKernel:
 
     def _outputs(self) -> list[SSAValue]:
         group = self.around.group
-        inside = set(group.walk()) if group is not None else set()
+        inside = set(group.walk()) if group is not None else set[Operation]()
         others = any(use.operation not in inside for use in self.product.result.uses)
         yielded = list(dict.fromkeys(group.yielded())) if group is not None else []
         return [*yielded, *([self.product.result] if others or group is None else [])]

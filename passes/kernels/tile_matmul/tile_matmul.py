@@ -63,6 +63,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from fxc.dialects.attributes.types import device, is_tensor
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.context import FxcContext
 from fxc.dialects.fusion import GroupOp
 from fxc.dialects.target import GpuAttr, is_autotuned, target_of
@@ -223,4 +224,4 @@ def _sources(product: Product, around: Surroundings) -> Iterator[StringAttr]:
 
 def _listed(group: object) -> Iterator[StringAttr]:
     listed = group.attributes.get(SOURCE) if isinstance(group, GroupOp) else None
-    yield from (item for item in listed if isinstance(item, StringAttr)) if isinstance(listed, ArrayAttr) else ()
+    yield from (item for item in listed if isinstance(item, StringAttr)) if isa(listed, ArrayAttr) else ()

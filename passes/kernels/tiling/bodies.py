@@ -122,7 +122,7 @@ class Bodies:
     def joined(self, stage: Stage, totals: Sequence[SSAValue]) -> Value:
         """The accumulators of a reduction combined to one number."""
         w, combiner = self.writer, _combiner(stage)
-        values = [Value(total, w.depth) for total in totals]
+        values: list[Value] = [Value(total, w.depth) for total in totals]
         while len(values) > 1:
             pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
             values = [w.apply(combiner, pair) if len(pair) == 2 else pair[0] for pair in pairs]

@@ -286,7 +286,7 @@ def _tile(stages: Sequence[Stage], target: TargetAttr) -> int:
     for run in runs_of(stages):
         plan = Plan(run, {})
         turned = plan.turned_loop()
-        sides = [plan.sizes[loop] for loop in (turned, plan.rows[-1]) if loop is not None] if turned is not None else []
+        sides = [plan.sizes[loop] for loop in (turned, plan.rows[-1])] if turned is not None else []
         if sides and 2 * min(size for size in sides if isinstance(size, int)) >= side:
             return side
     return 1

@@ -79,7 +79,8 @@ def size_of_value(value: SSAValue) -> Steps | None:
             return sizes_of(source.type)[index.owner.value.value.data]
         case UnrealizedConversionCastOp(inputs=[number]) if isinstance(number.type, IntType):
             return steps_of_size(number.type.expression.data)
-    return None
+        case _:
+            return None
 
 
 def symbolic_sizes(tensors: Sequence[SSAValue], numbers: Iterable[Steps] = ()) -> list[str]:

@@ -40,15 +40,16 @@ def collapsed(
 
     Returns the remaining loops (an inner one represents those joined to it), their sizes, and the forms over them.
     """
-    left, new, forms = list[int](), dict(sizes), list(forms)
+    left, new = list[int](), dict(sizes)
+    joined: list[Form] = list(forms)
     divided = {loop for form in forms for loop in form.divided_loops()}
     for loop in _real(order, sizes):
-        if left and not {left[-1], loop} & divided and all(f.factor(left[-1]) == f.factor(loop) * new[loop] for f in forms):
+        if left and not {left[-1], loop} & divided and all(f.factor(left[-1]) == f.factor(loop) * new[loop] for f in joined):
             outer = left.pop()
             new[loop] = new[loop] * new.pop(outer)
-            forms = [form + Form(0, ((outer, -form.factor(outer)),)) if form.factor(outer) else form for form in forms]
+            joined = [form + Form(0, ((outer, -form.factor(outer)),)) if form.factor(outer) else form for form in joined]
         left.append(loop)
-    return left, {loop: new[loop] for loop in left}, [_without_units(form, sizes) for form in forms]
+    return left, {loop: new[loop] for loop in left}, [_without_units(form, sizes) for form in joined]
 
 
 def _real(order: Sequence[int], sizes: Mapping[int, Steps]) -> Iterator[int]:

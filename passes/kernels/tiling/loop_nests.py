@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.utils.exceptions import VerifyException
 
 from fxc.dialects.attributes.size_polynomials import Steps, names_of
@@ -31,7 +32,7 @@ class Nest:
 
     stages: list[Stage]
     loops: list[int]
-    reductions: list[Stage] = field(default_factory=list)
+    reductions: list[Stage] = field(default_factory=list[Stage])
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Plan:
             last.reductions.append(stage)
         return last
 
-    def _form(self, value: SSAValue, index: Sequence, stage: Stage) -> Form:
+    def _form(self, value: SSAValue, index: Sequence[AffineExpr], stage: Stage) -> Form:
         assert is_tensor(value.type)
         type, first = self.places.get(value, (value.type, 0))
         return address(type, index, stage.sizes) + Form(first)

@@ -16,6 +16,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Steps, strides_of
 from fxc.dialects.attributes.types import device, dtype_name, is_tensor, layout, sizes, strides
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.fusion import GroupOp, YieldOp
 from fxc.dialects.tile import IterateOp
 from fxc.dialects.torch_ops import TorchOp
@@ -89,8 +90,8 @@ class Fused:
 class Surroundings:
     """The work that a kernel computes besides the product: stages before it for factors, and the stages of a group after it."""
 
-    before: dict[SSAValue, Fused] = field(default_factory=dict)
-    after: list[Fused] = field(default_factory=list)
+    before: dict[SSAValue, Fused] = field(default_factory=lambda: {})
+    after: list[Fused] = field(default_factory=lambda: [])
     group: GroupOp | None = None
 
 
@@ -102,7 +103,7 @@ def product_of(op: Operation) -> Product | None:
     bound = op.bound()
     left, right, bias = (bound.get(name) for name in (names.left, names.right, names.added))
     alpha, beta = (number(bound[name]) if name in bound else 1.0 for name in ("alpha", "beta"))
-    added = bias if isinstance(bias, SSAValue) and beta else None
+    added = bias if isa(bias, SSAValue) and beta else None
     tensors = [left, right, op.results[0], *([added] if added is not None else [])]
     if alpha is None or beta is None or len(op.results) != 1 or not _are_alike(tensors):
         return None
@@ -126,7 +127,7 @@ def product_of(op: Operation) -> Product | None:
 
 
 def _rank(value: object) -> int:
-    assert isinstance(value, SSAValue) and is_tensor(value.type)
+    assert isa(value, SSAValue) and is_tensor(value.type)
     return len(value.type.get_shape())
 
 
@@ -142,7 +143,7 @@ def _loops(left: int, right: int, *, is_turned: bool) -> tuple[tuple[int, ...], 
 
 
 def _are_alike(values: Sequence[object]) -> bool:
-    if not all(isinstance(value, SSAValue) and is_tensor(value.type) for value in values):
+    if not all(isa(value, SSAValue) and is_tensor(value.type) for value in values):
         return False
     types: list[TensorType] = [value.type for value in values]  # type: ignore[misc]
     static = all(isinstance(dim, int) for type in types for dim in (*sizes(type), *(strides(type) or ())))

@@ -90,7 +90,10 @@ class RowWriter:
         totals = [bodies.identity(stage).ssa for stage in (pair.first, pair.second)]
         whole = size // length * length
         if whole:
-            body = lambda first, carried: self._piece(pair, lane, Piece(first, length), carried)  # noqa: E731
+
+            def body(first: SSAValue, carried: Carried) -> Carried:
+                return self._piece(pair, lane, Piece(first, length), carried)
+
             totals = loop(w, w.index(0), w.index(whole), length, totals, body)
         if whole < size:
             totals = self._piece(pair, lane, Piece(w.index(whole), size - whole), totals)

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.dialects.attributes.size_polynomials import Steps
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.tile import (
     CastOp,
     CompareOp,
@@ -47,9 +48,9 @@ class Scope:
     """
 
     block: Block
-    loops: dict[int, SSAValue] = field(default_factory=dict)
-    known: dict[Any, Value] = field(default_factory=dict)
-    bounds: Mapping[int, tuple[SSAValue, SSAValue]] = field(default_factory=dict)
+    loops: dict[int, SSAValue] = field(default_factory=lambda: {})
+    known: dict[Any, Value] = field(default_factory=lambda: {})
+    bounds: Mapping[int, tuple[SSAValue, SSAValue]] = field(default_factory=lambda: {})
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class Writer:
 
     def zero(self, element: Attribute) -> SSAValue:
         """The value of inactive lanes."""
-        attribute = IntegerAttr(0, element) if isinstance(element, IntegerType) else FloatAttr(0.0, element)  # type: ignore[arg-type]
+        attribute = IntegerAttr(0, element) if isa(element, IntegerType) else FloatAttr(0.0, element)  # type: ignore[arg-type]
         return self.constant(arith.ConstantOp(attribute)).ssa
 
     # addresses
@@ -348,7 +349,7 @@ def division(quotient: Quotient) -> type[arith.DivSIOp | arith.FloorDivSIOp]:
 
 
 def _is_byte(type: Attribute) -> bool:
-    return isinstance(type, IntegerType) and type.width.data == 8
+    return isa(type, IntegerType) and type.width.data == 8
 
 
 def _before_widening(op: Operation, operand: SSAValue | None) -> SSAValue | None:
@@ -356,7 +357,7 @@ def _before_widening(op: Operation, operand: SSAValue | None) -> SSAValue | None
     if not isinstance(op, arith.TruncFOp) or operand is None or not isinstance(operand.owner, arith.ExtFOp):
         return None
     narrow = operand.owner.input
-    element = narrow.type.element_type if isinstance(narrow.type, VectorType) else narrow.type
+    element = narrow.type.element_type if isa(narrow.type, VectorType) else narrow.type
     return narrow if element == op.result.type else None
 
 
