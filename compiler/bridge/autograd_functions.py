@@ -8,15 +8,17 @@ from typing import Any
 
 import torch
 from torch._C import _TorchDispatchModeKey
-from torch._higher_order_ops.utils import reenter_make_fx
-from torch._ops import _get_dispatch_mode_pre_dispatch
+from torch._higher_order_ops import utils
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, track_tensor_tree
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from fxc.bridge.values import is_sequence
 from fxc.errors import InputError
 
 NAME = "autograd_function_apply"
+_utils: Any = utils
+_ops: Any = torch._ops
 
 
 def apply(forward: Callable[..., Any], backward: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
@@ -25,7 +27,7 @@ def apply(forward: Callable[..., Any], backward: Callable[..., Any], args: Seque
     ``forward`` returns (results, saved). ``backward`` takes the gradients of the results and the saved values, and returns a
     gradient for each argument. A trace before dispatch records the call as one node, which retains the derivative.
     """
-    mode: Any = _get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY)
+    mode = _ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY)
     if mode is None:
         return _applied(forward, backward, args, options)
     graphs = [_traced(forward, args)]
@@ -46,7 +48,7 @@ def apply(forward: Callable[..., Any], backward: Callable[..., Any], args: Seque
 
 def _traced(function: Callable[..., Any], args: Sequence[Any]) -> GraphModule:
     """Trace ``function``, without grad mode switches: autograd does not record inside an autograd.Function."""
-    graph = reenter_make_fx(function)(*args)
+    graph: GraphModule = _utils.reenter_make_fx(function)(*args)
     for node in list(graph.graph.nodes):
         if node.target is torch._C._set_grad_enabled:
             graph.graph.erase_node(node)
@@ -66,9 +68,10 @@ def _applied(forward: Callable[..., Any], backward: Callable[..., Any], args: Se
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
             found = backward(*gradients, *ctx.saved)
-            return tuple(found) if isinstance(found, (tuple, list)) else found
+            return tuple(found) if is_sequence(found) else found
 
-    return Applied.apply(*args)
+    applied: Any = Applied
+    return applied.apply(*args)
 
 
 @contextmanager
@@ -80,7 +83,7 @@ def recorded() -> Generator[None, None, None]:
     before = torch.autograd.Function.__dict__["apply"]
 
     def call(cls: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
-        if kwargs or _get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY) is None:
+        if kwargs or _ops._get_dispatch_mode_pre_dispatch(_TorchDispatchModeKey.PROXY) is None:
             return before.__get__(None, cls)(*args, **kwargs)
         return _Parts(cls, args).apply()
 
@@ -151,7 +154,9 @@ class _Parts:
         first = len(values) - sum(is_tensor for _, is_tensor in self.held)
         gradients, saved = values[:first], iter(values[first:])
         context: Any = _Context(self.context.needs_input_grad)
-        vars(context).update(tree_unflatten([next(saved) if is_tensor else value for value, is_tensor in self.held], self.spec))
+        context.__dict__.update(
+            tree_unflatten([next(saved) if is_tensor else value for value, is_tensor in self.held], self.spec)
+        )
         found = self.cls.backward(context, *gradients)
-        found = found if isinstance(found, (tuple, list)) else (found,)
+        found = found if is_sequence(found) else (found,)
         return tuple(found[i] for i in self.places)

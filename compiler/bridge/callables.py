@@ -17,12 +17,12 @@ from typing import Any
 
 import torch
 from torch.fx._symbolic_trace import _assert_is_none
-from torch.overrides import get_overridable_functions
 
-import fxc.bridge.random_numbers  # noqa: F401  # registers fxc::uniform
+from fxc.bridge.operators import is_overload
 from fxc.dialects.fx import IN_PLACE_OPERATORS
 from fxc.errors import TargetError, nearest
 
+_overrides: Any = torch.overrides
 _BUILTINS = [
     "abs",
     "all",
@@ -178,7 +178,7 @@ def function_name(function: Callable[..., Any]) -> str:
     if (known := _names().get(_key(function))) is not None:
         return known
     if isinstance(function, torch._ops.OpOverloadPacket):
-        return f"torch.ops.{str(function).replace('::', '.')}"
+        return f"torch.ops.{function}".replace("::", ".")
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
     return f"{module}.{name}" if module and module != "builtins" else name
@@ -235,7 +235,7 @@ def resolve_operator(name: str) -> torch._ops.OpOverload:
     packet_name, _, overload = rest.rpartition(".")
     packet = getattr(getattr(torch.ops, namespace, None), packet_name, None)
     found = getattr(packet, overload, None)
-    if not isinstance(found, torch._ops.OpOverload):
+    if not is_overload(found):
         raise TargetError(
             f"operator {namespace}::{packet_name} (overload {overload}) is not registered in this process",
             hint="import the package that defines it before running the graph (command line: --import=PACKAGE)",
@@ -318,7 +318,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
             table[f"torch.{name}"] = function
     table["torch.fx._symbolic_trace._assert_is_none"] = _assert_is_none
     table["torch._C._autograd._get_data_attr"] = DATA
-    overridable = {id(function) for functions in get_overridable_functions().values() for function in functions}
+    overridable = {id(each) for functions in _overrides.get_overridable_functions().values() for each in functions}
     for prefix, namespace in _NAMESPACES.items():
         for name in dir(namespace):
             function = getattr(namespace, name)

@@ -12,14 +12,16 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, _prims_common
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
-from torch._prims_common import elementwise_dtypes, make_contiguous_strides_for, suggest_memory_format
+from torch._prims_common import make_contiguous_strides_for, suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxc.bridge.loop_strides import is_contiguous, is_dense, is_same, loop_strides
 
+_torch: Any = torch
+_prims: Any = _prims_common
 _aten: Any = torch.ops.aten
 
 
@@ -52,7 +54,7 @@ def as_in_eager(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
     RuntimeError if only the kernel rejects the arguments.
     """
     if func in _OF_SOME:
-        torch._check(args[0].numel() != 0, lambda: f"{func.overloadpacket.__name__}(): expected an input with elements")
+        _torch._check(args[0].numel() != 0, lambda: f"{func.overloadpacket.__name__}(): expected an input with elements")
     if (place := _DTYPES.get(func)) is not None:
         dtype = (args[place] if place < len(args) else kwargs[func._schema.arguments[place].name]).dtype
         if result.dtype != dtype:
@@ -76,7 +78,7 @@ def _needs_no_rule(value: Any) -> bool:
         return True
     if not is_contiguous(value):
         return False
-    ones = any(isinstance(size, int) and size == 1 for size in value.shape)
+    ones = any(not isinstance(size, torch.SymInt) and size == 1 for size in value.shape)
     return not ones or all(map(is_same, value.stride(), make_contiguous_strides_for(value.shape)))
 
 
@@ -121,7 +123,7 @@ def _promoted(operands: Sequence[Tensor], result: torch.dtype) -> Generator[Tens
     if len({operand.dtype for operand in operands} | {result}) == 1:
         yield from operands
         return
-    _, dtype = elementwise_dtypes(*operands, type_promotion_kind=PROMOTION.DEFAULT)
+    _, dtype = _prims.elementwise_dtypes(*operands, type_promotion_kind=PROMOTION.DEFAULT)
     if not torch.can_cast(result, dtype):  # operands of a wider kind, or a floating-point result
         dtype = result
     for operand in operands:
@@ -140,7 +142,7 @@ def _preserved(_: Tensor, x: Tensor, *__: Any, **___: Any) -> Tensor:
 
 
 def _like_first(_: Tensor, x: Tensor, y: Tensor, *__: Any, **___: Any) -> Tensor:
-    return torch.empty_like(torch.broadcast_tensors(x, y)[0])
+    return torch.empty_like(_torch.broadcast_tensors(x, y)[0])
 
 
 def _cloned(given: Tensor, x: Tensor, memory_format: torch.memory_format | None = None) -> Tensor:
@@ -154,6 +156,14 @@ def _contiguous(given: Tensor, *_: Any, **__: Any) -> Tensor:
 def _in_format(given: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor:
     """Return a contiguous fake, or a channels_last one if ``x`` is."""
     return torch.empty_like(given, memory_format=suggest_memory_format(x))
+
+
+def _ldexp(_: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    return x * torch.pow(2.0, y)
+
+
+def _as_second(given: Tensor, _: Tensor, x: Tensor, *__: Any, **___: Any) -> Tensor:
+    return _in_format(given, x)
 
 
 def _rolled(_: Tensor, x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
@@ -175,7 +185,7 @@ def _indexed(given: Tensor, x: Tensor, indices: Sequence[Tensor | None]) -> Tens
     places = [i for i, index in enumerate(indices) if index is not None]
     others = [i for i in range(x.dim()) if i not in places]
     first = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
-    shape = torch.broadcast_shapes(*[index.shape for index in found])
+    shape: torch.Size = _torch.broadcast_shapes(*[index.shape for index in found])
     steps = [x.stride(i) for i in others]
     sizes = [*(x.shape[i] for i in others[:first]), *shape, *(x.shape[i] for i in others[first:])]
     source = x.as_strided(sizes, [*steps[:first], *[0] * len(shape), *steps[first:]])
@@ -200,7 +210,7 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
     _aten.clone.default: _cloned,
     _aten.floor_divide.default: _joined,
     **dict.fromkeys([_aten.binary_cross_entropy.default, _aten.huber_loss.default], _like_first),
-    _aten.ldexp.Tensor: lambda _, x, y: x * torch.pow(2.0, y),
+    _aten.ldexp.Tensor: _ldexp,
     **dict.fromkeys(
         [
             _aten.log_sigmoid_forward.default,
@@ -229,10 +239,7 @@ _RULES: Mapping[Any, Callable[..., Tensor]] = {
         ],
         _in_format,
     ),
-    **dict.fromkeys(
-        [_aten.batch_norm_backward.default, _aten.native_batch_norm_backward.default],
-        lambda given, _, x, *__, **___: _in_format(given, x),
-    ),
+    **dict.fromkeys([_aten.batch_norm_backward.default, _aten.native_batch_norm_backward.default], _as_second),
     **dict.fromkeys([_aten.index.Tensor, _aten._unsafe_index.Tensor], _indexed),
     _aten.roll.default: _rolled,
 }

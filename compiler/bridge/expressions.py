@@ -13,6 +13,8 @@ import torch.utils._sympy.functions as torch_sympy
 
 from fxc.errors import FxcError
 
+_sympy: Any = sympy
+
 
 def sympy_symbol(name: str) -> sympy.Symbol:
     return sympy.Symbol(name, integer=True, positive=not name.startswith("u") or None)
@@ -21,7 +23,7 @@ def sympy_symbol(name: str) -> sympy.Symbol:
 def _floor_div(a: Any, b: Any) -> Any:
     """Return ``a // b``, simplified if the product ``b`` divides each term of ``a``; PyTorch misses this for powers."""
     if not b.is_Add and b != 0 and all(symbol.is_positive for symbol in b.free_symbols):
-        quotient = sympy.expand(a / b)
+        quotient = _sympy.expand(a / b)
         if quotient.is_polynomial() and all(term.as_coeff_Mul()[0].is_Integer for term in quotient.as_ordered_terms()):
             return quotient
     return torch_sympy.FloorDiv(a, b)
@@ -99,4 +101,5 @@ def _expression_of(node: ast.AST) -> sympy.Expr:
             return _floor_div(_expression_of(a), _expression_of(b))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
             return getattr(torch_sympy, name)(*map(_expression_of, args))
-    raise ValueError(ast.dump(node))
+        case _:
+            raise ValueError(ast.dump(node))

@@ -16,13 +16,12 @@ from typing import Any
 
 import torch
 import torch.nested._internal.nested_tensor as nested_tensor
-from torch import _refs
+from torch import _decomp, _refs
 from torch._compile import _disable_dynamo
-from torch._decomp import decomposition_table, meta_table
-from torch._subclasses.fake_impls import has_meta, op_implementations_checks, stride_incorrect_op
+from torch._subclasses import fake_impls, fake_tensor
+from torch._subclasses.fake_impls import has_meta, stride_incorrect_op
 from torch._subclasses.fake_tensor import (
     _DISPATCH_HANDLE_DIRECTLY,
-    _DISPATCH_META_HANDLERS,
     FakeTensor,
     FakeTensorConverter,
     FakeTensorMode,
@@ -36,6 +35,10 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 from fxc.bridge.eager_strides import as_in_eager
 from fxc.errors import FxcError
 
+_tables: Any = _decomp
+_impls: Any = fake_impls
+_fakes: Any = fake_tensor
+_nested: Any = nested_tensor
 _CPU = torch.device("cpu")
 _SWITCH: Any = _disable_dynamo(lambda: None).__code__
 _switching = RLock()
@@ -60,7 +63,7 @@ def without_dynamo() -> Generator[None, None, None]:
 def _switched() -> list[Any]:
     """Return the reference functions that have a Dynamo-disabling wrapper."""
     found, seen = list[Any](), set[int]()
-    todo: list[Any] = [*decomposition_table.values(), *meta_table.values(), *vars(_refs).values()]
+    todo: list[Any] = [*_tables.decomposition_table.values(), *_tables.meta_table.values(), *vars(_refs).values()]
     while todo:
         function = todo.pop()
         if not isinstance(function, FunctionType) or id(function) in seen:
@@ -106,7 +109,7 @@ class StaticFakeMode(FakeTensorMode):
         self.enter_stack = []
         self._stack_trace, self._stack = None, ""
         self._mode_key = torch._C._TorchDispatchModeKey.FAKE
-        self.nt_tensor_id_initial_count = self.nt_tensor_id_counter = nested_tensor._tensor_id_counter
+        self.nt_tensor_id_initial_count = self.nt_tensor_id_counter = _nested._tensor_id_counter
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -116,8 +119,8 @@ class StaticFakeMode(FakeTensorMode):
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in _DISPATCH_META_HANDLERS:
-            return _DISPATCH_META_HANDLERS[func](args)
+        if (handler := _fakes._DISPATCH_META_HANDLERS.get(func)) is not None:
+            return handler(args)
         if func in _DISPATCH_HANDLE_DIRECTLY:
             with in_kernel_invocation_manager(self):
                 return func(*args, **kwargs)
@@ -164,19 +167,19 @@ class StaticFakeMode(FakeTensorMode):
         """Return the result of PyTorch's fake rule or of a decomposition; NotImplemented if the meta kernel must run."""
         if func.is_view or func is torch.ops.aten._unsafe_view.default:
             return NotImplemented
-        if func not in meta_table and not self.cpp_meta_supports_symint(func):
+        if func not in _tables.meta_table and not self.cpp_meta_supports_symint(func):
             with self:
-                if func in decomposition_table and torch_decomp_decompositions(func):
-                    return decomposition_table[func](*args, **kwargs)
+                if func in _tables.decomposition_table and torch_decomp_decompositions(func):
+                    return _tables.decomposition_table[func](*args, **kwargs)
                 found = func.decompose(*args, **kwargs)
                 if found is not NotImplemented:
                     return found
         if func.namespace == "prims" and hasattr(func, "prim_meta_impl") and not stride_incorrect_op(func):
             with self:
                 return func.prim_meta_impl(*args, **kwargs)
-        for has_rule, rule in op_implementations_checks:
+        for has_rule, rule in _impls.op_implementations_checks:
             if has_rule(func):
-                found = rule(self, func, *args, **kwargs)  # type: ignore[call-arg]
+                found = rule(self, func, *args, **kwargs)
                 if found is not NotImplemented:
                     return found
         return NotImplemented

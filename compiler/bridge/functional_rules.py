@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+_np: Any = np
 Rules = dict[torch._ops.OpOverload, Callable[..., Any]]
 """Operator -> the function that make_fx traces instead; if that returns NotImplemented, the operator itself."""
 
@@ -98,14 +99,14 @@ def is_within(
     """
     if not all(isinstance(number, int) for number in (*shape, *steps, *size, *stride, first)):
         return None
-    places = np.full([1] * len(size), first)
+    places = _np.full([1] * len(size), first)
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
-        places = places + (np.arange(count) * step).reshape([count if i == dim else 1 for i in range(len(size))])
+        places = places + (_np.arange(count) * step).reshape([count if i == dim else 1 for i in range(len(size))])
     within = places >= 0
     for step, count in sorted(zip(steps, shape, strict=True), reverse=True):
         if count > 1 and step > 0:
             within, places = within & (places // step < count), places % step
-    return bool(np.all(within & (places == 0)))
+    return bool(_np.all(within & (places == 0)))
 
 
 def _indices(x: torch.Tensor, order: Sequence[int], places: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -12,10 +12,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fxc.bridge.callables import function_name, is_allowed
 from fxc.bridge.location import ModuleStack, node_location, with_regions
-from fxc.bridge.modules import declare_module
-from fxc.bridge.operators import flags_of, operator_name, schema_text
+from fxc.bridge.modules import declare_module, modules_of
+from fxc.bridge.operators import flags_of, is_overload, operator_name, schema_text
 from fxc.bridge.tensors import type_of
-from fxc.bridge.values import attribute_of, literal_of, tree_of
+from fxc.bridge.values import attribute_of, is_sequence, literal_of, tree_of
 from fxc.dialects.attributes.types import NONE_TYPE, VALUE
 from fxc.dialects.attributes.values import RegionAttr, Tree, region_names
 from fxc.dialects.fx import CallFunctionOp, CallMethodOp, CallModuleOp, GetAttrOp, OutputOp, PositionalCall, TensorDeclOp
@@ -97,7 +97,7 @@ class GraphImporter:
         results = [self.type(node, value)]
         target: Any = node.target
         if node.op == "call_function":
-            if isinstance(target, torch._ops.OpOverload):
+            if is_overload(target):
                 if not target._schema.returns and not node.users:
                     results = []
                 elif not target._schema.returns:
@@ -160,7 +160,7 @@ class GraphImporter:
         root = _attribute(owner, target)
         if not isinstance(root, torch.nn.Module):
             raise CaptureError(f"the graph calls {target!r}, which is not a module but a {type(root).__name__}")
-        for inner, module in root.named_modules():
+        for inner, module in modules_of(root):
             path = f"{prefix}{target}.{inner}".rstrip(".")
             if path not in self.modules:
                 self.modules[path] = declare_module(path, module)
@@ -187,13 +187,14 @@ class GraphImporter:
         if value is None:
             known = node.meta.get("val", self) is None and node.op != "placeholder"
             return NONE_TYPE if known or node.name in self.absent else VALUE
-        self.symbolic.extend(value if isinstance(value, (tuple, list)) else [value])
+        self.symbolic.extend(value if is_sequence(value) else [value])
         return self.type_of(value)
 
     def location(self, node: Node) -> NameLoc:
+        modules: dict[Any, tuple[Any, Any]] = node.meta.get("nn_module_stack") or {}
         stack: ModuleStack = tuple(
             (str(key), str(path), cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}")
-            for key, (path, cls) in (node.meta.get("nn_module_stack") or {}).items()
+            for key, (path, cls) in modules.items()
         )
         return node_location(node.name, node.meta.get("stack_trace"), stack)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
 
 import torch
 from xdsl.dialects.builtin import StringAttr
@@ -39,6 +39,11 @@ def declare_module(path: str, module: torch.nn.Module) -> ModuleDeclOp:
     op = ModuleDeclOp.build_call([], fields, [], target=f"{cls.__module__}.{cls.__qualname__}")
     op.properties["path"] = StringAttr(path)
     return op
+
+
+def modules_of(root: Any) -> Iterator[tuple[str, torch.nn.Module]]:
+    """Return the path and module of ``root`` and of each module below it."""
+    return root.named_modules()
 
 
 def _field(value: Any, leaf: Any) -> Tree:
@@ -83,7 +88,9 @@ def build_module(
             hint="capture with route='export', which looks inside modules, or run it in the process that has the module",
         )
     for field, tree in fields.items():
-        if isinstance(tree, OpaqueAttr) or (isinstance(tree, list) and any(isinstance(e, OpaqueAttr) for e in tree)):
+        if isinstance(tree, OpaqueAttr) or (
+            isinstance(tree, list) and any(isinstance(e, OpaqueAttr) for e in cast("list[Tree]", tree))
+        ):
             continue  # caches and weak references, which PyTorch's modules rebuild or do not need
         value = python_of(tree, leaf)
         if isinstance(tree, StateAttr):

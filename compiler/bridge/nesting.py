@@ -10,14 +10,14 @@ import json
 import sys
 from collections.abc import Iterator
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
 from torch.utils._pytree import TreeSpec, tree_structure, tree_unflatten, treespec_dumps, treespec_loads
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute
 
-from fxc.bridge.values import python_of, tree_of, value_of
+from fxc.bridge.values import is_dict, is_sequence, is_tuple, python_of, tree_of, value_of
 from fxc.dialects.attributes.values import SSA, SSAAttr, decode_constants, encode, str_attr
 from fxc.dialects.text.nesting import NestingAttr
 from fxc.errors import CaptureError, FxcError
@@ -54,13 +54,13 @@ _CLASSES: WeakValueDictionary[str, type] = WeakValueDictionary()
 
 def _names(nest: Any) -> Iterator[str]:
     """Yield the class names of the tuples in ``nest``; empty for plain tuples."""
-    if isinstance(nest, tuple):
+    if is_tuple(nest):
         kind = type(nest)
         name = "" if kind is tuple else f"{kind.__module__}.{kind.__qualname__}"
         if name:
             _CLASSES[name] = kind
         yield name
-    if isinstance(nest, (tuple, list, dict)):
+    if is_dict(nest) or is_sequence(nest):
         for part in nest.values() if isinstance(nest, dict) else nest:
             yield from _names(part)
 
@@ -70,12 +70,12 @@ def _rebuilt(nest: Any, names: Iterator[str]) -> Any:
 
     LookupError if there are too few names, or a name is not of an imported named tuple class.
     """
-    if isinstance(nest, dict):
+    if is_dict(nest):
         return {key: _rebuilt(value, names) for key, value in nest.items()}
+    if not is_sequence(nest):
+        return nest
     if isinstance(nest, list):
         return [_rebuilt(value, names) for value in nest]
-    if not isinstance(nest, tuple):
-        return nest
     name = next(names, "")
     parts = tuple([_rebuilt(value, names) for value in nest])
     return _named(name, parts) if name else parts
@@ -84,12 +84,16 @@ def _rebuilt(nest: Any, names: Iterator[str]) -> Any:
 def _named(name: str, parts: tuple[Any, ...]) -> Any:
     """Make a named tuple of an imported class, without running its code."""
     kind = _CLASSES.get(name) or _imported(name)
-    if isinstance(kind, type) and issubclass(kind, tuple):
+    if _is_tuple_class(kind):
         if len(getattr(kind, "_fields", ())) == len(parts):
             return tuple.__new__(kind, parts)
         if getattr(kind, "n_sequence_fields", None) == len(parts):
             return kind(parts)  # structseqs, PyTorch's results of several tensors; their constructor is in C
     raise LookupError(f"{name} is not a class of {len(parts)} named elements that is imported in this process")
+
+
+def _is_tuple_class(kind: Any) -> TypeGuard[type[tuple[Any, ...]]]:
+    return isinstance(kind, type) and issubclass(kind, tuple)
 
 
 def _imported(name: str) -> Any:
@@ -124,7 +128,7 @@ def _check_imports_nothing(schema: dict[str, Any]) -> None:
     """Reject names that PyTorch's reader would import: enums, and factories of a defaultdict."""
     context = schema["context"]
     _check_enums(json.loads(context) if isinstance(context, str) and context[:1] in ("[", "{") else context)
-    if isinstance(context, dict) and "default_factory_module" in context:
+    if is_dict(context) and "default_factory_module" in context:
         module, name = context["default_factory_module"], context["default_factory_name"]
         if module != "builtins" or name not in _FACTORIES:
             raise ValueError(f"a defaultdict may not call {module}.{name}")
@@ -133,9 +137,9 @@ def _check_imports_nothing(schema: dict[str, Any]) -> None:
 
 
 def _check_enums(value: Any) -> None:
-    if isinstance(value, dict):
+    if is_dict(value):
         if "__enum__" in value and str(value.get("fqn")).partition(":")[0] not in sys.modules:
             raise ValueError(f"{value.get('fqn')} is not imported in this process")
         value = list(value.values())
-    for inner in value if isinstance(value, list) else ():
+    for inner in value if is_sequence(value) else ():
         _check_enums(inner)

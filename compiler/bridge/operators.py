@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import torch
 
-import fxc.bridge.random_numbers  # noqa: F401  # registers fxc::uniform
+import fxc.bridge.random_numbers  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers fxc::uniform
 
 _TAGS = (
     ("r", torch.Tag.nondeterministic_seeded),
@@ -27,6 +29,11 @@ def flags_of(op: torch._ops.OpOverload) -> str:
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     composite = torch._C._dispatch_has_kernel(op.name()) and op.has_kernel_for_dispatch_key(key)
     return flags + ("c" if composite else "")
+
+
+def is_overload(value: object) -> TypeGuard[torch._ops.OpOverload]:
+    """Whether ``value`` is an operator overload."""
+    return isinstance(value, torch._ops.OpOverload)
 
 
 def operator_name(op: torch._ops.OpOverload | torch._ops.HigherOrderOperator) -> str:

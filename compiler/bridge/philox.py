@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -10,6 +11,7 @@ WORD = 0xFFFFFFFF
 """The largest word of 32 bits."""
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
+_torch: Any = torch
 
 
 def philox(counter: Sequence[torch.Tensor], key: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -24,7 +26,7 @@ def philox(counter: Sequence[torch.Tensor], key: Sequence[torch.Tensor]) -> list
 
 def random_bits(seed: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     """Return word ``offset % 4`` of the counter ``offset // 4`` with the key ``seed``, as int32; int64 inputs broadcast."""
-    seed, offsets = torch.broadcast_tensors(seed, offsets)
+    seed, offsets = _torch.broadcast_tensors(seed, offsets)
     block = offsets >> 2
     zero = torch.zeros_like(block)
     words = philox([block & WORD, (block >> 32) & WORD, zero, zero], [seed & WORD, (seed >> 32) & WORD])

@@ -31,7 +31,7 @@ def uniform(seed: torch.Tensor, size: Sequence[int], stream: int, dtype: torch.d
     """
     count = torch.Size(size).numel()
     if dtype is torch.float64:
-        high, low = _words(seed, stream, 2 * count).unflatten(0, (count, 2)).unbind(1)
+        high, low = _words(seed, stream, 2 * count).view(count, 2).unbind(1)
         numbers = ((high >> 5).double() * 2.0**26 + (low >> 6).double()) * 2.0**-53
     else:
         digits = _DIGITS[dtype]

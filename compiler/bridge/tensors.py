@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, Tuple
 from xdsl.ir import Attribute
 
 from fxc.bridge.eager_strides import lay_out_as_eager
-from fxc.bridge.values import torch_dtype
+from fxc.bridge.values import is_sequence, torch_dtype
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import NONE_TYPE, VALUE, BoolType, FloatType, IntType, is_tensor, tensor_type, tuple_type
 from fxc.dialects.attributes.values import int_attr, str_attr
@@ -43,7 +43,7 @@ def type_of(value: Any, names: Names = MappingProxyType({})) -> Attribute:
         return IntType(str_attr(_expression(value, names)))
     if isinstance(value, (float, torch.SymFloat)):
         return FloatType(str_attr(_expression(value, names)))
-    if isinstance(value, (tuple, list)):
+    if is_sequence(value):
         return tuple_type([type_of(element, names) for element in value])
     return VALUE
 
@@ -68,30 +68,37 @@ def _contiguous_expressions(tensor: torch.Tensor, names: Names, least: int | Non
     import sympy
     import torch.utils._sympy.functions as torch_sympy
 
-    step, strides = sympy.Integer(1), list[types.Dim]()
+    maximum: Any = torch_sympy.Max
+    step: Any = sympy.Integer(1)
+    strides = list[types.Dim]()
     for size in reversed(tensor.shape):
         strides.append(_text(step, names))
         if not isinstance(size, torch.SymInt):
             step = step * sympy.Integer(max(int(size), 1))
         else:
-            step = step * (size.node.expr if least is None else torch_sympy.Max(least, size.node.expr))
+            step = step * (expression_of(size) if least is None else maximum(least, expression_of(size)))
     return tuple(reversed(strides))
 
 
+def expression_of(number: Any) -> Any:
+    """Return the SymPy expression of a symbolic number."""
+    return number.node.expr
+
+
 def _dim(size: int | torch.SymInt, names: Names) -> types.Dim:
-    return _text(size.node.expr, names) if isinstance(size, torch.SymInt) else size
+    return _text(expression_of(size), names) if isinstance(size, torch.SymInt) else size
 
 
-def _text(expression: sympy.Expr, names: Names) -> types.Dim:
+def _text(expression: Any, names: Names) -> types.Dim:
     return int(expression) if expression.is_Integer else _written(expression, names)
 
 
 def _expression(value: Any, names: Names) -> str:
     symbolic = isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
-    return _written(value.node.expr, names) if symbolic else str(value)
+    return _written(expression_of(value), names) if symbolic else str(value)
 
 
-def _written(expression: sympy.Expr, names: Names) -> str:
+def _written(expression: Any, names: Names) -> str:
     from fxc.bridge.expressions import canonical
 
     return canonical(str(expression.xreplace(names)))
@@ -101,14 +108,14 @@ def symbols_of(values: Sequence[Any]) -> dict[str, Attribute]:
     """Return name -> ``{hint, min, max}`` for every symbol in sizes of fake tensors and in symbolic numbers."""
     found: dict[str, Attribute] = {}
     for part in symbolic_parts(values):
-        for symbol in part.node.expr.free_symbols:
+        for symbol in expression_of(part).free_symbols:
             if str(symbol) not in found:
                 found[str(symbol)] = _symbol_facts(part.node.shape_env, symbol)
     return dict(sorted(found.items()))
 
 
-def symbolic_parts(values: Sequence[Any]) -> Iterator[torch.SymInt | torch.SymFloat | torch.SymBool]:
-    """Yield sizes and strides of tensors among ``values``, and other symbolic numbers."""
+def symbolic_parts(values: Sequence[Any]) -> Iterator[Any]:
+    """Yield symbolic numbers: sizes and strides of tensors among ``values``, and others of ``values``."""
     for value in values:
         is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
         for part in [*value.shape, *value.stride()] if is_strided else [value]:
@@ -303,7 +310,7 @@ class FakeWorld:
                 return self.shape_env.create_unbacked_symbool()
             return self.shape_env.create_unbacked_symfloat() if isinstance(type, FloatType) else self._size("")
 
-    def _in_symbols(self, text: str) -> sympy.Expr | None:
+    def _in_symbols(self, text: str) -> Any:
         """Return the expression of ``text`` over symbols of this world; None if it is not over sizes."""
         from fxc.bridge.expressions import parse_expression
 
@@ -320,7 +327,7 @@ class FakeWorld:
         from fxc.bridge.expressions import sympy_symbol
 
         names = sorted(str(symbol) for symbol in expression.free_symbols)
-        return expression.xreplace({sympy_symbol(name): self._symbol(name).node.expr for name in names})  # type: ignore[return-value]
+        return expression.xreplace({sympy_symbol(name): expression_of(self._symbol(name)) for name in names})  # type: ignore[return-value]
 
     def _size(self, size: types.Dim) -> int | torch.SymInt:
         if isinstance(size, int):
@@ -342,13 +349,13 @@ class FakeWorld:
         """Return a data-dependent size. It does not count as fresh, so traces need not bind it."""
         with self.shape_env.ignore_fresh_unbacked_symbols():
             value = self.shape_env.create_unbacked_symint()
-        self.shape_env.var_to_range[value.node.expr] = _range(low, high)
+        self.shape_env.var_to_range[expression_of(value)] = _range(low, high)
         return value
 
     def _facts_of(self, name: str) -> dict[str, int]:
         facts = self._facts.get(name)
-        data = facts.data if isinstance(facts, DictionaryAttr) else {}
-        return {key: attr.value.data for key, attr in data.items() if isinstance(attr, IntegerAttr)}
+        data = facts.data.items() if isinstance(facts, DictionaryAttr) else ()
+        return {key: attr.value.data for key, attr in data if isinstance(attr, IntegerAttr)}
 
     def _limits(self, name: str) -> tuple[int, int | None]:
         number = self._facts_of(name)
@@ -375,7 +382,7 @@ class FakeWorld:
                 if isinstance(value, torch.SymInt):
                     self.shape_env.var_to_range[symbol] = _range(low, high)  # type: ignore[index]
             assert isinstance(value, torch.SymInt)
-            self._names[value.node.expr] = sympy_symbol(name)
+            self._names[expression_of(value)] = sympy_symbol(name)
             self._symbols[name] = value
         return self._symbols[name]
 
@@ -434,9 +441,9 @@ def _value(text: str, numbers: tuple[tuple[str, int], ...]) -> int | None:
 
 def hints_of(env: ShapeEnv) -> Any:
     """Return symbol -> hint; the attribute has another name in PyTorch 2.11."""
-    return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
+    return getattr(env, "backed_var_to_val" if hasattr(env, "backed_var_to_val") else "var_to_val")
 
 
-def _hint(expression: sympy.Expr, env: ShapeEnv) -> int | None:
+def _hint(expression: Any, env: ShapeEnv) -> int | None:
     value = expression.subs(hints_of(env))
     return int(value) if value.is_Integer else None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from fxc.bridge.callables import function_name, is_allowed, resolve_function
-from fxc.bridge.operators import operator_name
+from fxc.bridge.operators import is_overload, operator_name
 from fxc.dialects.attributes.types import dtype_name, is_tensor
 from fxc.dialects.attributes.values import (
     DeviceAttr,
@@ -30,6 +30,26 @@ from fxc.dialects.torch_ops.constant import ConstantOp, TensorLiteralAttr
 from fxc.errors import CaptureError, TargetError
 
 
+def is_sequence(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Whether ``value`` is a list or a tuple."""
+    return isinstance(value, (list, tuple))
+
+
+def is_tuple(value: object) -> TypeGuard[tuple[Any, ...]]:
+    """Whether ``value`` is a tuple."""
+    return isinstance(value, tuple)
+
+
+def is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    """Whether ``value`` is a dict."""
+    return isinstance(value, dict)
+
+
+def is_slice(value: object) -> TypeGuard[slice[Any, Any, Any]]:
+    """Whether ``value`` is a slice."""
+    return isinstance(value, slice)
+
+
 def attribute_of(value: Any) -> Attribute:
     """Return the attribute of a Python constant. CaptureError if the IR has none."""
     if (attr := scalar_attr(value)) is not None:
@@ -40,7 +60,7 @@ def attribute_of(value: Any) -> Attribute:
         return device_attr(str(value))
     if isinstance(value, str):
         return str_attr(str(value))
-    if isinstance(value, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+    if is_overload(value) or isinstance(value, torch._ops.HigherOrderOperator):
         return FunctionAttr(StringAttr(f"torch.ops.{operator_name(value)}"))
     if callable(value) and is_allowed(value):
         return FunctionAttr(StringAttr(function_name(value)))
@@ -97,7 +117,7 @@ def tensor_of(literal: TensorLiteralAttr, type: TensorType) -> torch.Tensor:
 def literal_of(tensor: torch.Tensor) -> TensorLiteralAttr:
     """Return the bytes of a plain tensor, row-major."""
     flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-    raw = bytes(flat.view(torch.uint8).tolist()) if flat.numel() else b""
+    raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
     return TensorLiteralAttr(StringAttr(raw.hex()))
 
 

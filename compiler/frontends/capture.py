@@ -42,7 +42,6 @@ from fxc.semantics.trace import first_line
 
 if TYPE_CHECKING:
     from fxc.frontends.non_strict_trace import Traced
-
 ROUTES = ("export", "symbolic_trace", "dynamo", "make_fx")
 """Capture routes: ATen before autograd; the fx level; Dynamo's graph of Python calls; ATen after decomposition."""
 
@@ -277,7 +276,8 @@ def _export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
             hint = "use torch.compile(model, backend='fxc')"
             raise CaptureError(f"torch.export cannot capture the torch.func.grad in {_name(model)}", hint=hint)
         if any(getattr(node.target, "__module__", "") == _FUNCTORCH for node in exported.graph.nodes):
-            exported = exported.run_decompositions({})
+            program: Any = exported
+            exported = program.run_decompositions({})
     program = import_fx(exported)
     program.assigned = frozenset(assigned)
     return program

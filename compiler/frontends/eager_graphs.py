@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
@@ -90,12 +90,16 @@ def _uses_number_of_written(module: GraphModule) -> bool:
     """
     nodes = _nodes(module)
     numbers = symbolic_parts([node.meta.get("example_value") for node in nodes if node.op != "placeholder"])
-    used = {symbol for part in numbers for symbol in part.node._expr.free_symbols}
+    used = {symbol for part in numbers for symbol in _expression(part).free_symbols}
     inputs = [_tensor(node) for node in nodes if node.op == "placeholder"]
     known = [(value, getattr(value, "item_memo", None)) for value in inputs if value is not None]
-    read = {_storage(value) for value, memo in known if isinstance(memo, torch.SymFloat) and memo.node._expr in used}
+    read = {_storage(value) for value, memo in known if isinstance(memo, torch.SymFloat) and _expression(memo) in used}
     written = (_tensor(operand) for node in nodes if read and may_write(node) for operand in _written_by(node))
     return any(_storage(value) in read for value in written if value is not None)
+
+
+def _expression(number: Any) -> Any:
+    return number.node._expr
 
 
 def _returns_overlapping_input(module: GraphModule) -> bool:

@@ -12,6 +12,7 @@ import contextlib
 import io
 import logging
 from collections.abc import Generator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,8 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental import _config
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from fxc.semantics.assumptions import conditions_on
+from fxc.bridge.tensors import expression_of
+from fxc.semantics.assumptions import conditions_on, ranges_of
 
 
 def export_free(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
@@ -33,7 +35,7 @@ def export_free(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
     small = (0,)
     if found is None or _is_doubtful(found):
         found, small = export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False), (1, 0)
-    ranges: dict[Any, Any] = found.range_constraints
+    ranges = ranges_of(found)
     for symbol, range in ranges.items():
         for size in small:
             if range.lower <= size and not _is_right_at(found, module, args, kwargs, {symbol: size}):
@@ -60,13 +62,12 @@ def _is_doubtful(program: ExportedProgram) -> bool:
     for node in nodes:
         if node.target in _SQUEEZES and any(isinstance(size, torch.SymInt) for size in node.args[0].meta["val"].shape):
             return True
-    conditions = conditions_on(tree_leaves([node.meta.get("val") for node in nodes]), program.range_constraints)
-    symbols = [str(symbol) for symbol, range in program.range_constraints.items() if range.lower < 2]
+    conditions = conditions_on(tree_leaves([node.meta.get("val") for node in nodes]), ranges_of(program))
+    symbols = [str(symbol) for symbol, range in ranges_of(program).items() if range.lower < 2]
     return any(symbol in condition for condition in conditions for symbol in symbols)
 
 
-_SQUEEZES = [getattr(torch.ops.aten.squeeze, name) for name in torch.ops.aten.squeeze.overloads()]
-_SQUEEZES += [getattr(torch.ops.aten.squeeze_, name) for name in torch.ops.aten.squeeze_.overloads()]
+_SQUEEZES = [getattr(of, name) for of in (torch.ops.aten.squeeze, torch.ops.aten.squeeze_) for name in of.overloads()]
 """The operators that remove dimensions of size 1, so the rank of the result depends on sizes."""
 
 
@@ -80,8 +81,8 @@ def _is_right_at(
     for node, leaf in zip(nodes, leaves, strict=True):
         if isinstance(leaf, torch.Tensor):
             for size, number in zip(node.meta["val"].shape, leaf.shape, strict=True):
-                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                    known.setdefault(size.node.expr, number)
+                if isinstance(size, torch.SymInt) and expression_of(size).is_Symbol:
+                    known.setdefault(expression_of(size), number)
     given = [_resized(leaf, _known(node.meta["val"], known)) for node, leaf in zip(nodes, leaves, strict=True)]
     small_args, small_kwargs = tree_unflatten(given, nesting)
     try:
@@ -110,7 +111,7 @@ def _known(value: Any, sizes: Mapping[Any, int]) -> Any:
     if isinstance(value, torch.Tensor):
         return [_known(size, sizes) for size in value.shape]
     if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)):
-        number = value.node.expr.subs(sizes)
+        number = expression_of(value).subs(sizes)
         return bool(number) if number.is_Boolean else int(number) if number.is_Integer else float(number)
     return value
 
@@ -128,7 +129,7 @@ def _written(graph: Graph, sizes: Mapping[Any, int]) -> list[Any]:
         return ("node", places[value]) if value in places else _known(value.meta.get("val"), sizes)
 
     for node in graph.nodes:
-        shapes = tree_map(lambda value: _known(value, sizes), node.meta.get("val"))
+        shapes = tree_map(partial(_known, sizes=sizes), node.meta.get("val"))
         is_tensor = any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(node.meta.get("val")))
         if node.op == "output":
             rows.append([argument(part) for part in tree_leaves(node.args)])

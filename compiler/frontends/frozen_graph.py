@@ -28,7 +28,7 @@ class FrozenGraph:
 
     def __init__(self, graph: GraphModule, weights: Sequence[int], make: Make, most: int) -> None:
         self._graph, self._weights, self._make, self._most = graph, tuple(weights), make, most
-        self._others = [i for i, node in enumerate(_placeholders(graph)) if i not in set(weights)]
+        self._others = [i for i, _ in enumerate(_placeholders(graph)) if i not in set(weights)]
         self._made = dict[tuple[int, ...], _Made]()
         self._lock = Lock()
 

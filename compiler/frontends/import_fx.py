@@ -26,7 +26,7 @@ from fxc.dialects.torch_ops import make_op_class
 from fxc.errors import CaptureError
 from fxc.program.context import new_context
 from fxc.program.program import Program, is_frozen
-from fxc.semantics.assumptions import conditions_on
+from fxc.semantics.assumptions import conditions_on, ranges_of
 
 if TYPE_CHECKING:
     from fxc.frontends.non_strict_trace import Traced
@@ -43,7 +43,7 @@ def import_fx(source: GraphModule | ExportedProgram, args: Sequence[Any] | None 
     importer = _ModuleImporter(args)
     if isinstance(source, ExportedProgram):
         return importer.exported(source)
-    if isinstance(source, GraphModule):
+    if isinstance(source, GraphModule):  # pyright: ignore[reportUnnecessaryIsInstance]
         return importer.graph_module(source)
     raise CaptureError(
         f"import_fx takes a torch.fx.GraphModule or a torch.export.ExportedProgram, not a {type(source).__name__}",
@@ -80,7 +80,7 @@ class _ModuleImporter(GraphImporter):
         if spec_in is not None and spec_out is not None:
             function.attributes[INPUTS] = nesting_attr(spec_in)
             function.attributes[OUTPUTS] = nesting_attr(spec_out)
-        return self.program(function, program.range_constraints)
+        return self.program(function, ranges_of(program))
 
     def traced(self, trace: Traced) -> Program:
         specs = self.inputs(trace.inputs, trace.tensors)

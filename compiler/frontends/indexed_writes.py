@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from fxc.bridge.values import is_slice, is_tuple
+
 
 class IndexedWrites(TorchFunctionMode):
     """Writes by an index that is computed at run time. torch.export supports this for reads."""
@@ -43,7 +45,7 @@ _REMOVED = (int, torch.SymInt)
 
 def _items(index: Any, dims: int) -> list[Any]:
     """``index`` as one item for each dimension, with None for new dimensions."""
-    items = list(index) if isinstance(index, tuple) else [index]
+    items = list(index) if is_tuple(index) else [index]
     places = [i for i, item in enumerate(items) if item is Ellipsis]
     for i in places[:1]:
         items[i : i + 1] = [slice(None)] * (dims - sum(item is not None and item is not Ellipsis for item in items))
@@ -52,7 +54,7 @@ def _items(index: Any, dims: int) -> list[Any]:
 
 def _is_view_by_data(items: Sequence[Any]) -> bool:
     """Whether ``items`` only select and slice, and at least one is a number in a tensor."""
-    bounds = [bound for item in items for bound in ((item.start, item.stop, item.step) if isinstance(item, slice) else (item,))]
+    bounds = [bound for item in items for bound in ((item.start, item.stop, item.step) if is_slice(item) else (item,))]
     return all(bound is None or type(bound) is int or _is_number(bound) for bound in bounds) and any(map(_is_number, bounds))
 
 

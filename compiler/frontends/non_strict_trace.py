@@ -13,7 +13,7 @@ import operator
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from traceback import FrameSummary, StackSummary
@@ -23,7 +23,8 @@ from typing import Any
 import torch
 from torch._C import DispatchKey, _TorchDispatchModeKey
 from torch._dispatch.python import enable_python_dispatcher
-from torch._export.utils import _bind_signature_to_inputs, _compiling_state_context, _rename_without_collisions
+from torch._export import utils as export_utils
+from torch._export.utils import _compiling_state_context, _rename_without_collisions
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
@@ -45,9 +46,13 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxc.bridge import autograd_functions
 from fxc.bridge.fake_mode import StaticFakeMode, without_dynamo
+from fxc.bridge.modules import modules_of
+from fxc.bridge.operators import is_overload
+from fxc.bridge.values import is_dict, is_sequence
 from fxc.errors import FxcError
 from fxc.frontends.python_state import PythonState, is_data_set
 
+_export_utils: Any = export_utils
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
 _CONVERSIONS = (torch.ops.aten.to.device, torch.ops.aten.to.dtype, torch.ops.aten.to.dtype_layout)
 _PREFIX = {InputKind.USER_INPUT: "", InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_"}
@@ -84,8 +89,9 @@ def traced(module: torch.nn.Module, args: tuple[Any, ...]) -> Traced | None:
 
 def _check(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
     """_NotPlain for a model or state that recording operators cannot trace."""
-    hooks = torch.nn.modules.module
-    modules = [each for _, each in module.named_modules(remove_duplicate=False)]
+    hooks: Any = torch.nn.modules.module
+    root: Any = module
+    modules: list[Any] = [each for _, each in root.named_modules(remove_duplicate=False)]
     state = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
     tensors = [*state.values(), *tree_leaves(args)]
     storages = [tensor.untyped_storage()._cdata for tensor in tensors if isinstance(tensor, torch.Tensor) and tensor.numel()]
@@ -190,7 +196,8 @@ class _Trace:
     def rename(self) -> None:
         """Rename placeholders as torch.export does, and other nodes that collide with them."""
         names, available, used = dict[str, str](), defaultdict[str, int](int), set[str]()
-        paths = [path for path, _ in tree_flatten_with_path(_bind_signature_to_inputs(self.module, self.args, {}))[0]]
+        bound = _export_utils._bind_signature_to_inputs(self.module, self.args, {})
+        paths = [path for path, _ in tree_flatten_with_path(bound)[0]]
         first = len(self.placeholders) - len(paths)
         wanted = ["_".join(map(_key, path)) for path in paths]
         wanted += [_PREFIX[spec.kind] + _identifier(str(spec.target).removeprefix("self_")) for spec in self.inputs[:first]]
@@ -250,9 +257,10 @@ class _Recorder(ProxyTorchDispatchMode):
         self.mode = mode
         self._mode_key = _TorchDispatchModeKey.PROXY
         self.enter_stack = []
-        self.graph, self.nodes = Graph(), WeakTensorKeyDictionary()
+        self.graph = Graph()
+        self.nodes: MutableMapping[torch.Tensor, Node] = WeakTensorKeyDictionary()
         self.is_whole = True
-        self.paths = {id(each): path for path, each in module.named_modules()}
+        self.paths = {id(each): path for path, each in modules_of(module)}
         self.counts = defaultdict[str, int](int)
         self.stack = list[tuple[str, tuple[str, str]] | None]()
         self.traces = dict[tuple[Any, ...], str]()
@@ -316,7 +324,7 @@ class _Recorder(ProxyTorchDispatchMode):
             raise
 
     def record(self, func: Any, args: Any, kwargs: Any) -> Any:
-        if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten" or func in _LIFTS:
+        if not is_overload(func) or func.namespace != "aten" or func in _LIFTS:
             raise _NotPlain(f"{func}")
         if torch.Tag.data_dependent_output in func.tags or torch.Tag.inplace_view in func.tags:
             raise _NotPlain(f"{func}")
@@ -353,7 +361,7 @@ class _Recorder(ProxyTorchDispatchMode):
             if type(value) is not FakeTensor:
                 raise _NotPlain("a tensor that is not fake")
             self.nodes[value] = node
-        elif isinstance(value, (tuple, list)):
+        elif is_sequence(value):
             for place, element in enumerate(value):
                 self.track(self.node(operator.getitem, (node, place), {}, "getitem"), element)
         else:
@@ -365,8 +373,8 @@ class _Recorder(ProxyTorchDispatchMode):
             if (node := self.nodes.get(value)) is None:
                 raise _NotPlain("a tensor that is no input")
             return node
-        if isinstance(value, (tuple, list)):
+        if is_sequence(value):
             return type(value)(map(self.argument, value)) if type(value) in (tuple, list) else tuple(map(self.argument, value))
-        if isinstance(value, dict):
+        if is_dict(value):
             return {name: self.argument(each) for name, each in value.items()}
         return value

@@ -8,14 +8,13 @@ recurrent layers are unrolled into their steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch._decomp import decomposition_table
+from torch import Tensor, _decomp
 from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
@@ -47,8 +46,9 @@ _ASKED = frozenset({"__int__", "__index__", "__bool__", "item", "tolist"})
 _SIZED = frozenset({"zeros", "ones", "empty", "full"})
 """Functions whose sizes may be tensors."""
 
+_tables: Any = _decomp
 _LAYERS: Mapping[str, Callable[..., Any]] = MappingProxyType({
-    name: decomposition_table[getattr(torch.ops.aten, name).data] for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    name: _tables.decomposition_table[getattr(torch.ops.aten, name).data] for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
 })  # fmt: skip
 """Recurrent layers by function name -> their decomposition on a packed sequence, with batch sizes as numbers."""
 
@@ -90,7 +90,7 @@ class KnownLengths(TorchFunctionMode):
         super().__init__()
         leaves = tree_flatten_with_path((args, dict(kwargs)))[0]
         self._given = {path: leaf.detach().clone() for path, leaf in leaves if isinstance(leaf, Tensor) and _is_countable(leaf)}
-        self._known = WeakTensorKeyDictionary()
+        self._known: MutableMapping[Tensor, _Known] = WeakTensorKeyDictionary()
         self.read = set[Any]()
         self.is_used = False
 
@@ -115,7 +115,8 @@ class KnownLengths(TorchFunctionMode):
         program.main.properties["arg_attrs"] = ArrayAttr(attributes)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
         if name == "_pack_padded_sequence":
             return self._pack(*args, **kwargs)
         if name == "_pad_packed_sequence":
@@ -190,7 +191,8 @@ class KnownLengths(TorchFunctionMode):
             padded, lengths = torch._VF._pad_packed_sequence(rows, value, False, 0, total_length)
             places, sizes = padded.flatten(), padded.shape[:2]
         rows = torch.constant_pad_nd(data, [0, 0] * (data.dim() - 1) + [1, 0], padding_value)
-        result = rows.index_select(0, self._constant(places, data.device)).unflatten(0, sizes)
+        flat: Any = rows.index_select(0, self._constant(places, data.device))
+        result: Tensor = flat.unflatten(0, sizes)
         return result.transpose(0, 1) if batch_first else result, self._known_constant(lengths, batch_sizes)
 
     def _layers(
@@ -223,7 +225,7 @@ class KnownLengths(TorchFunctionMode):
         return data, *(torch.cat(states) for states in zip(*last, strict=True))
 
 
-def _numbers(value: Tensor) -> Any:
+def _numbers(value: Any) -> Any:
     with _disable_current_modes():
         return value.tolist()
 

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CellType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -16,6 +16,8 @@ from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from fxc.bridge.modules import modules_of
+from fxc.bridge.values import is_dict
 from fxc.errors import CaptureError
 from fxc.semantics.trace import first_line
 
@@ -35,7 +37,7 @@ class PythonState:
         self._left_out = () if registered else ("_parameters", "_buffers", "_modules")
         self._found = dict[int, tuple[str, Any]]()
         functions = dict[int, Any]()
-        for path, inner in module.named_modules():
+        for path, inner in modules_of(module):
             self._add(f"{path}." if path else "", vars(inner), nested=True)
             function = getattr(inner.forward, "__func__", inner.forward)
             functions[id(function)] = function
@@ -62,7 +64,7 @@ class PythonState:
             return
         self._found[id(value)] = (path, value)
         if nested and not isinstance(value, set):
-            for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            for key, inner in value.items() if is_dict(value) else enumerate(value):
                 if type(inner) in (dict, list, set, tuple) and key not in self._left_out:
                     self._add(_place(path, value, key), inner, nested=True)
 
@@ -85,7 +87,7 @@ class PythonState:
                 value.put(was)
                 continue
             value.clear()
-            value.extend(was.values()) if isinstance(value, list) else value.update(was)
+            value.extend(was.values()) if hasattr(value, "extend") else value.update(was)
         return bool(changed)
 
 
@@ -132,7 +134,7 @@ def _is_object(value: Any) -> bool:
 
 def _is_unchanged(was: Any, now: Any) -> bool:
     """Whether ``now`` is identical to ``was``, or a tuple of identical values: Dynamo replaces the tuples of a model."""
-    if type(was) is tuple and type(now) is tuple:
+    if {type(was), type(now)} == {tuple}:
         return len(was) == len(now) and all(map(_is_unchanged, was, now))
     return was is now
 
@@ -145,9 +147,9 @@ def _is_same(container: Any, was: Mapping[Any, Any]) -> bool:
 def _contents(value: Any) -> dict[Any, Any]:
     if isinstance(value, Variables):
         return value.values()
-    if isinstance(value, dict):
+    if is_dict(value):
         return dict(value)
-    return {each: each for each in value} if isinstance(value, set) else dict(enumerate(value))
+    return {each if isinstance(value, set) else place: each for place, each in enumerate(value)}
 
 
 def _place(path: str, container: Any, key: Any) -> str:
@@ -168,7 +170,11 @@ def watched(
     CaptureError where one of them changes what the next call computes.
     """
     state, changed = PythonState(module, registered=False), dict[str, tuple[Any, Any]]()
-    handle = module.register_forward_hook(lambda *_: changed.update(state.changed()))
+
+    def compare(*_: Any) -> None:
+        changed.update(state.changed())
+
+    handle = module.register_forward_hook(compare)
     try:
         yield changed
     finally:
@@ -259,12 +265,13 @@ class _Change:
 
 
 def _described(value: Any, depth: int = 0) -> tuple[Any, ...]:
+    kind = cast("type[Any]", type(value))
     if isinstance(value, _PLAIN) or value is _ABSENT:
-        return _VALUE, type(value), repr(value)
+        return _VALUE, kind, repr(value)
     if isinstance(value, torch.Tensor):
-        return "tensor", value.dtype, tuple(size if isinstance(size, int) else "?" for size in value.shape)
+        return "tensor", value.dtype, tuple("?" if isinstance(size, torch.SymInt) else size for size in value.shape)
     inner = _inside(value) if depth < _DEEPEST else {}
-    return type(value), tuple((str(key), _described(each, depth + 1)) for key, each in inner.items())
+    return kind, tuple((str(key), _described(each, depth + 1)) for key, each in inner.items())
 
 
 def _tensors(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
@@ -279,7 +286,7 @@ def _inside(value: Any) -> dict[Any, Any]:
     """The elements of a container or the attributes of an object."""
     if isinstance(value, (dict, list, tuple, set)):
         return _contents(value)
-    return dict(vars(value)) if _is_object(value) and not isinstance(value, torch.nn.Module) else {}
+    return {**value.__dict__} if _is_object(value) and not isinstance(value, torch.nn.Module) else {}
 
 
 class _Calls(TorchDispatchMode):

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from fxc.bridge.nesting import INPUTS, OUTPUTS, nesting_attr
 from fxc.bridge.tensors import type_of
-from fxc.bridge.values import attribute_of
+from fxc.bridge.values import attribute_of, is_sequence
 from fxc.dialects.attributes.types import VALUE
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.entry import ArgumentFacts
@@ -44,7 +44,7 @@ def resign(
     terminator = block.last_op
     assert isinstance(terminator, OutputOp)
     own = terminator.trees()[0][0]
-    made = {id(value): tree for value, tree in zip(outputs, own, strict=True)} if isinstance(own, (tuple, list)) else {}
+    made = {id(value): tree for value, tree in zip(outputs, own, strict=True)} if is_sequence(own) else {}
     leaves, spec = tree_flatten(result)
     try:
         returned = tuple(made.get(id(leaf)) or arguments.get(id(leaf)) or attribute_of(leaf) for leaf in leaves)

@@ -14,11 +14,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, FloatAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
@@ -90,7 +90,7 @@ class _Snapshot:
 
     source: ModuleOp
     module: ModuleOp
-    ran: dict[str, list[_Ran] | str] = field(default_factory=dict)
+    ran: dict[str, list[_Ran] | str] = field(default_factory=dict[str, "list[_Ran] | str"])
 
 
 class CheckNumerics:
@@ -104,8 +104,8 @@ class CheckNumerics:
     def __init__(
         self, program: HasState | None = None, *, seed: int = 0, write: Callable[[str], object] | None = sys.stderr.write
     ) -> None:
-        self._state = {} if program is None else dict(program.state)
-        self._live = {} if program is None else program.live
+        self._state = dict[str, Any]() if program is None else dict(program.state)
+        self._live: Mapping[str, Any] = dict[str, Any]() if program is None else program.live
         self._seed, self._write = seed, write
         self._before: _Snapshot | None = None
         self._last: _Snapshot | None = None
@@ -372,10 +372,11 @@ def with_moved_constants(module: ModuleOp) -> ModuleOp:
 
 def _moved(value: Attribute) -> Attribute:
     if isinstance(value, ArrayAttr):
-        return ArrayAttr([_moved(each) for each in value])
-    if not isinstance(value, FloatAttr) or _is_short(value.value.data):
+        return ArrayAttr([_moved(each) for each in cast("ArrayAttr[Attribute]", value)])
+    if not isinstance(value, FloatAttr):
         return value
-    return FloatAttr(value.value.data * (1 + ULP), value.type)
+    number = cast("FloatAttr[AnyFloat]", value)
+    return number if _is_short(number.value.data) else FloatAttr(number.value.data * (1 + ULP), number.type)
 
 
 def _is_short(number: float) -> bool:

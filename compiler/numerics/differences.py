@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from fxc.bridge.values import is_sequence
 
 TOLERANCES = {
     torch.float16: (1e-3, 1e-5),
@@ -43,7 +44,7 @@ def difference(before: Any, after: Any, *, strict: bool = False) -> Difference |
         return _tensor_difference(before, after, strict)
     if isinstance(before, torch.Tensor) or isinstance(after, torch.Tensor) or type(before) is not type(after):
         return Difference(f"a {_kind(before)} became a {_kind(after)}")
-    if isinstance(before, (list, tuple)):
+    if is_sequence(before):
         if len(before) != len(after):
             return Difference(f"{len(before)} elements became {len(after)}")
         found = [difference(old, new, strict=strict) for old, new in zip(before, after, strict=True)]
@@ -109,7 +110,7 @@ def _parts(tensor: torch.Tensor) -> torch.Tensor:
 
 def _example(before: torch.Tensor, after: torch.Tensor, wrong: torch.Tensor) -> str:
     """Format the first element that ``wrong`` marks: `` ([0, 3]: 1.0 became 2.0)``."""
-    index: Sequence[int] = wrong.nonzero()[0].tolist()
+    index = [int(place) for place in wrong.nonzero()[0]]
     where = f"{index}: " if index else ""
     return f" ({where}{_number(before[tuple(index)])} became {_number(after[tuple(index)])})"
 

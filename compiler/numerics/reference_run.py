@@ -61,8 +61,8 @@ class ReferenceRun:
     seed. ``interpreter``: makes the interpreter, if it has another class.
     """
 
-    state: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    live: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+    live: Mapping[str, Any] = field(default_factory=dict[str, Any])
     seed: int = 0
     positive: bool = False
     inputs: Sequence[Any] | None = None
@@ -76,7 +76,7 @@ class ReferenceRun:
 
         Nothing of the user's is written; the state of global generators is restored.
         """
-        convert = widened if float64 else lambda value: value
+        convert: Callable[[Any], Any] = widened if float64 else lambda value: value
         made_up = _MadeUp(module, self.seed, self.positive)
         binding = Binding(module, self.state, self.live, made_up.state, convert)
         interpreter = binding.interpreter(self.interpreter or (Float64Interpreter if float64 else ReferenceInterpreter), watch)

@@ -41,7 +41,7 @@ class RunResult:
     """``value``: the result, nested as in the captured model. ``written``: new values of arguments, by name."""
 
     value: Any
-    written: dict[str, torch.Tensor] = field(default_factory=dict)
+    written: dict[str, torch.Tensor] = field(default_factory=dict[str, Any])
 
 
 def arguments(program: Program) -> list[EntryArgument]:

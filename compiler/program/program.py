@@ -59,8 +59,8 @@ class Program:
     """
 
     module: ModuleOp
-    state: dict[str, torch.Tensor] = field(default_factory=dict)
-    live: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, torch.Tensor] = field(default_factory=dict[str, Any])
+    live: dict[str, Any] = field(default_factory=dict[str, Any])
     context: FxcContext = field(default_factory=new_context)
     key: str | None = None
     assigned: frozenset[str] = frozenset()

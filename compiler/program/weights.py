@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
     """Write tensors to a safetensors file. Names of one tensor share an entry; the metadata lists them."""
     import torch
-    from safetensors.torch import save_file
+    from safetensors import torch as safetensors_torch
 
     from fxc.runtime.lazy import marks
 
@@ -36,7 +36,7 @@ def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
         tensors[name] = plain
     facts = {"aliases": aliases, "complex": views}
     # omit empty facts: safetensors writes entries in any order, and equal weights must give equal files
-    save_file(tensors, path, {name: json.dumps(found) for name, found in facts.items() if found})
+    safetensors_torch.save_file(tensors, path, {name: json.dumps(found) for name, found in facts.items() if found})
 
 
 def load_state(path: Path, names: Iterable[str]) -> dict[str, torch.Tensor]:
@@ -46,12 +46,13 @@ def load_state(path: Path, names: Iterable[str]) -> dict[str, torch.Tensor]:
 
     state: dict[str, torch.Tensor] = {}
     try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
+        weights: Any = safe_open(path, "pt")
+        with weights as file:
+            metadata: dict[str, str] = file.metadata() or {}
             aliases, views = (json.loads(metadata.get(key, "{}")) for key in ("aliases", "complex"))
-            if not isinstance(aliases, dict) or not isinstance(views, dict):
+            if not all(isinstance(table, dict) for table in (aliases, views)):
                 raise ValueError("its list of shared tensors is damaged")
-            stored = set(file.keys())
+            stored = set[str](file.keys())
             for name in names:
                 source = aliases.get(name, name)
                 if source not in stored:

@@ -26,6 +26,11 @@ def conditions_on(values: Sequence[Any], ranges: Mapping[sympy.Symbol, Any]) -> 
     return list(dict.fromkeys(_written(_not_implied(asked, {**env.var_to_range, **ranges}), {})))
 
 
+def ranges_of(program: Any) -> dict[Any, Any]:
+    """Return the range of each symbol of an ExportedProgram."""
+    return program.range_constraints
+
+
 Hints = tuple[tuple[str, int], ...]
 """Names of symbols, each with a size."""
 
@@ -60,11 +65,12 @@ def _ranges(world: FakeWorld) -> dict[sympy.Symbol, Any]:
 
 def _not_implied(conditions: Iterable[Any], ranges: Mapping[sympy.Symbol, Any]) -> list[Any]:
     """Return the conditions that some sizes in ``ranges`` violate."""
-    from torch.utils._sympy.value_ranges import bound_sympy
+    from torch.utils._sympy import value_ranges
 
-    found = []
+    module: Any = value_ranges
+    found = list[Any]()
     for condition in conditions:
-        bounds = bound_sympy(condition, {symbol: ranges[symbol] for symbol in condition.free_symbols})
+        bounds = module.bound_sympy(condition, {symbol: ranges[symbol] for symbol in condition.free_symbols})
         if not (bounds.is_singleton() and bounds.lower):
             found.append(condition)
     return found
@@ -86,7 +92,8 @@ def _written(conditions: Sequence[Any], names: Mapping[Any, str]) -> list[str]:
     from torch.utils._sympy.printers import PythonPrinter
 
     named = {symbol: sympy.Symbol(name, integer=True) for symbol, name in names.items()}
-    return [PythonPrinter().doprint(condition.xreplace(named)) for condition in conditions]
+    printer: Any = PythonPrinter()
+    return [printer.doprint(condition.xreplace(named)) for condition in conditions]
 
 
 def breaking(condition: Any, world: FakeWorld) -> list[Hints]:

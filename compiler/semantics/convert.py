@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     TupleType,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.tensors import FakeWorld
@@ -263,20 +263,19 @@ class _Converter:
         output = block.last_op
         assert isinstance(output, OutputOp)
         outputs = output.trees()[0][0]
-        values = [o if isinstance(o, SSAValue) else None for o in outputs]
+        kept = [*output.operands]
         fakes = [_meta(node) for node in next(n for n in reversed(graph.graph.nodes) if n.op == "output").args[0]]  # type: ignore[union-attr]
         if len(list(block.ops)) == 1:  # nothing was computed: results are inputs
-            sources = [block.args.index(v) if isinstance(v, BlockArgument) else None for v in values]
-            return _Traced(None, [v.type for v in values if v is not None], structure, fakes, sources, outputs)
+            sources = [block.args.index(o) if o in block.args else None for o in outputs]
+            return _Traced(None, [v.type for v in kept], structure, fakes, sources, outputs)
         block.erase_op(output)
-        kept = [v for v in values if v is not None]
         block.add_op(func.ReturnOp(*kept))
         name = self.fresh_name(op)
         types = [v.type for v in kept]
         callee = func.FuncOp(name, FunctionType.from_lists([a.type for a in block.args], types), Region(block), "private")
         self.module.body.block.add_op(callee)
         self.functions[name] = callee
-        sources = [block.args.index(v) if isinstance(v, BlockArgument) else None for v in values]
+        sources = [block.args.index(o) if o in block.args else None for o in outputs]
         return _Traced(name, types, structure, fakes, sources, outputs)
 
     def emit(self, op: Operation, traced: _Traced, inputs: list[Leaf], fakes: list[Any]) -> Callable[[LeafSlot], Any]:

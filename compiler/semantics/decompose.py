@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._decomp import decomposition_table
+from torch import _decomp
 from torch._subclasses.functional_tensor import dispatch_functionalize
 from torch.fx import GraphModule
 from xdsl.dialects.builtin import DictionaryAttr, FunctionType, TupleType
@@ -29,6 +29,8 @@ from fxc.errors import FxcError
 from fxc.interpret.torch_level import ReferenceInterpreter
 from fxc.semantics.any_sizes import traced_for_any_sizes
 from fxc.semantics.trace import record
+
+_tables: Any = _decomp
 
 
 def decompose(op: TorchOp, symbols: DictionaryAttr | None, interpreter: ReferenceInterpreter) -> FuncOp | None:
@@ -66,7 +68,7 @@ def _traced(op: TorchOp, world: FakeWorld, interpreter: ReferenceInterpreter) ->
 
 
 def _rules(operators: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
-    found = {operator: decomposition_table.get(operator) or _calls_of_each(operator) for operator in operators}
+    found = {operator: _tables.decomposition_table.get(operator) or _calls_of_each(operator) for operator in operators}
     return {operator: rule for operator, rule in found.items() if rule is not None}
 
 

@@ -23,6 +23,7 @@ from fxc.bridge import autograd_functions
 from fxc.bridge.call_key import call_key
 from fxc.bridge.functional_rules import FUNCTIONAL
 from fxc.bridge.import_nodes import GraphImporter
+from fxc.bridge.operators import is_overload
 from fxc.bridge.tensors import FakeWorld
 from fxc.dialects.attributes.types import BoolType, Dim, FloatType, is_tensor, sizes
 from fxc.dialects.autodiff import is_differentiable
@@ -215,7 +216,7 @@ class _Split:
         formula, other intermediate values are recomputed, too.
         """
         whole = isinstance(self.op, TorchOp) and any(
-            isinstance(node.target, torch._ops.OpOverload) and _name(node.target) == self.op.operator for node in self.forward
+            is_overload(node.target) and _name(node.target) == self.op.operator for node in self.forward
         )
         whole = whole or self.op.name.startswith("torch.higher_order.")
         available = {*self.inputs, *(r for r in self.results if isinstance(r, Node))}
@@ -228,7 +229,7 @@ class _Split:
 
     def is_own(self, node: Node) -> bool:
         return isinstance(node.target, torch._ops.HigherOrderOperator) or (
-            isinstance(node.target, torch._ops.OpOverload) and f"torch.{_name(node.target)}" == self.op.name
+            is_overload(node.target) and f"torch.{_name(node.target)}" == self.op.name
         )
 
 
@@ -337,18 +338,18 @@ def _read(values: Iterable[Any], stop: set[Node], source: Callable[[Any], Any] =
 
 
 def _is_mutable(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    return is_overload(node.target) and node.target._schema.is_mutable
 
 
 def _is_random(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return is_overload(node.target) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def _is_free(node: Node) -> bool:
     """Whether recomputing ``node`` is free: a view, an element of a tuple, a number, or a submodule."""
     if node.op == "get_attr":
         return True
-    if isinstance(node.target, torch._ops.OpOverload):
+    if is_overload(node.target):
         returns = node.target._schema.returns
         if all(str(r.type) in ("int", "float", "bool", "SymInt") for r in returns):
             return True
@@ -386,7 +387,7 @@ def _function(graph: GraphModule, world: FakeWorld) -> tuple[func.FuncOp, list[O
     block = importer.block(graph, list(graph.graph.nodes), "", None)
     output = block.last_op
     assert isinstance(output, OutputOp)
-    values = [value for value in output.trees()[0][0] if isinstance(value, SSAValue)]
+    values = [*output.operands]
     block.erase_op(output)
     block.add_op(func.ReturnOp(*values))
     type = FunctionType.from_lists([argument.type for argument in block.args], [value.type for value in values])

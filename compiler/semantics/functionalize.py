@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Final
 
 import torch
-from torch._C import _functionalization  # type: ignore[attr-defined]
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode, dispatch_functionalize
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 from xdsl.dialects import func
@@ -19,6 +18,7 @@ from fxc.bridge.callables import resolve_operator
 from fxc.bridge.functional_rules import FUNCTIONAL, is_within
 from fxc.bridge.import_nodes import GraphImporter
 from fxc.bridge.nesting import OUTPUTS, nesting_attr
+from fxc.bridge.operators import is_overload
 from fxc.bridge.tensors import FakeWorld
 from fxc.bridge.values import constant_value
 from fxc.dialects.attributes.types import SYMBOLS, ValueType
@@ -35,6 +35,8 @@ from fxc.semantics.any_sizes import traced_under_conditions
 from fxc.semantics.trace import trace
 from fxc.semantics.windows import BY_VIEWS
 from fxc.semantics.written_strides import is_strided, lay_out, memory_of, with_exact_writes
+
+_C: Any = torch._C
 
 
 def functionalize(module: ModuleOp, function: func.FuncOp) -> None:
@@ -84,8 +86,8 @@ class _Interpreter(ReferenceInterpreter):
 
     def body(self, block: Block, args: Sequence[Any]) -> Any:
         """Return the results of ``block``, with eager's strides; the new values of ``args`` may have other strides."""
-        self.bases, self.written, self.laid_out, self.between = {}, set(), set(), set()
-        self.changed, self.outside = set(), {}
+        self.bases, self.written, self.laid_out, self.between = {}, set[int](), set[int](), set[int]()
+        self.changed, self.outside = set[int](), {}
         self.arguments = {memory_of(arg) for arg in args if is_strided(arg)}
         self.note(args)
         outputs = self.block(block, args)
@@ -146,7 +148,7 @@ class _Interpreter(ReferenceInterpreter):
                 self.check_gaps(memory)
             of_x = is_within(x.shape, x.stride(), size, stride, first - x.storage_offset())
             outside = memory in self.arguments and of_x is False and (within is False or x.dtype != base.dtype)
-            if whole and _functionalization.get_view_meta_sequence(x.elem):
+            if whole and _C._functionalization.get_view_meta_sequence(x.elem):
                 if x.storage_offset() == base.storage_offset():
                     x = base
                 elif memory not in self.arguments:
@@ -289,7 +291,7 @@ def _views(results: Sequence[Any], written: Mapping[int, Any]) -> dict[int, _Vie
     found = dict[int, _View]()
     for place, result in enumerate(results):
         if isinstance(result, FunctionalTensor) and (base := places.get(result.untyped_storage()._cdata)) is not None:
-            found[place] = _View(base, _functionalization.get_view_meta_sequence(result.elem))
+            found[place] = _View(base, _C._functionalization.get_view_meta_sequence(result.elem))
     viewed = {view.base for view in found.values() if view.steps}
     return {place: view for place, view in found.items() if view.base in viewed}
 
@@ -298,7 +300,7 @@ def _with_views(args: Sequence[Any], results: Sequence[Any], new: Mapping[int, A
     """Return ``results`` with ``views`` of the arguments, into which their ``new`` values are copied."""
     bases = {i: _WRITE(args[i], value) for i, value in new.items()}
     made = {
-        place: _functionalization.apply_view_meta_sequence(bases[view.base], view.steps) if view.steps else bases[view.base]
+        place: _C._functionalization.apply_view_meta_sequence(bases[view.base], view.steps) if view.steps else bases[view.base]
         for place, view in views.items()
     }
     return [made.get(place, result) for place, result in enumerate(results)]
@@ -307,7 +309,7 @@ def _with_views(args: Sequence[Any], results: Sequence[Any], new: Mapping[int, A
 def _is_whole(base: FunctionalTensor, view: FunctionalTensor) -> bool:
     """Whether strides count the same elements in ``base`` and ``view``."""
     plain = not any((base.is_conj(), view.is_conj(), base.is_neg(), view.is_neg()))
-    return plain and base.dtype == view.dtype and not _functionalization.get_view_meta_sequence(base.elem)
+    return plain and base.dtype == view.dtype and not _C._functionalization.get_view_meta_sequence(base.elem)
 
 
 def _shares_unnoticed(operands: Sequence[Any], results: Sequence[Any]) -> bool:
@@ -368,26 +370,26 @@ def _already_returned(function: func.FuncOp) -> set[int]:
 
 def _is_random(node: torch.fx.Node) -> bool:
     """Whether ``node`` is a random operator. They stay without uses: removing one changes later random numbers."""
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return is_overload(node.target) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def _replace(function: func.FuncOp, new: Any, written: list[int], spec: TreeSpec) -> None:
     """Replace the block of ``function`` by the traced block: written arguments first, then the results, flat."""
     output = new.last_op
     assert isinstance(output, OutputOp)
-    flat = output.trees()[0][0]
+    flat, values = output.trees()[0][0], [*output.operands]
     new.erase_op(output)
     terminator = function.body.block.last_op
     assert terminator is not None
     if isinstance(terminator, func.ReturnOp):
-        new.add_op(func.ReturnOp(*[value for value in flat if isinstance(value, SSAValue)]))
+        new.add_op(func.ReturnOp(*values))
     else:
         new.add_op(OutputOp.build_call([tuple(flat)], {}, [], location=terminator.location))
         function.attributes.setdefault(OUTPUTS, nesting_attr(spec))
     old_attributes = list(function.res_attrs) if function.res_attrs is not None else []
     function.body.detach_block(function.body.block)
     function.body.add_block(new)
-    types = [value.type for value in flat if isinstance(value, SSAValue)]
+    types = [value.type for value in values]
     function.properties["function_type"] = FunctionType.from_lists([a.type for a in new.args], types)
     marks = [DictionaryAttr({"fx.mutates": int_attr(i)}) for i in written]
     rest = old_attributes or [DictionaryAttr({})] * (len(types) - len(marks))

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from fxc.bridge.call_key import question_key
 from fxc.bridge.static_world import Answer, NoFake, StaticWorld, evaluate
 from fxc.bridge.tensors import FakeWorld
+from fxc.bridge.values import is_sequence
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType
 from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer
@@ -188,7 +189,7 @@ def _memory(value: Any) -> set[int]:
 
 def _with_grad(value: Any, flag: bool) -> Any:
     """Make tensors require grad, as non-leaves, so that an operation may write to them."""
-    if isinstance(value, (tuple, list)):
+    if is_sequence(value):
         return type(value)(_with_grad(element, flag) for element in value)
     if flag and isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
         return value.requires_grad_().clone()
@@ -196,6 +197,6 @@ def _with_grad(value: Any, flag: bool) -> Any:
 
 
 def _requires_grad(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
+    if is_sequence(value):
         return any(map(_requires_grad, value))
     return isinstance(value, torch.Tensor) and value.requires_grad

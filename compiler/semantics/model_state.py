@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.bridge.modules import build_module
 from fxc.bridge.tensors import DeferredFake, FakeWorld
+from fxc.bridge.values import is_dict, is_sequence, is_slice
 from fxc.dialects.attributes.values import StateAttr, encode, str_attr
 from fxc.dialects.fx import CallModuleOp, ModuleDeclOp, TensorDeclOp
 from fxc.errors import CaptureError
@@ -55,9 +56,11 @@ class ModelState:
         if isinstance(module := self.live.get(path), torch.nn.Module):
             return module
         if path not in self._built:
-            fake = lambda name: self.world.fake(self.tensors[name].type)  # noqa: E731
-            self._built[path] = build_module(path, self.modules, self.tensors, fake, self.live)
+            self._built[path] = build_module(path, self.modules, self.tensors, self._fake, self.live)
         return self._built[path]
+
+    def _fake(self, name: str) -> torch.Tensor:
+        return self.world.fake(self.tensors[name].type)
 
     @contextlib.contextmanager
     def reparametrized(self, op: Operation, state: dict[str, Any]) -> Generator[None, None, None]:
@@ -123,7 +126,7 @@ class Leaf:
         return world.type_of(self.fake) if is_made else self.value.type
 
 
-class Size(tuple):
+class Size(tuple[Any, ...]):
     """The elements of a torch.Size, some of them symbolic."""
 
 
@@ -134,13 +137,12 @@ def map_leaves(nest: Any, function: Callable[[Any], Any], size: Callable[[Sequen
     """
     if isinstance(nest, (Size, torch.Size)):
         return size([function(element) for element in nest])
-    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
-        return type(nest)(*(map_leaves(element, function, size) for element in nest))
-    if isinstance(nest, (list, tuple)):
-        return type(nest)(map_leaves(element, function, size) for element in nest)
-    if isinstance(nest, dict):
+    if is_sequence(nest):
+        elements = (map_leaves(element, function, size) for element in nest)
+        return type(nest)(*elements) if hasattr(nest, "_fields") else type(nest)(elements)
+    if is_dict(nest):
         return {key: map_leaves(value, function, size) for key, value in nest.items()}
-    if isinstance(nest, slice):
+    if is_slice(nest):
         return slice(*(map_leaves(part, function, size) for part in (nest.start, nest.stop, nest.step)))
     return function(nest)
 

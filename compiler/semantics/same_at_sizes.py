@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.bridge.tensors import number_at, type_of
+from fxc.bridge.values import is_dict, is_sequence, is_slice
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import IntType, is_tensor
 from fxc.dialects.attributes.values import MemoryFormatAttr, int_attr, str_attr
@@ -51,11 +52,11 @@ class _Comparison:
             return self.blocks([a], [b])
         if isinstance(a, SSAValue) or isinstance(b, SSAValue) or isinstance(a, IntegerAttr):
             return self.operand(a, b)
-        if isinstance(a, dict) and isinstance(b, dict):
+        if is_dict(a) and is_dict(b):
             return list(a) == list(b) and all(self.same(a[key], b[key]) for key in a)
-        if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        if is_sequence(a) and is_sequence(b):
             return len(a) == len(b) and all(self.same(x, y) for x, y in zip(a, b, strict=True))
-        if isinstance(a, slice) and isinstance(b, slice):
+        if is_slice(a) and is_slice(b):
             return self.same((a.start, a.stop, a.step), (b.start, b.stop, b.step))
         if is_dataclass(a) and is_dataclass(b) and not isinstance(a, Attribute):
             return all(self.same(getattr(a, each.name), getattr(b, each.name)) for each in fields(a) if each.compare)
@@ -63,15 +64,19 @@ class _Comparison:
 
     def operand(self, a: Any, b: Any) -> bool:
         """Whether two arguments are the same value, or the same number."""
-        if isinstance(a, SSAValue) and isinstance(b, SSAValue) and self.values.get(_uncopied(a)) is _uncopied(b):
+        if all(isinstance(each, SSAValue) for each in (a, b)) and self.values.get(_uncopied(a)) is _uncopied(b):
             return True
         number = self.number(a)
         return number is not None and number == self.number(b)
 
     def number(self, value: Any) -> int | None:
-        if isinstance(value, SSAValue):
-            return number_at(value.type.expression.data, self.numbers) if isinstance(value.type, IntType) else None
-        return value.value.data if isinstance(value, IntegerAttr) else None
+        match value:
+            case SSAValue(type=IntType() as type):
+                return number_at(type.expression.data, self.numbers)
+            case IntegerAttr():
+                return value.value.data
+            case _:
+                return None
 
     def blocks(self, some: list[Block], others: list[Block]) -> bool:
         return len(some) == len(others) and all(map(self.block, some, others))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -22,8 +22,10 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxc.bridge.functional_rules import Rules
+from fxc.bridge.operators import is_overload
 from fxc.bridge.static_world import IS_PLAIN, StaticWorld
 from fxc.bridge.tensors import FakeWorld
+from fxc.bridge.values import is_dict, is_sequence
 from fxc.errors import CaptureError, FxcError
 
 
@@ -117,9 +119,9 @@ def current_graph() -> Graph:
     for mode in reversed(_get_current_dispatch_mode_stack()):
         if isinstance(mode, _Recorder):
             return mode.graph
-    mode = get_proxy_mode()
-    assert mode is not None
-    return mode.tracer.graph
+    proxy: Any = get_proxy_mode()
+    assert proxy is not None
+    return proxy.tracer.graph
 
 
 class _Recorder(TorchDispatchMode):
@@ -128,7 +130,7 @@ class _Recorder(TorchDispatchMode):
     def __init__(self, rules: Rules) -> None:
         super().__init__()
         self.rules, self.graph = rules, Graph()
-        self.nodes = WeakTensorKeyDictionary()
+        self.nodes: MutableMapping[torch.Tensor, Node] = WeakTensorKeyDictionary()
 
     def trace(self, run: Callable[..., Any], fakes: Sequence[Any]) -> GraphModule:
         for place, fake in enumerate(fakes):
@@ -146,7 +148,7 @@ class _Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is torch.ops.prim.device.default:
             return func(*args, **kwargs)
-        if not isinstance(func, torch._ops.OpOverload) or torch.Tag.data_dependent_output in func.tags or func in _LIFTS:
+        if not is_overload(func) or torch.Tag.data_dependent_output in func.tags or func in _LIFTS:
             raise _NotRecorded
         if func in self.rules:
             with self:
@@ -171,7 +173,7 @@ class _Recorder(TorchDispatchMode):
             if type(value) is not FakeTensor:
                 raise _NotRecorded
             self.nodes[value] = node
-        elif isinstance(value, (tuple, list)):
+        elif is_sequence(value):
             for place, element in enumerate(value):
                 self._track(self.graph.call_function(operator.getitem, (node, place)), element)
         elif value is not None and node.op != "placeholder":
@@ -183,9 +185,9 @@ class _Recorder(TorchDispatchMode):
             if (node := self.nodes.get(value)) is None:
                 raise _NotRecorded
             return node
-        if isinstance(value, (tuple, list)):
+        if is_sequence(value):
             nodes = map(self._arguments, value)
             return list(nodes) if type(value) is list else tuple(nodes)
-        if isinstance(value, Mapping):
+        if is_dict(value):
             return {name: self._arguments(each) for name, each in value.items()}
         return value

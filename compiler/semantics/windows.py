@@ -21,7 +21,7 @@ def windows(
     self: torch.Tensor, dimension: int, size: int, step: int, *, as_strided: Callable[..., torch.Tensor] = torch.as_strided
 ) -> torch.Tensor:
     """Return ``self.unfold(dimension, size, step)`` as views; ``unfold`` itself if windows overlap, or sizes are unknown."""
-    if not self.dim() or not size or not isinstance(self.shape[dimension], int):
+    if not self.dim() or not size or isinstance(self.shape[dimension], torch.SymInt):
         return self.unfold(dimension, size, step)
     dim = dimension % self.dim()
     count = (self.shape[dim] - size) // step + 1
@@ -30,7 +30,8 @@ def windows(
     if step < size:
         return self.unfold(dim, size, step)
     if count * step <= self.shape[dim]:
-        return self.narrow(dim, 0, count * step).unflatten(dim, (count, step)).narrow(dim + 1, 0, size).movedim(dim + 1, -1)
+        whole: Any = self.narrow(dim, 0, count * step)
+        return whole.unflatten(dim, (count, step)).narrow(dim + 1, 0, size).movedim(dim + 1, -1)
     found = self.unfold(dim, size, step)
     return as_strided(self, found.shape, found.stride())  # relative to the storage offset of ``self``
 
@@ -44,7 +45,7 @@ def fill_diagonal(
     blocks = [self]
     if wrap and self.dim() == 2:
         (rows, columns), (down, right) = self.shape, self.stride()
-        if not isinstance(rows, int) or not isinstance(columns, int):
+        if isinstance(rows, torch.SymInt) or isinstance(columns, torch.SymInt):
             return self.fill_diagonal_(fill_value, wrap)
         blocks = [self[start : start + columns] for start in range(0, rows, columns + 1)]
         if len(blocks) > 2 and down != columns * right:  # a wrapped diagonal continues in memory, not in the next block

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch._C import _functionalization  # type: ignore[attr-defined]
 from torch._ops import OpOverload
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.utils._pytree import tree_leaves
 
 from fxc.bridge.eager_strides import same_strides
 from fxc.bridge.loop_strides import is_same
+
+_C: Any = torch._C
 
 Dispatch = Callable[..., Any]
 """``FunctionalTensorMode.__torch_dispatch__``."""
@@ -78,7 +79,7 @@ def _laying_out(plain: Dispatch) -> Dispatch:
 
     def note(values: Any) -> None:
         for value in tree_leaves(values):
-            if is_strided(value) and not _functionalization.get_view_meta_sequence(value.elem):
+            if is_strided(value) and not _C._functionalization.get_view_meta_sequence(value.elem):
                 bases.setdefault(memory_of(value), value)
 
     def dispatch(
@@ -119,8 +120,8 @@ def lay_out(base: FunctionalTensor) -> bool:
 def _has_other_idle_strides(base: torch.Tensor, new: torch.Tensor) -> bool:
     """Whether strides of dimensions of one element differ, if all numbers are known."""
     pairs = list(zip(base.stride(), new.stride(), strict=True))
-    known = all(isinstance(number, int) for pair in (*pairs, base.shape) for number in pair)
-    return known and base.numel() > 0 and any(a != b for a, b in pairs)
+    unknown = any(isinstance(number, torch.SymInt) for pair in (*pairs, base.shape) for number in pair)
+    return not unknown and base.numel() > 0 and any(a != b for a, b in pairs)
 
 
 def is_strided(value: Any) -> bool:
