@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.passes import ModulePass
 
@@ -110,7 +110,7 @@ def compile(
     captured, InputError where ``args`` is not a tuple or list. A call raises InputError for inputs that do not fit, or
     captures the model again for them if ``options.recompile`` is set.
     """
-    if not isinstance(args, Sequence):
+    if not isinstance(cast(object, args), Sequence):
         raise InputError(f"args is a {type(args).__name__}, but a tuple of inputs is expected", hint="one input is (x,)")
     chosen = run_options(options)
     maker = _PlanMaker(model, training, dynamic_shapes, chosen, _modes(model))

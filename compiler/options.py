@@ -102,7 +102,7 @@ def _value(kind: Any, text: str) -> Any:
     return None if text.lower() == "none" else text
 
 
-def _are_passes(value: Any) -> bool:
+def _are_passes(value: tuple[Any, ...] | list[Any] | str | float | None) -> bool:
     return isinstance(value, (tuple, list)) and all(isinstance(each, (str, Path)) or _is_pass(each) for each in value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
@@ -67,7 +67,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     remove_idle_dropouts(graph)
     replace_windows(graph)
     guess = not _has_overlapping_result(graph)
-    with in_all_fakes(), in_all_functionalizations(), config.patch(guess_tangent_strides_as_outputs=guess):
+    with in_all_fakes(), in_all_functionalizations(), cast(Any, config).patch(guess_tangent_strides_as_outputs=guess):
         return backend(graph, inputs)  # type: ignore[no-any-return]
 
 

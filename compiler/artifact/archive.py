@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -55,9 +55,9 @@ class Artifact:
     """
 
     ir: str
-    kernels: Mapping[str, KernelCode] = field(default_factory=dict)
+    kernels: Mapping[str, KernelCode] = field(default_factory=dict[str, KernelCode])
     host: HostText | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def write(self, path: Path, weights: Callable[[Path], None] | None = None) -> None:
         """Write a folder, or a zip file if ``path`` ends in ``.zip``, including the file that ``weights`` writes.
@@ -169,10 +169,11 @@ class Reader:
         if len(data) > _MAX_MANIFEST:
             raise PlanFileError(f"{self.name} is no plan: its {MANIFEST} is too large")
         try:
-            manifest = json.loads(data.decode())
+            found = json.loads(data.decode())
         except (ValueError, RecursionError) as error:
             raise PlanFileError(f"{self.name} has a damaged {MANIFEST}: {error}", hint=AGAIN) from error
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        manifest = cast(dict[str, Any], found) if isinstance(found, dict) else {}
+        if manifest.get("format") != FORMAT:
             raise PlanFileError(f"{self.name} is no plan: its {MANIFEST} is not one of a plan")
         if (there := manifest.get("version")) != VERSION:
             message = f"{self.name} has format version {there}, but this fxc reads version {VERSION}"
@@ -188,12 +189,13 @@ class Reader:
 
     def _bytes(self, name: str) -> int:
         """The size of a member according to the manifest. PlanFileError if the member is missing."""
-        facts = self.files.get(name)
-        if not isinstance(facts, dict) or not isinstance(facts.get("bytes"), int):
-            raise PlanFileError(f"{self.name} has a manifest with wrong entries", hint=AGAIN)
-        if not (self._source / name).is_file():
-            raise PlanFileError(f"{self.name} is incomplete: {name} is missing", hint="keep the files of a plan together")
-        return facts["bytes"]
+        match self.files.get(name):
+            case {"bytes": int(size)} if (self._source / name).is_file():
+                return size
+            case {"bytes": int()}:
+                raise PlanFileError(f"{self.name} is incomplete: {name} is missing", hint="keep the files of a plan together")
+            case _:
+                raise PlanFileError(f"{self.name} has a manifest with wrong entries", hint=AGAIN)
 
     def _checked(self, name: str, content: Content) -> Content:
         facts, size = self.files[name], _size(content)

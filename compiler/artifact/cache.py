@@ -19,14 +19,15 @@ import io
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any, cast
 
 import torch
-from torch._decomp import decomposition_table
+import torch._decomp
 from xdsl.dialects.builtin import ModuleOp
 
 from fxc import dialects, passes
@@ -153,7 +154,8 @@ def _is_self_contained(module: ModuleOp) -> bool:
 
 def _has_own_decompositions() -> bool:
     """Whether the decomposition table has functions that are not defined in PyTorch."""
-    return not all(function.__module__.startswith("torch.") for function in decomposition_table.values())
+    functions: Iterable[Callable[..., Any]] = cast(Any, torch._decomp).decomposition_table.values()
+    return not all(function.__module__.startswith("torch.") for function in functions)
 
 
 def _shared(program: Program) -> str:

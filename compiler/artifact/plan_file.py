@@ -33,7 +33,7 @@ class Contents:
     program: Program
     signature: Signature
     training: bool
-    kernels: Mapping[str, KernelCode] = field(default_factory=dict)
+    kernels: Mapping[str, KernelCode] = field(default_factory=dict[str, KernelCode])
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def read(path: Path, *, trust_kernels: bool = False) -> Contents | Ready:
             text = reader.text(PROGRAM)
             # in parallel: the checksum of large weights takes as long as reading the program
             weights = pool.submit(reader.file, WEIGHTS) if WEIGHTS in reader.files else None
-            kernels = _kernels(reader) if trust_kernels else {}
+            kernels: Mapping[str, KernelCode] = _kernels(reader) if trust_kernels else {}
             ready = _ready(reader, text, weights, kernels) if kernels else None
             return ready or replace(_contents(reader, text, weights), kernels=kernels)
     except OSError as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from fxc.errors import PlanFileError
 from fxc.runtime.inputs import ANY, OtherInput, TensorInput
@@ -34,7 +34,7 @@ def signature_from(facts: Mapping[str, Any], nesting: TreeSpec | None) -> Signat
     bounds = {name: (int(low), None if high is None else int(high)) for name, (low, high) in facts["bounds"].items()}
     autocast = tuple((str(kind), str(dtype)) for kind, dtype in facts["autocast"])
     conditions = tuple(map(str, facts["conditions"]))
-    return Signature(tuple(_input(entry) for entry in inputs), nesting, bounds, autocast, conditions)
+    return Signature(tuple(map(_input, cast(list[Any], inputs))), nesting, bounds, autocast, conditions)
 
 
 def _input_json(spec: TensorInput | OtherInput) -> dict[str, Any]:
@@ -52,7 +52,9 @@ def _input(entry: Mapping[str, Any]) -> TensorInput | OtherInput:
         if not all(type(dim) in (int, str) for dim in dims):
             raise ValueError(f"{dims} are no sizes")
         facts: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in entry.items() if key != "tensor"
+            key: tuple(cast(Sequence[Any], value)) if isinstance(value, list) else value
+            for key, value in entry.items()
+            if key != "tensor"
         }
         return TensorInput(entry["tensor"], **facts)
     constant = _constant(entry["constant"]) if "constant" in entry else ANY
@@ -78,4 +80,5 @@ def _constant(entry: list[Any]) -> Any:
             return complex(float.fromhex(real), float.fromhex(imag))
         case ["NoneType" | "bool" | "int" | "str" as name, value] if type(value).__name__ == name:
             return value
-    raise ValueError(f"{entry} is no constant")
+        case _:
+            raise ValueError(f"{entry} is no constant")

@@ -129,7 +129,7 @@ class _Search(Generic[T]):
     lowering: Lowering[T]
     kept: tuple[int, ...] = ()
     best: tuple[T, ModuleOp] | None = None
-    refused: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list[str])
 
     def run(self, failure: _Failure) -> T:
         self.search(tuple(range(len(_units(self.module)))), failure)

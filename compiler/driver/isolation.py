@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.hints import isa
 
 from fxc.dialects.text.diagnostics import OpPassFailedException
 
@@ -103,7 +104,7 @@ def _used_symbols(op: Operation) -> Iterator[str]:
 def _names_in(attribute: Attribute) -> Iterator[str]:
     if isinstance(attribute, SymbolRefAttr):
         yield attribute.root_reference.data
-    elif isinstance(attribute, ArrayAttr):
+    elif isa(attribute, ArrayAttr):
         for element in attribute.data:
             yield from _names_in(element)
     elif isinstance(attribute, DictionaryAttr):

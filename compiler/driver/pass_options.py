@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -39,7 +39,7 @@ def make_pass(cls: type[ModulePass], spec: PassSpec) -> ModulePass:
 
 def spec_of(instance: ModulePass) -> PassSpec:
     """The spec that recreates ``instance``: its options that differ from the defaults."""
-    options = []
+    options = list[tuple[str, tuple[Word, ...]]]()
     for field in _options(type(instance)):
         value = getattr(instance, field.name)
         if _is_required(field) or value != _default(field):
@@ -50,7 +50,7 @@ def spec_of(instance: ModulePass) -> PassSpec:
 def option_help(cls: type[ModulePass]) -> list[str]:
     """``key: type = default`` for each option."""
     hints = get_type_hints(cls)
-    lines = []
+    lines = list[str]()
     for field in _options(cls):
         default = "" if _is_required(field) else " = " + (",".join(map(str, _words(_default(field)))) or '""')
         lines.append(f"{field.name.replace('_', '-')}: {_type_text(hints[field.name])}{default}")
@@ -69,10 +69,10 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def _words(value: Any) -> tuple[Word, ...]:
+def _words(value: tuple[Any, ...] | list[Any] | Enum | str | float | None) -> tuple[Word, ...]:
     if value is None:
         return (Word("none"),)
-    values: Iterable[Any] = value if isinstance(value, (tuple, list)) else (value,)
+    values = value if isinstance(value, (tuple, list)) else (value,)
     return tuple(scalar_word(item.value if isinstance(item, Enum) else item) for item in values)
 
 
@@ -135,6 +135,7 @@ def _member(members: dict[str, Any], word: Word) -> Any:
 
 def _type_text(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
+    name: str = getattr(hint, "__name__", str(hint))
     if origin in (Union, UnionType):
         return " or ".join("none" if member is NoneType else _type_text(member) for member in arguments)
     if origin is tuple:
@@ -143,4 +144,4 @@ def _type_text(hint: Any) -> str:
         return "one of " + "|".join(map(str, arguments))
     if isinstance(hint, type) and issubclass(hint, Enum):
         return "one of " + "|".join(str(member.value) for member in hint)
-    return getattr(hint, "__name__", str(hint))
+    return name

@@ -29,7 +29,7 @@ class PrintIR:
     after_failure_too: bool = False
     debuginfo: bool = False
     generic: bool = False
-    _texts: list[str] = field(default_factory=list, init=False, repr=False)
+    _texts: list[str] = field(default_factory=list[str], init=False, repr=False)
 
     def before_pass(self, run: PassRun) -> None:
         if self.before_all or run.name in self.before:

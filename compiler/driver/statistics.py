@@ -19,14 +19,14 @@ class PassStatistics:
     ops_before: int
     ops_after: int | None = None
     seconds: float = 0.0
-    counters: Counter[str] = field(default_factory=Counter)
+    counters: Counter[str] = field(default_factory=Counter[str])
 
 
 @dataclass
 class Statistics:
     """An instrumentation that records a ``PassStatistics`` for every pass run, in order."""
 
-    runs: list[PassStatistics] = field(default_factory=list)
+    runs: list[PassStatistics] = field(default_factory=list[PassStatistics])
     _start: float = field(default=0.0, init=False, repr=False)
     _recording: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 

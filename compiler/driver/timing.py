@@ -16,7 +16,7 @@ class TimedScope:
     wall: float = 0.0
     cpu: float = 0.0
     calls: int = 0
-    children: dict[str, TimedScope] = field(default_factory=dict)
+    children: dict[str, TimedScope] = field(default_factory=dict[str, "TimedScope"])
 
 
 class Timer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from keyword import iskeyword
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.fx import Graph, GraphModule, Node
@@ -122,9 +122,8 @@ class Exporter:
         output = next(node for node in reversed(body.graph.nodes) if node.op == "output")
         attributes = _dictionaries(function.res_attrs, len(function.function_type.outputs.data))
         written = [a.data.get("fx.mutates") for a in attributes]
-        results = output.args[0]
+        results = cast(Sequence[Any], output.args[0])
         if any(target is not None for target in written):
-            assert isinstance(results, (tuple, list))
             terminator = function.body.block.last_op
             assert terminator is not None
             kept, back, index = list[Any](), dict[Node, Node](), 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import torch
 
 
@@ -38,8 +40,10 @@ def set_module(root: torch.nn.Module, path: str, module: torch.nn.Module) -> Non
 
 def copy_persistence(root: torch.nn.Module, module: torch.nn.Module) -> None:
     """Mark non-persistent buffers of ``root`` in ``module`` again, since GraphModule copies every buffer as persistent."""
-    copies = dict(module.named_modules(remove_duplicate=False))
-    for path, owner in root.named_modules(remove_duplicate=False):
+    copies, owners = (
+        dict[str, torch.nn.Module](cast(Any, each).named_modules(remove_duplicate=False)) for each in (module, root)
+    )
+    for path, owner in owners.items():
         if path in copies:
             copies[path]._non_persistent_buffers_set |= owner._non_persistent_buffers_set & copies[path]._buffers.keys()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -37,9 +38,10 @@ class Seeded:
                 return type.expression.data != "False"
             case TupleType():
                 return tuple(self.value(element) for element in type.types.data)
-        if type == NONE_TYPE:
-            return None
-        raise InputError(f"no value can be made up for the type {type}")
+            case _ if type == NONE_TYPE:
+                return None
+            case _:
+                raise InputError(f"no value can be made up for the type {type}")
 
     def tensor(self, type: TensorType) -> torch.Tensor:
         """Return a tensor with the sizes, strides, dtype and device of ``type``."""
@@ -91,7 +93,7 @@ def _entries(symbols: Attribute | None) -> list[tuple[str, Attribute]]:
 
 
 def _hint(facts: Attribute) -> int:
-    known = facts.data if isinstance(facts, DictionaryAttr) else {}
+    known: Mapping[str, Attribute] = facts.data if isinstance(facts, DictionaryAttr) else {}
     hint, low = known.get("hint"), known.get("min")
     if isinstance(hint, IntegerAttr):
         return hint.value.data

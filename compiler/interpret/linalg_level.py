@@ -11,6 +11,7 @@ from collections.abc import MutableMapping, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 from xdsl.dialects import affine, arith, cf, scf, tensor
 from xdsl.dialects.builtin import TensorType, UnrealizedConversionCastOp
@@ -203,7 +204,8 @@ def _evaluate(expression: AffineExpr, loops: Sequence[torch.Tensor], symbols: Se
                     return _quotient(left, right)
                 case AffineBinaryOpKind.CeilDiv:
                     return -_quotient(-left, right)
-    raise InputError(f"no index expression: {expression}")
+        case _:
+            raise InputError(f"no index expression: {expression}")
 
 
 class _Body:
@@ -258,7 +260,7 @@ def _extracted(source: torch.Tensor, index: Sequence[torch.Tensor], taken: torch
         if taken.any():
             raise BoundsError("a tensor without elements is read")
         return torch.zeros((), dtype=source.dtype)
-    shape = torch.broadcast_shapes(taken.shape, *(place.shape for place in index))
+    shape = np.broadcast_shapes(taken.shape, *(place.shape for place in index))
     outside = [(place < 0) | (place >= size) for place, size in zip(index, source.shape, strict=True)]
     if any((taken & wrong).any() for wrong in outside):
         raise BoundsError("a position outside of a tensor is read")

@@ -53,7 +53,11 @@ def _alloc(op: AllocOp, operands: Sequence[Any], wide: bool) -> Sequence[Any]:
     if isinstance(type, ArenaType):
         start, end = (bytes * (_WIDER if wide else 1) for bytes in (op.start(), op.start() + op.needed()))
         return [operands[0][start:end].fill_(NOTHING)]
-    known = {number.type.expression.data: value for number, value in zip(op.numbers, operands, strict=False)}  # type: ignore[attr-defined]
+    known = {
+        number.type.expression.data: value
+        for number, value in zip(op.numbers, operands, strict=False)
+        if isinstance(number.type, types.IntType)
+    }
     dims = [value_at(size, known) for size in sizes_of(type)]
     steps = [value_at(step, known) for step in strides_of(type)]
     dtype = _dtype(type, wide)

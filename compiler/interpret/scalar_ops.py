@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
@@ -40,7 +41,8 @@ def scalar_op(op: Operation, values: Sequence[torch.Tensor], wide: bool = False)
         case arith.CmpiOp():
             return INTEGER_COMPARISONS[op.predicate.value.data](*values).reshape(_shape(values))
         case arith.SelectOp():
-            return torch.where(*values)
+            condition, yes, no = values
+            return torch.where(condition, yes, no)
         case arith.BitcastOp():
             held = values[0].to(element_dtype(op.input.type))  # use the bits of the float in its original type
             return held.view(element_dtype(op.result.type)).to(element_dtype(op.result.type, wide))
@@ -48,9 +50,10 @@ def scalar_op(op: Operation, values: Sequence[torch.Tensor], wide: bool = False)
             return FUNCTIONS[op.kind.data](*values)
         case RandomOp():
             return random_bits(*values)
-    raise NoRuleError(f"{op.name} is an op on scalars without a rule in the interpreter")
+        case _:
+            raise NoRuleError(f"{op.name} is an op on scalars without a rule in the interpreter")
 
 
-def _shape(values: Sequence[torch.Tensor]) -> torch.Size:
+def _shape(values: Sequence[torch.Tensor]) -> tuple[int, ...]:
     """Return the broadcast shape of ``values``: numpy functions add a dimension to scalars."""
-    return torch.broadcast_shapes(*(value.shape for value in values))
+    return np.broadcast_shapes(*(value.shape for value in values))

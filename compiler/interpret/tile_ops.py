@@ -10,28 +10,29 @@ import torch
 
 Tensor = torch.Tensor
 Function = Callable[..., Tensor]
+Binary = Callable[[Tensor, Tensor], Tensor]
 
 
-def logical(integers: Function, booleans: Function) -> Function:
+def logical(integers: Binary, booleans: Binary) -> Binary:
     """Return ``integers``, or ``booleans`` for one-bit operands."""
     return lambda a, b: booleans(a, b) if a.dtype == torch.bool else integers(a, b)
 
 
-def unsigned(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Function:
+def unsigned(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Binary:
     """Return a function on unsigned integers."""
 
     def run(a: Tensor, b: Tensor) -> Tensor:
-        a, b = (x.to(torch.uint8) if x.dtype == torch.bool else x for x in torch.broadcast_tensors(a, b))
+        a, b = (x.to(torch.uint8) if x.dtype == torch.bool else x for x in (a, b))
         kind = np.dtype(f"uint{8 * a.element_size()}")
         result = function(a.contiguous().numpy().view(kind), b.contiguous().numpy().view(kind))
-        return torch.from_numpy(
+        return torch.as_tensor(
             np.ascontiguousarray(result if result.dtype == bool else result.view(kind.str.replace("u", "i")))
         )
 
     return run
 
 
-def of_bits(function: Function) -> Function:
+def of_bits(function: Binary) -> Binary:
     """Return a function of integers that treats one bit as 0 or 1."""
     return lambda a, b: function(a.to(torch.int8), b.to(torch.int8)).bool() if a.dtype == torch.bool else function(a, b)
 
@@ -47,12 +48,12 @@ def magnitude(x: Tensor) -> Tensor:
     return x.to(torch.int64) if x.dtype == torch.bool or bits == 64 else x.to(torch.int64) & ((1 << bits) - 1)
 
 
-def divided(function: Function) -> Function:
+def divided(function: Binary) -> Binary:
     """Return a division that returns 0 for a divisor of 0: kernels leave that undefined, but must not trap."""
     return lambda a, b: torch.where(b == 0, torch.zeros_like(b), function(a, torch.where(b == 0, torch.ones_like(b), b)))
 
 
-def _shifted(function: Function, fill: Function) -> Function:
+def _shifted(function: Binary, fill: Callable[[Tensor], Tensor]) -> Binary:
     def run(a: Tensor, b: Tensor) -> Tensor:
         bits = 8 * a.element_size()
         wide = (b < 0) | (b >= bits)
@@ -77,6 +78,14 @@ def _fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     return (a.double() * b.double() + c.double()).to(a.dtype)
 
 
+def _cbrt(x: Tensor) -> Tensor:
+    return torch.as_tensor(np.cbrt(x.double().numpy())).to(x.dtype)
+
+
+def _power_to_integer(x: Tensor, n: Tensor) -> Tensor:
+    return torch.pow(x, n.to(x.dtype))
+
+
 def narrowed(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Round a float to fewer digits, once. PyTorch converts float64 to 16 bits by way of float32, and rounds twice."""
     if x.dtype != torch.float64 or dtype not in (torch.float16, torch.bfloat16):
@@ -90,7 +99,7 @@ def narrowed(x: Tensor, dtype: torch.dtype) -> Tensor:
 def _wide_unsigned_float(x: Tensor, dtype: torch.dtype) -> Tensor:
     if x.dtype != torch.int64:
         return narrowed(magnitude(x).double(), dtype)
-    return narrowed(torch.from_numpy(x.contiguous().numpy().view(np.uint64).astype(np.float64)), dtype)
+    return narrowed(torch.as_tensor(x.contiguous().numpy().view(np.uint64).astype(np.float64)), dtype)
 
 
 def truncated(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -103,7 +112,7 @@ def _to_unsigned(x: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.where(x >= 2.0**63, (x.double() - 2.0**64).to(torch.int64), x.to(torch.int64))
 
 
-def _ordered(function: Function, of_zeros: Function) -> Function:
+def _ordered(function: Binary, of_zeros: Binary) -> Binary:
     """Return an extremum of floats with -0.0 below 0.0; PyTorch's functions return either."""
     return lambda a, b: torch.where((a == 0) & (b == 0), of_zeros(a, b), function(a, b))
 
@@ -167,7 +176,7 @@ BINARY: Mapping[str, Function] = MappingProxyType(
         "math.atan": torch.atan,
         "math.atanh": torch.atanh,
         "math.atan2": torch.atan2,
-        "math.cbrt": lambda x: torch.from_numpy(np.cbrt(x.double().numpy())).to(x.dtype),
+        "math.cbrt": _cbrt,
         "math.ceil": torch.ceil,
         "math.copysign": torch.copysign,
         "math.cos": torch.cos,
@@ -178,7 +187,7 @@ BINARY: Mapping[str, Function] = MappingProxyType(
         "math.expm1": torch.expm1,
         "math.floor": torch.floor,
         "math.fma": _fma,
-        "math.fpowi": lambda x, n: torch.pow(x, n.to(x.dtype)),
+        "math.fpowi": _power_to_integer,
         "math.log": torch.log,
         "math.log10": torch.log10,
         "math.log1p": torch.log1p,
@@ -210,7 +219,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 )
 """The functions of ``tile.math``."""
 
-INTEGER_COMPARISONS: tuple[Function, ...] = (
+INTEGER_COMPARISONS: tuple[Binary, ...] = (
     torch.eq,
     torch.ne,
     lambda a, b: torch.lt(signed(a), signed(b)),
@@ -229,11 +238,11 @@ def _unordered(a: Tensor, b: Tensor) -> Tensor:
     return a.isnan() | b.isnan()
 
 
-def _or_unordered(function: Function) -> Function:
+def _or_unordered(function: Binary) -> Binary:
     return lambda a, b: function(a, b) | _unordered(a, b)
 
 
-FLOAT_COMPARISONS: tuple[Function, ...] = (
+FLOAT_COMPARISONS: tuple[Binary, ...] = (
     lambda a, b: torch.zeros_like(torch.eq(a, b)),
     torch.eq,
     torch.gt,
@@ -254,7 +263,7 @@ FLOAT_COMPARISONS: tuple[Function, ...] = (
 """Comparisons by the predicate of ``arith.cmpf``."""
 
 
-def _folded(function: Function) -> Callable[[Tensor], Tensor]:
+def _folded(function: Binary) -> Callable[[Tensor], Tensor]:
     """Return a reduction along the last axis, lane by lane."""
 
     def run(x: Tensor) -> Tensor:
@@ -279,7 +288,7 @@ def _smallest(x: Tensor) -> Tensor:
     return -_largest(-x) if x.is_floating_point() else x.amin(-1)
 
 
-def _scanned(function: Function) -> Callable[[Tensor], Tensor]:
+def _scanned(function: Binary) -> Callable[[Tensor], Tensor]:
     def run(x: Tensor) -> Tensor:
         lanes = [x[..., 0]]
         for lane in x.unbind(-1)[1:]:
@@ -289,7 +298,7 @@ def _scanned(function: Function) -> Callable[[Tensor], Tensor]:
     return run
 
 
-_COMBINE: Mapping[str, Function] = MappingProxyType(
+_COMBINE: Mapping[str, Binary] = MappingProxyType(
     {
         "add": logical(torch.add, torch.bitwise_xor),
         "mul": logical(torch.mul, torch.bitwise_and),

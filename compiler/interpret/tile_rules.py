@@ -52,8 +52,8 @@ def _number(value: Any, element: Attribute) -> Any:
     """Wrap an integer to its type, in two's complement; a bit is a bool."""
     if not isinstance(element, IntegerType):
         return value
-    half = 1 << (element.width.data - 1)
-    return bool(value) if element.width.data == 1 else (int(value) + half) % (2 * half) - half
+    half = 1 << (element.bitwidth - 1)
+    return bool(value) if element.bitwidth == 1 else (int(value) + half) % (2 * half) - half
 
 
 def _bitcast(run: Programs, op: arith.BitcastOp) -> list[Tensor]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
@@ -147,13 +147,13 @@ class ReferenceInterpreter:
                 if name not in self.functions:
                     raise InputError(f"there is no function @{name}")
                 returned = self.call(self.functions[name], [env[value] for value in op.operands])
-                return returned if isinstance(returned, list) else self.leaves(op, returned)
+                return self.leaves(op, returned)
             case SubgraphOp():
                 name = op.callee.root_reference.data
                 if name not in self.functions:
                     raise InputError(f"there is no function @{name}")
                 returned = self.call(self.functions[name], [env[value] for value in op.operands])
-                return (returned if isinstance(returned, list) else self.leaves(op, returned))[: len(op.results)]
+                return self.leaves(op, returned)[: len(op.results)]
             case scf.IfOp():
                 region = op.true_region if env[op.cond] else op.false_region
                 return self.block(region.block, (), _mutable(env)) if region.blocks else []
@@ -234,12 +234,15 @@ class ReferenceInterpreter:
             return [value]
         if len(op.results) == 1 and not isinstance(op, (TorchOp, HigherOrderOp)):
             return [value]
-        if len(value) != len(op.results):
-            raise ResultCountError(f"{op.name} returned {len(value)} values, but the op has {len(op.results)} results")
-        return value
+        values = cast(Sequence[Any], value)
+        if len(values) != len(op.results):
+            raise ResultCountError(f"{op.name} returned {len(values)} values, but the op has {len(op.results)} results")
+        return values
 
     def leaves(self, op: Operation, value: Any) -> list[Any]:
-        """Return the tensors and numbers of a nested result, for a callee that ends in ``fx.output``."""
+        """Return the values of a call: a list, or the tensors and numbers of a nested result."""
+        if isinstance(value, list):
+            return cast(list[Any], value)
         found = tree_leaves(value)
         return found if len(found) == len(op.results) else [value]
 
@@ -288,7 +291,7 @@ class ReferenceInterpreter:
         if name == autograd_functions.NAME:
             forward, backward, *inputs = map(concrete, args)
             return autograd_functions.apply(forward, backward, inputs, kwargs)
-        target = resolve_higher_order(name)
+        target = cast(Any, resolve_higher_order(name))
         return target(*map(concrete, args), **{key: concrete(value) for key, value in kwargs.items()})
 
     def region(self, region: Region, args: Sequence[Any]) -> Any:
@@ -355,7 +358,7 @@ class _Callable(torch.nn.Module):
 def is_concrete(value: Any) -> bool:
     """Whether ``value`` holds numbers that Python control flow may read."""
     if isinstance(value, (tuple, list)):
-        return all(map(is_concrete, value))
+        return all(map(is_concrete, cast(Sequence[Any], value)))
     if isinstance(value, torch.Tensor):
         return type(value) in (torch.Tensor, torch.nn.Parameter) and not is_functorch_wrapped_tensor(value)
     return not isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat))

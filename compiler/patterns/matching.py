@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from fxc.dialects.attributes.values import Tree, leaves, scalar_attr, scalar_of
+from fxc.dialects.attributes.values import Tree, TreeNode, leaves, scalar_attr, scalar_of
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops import TorchOp
@@ -97,7 +97,7 @@ class PatternMatch:
         default = op.SCHEMA.by_name[name].default
         return default is not None and _is_constant(tree, default)
 
-    def tree(self, pattern: Tree, tree: Tree) -> bool:
+    def tree(self, pattern: TreeNode, tree: TreeNode) -> bool:
         if isinstance(pattern, SSAValue):
             return isinstance(tree, SSAValue) and self.value(pattern, tree)
         if isinstance(pattern, Attribute):
@@ -110,11 +110,9 @@ class PatternMatch:
             return all(self.tree(a, b) for a, b in zip(pattern, tree, strict=True))
         if isinstance(pattern, dict):
             return isinstance(tree, dict) and list(pattern) == list(tree) and self.tree([*pattern.values()], [*tree.values()])
-        if isinstance(pattern, slice):
-            return isinstance(tree, slice) and self.tree(
-                [pattern.start, pattern.stop, pattern.step], [tree.start, tree.stop, tree.step]
-            )
-        return False
+        return isinstance(tree, slice) and self.tree(
+            [pattern.start, pattern.stop, pattern.step], [tree.start, tree.stop, tree.step]
+        )
 
 
 def _arguments(op: CallOp) -> Mapping[str | int, Tree]:
@@ -153,7 +151,7 @@ def _is_constant(tree: Tree, text: str) -> bool:
         return False
 
 
-def _python(tree: Tree) -> Any:
+def _python(tree: TreeNode) -> Any:
     if isinstance(tree, (list, tuple)):
         return [_python(element) for element in tree]
     if not isinstance(tree, Attribute):

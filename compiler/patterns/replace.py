@@ -50,7 +50,7 @@ class Match:
 class Rewritten(Program):
     """The result of ``replace_pattern``: a program, and ``matches``, one for each replacement, in program order."""
 
-    matches: list[Match] = field(default_factory=list)
+    matches: list[Match] = field(default_factory=list[Match])
 
 
 def replace_pattern(

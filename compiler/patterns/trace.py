@@ -6,11 +6,11 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
+import torch.overrides
 from torch.fx import GraphModule
-from torch.overrides import get_testing_overrides
 from torch.utils._pytree import tree_flatten
 from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Attribute, Block, SSAValue
@@ -37,11 +37,11 @@ class Snippet:
 
     block: Block
     outputs: list[SSAValue]
-    operators: dict[str, OperatorDeclOp] = field(default_factory=dict, compare=False)
-    modules: dict[str, Any] = field(default_factory=dict, compare=False)
-    tensors: dict[str, TensorDeclOp] = field(default_factory=dict, compare=False)
-    state: dict[str, torch.Tensor] = field(default_factory=dict, compare=False)
-    live: dict[str, Any] = field(default_factory=dict, compare=False)
+    operators: dict[str, OperatorDeclOp] = field(default_factory=dict[str, OperatorDeclOp], compare=False)
+    modules: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    tensors: dict[str, TensorDeclOp] = field(default_factory=dict[str, TensorDeclOp], compare=False)
+    state: dict[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor], compare=False)
+    live: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
 
 def parameter_count(function: PythonFunction) -> int:
@@ -51,9 +51,9 @@ def parameter_count(function: PythonFunction) -> int:
 
 def _parameters(function: PythonFunction) -> list[inspect.Parameter]:
     called = function.forward if isinstance(function, torch.nn.Module) else function
-    called = get_testing_overrides().get(called, called)  # the only source of signatures of functions in C
+    overrides = cast(Any, torch.overrides).get_testing_overrides()  # the only source of signatures of functions in C
     try:
-        parameters = list(inspect.signature(called).parameters.values())
+        parameters = list(inspect.signature(overrides.get(called, called)).parameters.values())
     except (TypeError, ValueError) as error:
         raise CaptureError(f"{name_of(function)} has no signature", hint="wrap it: lambda x: ...") from error
     for parameter in parameters:

@@ -40,7 +40,7 @@ class Place:
         """The buffer in ``block``, a tensor of bytes."""
         if self.is_address:
             return block.data_ptr() + self.offset
-        start = block.storage_offset() + self.offset
+        start = int(block.storage_offset()) + self.offset
         return _view(block, self.dtype, start // self.dtype.itemsize, self.sizes, self.strides)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.autograd import forward_ad
@@ -66,7 +66,7 @@ class DifferentiableSubgraph(torch.nn.Module):
         if not wants <= self._wanted or _transformed():
             outputs = self._by_autograd(inputs)
         elif not wants.isdisjoint(gradient.output_vjps):
-            outputs = _Subgraph.apply(gradient, *inputs)  # type: ignore[assignment]
+            outputs = cast(Any, _Subgraph).apply(gradient, *inputs)
         elif wants and not gradient.differentiable:  # kernels and out= operators reject inputs that require grad
             outputs = _sequence(gradient.f(*map(_detached, inputs)))
         else:
@@ -127,7 +127,7 @@ class _Subgraph(torch.autograd.Function):
         else:
             with torch.no_grad():
                 results = _derived(gradient, list(args))
-            results = _Once.apply(obstacle, results, *link, *args)  # type: ignore[assignment]
+            results = cast(Any, _Once).apply(obstacle, results, *link, *args)
         if len(results) != len(gradient.output_vjps):
             raise InputError(f"a derivative returned {len(results)} gradients instead of {len(gradient.output_vjps)}")
         for i, result in zip(gradient.output_vjps, results, strict=True):
@@ -142,12 +142,12 @@ def _derived(gradient: Gradient, args: list[Any]) -> tuple[Any, ...]:
 
 
 def _sequence(returned: Any) -> tuple[Any, ...]:
-    return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+    return tuple(cast(Sequence[Any], returned)) if isinstance(returned, (tuple, list)) else (returned,)
 
 
 def _transformed() -> bool:
     """Whether torch.func or forward-mode differentiation is active; both trace operators, not custom autograd nodes."""
-    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return torch._C._are_functorch_transforms_active() or cast(Any, forward_ad)._current_level >= 0
 
 
 def _copied(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, cast
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ def host_features() -> CpuFeatures:
     """Return the features of this CPU, read from LLVM one by one, as LLVM may misread the name of the CPU."""
     import llvmlite.binding as llvm
 
-    return features_named(",".join(name for name, there in llvm.get_host_cpu_features().items() if there))
+    return features_named(",".join(name for name, there in cast(Any, llvm).get_host_cpu_features().items() if there))
 
 
 def features_named(text: str) -> CpuFeatures:

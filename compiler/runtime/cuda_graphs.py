@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
@@ -68,7 +68,7 @@ class CudaDriver:
     def aside(self) -> Any:
         stream, outer = torch.cuda.Stream(), torch.cuda.current_stream()
         stream.wait_stream(outer)
-        with torch.random.fork_rng(), torch.cuda.stream(stream):
+        with cast(Any, torch.random).fork_rng(), torch.cuda.stream(stream):
             yield
         outer.wait_stream(stream)
 

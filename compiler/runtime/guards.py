@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._C._dynamo.guards import TensorGuards
@@ -59,7 +59,7 @@ class Names:
     def check(self, guards: Sequence[Guard], parameters: Sequence[str], values: Values) -> None:
         """Raise the error of the first guard that fails for ``values`` of ``parameters``."""
         lines = [f"if not ({guard.test}): return {i}" for i, guard in enumerate(guards)]
-        failed = self.function(parameters, [*lines, "return None"])(*values)
+        failed: int | None = self.function(parameters, [*lines, "return None"])(*values)
         if failed is not None:
             raise guards[failed].error(values)
 
@@ -85,7 +85,7 @@ def tensor_tests(
     """
     if device == CPU:
         here = f"{x}.is_cpu"
-    elif is_plain and device.type == "cuda" and device.index is not None:
+    elif is_plain and device.type == "cuda" and cast(int | None, device.index) is not None:
         here = f"{x}.is_cuda and {x}.get_device() == {device.index}"
     else:
         here = f"{x}.device == {names.of(device)}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -284,7 +284,7 @@ def _are_strides(expected: Sequence[Dim], value: torch.Tensor, known: Mapping[st
 
 
 def _elements(value: torch.Tensor) -> tuple[Any, ...]:
-    return tuple(value.flatten().tolist())
+    return tuple(cast(Any, value.flatten()).tolist())
 
 
 def _listed(values: tuple[int, ...]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -137,7 +137,7 @@ class LiveModel:
 
 def _modules(roots: Mapping[str, torch.nn.Module]) -> Iterator[tuple[str, torch.nn.Module]]:
     for root, module in roots.items():
-        yield from ((_joined(root, path), inner) for path, inner in module.named_modules(remove_duplicate=False))
+        yield from ((_joined(root, path), inner) for path, inner in cast(Any, module).named_modules(remove_duplicate=False))
 
 
 def _joined(path: str, name: str) -> str:
@@ -184,7 +184,7 @@ def _difference(old: torch.nn.Module, new: torch.nn.Module) -> str | None:
     return None
 
 
-def _is_equal(a: Any, b: Any) -> bool:
+def _is_equal(a: tuple[Any, ...] | list[Any] | dict[Any, Any] | set[Any] | complex | str | bytes | None, b: Any) -> bool:
     """Whether two attributes are equal plain values, or the same object."""
     if a is b:
         return True

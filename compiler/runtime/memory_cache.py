@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 from weakref import ref
 
 import torch
@@ -23,7 +25,7 @@ KEPT = 1 << 20
 _PATIENCE = 256
 """The number of later results after which an unused block is dropped."""
 
-_empty = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
+_empty: Callable[..., Any] = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
 _uses = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 
 

@@ -10,13 +10,15 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding
 
 from fxc.errors import KernelError
 from fxc.runtime.cpu_features import CpuFeatures, features_named, host_features
 from fxc.runtime.host_program import KernelCode
 from fxc.runtime.native_function import native_function, python_symbols
 from fxc.runtime.openmp import openmp_symbols
+
+llvm: Any = llvmlite.binding  # a module without types
 
 _LOCK = threading.RLock()  # llvmlite's lock guards single calls, a load needs several
 _MAGIC: Mapping[str, bytes] = MappingProxyType({"linux": b"\x7fELF", "darwin": b"\xcf\xfa\xed\xfe"})
@@ -36,7 +38,7 @@ def _initialize() -> None:
         llvm.add_symbol(name, address)
 
 
-def target_machine(features: CpuFeatures) -> llvm.TargetMachine:
+def target_machine(features: CpuFeatures) -> Any:
     """Return LLVM's target machine for this platform, with exactly these features."""
     with _LOCK:
         _initialize()
@@ -56,7 +58,7 @@ def load_object(code: bytes, names: Iterable[str], features: CpuFeatures) -> dic
             engine.finalize_object()
         except RuntimeError as error:
             raise KernelError(f"machine code that cannot be loaded: {error}") from error
-        addresses = {name: engine.get_function_address(name) for name in names}
+        addresses: dict[str, int] = {name: engine.get_function_address(name) for name in names}
         missing = sorted(name for name, address in addresses.items() if not address)
         if missing:
             raise KernelError(f"machine code without the functions {', '.join(missing)}")

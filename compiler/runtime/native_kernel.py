@@ -366,9 +366,17 @@ def _maker(spec: TensorSpec) -> Callable[..., Tensor]:
     """Return the fastest allocator of such tensors available in Python; it takes sizes and strides if ``spec`` is dynamic."""
     fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{spec.device.type}", None)  # type: ignore[attr-defined]
     if fast is None or (spec.is_dynamic and spec.fill is not None):
-        return (lambda sizes, steps: replace(spec, sizes=sizes, strides=steps).new()) if spec.is_dynamic else spec.new
+
+        def new(sizes: tuple[int, ...], steps: tuple[int, ...]) -> Tensor:
+            return replace(spec, sizes=sizes, strides=steps).new()
+
+        return new if spec.is_dynamic else spec.new
     if spec.is_dynamic:
-        return lambda sizes, steps: fast(sizes, steps, spec.dtype)
+
+        def empty(sizes: tuple[int, ...], steps: tuple[int, ...]) -> Tensor:
+            return fast(sizes, steps, spec.dtype)
+
+        return empty
     bytes, arguments = spec.cached_bytes, (spec.sizes, spec.strides, spec.dtype)
     make = partial(fast, *arguments) if bytes is None else partial(memory_cache().new, bytes, *arguments)
     fill = spec.fill

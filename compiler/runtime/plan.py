@@ -53,7 +53,7 @@ class PlanStats:
     library_calls: int
     subgraph_calls: int
     parameter_bytes: int
-    times: Mapping[str, float] = field(default_factory=dict)
+    times: Mapping[str, float] = field(default_factory=dict[str, float])
     hits: int = 0
     misses: int = 0
     launches: int = 0
@@ -246,11 +246,11 @@ class Plan:
     @property
     def stats(self) -> PlanStats:
         """The current counts."""
-        used = {"times": self.times, "hits": self.hits, "misses": self.misses}
         if self.host is not None:
             facts = self.host.facts
             ops = facts.launches + facts.library_calls + facts.subgraph_calls
-            return PlanStats(ops=ops, parameter_bytes=sum(_storages(self.host.tensors()).values()), **asdict(facts), **used)
+            memory = sum(_storages(self.host.tensors()).values())
+            return PlanStats(ops, parameter_bytes=memory, times=self.times, hits=self.hits, misses=self.misses, **asdict(facts))
         nodes, inside = list(_calls(self.module)), _facts_within(self.module)
         launches, library_calls, subgraph_calls = (inside.pop(name) for name in ("launches", "library_calls", "subgraph_calls"))
         return PlanStats(
@@ -259,8 +259,10 @@ class Plan:
             library_calls=library_calls + sum(_is_library_call(owner, node) for owner, node in nodes),
             subgraph_calls=subgraph_calls + sum(_is_subgraph_call(owner, node) for owner, node in nodes),
             parameter_bytes=sum(_storages(_tensors(self.module)).values()),
+            times=self.times,
+            hits=self.hits,
+            misses=self.misses,
             **inside,
-            **used,
         )
 
     def __repr__(self) -> str:

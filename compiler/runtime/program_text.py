@@ -99,10 +99,9 @@ def operator(name: str) -> Callable[..., Any]:
 
 def _operators() -> dict[int, str]:
     """Return the names of the operators that this process has used so far, by ``id`` of the result of ``operator``."""
-    spaces = [space for space in vars(torch.ops).values() if isinstance(space, torch._ops._OpNamespace)]
-    packets = [packet for space in spaces for packet in vars(space).values() if isinstance(packet, torch._ops.OpOverloadPacket)]
-    overloads = [each for packet in packets for each in vars(packet).values() if isinstance(each, torch._ops.OpOverload)]
-    return {id(each._op): str(each) for each in overloads}
+    spaces = [vars(space) for space in vars(torch.ops).values() if isinstance(space, torch._ops._OpNamespace)]
+    packets = [vars(each) for space in spaces for each in space.values() if isinstance(each, torch._ops.OpOverloadPacket)]
+    return {id(op._op): f"{op}" for packet in packets for op in packet.values() if isinstance(op, torch._ops.OpOverload)}
 
 
 _MAKERS = (Arenas, HostFacts, Part, Place, TensorSpec, Weight, expected, memory_cache, operator, passed)
@@ -118,7 +117,7 @@ class _Writer:
 
     def text(self, value: Any) -> str:
         """Return the text of ``value``. _NoText if it has none."""
-        kind = type(value)
+        kind = value.__class__
         if id(value) in self.state:
             return f"state[{self.state[id(value)]!r}]"
         if value is torch or isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
@@ -134,7 +133,7 @@ class _Writer:
             return f"torch.device({str(value)!r})"
         if kind is Arenas:
             return f"Arenas({value.bytes}, {self.text(value.places)})"
-        if is_dataclass(kind) and kind.__name__ in _TOOLS:
+        if is_dataclass(value) and kind.__name__ in _TOOLS:
             return f"{kind.__name__}({', '.join(self._fields(value))})"
         if kind in (BuiltinFunctionType, FunctionType, MethodType):
             return self._function(value)

@@ -6,7 +6,7 @@ PyTorch also uses another backward when grad mode is on. Each function here repl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -16,7 +16,10 @@ def _of(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return the backward of a function of one tensor that depends on no other tensor."""
 
     def backward(grad: Tensor, x: Tensor, *args: Any) -> Tensor:
-        (found,) = _gradients(lambda y: forward(y, *args), [x], grad)
+        def of(y: Tensor) -> Tensor:
+            return forward(y, *args)
+
+        (found,) = _gradients(of, [x], grad)
         assert found is not None
         return found
 
@@ -64,7 +67,8 @@ def _where_differentiated(operator: Any, function: Callable[..., Any]) -> Callab
 
 def is_batched(value: Any) -> bool:
     """Whether ``value`` is a batched tensor, as for a Jacobian: it has no memory that kernels can read."""
-    tests = torch._C._functorch.is_legacy_batchedtensor, torch._C._functorch.is_functorch_wrapped_tensor  # type: ignore[attr-defined]
+    functorch = cast(Any, torch._C)._functorch
+    tests = functorch.is_legacy_batchedtensor, functorch.is_functorch_wrapped_tensor
     return isinstance(value, torch.Tensor) and any(test(value) for test in tests)
 
 

@@ -25,8 +25,8 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
     ast.Pow: _power,
     ast.Mod: operator.mod,
     ast.Eq: operator.eq,
@@ -74,4 +74,5 @@ def _value(node: ast.expr, known: Mapping[str, int]) -> Any:
             return all(parts) if isinstance(op, ast.And) else any(parts)
         case ast.Call(func=function, args=args, keywords=[]):
             return _CALLS[ast.unparse(function)](*map(of, args))
-    raise ValueError("more than arithmetic")
+        case _:
+            raise ValueError("more than arithmetic")

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 from fxc.dialects.autodiff import (
     AddOp,
@@ -38,7 +39,7 @@ UNREACHED = "autodiff.unreached"
 def unreached_inputs(function: FuncOp) -> list[int]:
     """The inputs listed in the attribute UNREACHED."""
     found = function.attributes.get(UNREACHED)
-    return [i.value.data for i in found if isinstance(i, IntegerAttr)] if isinstance(found, ArrayAttr) else []
+    return [i.value.data for i in found if isinstance(i, IntegerAttr)] if isa(found, ArrayAttr) else []
 
 
 class Activity:

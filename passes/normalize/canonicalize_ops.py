@@ -36,6 +36,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.hints import isa
 
 from fxc.dialects.attributes.types import contiguous_strides, device, is_tensor, sizes, strides
 from fxc.dialects.attributes.values import Tree, enum_attr, float_attr, int_attr
@@ -71,7 +72,7 @@ class NumberOperand(Pattern):
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         tensor, other = op.argument("self"), op.argument("other")
-        if not isinstance(tensor, SSAValue) or not isinstance(other, SSAValue) or not _may_be_number(tensor, other):
+        if not isa(tensor, SSAValue) or not isa(other, SSAValue) or not _may_be_number(tensor, other):
             return
         number = _number(other)
         if number is None or rewriter.memory.is_written(other):

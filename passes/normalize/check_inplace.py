@@ -73,7 +73,8 @@ def _written_by(op: Operation, modules: Modules) -> str | None:
             path = op.call_target() or ""
             inside = [module for name, module in modules.items() if name == path or name.startswith(f"{path}.")]
             return path if any(map(_is_requested, inside)) else None
-    return None
+        case _:
+            return None
 
 
 def _is_named_so(name: str) -> bool:

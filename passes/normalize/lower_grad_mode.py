@@ -39,6 +39,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.hints import isa
 
 from fxc.dialects.attributes.types import is_tensor
 from fxc.dialects.attributes.values import leaves
@@ -103,7 +104,7 @@ def _given(value: SSAValue) -> SSAValue:
         returned = [r.alias for r in op.SCHEMA.returns if r.writes]
         sources = [a.name for a in op.SCHEMA.arguments if a.writes and [a.alias] == returned]
         source = op.bound().get(sources[0]) if len(sources) == 1 else None
-        if not isinstance(source, SSAValue) or source.type != given.type or reshapes(op):
+        if not isa(source, SSAValue) or source.type != given.type or reshapes(op):
             return value
         given = source
     return given if isinstance(given.owner, Block) else value

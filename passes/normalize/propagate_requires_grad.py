@@ -34,7 +34,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TupleType, i1
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TupleType
 from xdsl.dialects.func import CallOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -148,12 +148,11 @@ class _Gradients:
                     self.spread_writes(op)
                 elif any(map(self.is_flagged, writes(op) or ())):
                     self.flag(op.results, [True] * len(op.results))  # the written tensor itself, unchanged in this respect
-            case _ if op.regions:
+            case _ if isinstance(op, ConstantOp) or op.has_trait(IsTerminator):
+                pass
+            case _:
                 for inner in op.regions:
                     self.region(inner)
-                self.unknown.add(op)
-                self.flag(op.results, [True] * len(op.results))
-            case _ if not isinstance(op, ConstantOp) and not op.has_trait(IsTerminator):
                 self.unknown.add(op)
                 self.flag(op.results, [True] * len(op.results))
 
@@ -272,14 +271,14 @@ def _can_carry(type: Attribute) -> bool:
     return not isinstance(type, (IntType, FloatType, BoolType, NoneValueType))
 
 
-def _switched(op: Operation) -> bool | None:
+def _switched(op: TorchOp | CallFunctionOp) -> bool | None:
     """The grad mode that ``op`` sets for the ops after it; None where it sets none. Without a constant it counts as enabled."""
-    by_torch = isinstance(op, TorchOp) and op.operator == "aten.set_grad_enabled.default"
-    if not by_torch and not (isinstance(op, CallFunctionOp) and op.call_target() in _SWITCHES):
+    sets = op.operator == "aten.set_grad_enabled.default" if isinstance(op, TorchOp) else op.call_target() in _SWITCHES
+    if not sets:
         return None
-    args, kwargs = op.trees()  # type: ignore[attr-defined]
+    args, kwargs = op.trees()
     [switch, *_] = [*args, *kwargs.values()]
-    return not (isinstance(switch, IntegerAttr) and switch.type == i1 and not switch.value.data)
+    return switch != bool_attr(False)
 
 
 def _scope_of(op: Operation) -> Operation:

@@ -8,9 +8,10 @@ from xdsl.dialects.builtin import ArrayAttr, TensorType, TupleType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
+from xdsl.utils.hints import isa
 
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType, device, is_tensor, layout, sizes
-from fxc.dialects.attributes.values import NoneValueAttr, Tree, bool_attr, device_attr, int_attr
+from fxc.dialects.attributes.values import NoneValueAttr, Tree, TreeNode, bool_attr, device_attr, int_attr
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops.base import TorchOp
@@ -110,11 +111,11 @@ class LenOfTuple(Pattern):
         args, kwargs = op.trees()
         if len(args) != 1 or kwargs:
             return
-        known = len(args[0]) if isinstance(args[0], (list, tuple)) else None
-        if isinstance(args[0], SSAValue) and isinstance(type := args[0].type, TupleType):
+        known = len(args[0]) if type(args[0]) in (list, tuple) else None
+        if isa(args[0], SSAValue) and isinstance(tuple_type := args[0].type, TupleType):
             if rewriter.memory.is_written(args[0]):
                 return
-            known = len(type.types.data)
+            known = len(tuple_type.types.data)
         if known is not None:
             rewriter.replace(op, ConstantOp.of(int_attr(known), op.results[0].type))
 
@@ -228,7 +229,7 @@ def _select_from(packed: SSAValue, known: Sequence[Attribute | None], rewriter: 
             rewriter.replace(user, ConstantOp.of(constant, user.results[0].type))
 
 
-def _is_sizes(tree: Tree, tensor: SSAValue) -> bool:
+def _is_sizes(tree: TreeNode | None, tensor: SSAValue) -> bool:
     """Whether ``tree`` is the list of all sizes of ``tensor``."""
     if isinstance(tree, SSAValue):
         op = producer(tree, _ALL_SIZES)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.hints import isa
 
 from fxc.dialects.attributes.types import is_tensor, layout, sizes, strides
 from fxc.dialects.attributes.values import int_attr
@@ -182,7 +183,7 @@ class WholeCopy(Pattern):
 
     def rewrite(self, op: TorchOp, rewriter: PatternRewriter) -> None:
         source = op.argument("src")
-        if isinstance(source, SSAValue) and same_type(op.results[0], source):
+        if isa(source, SSAValue) and same_type(op.results[0], source):
             rewriter.forward(op, source)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
+from xdsl.utils.hints import isa
 
 from fxc.dialects.base.effects import aliases, is_pure, may_retain
 from fxc.dialects.plan import AllocOp, FreeOp, stream_of
@@ -129,7 +130,7 @@ def update_of(op: TorchOp) -> Update | None:
     if any(theirs[each] != mine[each] for each in mine if each != written[0]):
         return None
     operand = op.bound().get(written[0])
-    return Update(cls, operand) if isinstance(operand, SSAValue) and operand.type == op.results[0].type else None
+    return Update(cls, operand) if isa(operand, SSAValue) and operand.type == op.results[0].type else None
 
 
 def _update(op: TorchOp, update: Update) -> None:

@@ -178,7 +178,7 @@ def returned_tree(region: Region, length: int) -> list[Tree] | tuple[Tree, ...] 
     if not isinstance(last, OutputOp) or region.first_block is not region.last_block:
         return None
     args, kwargs = last.trees()
-    if len(args) != 1 or kwargs or not isinstance(args[0], (list, tuple)) or len(args[0]) != length:
+    if len(args) != 1 or kwargs or type(args[0]) not in (list, tuple) or len(args[0]) != length:
         return None
     return args[0]
 

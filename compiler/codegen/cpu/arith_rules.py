@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -33,31 +34,32 @@ def flags(op: Operation) -> str:
     return " ".join(name for name in _KEPT_FLAGS if name in names | {"contract"})
 
 
-def _float_binary(instruction: str) -> Rule:
-    def rule(b: Builder, op: Operation, left: Value, right: Value) -> Value:
-        return in_float(lambda b, x, y: b.binary(f"{instruction} {flags(op)}", x, y))(b, left, right)
-
-    return rule
+def _float_binary(instruction: str, b: Builder, op: Operation, left: Value, right: Value) -> Value:
+    return in_float(b, partial(b.binary, f"{instruction} {flags(op)}"), left, right)
 
 
-def _float_intrinsic(name: str) -> Rule:
-    return lambda b, op, *values: in_float(lambda b, *x: b.intrinsic(name, *x))(b, *values)
+def _float_intrinsic(name: str, b: Builder, op: Operation, *values: Value) -> Value:
+    return in_float(b, partial(b.intrinsic, name), *values)
 
 
-def _extreme(kind: str) -> Rule:
-    return lambda b, op, left, right: in_float(lambda b, x, y: extreme(b, kind, x, y))(b, left, right)
+def _extreme(kind: str, b: Builder, op: Operation, left: Value, right: Value) -> Value:
+    return in_float(b, partial(extreme, b, kind), left, right)
 
 
-def _binary(instruction: str) -> Rule:
-    return lambda b, op, left, right: b.binary(instruction, left, right)
+def _binary(instruction: str, b: Builder, op: Operation, left: Value, right: Value) -> Value:
+    return b.binary(instruction, left, right)
 
 
-def _intrinsic(name: str) -> Rule:
-    return lambda b, op, *values: b.intrinsic(name, *values)
+def _intrinsic(name: str, b: Builder, op: Operation, *values: Value) -> Value:
+    return b.intrinsic(name, *values)
 
 
 def _negated(b: Builder, op: Operation, value: Value) -> Value:
-    return in_float(lambda b, x: b.neg(x))(b, value)
+    return in_float(b, b.neg, value)
+
+
+def _select(b: Builder, op: Operation, condition: Value, yes: Value, no: Value) -> Value:
+    return b.select(condition, yes, no)
 
 
 # Integer division by zero, and of the minimum by -1, is undefined in LLVM and traps on x86. Masked-off lanes may hold any
@@ -81,7 +83,7 @@ def _is_safe_constant(value: Value, limit: int = 1 << 63) -> bool:
     return digits.isdecimal() and 0 < int(digits) < limit
 
 
-def _divide(b: Builder, left: Value, right: Value, signed: bool) -> Value:
+def _divide(signed: bool, b: Builder, op: Operation, left: Value, right: Value) -> Value:
     divisor, bad = _safe(b, left, right, signed)
     quotient = b.binary("sdiv" if signed else "udiv", left, divisor)
     if bad is None:
@@ -91,15 +93,15 @@ def _divide(b: Builder, left: Value, right: Value, signed: bool) -> Value:
     return b.select(bad, instead, quotient)
 
 
-def _remainder(b: Builder, left: Value, right: Value, signed: bool) -> Value:
+def _remainder(signed: bool, b: Builder, op: Operation, left: Value, right: Value) -> Value:
     divisor, bad = _safe(b, left, right, signed)
     rest = b.binary("srem" if signed else "urem", left, divisor)
     return rest if bad is None else b.select(bad, constant(left.type, 0), rest)
 
 
-def _rounded_division(b: Builder, left: Value, right: Value, up: bool) -> Value:
+def _rounded_division(up: bool, b: Builder, op: Operation, left: Value, right: Value) -> Value:
     """Signed division rounded towards minus infinity, or with ``up`` towards infinity."""
-    quotient = _divide(b, left, right, True)
+    quotient = _divide(True, b, op, left, right)
     rest = b.sub(left, b.mul(quotient, right))
     zero = constant(left.type, 0)
     exact = b.compare("eq", rest, zero)
@@ -110,8 +112,8 @@ def _rounded_division(b: Builder, left: Value, right: Value, up: bool) -> Value:
     return b.add(quotient, step) if up else b.sub(quotient, step)
 
 
-def _ceil_of_unsigned(b: Builder, left: Value, right: Value) -> Value:
-    quotient = _divide(b, left, right, False)
+def _ceil_of_unsigned(b: Builder, op: Operation, left: Value, right: Value) -> Value:
+    quotient = _divide(False, b, op, left, right)
     more = b.compare("ugt", left, b.mul(quotient, right))
     more = b.binary("and", more, b.compare("ne", right, constant(right.type, 0)))
     return b.add(quotient, b.cast("zext", more, left.type.element))
@@ -156,7 +158,7 @@ def _compare_blocks(b: Builder, op: CompareOp, left: Value, right: Value) -> Val
 
 
 def _compared(b: Builder, predicate: str, left: Value, right: Value) -> Value:
-    return in_float(lambda b, x, y: b.compare(predicate, x, y))(b, left, right)
+    return in_float(b, partial(b.compare, predicate), left, right)
 
 
 def number_text(value: Any, element: str) -> str:
@@ -180,7 +182,8 @@ def number(attribute: Attribute, type: Attribute) -> Value:
             if len(set(texts)) == 1 and target.lanes is not None:
                 return Builder.splat_constant(Value(texts[0], scalar), target.lanes)
             return vector_constant(scalar, texts)
-    raise KernelError(f"a kernel cannot hold the constant {attribute}")
+        case _:
+            raise KernelError(f"a kernel cannot hold the constant {attribute}")
 
 
 def _constant(b: Builder, op: Operation) -> Value:
@@ -206,11 +209,12 @@ def cast(b: Builder, kind: str, value: Value, element: str) -> Value:
             if Type(element).bits < 32:  # through i32, as in C: values out of range wrap
                 return b.cast("trunc", b.to_integer(wide, "i32"), element)
             return b.to_integer(wide, element, kind)
-    return b.cast({"extsi": "sext", "extui": "zext", "trunci": "trunc"}[kind], value, element)
+        case _:
+            return b.cast({"extsi": "sext", "extui": "zext", "trunci": "trunc"}[kind], value, element)
 
 
-def _cast_rule(kind: str) -> Rule:
-    return lambda b, op, value: cast(b, kind, value, _result_element(op))
+def _cast(kind: str, b: Builder, op: Operation, value: Value) -> Value:
+    return cast(b, kind, value, _result_element(op))
 
 
 def _tile_cast(b: Builder, op: CastOp, value: Value) -> Value:
@@ -232,8 +236,8 @@ def _bitcast(b: Builder, op: Operation, value: Value) -> Value:
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "arith.constant": _constant,
-        "arith.select": lambda b, op, condition, yes, no: b.select(condition, yes, no),
-        "tile.select": lambda b, op, condition, yes, no: b.select(condition, yes, no),
+        "arith.select": _select,
+        "tile.select": _select,
         "tile.cast": _tile_cast,
         "arith.bitcast": _bitcast,
         "arith.index_cast": _index_cast,
@@ -241,25 +245,25 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "arith.cmpf": _compare_floats,
         "tile.compare": _compare_blocks,
         "arith.negf": _negated,
-        "arith.divsi": lambda b, op, x, y: _divide(b, x, y, True),
-        "arith.divui": lambda b, op, x, y: _divide(b, x, y, False),
-        "arith.remsi": lambda b, op, x, y: _remainder(b, x, y, True),
-        "arith.remui": lambda b, op, x, y: _remainder(b, x, y, False),
-        "arith.floordivsi": lambda b, op, x, y: _rounded_division(b, x, y, False),
-        "arith.ceildivsi": lambda b, op, x, y: _rounded_division(b, x, y, True),
-        "arith.ceildivui": lambda b, op, x, y: _ceil_of_unsigned(b, x, y),
-        **{f"arith.{name}": _float_binary(f"f{name[:3]}") for name in ("addf", "subf", "mulf", "divf")},
-        **{f"arith.{name}i": _binary(name) for name in ("add", "sub", "mul", "and", "or", "xor")},
+        "arith.divsi": partial(_divide, True),
+        "arith.divui": partial(_divide, False),
+        "arith.remsi": partial(_remainder, True),
+        "arith.remui": partial(_remainder, False),
+        "arith.floordivsi": partial(_rounded_division, False),
+        "arith.ceildivsi": partial(_rounded_division, True),
+        "arith.ceildivui": _ceil_of_unsigned,
+        **{f"arith.{name}": partial(_float_binary, f"f{name[:3]}") for name in ("addf", "subf", "mulf", "divf")},
+        **{f"arith.{name}i": partial(_binary, name) for name in ("add", "sub", "mul", "and", "or", "xor")},
         "arith.shli": _shift("shl"),
         "arith.shrui": _shift("lshr"),
         "arith.shrsi": _shift("ashr"),
-        **{f"arith.{name[1:]}{name[0]}i": _intrinsic(f"llvm.{name}") for name in ("smin", "smax", "umin", "umax")},
-        "arith.maximumf": _extreme("max"),
-        "arith.minimumf": _extreme("min"),
-        "arith.maxnumf": _float_intrinsic("llvm.maxnum"),
-        "arith.minnumf": _float_intrinsic("llvm.minnum"),
+        **{f"arith.{name[1:]}{name[0]}i": partial(_intrinsic, f"llvm.{name}") for name in ("smin", "smax", "umin", "umax")},
+        "arith.maximumf": partial(_extreme, "max"),
+        "arith.minimumf": partial(_extreme, "min"),
+        "arith.maxnumf": partial(_float_intrinsic, "llvm.maxnum"),
+        "arith.minnumf": partial(_float_intrinsic, "llvm.minnum"),
         **{
-            f"arith.{kind}": _cast_rule(kind)
+            f"arith.{kind}": partial(_cast, kind)
             for kind in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui")
         },
     }

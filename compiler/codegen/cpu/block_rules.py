@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 
 from xdsl.ir import Operation
@@ -53,9 +54,9 @@ _LIBRARY_NAMES = {"powf": "pow"}
 _INTRINSICS = ("ceil", "floor", "trunc", "round", "roundeven", "sqrt", "copysign")
 
 
-def _function(name: str) -> Rule:
-    """A rule for the function ``name`` of the C library."""
-    return lambda b, op, *values: _in_library_types(b, name, *values)
+def _function(name: str, b: Builder, op: Operation, *values: Value) -> Value:
+    """The function ``name`` of the C library."""
+    return _in_library_types(b, name, *values)
 
 
 def _in_library_types(b: Builder, name: str, *values: Value) -> Value:
@@ -65,12 +66,12 @@ def _in_library_types(b: Builder, name: str, *values: Value) -> Value:
     return truncate(b, call_math(b, name, *(extend(b, value, "float") for value in values)), element)
 
 
-def _intrinsic(name: str) -> Rule:
-    return lambda b, op, *values: in_float(lambda b, *x: b.intrinsic(f"llvm.{name}", *x))(b, *values)
+def _intrinsic(name: str, b: Builder, op: Operation, *values: Value) -> Value:
+    return in_float(b, partial(b.intrinsic, f"llvm.{name}"), *values)
 
 
 def _fma(b: Builder, op: Operation, *values: Value) -> Value:
-    return in_float(lambda b, x, y, z: b.intrinsic("llvm.fma", x, y, z))(b, *values)
+    return in_float(b, partial(b.intrinsic, "llvm.fma"), *values)
 
 
 def _absolute_integer(b: Builder, op: Operation, value: Value) -> Value:
@@ -102,10 +103,10 @@ def _integer_power(b: Builder, op: Operation, base: Value, power: Value) -> Valu
 
 
 def _power_to_integer(b: Builder, op: Operation, base: Value, power: Value) -> Value:
-    def raised(b: Builder, x: Value) -> Value:
+    def raised(x: Value) -> Value:
         return call_math(b, "pow", x, b.cast("sitofp", power, x.type.element))
 
-    return in_float(raised)(b, base)
+    return in_float(b, raised, base)
 
 
 def _tile_math(b: Builder, op: MathOp, *values: Value) -> Value:
@@ -120,14 +121,14 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "tile.transpose": _transpose,
         "tile.math": _tile_math,
         "math.fma": _fma,
-        "math.absf": _intrinsic("fabs"),
+        "math.absf": partial(_intrinsic, "fabs"),
         "math.absi": _absolute_integer,
         "math.ipowi": _integer_power,
         "math.fpowi": _power_to_integer,
         **{f"math.{name}": _count_bits(name) for name in ("ctpop", "ctlz", "cttz")},
-        **{f"math.{name}": _intrinsic(name) for name in _INTRINSICS},
+        **{f"math.{name}": partial(_intrinsic, name) for name in _INTRINSICS},
         **{
-            f"math.{name}": _function(_LIBRARY_NAMES.get(name, name))
+            f"math.{name}": partial(_function, _LIBRARY_NAMES.get(name, name))
             for name in """acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf exp exp2 expm1 log log10 log1p log2 powf
                 rsqrt sin sinh tan tanh""".split()
         },

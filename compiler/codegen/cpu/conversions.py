@@ -100,14 +100,10 @@ def _float_to_half(b: Builder, value: Value) -> Value:
     return b.cast("bitcast", b.cast("trunc", b.binary("or", half, sign), "i16"), "half")
 
 
-def in_float(function: Callable[..., Value]) -> Callable[..., Value]:
-    """``function`` on floats, with half precision computed in float32. Other results, such as i1, are not converted."""
-
-    def promoted(b: Builder, *arguments: Value) -> Value:
-        element = arguments[0].type.element
-        if element not in ("half", "bfloat"):
-            return function(b, *arguments)
-        result = function(b, *(extend(b, x, "float") for x in arguments))
-        return truncate(b, result, element) if result.type.is_float else result
-
-    return promoted
+def in_float(b: Builder, function: Callable[..., Value], *arguments: Value) -> Value:
+    """Call ``function`` on floats, with half precision computed in float32. Other results, such as i1, are not converted."""
+    element = arguments[0].type.element
+    if element not in ("half", "bfloat"):
+        return function(*arguments)
+    result = function(*(extend(b, x, "float") for x in arguments))
+    return truncate(b, result, element) if result.type.is_float else result

@@ -32,6 +32,7 @@ from xdsl.ir.affine import (
     AffineDimExpr,
     AffineExpr,
 )
+from xdsl.utils.hints import isa
 
 from fxc.codegen.cpu import arith_rules, assert_rules, block_rules, memory_rules, reduce_rules
 from fxc.codegen.cpu.assert_rules import STATUS, messages
@@ -80,7 +81,7 @@ def kernel_module(
 
 def _source_comments(kernel: KernelOp) -> str:
     listed = kernel.attributes.get("tile.source")
-    lines = [item.data for item in listed.data if isinstance(item, StringAttr)] if isinstance(listed, ArrayAttr) else []
+    lines = [item.data for item in listed.data if isinstance(item, StringAttr)] if isa(listed, ArrayAttr) else []
     return "".join(f"; {part}\n" for line in lines for part in line.splitlines())
 
 
@@ -237,7 +238,8 @@ def _affine(b: Builder, expression: AffineExpr, numbers: Sequence[Value]) -> Val
                     return b.binary("udiv", left, right)
                 case AffineBinaryOpKind.Mod:
                     return b.binary("urem", left, right)
-    raise KernelError(f"the CPU backend has no code for a grid of {expression}")
+        case _:
+            raise KernelError(f"the CPU backend has no code for a grid of {expression}")
 
 
 def _total(b: Builder, kernel: KernelOp, numbers: Sequence[Value]) -> Value:

@@ -28,11 +28,11 @@ def pieces(b: Builder, value: Value, count: int) -> list[Value]:
 
 def join(b: Builder, values: Sequence[Value]) -> Value:
     """The concatenation of ``values``."""
-    values = list(values)
-    while len(values) > 1:
-        pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
-        values = [_join_two(b, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
-    return values[0]
+    joined: list[Value] = list(values)
+    while len(joined) > 1:
+        pairs = [joined[i : i + 2] for i in range(0, len(joined), 2)]
+        joined = [_join_two(b, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return joined[0]
 
 
 def _join_two(b: Builder, left: Value, right: Value) -> Value:

@@ -43,7 +43,8 @@ def compile_kernel(kernel: KernelOp, target: CpuAttr | None) -> Callable[[Sequen
 
     def run(arguments: Sequence[Any]) -> None:
         torch.get_num_threads()  # in a new thread, this applies the setting of torch.set_num_threads to OpenMP
-        if status := code(*(value.data_ptr() if hasattr(value, "data_ptr") else value for value in arguments)):
+        status: int | None = code(*(value.data_ptr() if hasattr(value, "data_ptr") else value for value in arguments))
+        if status:
             raise BoundsError(failures[status - 1], place=f"kernel {kernel.sym_name.data}")
 
     return run

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import llvmlite
-import llvmlite.binding as llvm
+import llvmlite.binding
 
 from fxc.errors import KernelError
 from fxc.runtime.cpu_features import CpuFeatures
 from fxc.runtime.native_code import load_object, target_machine
 from fxc.runtime.object_cache import ObjectCache, cache_key
+
+llvm: Any = llvmlite.binding  # a module without types
 
 _OPTIMIZATION = 1
 """The optimization level of the IR pipeline. Kernels already have vectors and unrolled loops, so higher levels gain nothing."""
@@ -44,7 +46,7 @@ def assembly(text: str, features: CpuFeatures) -> str:
     return machine.emit_assembly(_optimized(text, machine))
 
 
-def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _optimized(text: str, machine: Any) -> Any:
     try:
         module = llvm.parse_assembly(text)
         module.verify()

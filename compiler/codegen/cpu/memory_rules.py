@@ -60,15 +60,16 @@ def _one(b: Builder, op: AtomicOp, value: Value, pointer: Value, offset: Value, 
         add, skipped = b.name("add"), b.name("skip")
         b.branch_if(mask, add, skipped)
         b.label(add)
+        _one(b, op, value, pointer, offset, None)
+        b.branch(skipped)
+        b.label(skipped)
+        return
     address = b.address(pointer, value.type, offset)
     if value.type.element in ("half", "bfloat"):
         _add_half(b, value, address)
     else:
         kind = "fadd" if value.type.is_float else op.KIND
         b.emit(value.type, f"atomicrmw {kind} {address}, {value} monotonic, align {byte_count(value.type)}")
-    if mask is not None:
-        b.branch(skipped)
-        b.label(skipped)
 
 
 def _add_half(b: Builder, value: Value, address: Value) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -46,7 +47,7 @@ def _combine_later(b: Builder, kind: str, before: Value, value: Value) -> Value:
 
 
 def _reduce(b: Builder, op: ReduceOp, value: Value) -> Value:
-    return in_float(lambda b, x: _reduced(b, op, x))(b, value)
+    return in_float(b, partial(_reduced, b, op), value)
 
 
 def _reduced(b: Builder, op: ReduceOp, value: Value) -> Value:
@@ -101,7 +102,7 @@ def _picked_of_two(b: Builder, left: Value, right: Value, lanes: np.ndarray) -> 
 
 
 def _scan(b: Builder, op: ScanOp, value: Value) -> Value:
-    return in_float(lambda b, x: _scanned(b, op, x))(b, value)
+    return in_float(b, partial(_scanned, b, op), value)
 
 
 def _scanned(b: Builder, op: ScanOp, value: Value) -> Value:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IndexType, IntegerType, VectorType
 from xdsl.ir import Attribute
 
+from fxc.dialects.tile.types import element_of
 from fxc.errors import KernelError
 
 _SUFFIXES: Mapping[str, str] = MappingProxyType({"half": "f16", "float": "f32", "double": "f64", "ptr": "p0", "bfloat": "i16"})
@@ -84,14 +85,14 @@ def element_text(type: Attribute) -> str:
             return "i64"
         case IntegerType():
             return f"i{type.width.data}"
-    raise KernelError(f"a kernel on the CPU has no values of type {type}")
+        case _:
+            raise KernelError(f"a kernel on the CPU has no values of type {type}")
 
 
 def llvm_type(type: Attribute) -> Type:
     """The LLVM type of ``type``. Blocks become flat vectors in row-major order."""
-    if isinstance(type, VectorType):
-        return Type(element_text(type.element_type), prod(type.get_shape()))
-    return Type(element_text(type))
+    element = element_text(element_of(type))
+    return Type(element, prod(type.get_shape()) if isinstance(type, VectorType) else None)
 
 
 def storage(type: Type) -> Type:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -19,7 +19,7 @@ def device_target(device: int | None = None) -> GpuAttr:
     """The target of GPU number ``device``, or of the current GPU. PipelineError if there is no GPU."""
     if not torch.cuda.is_available():
         raise PipelineError("this machine has no GPU", hint="name one to compile for, as cuda:sm_90")
-    found = torch.cuda.get_device_properties(torch.cuda.current_device() if device is None else device)
+    found = cast(Any, torch.cuda).get_device_properties(torch.cuda.current_device() if device is None else device)
     arch = found.gcnArchName.split(":")[0] if torch.version.hip is not None else f"sm_{found.major}{found.minor}"
     known = {
         "arch": arch,

@@ -42,7 +42,8 @@ def _text(expression: AffineExpr, numbers: Sequence[str]) -> str:
             return numbers[expression.position]
         case AffineBinaryOpExpr():
             return _OPERATORS[expression.kind].format(_text(expression.lhs, numbers), _text(expression.rhs, numbers))
-    raise KernelError(f"no grid can be made of {expression}")
+        case _:
+            raise KernelError(f"no grid can be made of {expression}")
 
 
 def programs_of(grid: Grid, numbers: Sequence[Any]) -> tuple[int, ...]:

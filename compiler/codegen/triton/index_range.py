@@ -120,7 +120,8 @@ class IndexRanges:
                 return _hull([bound for operand in operands for bound in operand])
             case arith.IndexCastOp():
                 return _of_type(op.input)
-        return ANY
+            case _:
+                return ANY
 
     def _of_argument(self, value: SSAValue) -> Range:
         known = self.kernel.is_dynamic
@@ -138,8 +139,9 @@ def _of_type(value: SSAValue) -> Range:
     if isinstance(value.owner, arith.ConstantOp):
         number = int(constant_value(value.owner.value))
         return Range(number, number)
-    if isinstance(value.type, IntegerType) and value.type.width.data < 64:
-        limit = 1 << value.type.width.data - 1
+    type = value.type
+    if isinstance(type, IntegerType) and type.bitwidth < 64:
+        limit = 1 << type.bitwidth - 1
         return Range(-limit, limit - 1)
     return ANY
 

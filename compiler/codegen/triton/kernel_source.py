@@ -64,4 +64,4 @@ class KernelSource:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> KernelSource:
         arguments = tuple(KernelArgument(**argument) for argument in data["arguments"])
-        return cls(**{**data, "arguments": arguments, "grid": tuple(data["grid"])})
+        return replace(cls(**data), arguments=arguments, grid=tuple(data["grid"]))

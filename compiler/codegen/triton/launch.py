@@ -264,7 +264,7 @@ class LauncherSource:
     """The interface that Triton's launcher expects of a source: the argument types by name, and no constants."""
 
     signature: dict[str, str]
-    constants: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    constants: dict[tuple[int, ...], Any] = field(default_factory=dict[tuple[int, ...], Any])
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ def load(compiled: CompiledKernel, source: KernelSource) -> LoadedKernel:
     files = {"kernel.json": compiled.folder / "launch.json", f"kernel.{extension}": compiled.folder / f"kernel.{extension}"}
     signature = LauncherSource({argument.name: argument.type for argument in source.parameters})
     try:
-        kernel = TritonKernel(signature, {name: str(path) for name, path in files.items()}, compiled.folder.name)
+        kernel: Any = TritonKernel(signature, {name: str(path) for name, path in files.items()}, compiled.folder.name)
         run = kernel.run
     except OutOfResources as error:
         raise KernelError(f"kernel {source.name} does not fit the device: {error}", hint="choose smaller blocks") from error

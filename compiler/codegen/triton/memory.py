@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from fxc.codegen.triton.spelling import bits
 from fxc.codegen.triton.writer import Writer, refusal
 from fxc.dialects.tile import AssertOp, AtomicOp, GatherOp, IotaOp, LoadOp, MaskOp, ScatterOp, StoreOp
 from fxc.dialects.tile.memory import ATOMICS
@@ -121,7 +120,7 @@ def _wait_for_stores(writer: Writer, pointer: SSAValue) -> None:
 
 def _atomic(writer: Writer, op: AtomicOp) -> None:
     element = element_of(op.value.type)
-    if isinstance(element, IntegerType) and bits(element) < 32:
+    if isinstance(element, IntegerType) and element.bitwidth < 32:
         raise refusal(op, f"no GPU adds {element} atomically", "add into i32")
     values = [_address(writer, op), writer.typed(op.value), *_masked(writer, op.mask), 'sem="relaxed"']
     writer.line(f"tl.atomic_{op.KIND}({', '.join(values)})")

@@ -14,6 +14,7 @@ from typing import Any
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult
+from xdsl.utils.hints import isa
 
 from fxc.bridge.location import node_name
 from fxc.codegen.triton.elementwise import cast, expression
@@ -98,7 +99,7 @@ class _KernelPrinter:
         listed = f"({', '.join(map(str, grid))}{',' * (len(grid) == 1)})"
         lines = [f"{self.name}: grid {listed}, {warps}, {self.writer.ranges.bits}-bit index"]
         sources = self.kernel.attributes.get(SOURCE)
-        if isinstance(sources, ArrayAttr):
+        if isa(sources, ArrayAttr):
             lines += [f"  {each.data}" for each in sources.data if isinstance(each, StringAttr)]
         return "".join(f"# {_one_line(line)}\n" for line in lines)
 
@@ -149,25 +150,25 @@ class _KernelPrinter:
             self.place = place
 
     def op(self, op: Operation) -> None:
-        if op.regions:
-            match op:
-                case scf.ForOp():
-                    return self.loop(op)
-                case scf.IfOp():
-                    return self.branch(op)
-                case IterateOp():
-                    return self.iterate(op)
-                case LastProgramOp():
-                    return self.last(op)
-        if write_memory(self.writer, op):
-            return None
-        rule = _RULES.get(type(op))
-        text = rule(self.writer, op) if rule is not None else cast(self.writer, op) or expression(self.writer, op)
-        if text is None:
-            kind = op.properties.get("kind")
-            what = f'{op.name} "{kind.data}"' if isinstance(kind, StringAttr) else op.name
-            raise refusal(op, f"Triton has nothing for {what}", "leave what needs it to the library")
-        return self.writer.assign(op.results[0], text)
+        match op:
+            case scf.ForOp():
+                return self.loop(op)
+            case scf.IfOp():
+                return self.branch(op)
+            case IterateOp():
+                return self.iterate(op)
+            case LastProgramOp():
+                return self.last(op)
+            case _:
+                if write_memory(self.writer, op):
+                    return None
+                rule = _RULES.get(type(op))
+                text = rule(self.writer, op) if rule is not None else cast(self.writer, op) or expression(self.writer, op)
+                if text is None:
+                    kind = op.properties.get("kind")
+                    what = f'{op.name} "{kind.data}"' if isinstance(kind, StringAttr) else op.name
+                    raise refusal(op, f"Triton has nothing for {what}", "leave what needs it to the library")
+                return self.writer.assign(op.results[0], text)
 
     def loop(self, op: scf.ForOp) -> None:
         """Print a loop. Each carried value is one variable for the block argument, the yielded value and the result."""

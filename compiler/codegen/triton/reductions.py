@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from xdsl.dialects.builtin import BFloat16Type
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from fxc.codegen.triton.spelling import bits, is_bool, is_float
 from fxc.codegen.triton.writer import Writer, refusal
@@ -67,7 +67,7 @@ def _dot(writer: Writer, op: DotOp) -> str:
     return f'tl.dot({factors}, input_precision="ieee")'
 
 
-def _wide(writer: Writer, op: ReduceOp | ScanOp, value, element: Attribute) -> tuple[str, str]:
+def _wide(writer: Writer, op: ReduceOp | ScanOp, value: SSAValue, element: Attribute) -> tuple[str, str]:
     """The operand in a type that Triton reduces without promotion, and the cast back."""
     text, type = writer.typed(value), writer.dtype(element)
     if is_bool(element):

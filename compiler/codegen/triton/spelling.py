@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import cast
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import (
     Signedness,
 )
 from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
 
 from fxc.errors import KernelError
 
@@ -43,7 +45,7 @@ def is_half(type: Attribute) -> bool:
 
 
 def is_bool(type: Attribute) -> bool:
-    return isinstance(type, IntegerType) and type.width.data == 1
+    return isinstance(type, IntegerType) and type.bitwidth == 1
 
 
 def bits(type: Attribute) -> int:
@@ -51,7 +53,7 @@ def bits(type: Attribute) -> int:
     spelling = _float(type)
     if spelling is not None:
         return spelling[2]
-    return _integer(type).width.data
+    return _integer(type).bitwidth
 
 
 def dtype(type: Attribute, index_bits: int) -> str:
@@ -73,11 +75,11 @@ def signature_type(type: Attribute, index_bits: int) -> str:
 
 def constant_value(value: Attribute) -> int | float:
     """The number of a constant, or of a block constant whose lanes are equal. Integers are signed, except ``i1``."""
-    if isinstance(value, DenseIntOrFPElementsAttr):
+    if isa(value, DenseIntOrFPElementsAttr):
         if not value.is_splat():
             raise KernelError("a block with different constants in its lanes cannot be written in Triton")
-        number, type = next(iter(value.get_values())), value.get_element_type()
-    elif isinstance(value, (IntegerAttr, FloatAttr)):
+        number, type = cast(int | float, next(iter(value.get_values()))), value.get_element_type()
+    elif isa(value, IntegerAttr | FloatAttr):
         number, type = value.value.data, value.type
     else:
         raise KernelError(f"{value} is not a number")
@@ -118,6 +120,6 @@ def _float(type: Attribute) -> tuple[str, str, int] | None:
 
 
 def _integer(type: Attribute) -> IntegerType:
-    if not isinstance(type, IntegerType) or type.width.data not in (1, 8, 16, 32, 64):
+    if not isa(type, IntegerType) or type.bitwidth not in (1, 8, 16, 32, 64):
         raise KernelError(f"Triton has no type for {type}")
     return type

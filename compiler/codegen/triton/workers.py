@@ -19,7 +19,7 @@ import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fxc.codegen.triton.kernel_source import KernelArgument, KernelSource
 from fxc.errors import KernelError
@@ -112,7 +112,7 @@ def _compile(
         chosen["num_stages"] = options["stages"]
     gpu = GPUTarget(target["backend"], target["arch"], target["warp"])
     with contextlib.redirect_stdout(io.StringIO()) as log:
-        compiled = triton.compile(_ast_source(kernel, is_cuda, str(path)), target=gpu, options=chosen)
+        compiled = cast(Any, triton).compile(_ast_source(kernel, is_cuda, str(path)), target=gpu, options=chosen)
     shared, warps = compiled.metadata.shared, compiled.metadata.num_warps
     assembly = compiled.asm["ptx" if is_cuda else "amdgcn"]
     resources = cuda_resources(log.getvalue(), shared, warps) if is_cuda else rocm_resources(assembly, shared, warps)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from fxc.dialects.entry import ArgumentFacts, argument_attributes
 from fxc.dialects.fx import OutputOp, TensorDeclOp
@@ -120,6 +120,6 @@ def _count(ops: Counter[Operation], *classes: type[Operation]) -> int:
 def _memory(main: FuncOp) -> dict[str, int]:
     """The statistics that plan-memory recorded."""
     found = main.attributes.get("plan.memory")
-    entries = found.data if isinstance(found, DictionaryAttr) else {}
+    entries: Mapping[str, Attribute] = found.data if isinstance(found, DictionaryAttr) else {}
     known = {name: entries.get(name) for name in ("peak", "sum", "lower_bound")}
     return {f"{name}_bytes": value.value.data for name, value in known.items() if isinstance(value, IntegerAttr)}

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils._pytree import tree_unflatten
@@ -25,7 +25,7 @@ from fxc.codegen.triton.names import python_name
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of
 from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.attributes.values import Tree
+from fxc.dialects.attributes.values import TreeNode
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.plan import LaunchOp
 from fxc.dialects.text.syntax import op_text
@@ -126,7 +126,7 @@ class Host:
         )
         dtype = torch_dtype(type.element_type)
         fast = getattr(torch._C._dynamo.guards, f"_empty_strided_{device.type}", None)  # type: ignore[attr-defined]
-        if fast is not None and device.index is None:
+        if fast is not None and cast(int | None, device.index) is None:
             if not is_short_lived and (spec := spec_of(type, "")) is not None and (bytes := spec.cached_bytes) is not None:
                 return self.globals.bind("empty_kept", self._new_cached), f"{bytes}, {sizes}, {steps}, {dtype}"
             return self.globals.bind(f"empty_{device.type}", fast), f"{sizes}, {steps}, {dtype}"
@@ -163,7 +163,7 @@ class Host:
 
     # results
 
-    def nested(self, tree: Tree, leaf: Leaf) -> str:
+    def nested(self, tree: TreeNode, leaf: Leaf) -> str:
         """The text of the return value of ``main``, in the nesting of the captured model."""
         attribute = self.main.attributes.get(OUTPUTS)
         if attribute is None:
@@ -210,7 +210,7 @@ class Globals:
 
     def constant(self, value: Any) -> str:
         """A Python constant as text: a literal if it has a short one, else a name."""
-        print_one = _TEXTS.get(type(value))
+        print_one = _TEXTS.get(value.__class__)
         text = print_one(value) if print_one is not None else None
         return self.bind(_hint(value), value) if text is None else text
 
@@ -267,7 +267,7 @@ class UniqueNames:
 Leaf = Callable[[SSAValue | Attribute], str]
 
 
-def text_of(tree: Tree, leaf: Leaf) -> str:
+def text_of(tree: TreeNode, leaf: Leaf) -> str:
     """The text of a tree of call arguments; ``leaf`` returns the text of a leaf."""
     if isinstance(tree, list):
         return f"[{', '.join(text_of(each, leaf) for each in tree)}]"
@@ -284,7 +284,7 @@ def tuple_text(texts: list[str]) -> str:
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
-def nest_text(nest: Any) -> str | None:
+def nest_text(nest: str | tuple[Any, ...] | list[Any] | dict[Any, Any]) -> str | None:
     """The text of a nesting whose leaves are texts; None if it has containers other than Python's builtin ones."""
     if type(nest) is str:
         return nest

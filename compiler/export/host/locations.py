@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Operation
+from xdsl.utils.hints import isa
 
 from fxc.bridge.location import stack_trace
 
@@ -45,7 +46,7 @@ def _place(location: Attribute) -> str:
 def node_names(kernel: Operation) -> str:
     """The FX nodes that a kernel or a launch computes: ``mul, gelu``."""
     listed = kernel.attributes.get(SOURCE)
-    items = [item.data for item in listed.data if isinstance(item, StringAttr)] if isinstance(listed, ArrayAttr) else []
+    items = [item.data for item in listed.data if isinstance(item, StringAttr)] if isa(listed, ArrayAttr) else []
     names = [item.partition(" = ")[0].partition(":")[0] for item in items]
     text = ", ".join(dict.fromkeys(names))
     return text if len(text) <= _NAMES else f"{text[:_NAMES].rpartition(',')[0]}, ..."

@@ -16,7 +16,7 @@ from fxc.bridge.location import node_name
 from fxc.bridge.values import constant_value, value_of
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.discardable import SHORT_LIVED
-from fxc.dialects.attributes.types import is_tensor
+from fxc.dialects.attributes.types import IntType, is_tensor
 from fxc.dialects.attributes.values import RegionAttr, Tree
 from fxc.dialects.autodiff import SubgraphOp
 from fxc.dialects.fusion import GroupOp, YieldOp
@@ -181,7 +181,7 @@ def _alloc(p: FunctionPrinter, op: AllocOp) -> None:
         return
     type = op.buffer.type
     assert is_tensor(type)
-    numbers = {number.type.expression.data: p.env[number] for number in op.numbers}  # type: ignore[attr-defined]
+    numbers = {number.type.expression.data: p.env[number] for number in op.numbers if isinstance(number.type, IntType)}
     make, arguments = p.host.allocation(type, numbers, is_short_lived=SHORT_LIVED in op.attributes)
     p.emit(f"{p.define(op.buffer, node_name(op.location))} = {make}({arguments})")
 

@@ -71,7 +71,7 @@ class ReverseDerivative:
         """
         temporaries = list[SSAValue]()
         for _ in range(_ATTEMPTS):
-            self.reverse, self.gradients = Block(), {}
+            self.reverse, self.gradients = Block(), dict[SSAValue, SSAValue]()
             for value in (*(value for value in outputs if value in self.activity.active), *temporaries):
                 self.accumulate(value, self.argument(value))
             for op in reversed(list(self.block.ops)[:-1]):

@@ -31,7 +31,7 @@ def return_last_writes(function: FuncOp) -> bool:
     if len(set(targets)) != len(targets) or any(is_view_of(value, set(targets)) for value in (*sources, *last.operands)):
         return False
     results = last.trees()[0][0]
-    if not isinstance(results, (tuple, list)) or any(not _is_leaf(tree) for tree in results):
+    if type(results) not in (tuple, list) or any(not _is_leaf(tree) for tree in results):
         return False
     stay = [source in last.operands for source in sources]
     values = [copy.results[0] if stays else source for copy, source, stays in zip(copies, sources, stay, strict=True)]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from fxc.dialects.attributes.types import IntType, is_tensor
-from fxc.dialects.attributes.values import Tree, leaves
+from fxc.dialects.attributes.values import TreeNode, leaves
 from fxc.dialects.base.effects import is_pure, is_random, writes
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
@@ -70,9 +70,9 @@ def counted_loop(op: HigherOrderOp, evaluation: Evaluation) -> CountedLoop | Non
         return None
     name, left, right = compared
     for compare, counter, bound in ((name, left, right), (_MIRRORED[name], right, left)):
-        if not isinstance(counter, SSAValue) or counter.owner is not condition.block or not _is_counter(counter.type):
+        if not isinstance(counter, BlockArgument) or counter.owner is not condition.block or not _is_counter(counter.type):
             continue
-        index = counter.index  # type: ignore[attr-defined]
+        index = counter.index
         step = _step(outputs[index], body.block.args[index]) if index < len(carried) else None
         if (
             step is None
@@ -81,8 +81,8 @@ def counted_loop(op: HigherOrderOp, evaluation: Evaluation) -> CountedLoop | Non
         ):
             continue
         start = _integer(inputs[index], evaluation)
-        if isinstance(bound, SSAValue) and bound.owner is condition.block:
-            bound = inputs[bound.index]  # type: ignore[attr-defined]
+        if isinstance(bound, BlockArgument) and bound.owner is condition.block:
+            bound = inputs[bound.index]
         trips = _trips(start, _integer(bound, evaluation), step, compare, counter.type)
         return CountedLoop(condition.block, body.block, inputs, outputs, index, step, start, trips)
     return None
@@ -92,7 +92,7 @@ def _writes(op: Operation) -> bool:
     return not isinstance(op, (HigherOrderOp, OutputOp)) and writes(op) != []
 
 
-def _compared(test: Leaf) -> tuple[str, Tree, Tree] | None:
+def _compared(test: Leaf) -> tuple[str, TreeNode, TreeNode] | None:
     """``a < b`` as ("lt", a, b)."""
     op = test.owner if isinstance(test, SSAValue) else None
     if isinstance(op, TorchOp):
@@ -137,7 +137,7 @@ def _step(output: Leaf, counter: SSAValue) -> int | None:
     return step if adds else -step
 
 
-def _stated(tree: Tree) -> int | None:
+def _stated(tree: TreeNode) -> int | None:
     """The integer value of a constant, else None."""
     if isinstance(tree, SSAValue) and isinstance(tree.owner, ConstantOp):
         return _number(tree.owner.value, tree.type)
@@ -151,13 +151,13 @@ def _number(constant: Attribute, type: Attribute) -> int | None:
     return integer(constant)
 
 
-def _is_invariant(bound: Tree, condition: Block, body: Block, outputs: list[Leaf]) -> bool:
+def _is_invariant(bound: TreeNode, condition: Block, body: Block, outputs: list[Leaf]) -> bool:
     """Whether ``bound`` is the same integer in each iteration: a constant, or an argument that the body passes on."""
     if _stated(bound) is not None:
         return True
-    if not isinstance(bound, SSAValue) or bound.owner is not condition or not _is_counter(bound.type):
+    if not isinstance(bound, BlockArgument) or bound.owner is not condition or not _is_counter(bound.type):
         return False
-    index = bound.index  # type: ignore[attr-defined]
+    index = bound.index
     if index >= len(outputs):
         return True
     handed = outputs[index]
@@ -166,7 +166,7 @@ def _is_invariant(bound: Tree, condition: Block, body: Block, outputs: list[Leaf
     return handed is body.args[index]
 
 
-def _integer(leaf: Tree, evaluation: Evaluation) -> int | None:
+def _integer(leaf: TreeNode, evaluation: Evaluation) -> int | None:
     """The integer value of ``leaf`` before the loop, where it is a constant or computed from constants, and is not written."""
     if not isinstance(leaf, SSAValue):
         return integer(leaf)

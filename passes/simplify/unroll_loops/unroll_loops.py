@@ -138,7 +138,7 @@ class _Unroller(LoopCopies):
     def split(self, factor: int) -> None:
         """Replace the loop by one of ``factor`` iterations at a time, followed by the original loop for the rest."""
         (condition, body, first, *rest), _ = self.op.trees()
-        if not self.types_are_stable() or not isinstance(first, (list, tuple)) or len(first) != len(self.loop.outputs):
+        if not self.types_are_stable() or type(first) not in (list, tuple) or len(first) != len(self.loop.outputs):
             return
         names = [RegionAttr(StringAttr(f"{name.target.data}_by_{factor}")) for name in (condition, body)]
         types = [without_symbols(argument.type, self.own.__contains__) for argument in self.body.args[: len(first)]]
