@@ -45,11 +45,6 @@ def is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
     return isinstance(value, dict)
 
 
-def is_slice(value: object) -> TypeGuard[slice[Any, Any, Any]]:
-    """Whether ``value`` is a slice."""
-    return isinstance(value, slice)
-
-
 def attribute_of(value: Any) -> Attribute:
     """Return the attribute of a Python constant. CaptureError if the IR has none."""
     if (attr := scalar_attr(value)) is not None:

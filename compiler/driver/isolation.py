@@ -15,8 +15,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 from xdsl.utils.exceptions import PassFailedException
-from xdsl.utils.hints import isa
 
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.text.diagnostics import OpPassFailedException
 
 

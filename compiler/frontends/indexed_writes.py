@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from fxc.bridge.values import is_slice, is_tuple
+from fxc.bridge.values import is_tuple
+from fxc.dialects.attributes.values import isa
 
 
 class IndexedWrites(TorchFunctionMode):
@@ -54,7 +55,7 @@ def _items(index: Any, dims: int) -> list[Any]:
 
 def _is_view_by_data(items: Sequence[Any]) -> bool:
     """Whether ``items`` only select and slice, and at least one is a number in a tensor."""
-    bounds = [bound for item in items for bound in ((item.start, item.stop, item.step) if is_slice(item) else (item,))]
+    bounds = [bound for item in items for bound in ((item.start, item.stop, item.step) if isa(item, slice) else (item,))]
     return all(bound is None or type(bound) is int or _is_number(bound) for bound in bounds) and any(map(_is_number, bounds))
 
 

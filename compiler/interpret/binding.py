@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
 from fxc.bridge.modules import build_module
-from fxc.dialects.attributes.values import leaves
+from fxc.dialects.attributes.values import isa, leaves
 from fxc.dialects.fx import ModuleDeclOp, OutputOp, TensorDeclOp
 from fxc.interpret.torch_level import ReferenceInterpreter, Watch
 
@@ -102,7 +102,7 @@ def without_new_values(function: FuncOp, returned: Any) -> tuple[Any, dict[int, 
     elements: Any = last.trees()[0][0] if isinstance(last, OutputOp) else last.operands
     kept, new, position = list[Any](), dict[int, Any](), 0
     for element, value in zip(elements, returned, strict=True):
-        mark = marks[position] if isinstance(element, SSAValue) else None
+        mark = marks[position] if isa(element, SSAValue) else None
         position += sum(isinstance(leaf, SSAValue) for leaf in leaves(element))
         if isinstance(mark, IntegerAttr):
             new[mark.value.data] = value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from fxc.dialects.attributes.values import Tree, TreeNode, leaves, scalar_attr, scalar_of
+from fxc.dialects.attributes.values import KnownTree, Tree, leaves, scalar_attr, scalar_of
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops import TorchOp
@@ -97,7 +97,7 @@ class PatternMatch:
         default = op.SCHEMA.by_name[name].default
         return default is not None and _is_constant(tree, default)
 
-    def tree(self, pattern: TreeNode, tree: TreeNode) -> bool:
+    def tree(self, pattern: KnownTree, tree: KnownTree) -> bool:
         if isinstance(pattern, SSAValue):
             return isinstance(tree, SSAValue) and self.value(pattern, tree)
         if isinstance(pattern, Attribute):
@@ -151,7 +151,7 @@ def _is_constant(tree: Tree, text: str) -> bool:
         return False
 
 
-def _python(tree: TreeNode) -> Any:
+def _python(tree: KnownTree) -> Any:
     if isinstance(tree, (list, tuple)):
         return [_python(element) for element in tree]
     if not isinstance(tree, Attribute):

@@ -16,8 +16,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.bridge.modules import build_module
 from fxc.bridge.tensors import DeferredFake, FakeWorld
-from fxc.bridge.values import is_dict, is_sequence, is_slice
-from fxc.dialects.attributes.values import StateAttr, encode, str_attr
+from fxc.bridge.values import is_dict, is_sequence
+from fxc.dialects.attributes.values import StateAttr, encode, isa, str_attr
 from fxc.dialects.fx import CallModuleOp, ModuleDeclOp, TensorDeclOp
 from fxc.errors import CaptureError
 
@@ -142,7 +142,7 @@ def map_leaves(nest: Any, function: Callable[[Any], Any], size: Callable[[Sequen
         return type(nest)(*elements) if hasattr(nest, "_fields") else type(nest)(elements)
     if is_dict(nest):
         return {key: map_leaves(value, function, size) for key, value in nest.items()}
-    if is_slice(nest):
+    if isa(nest, slice):
         return slice(*(map_leaves(part, function, size) for part in (nest.start, nest.stop, nest.step)))
     return function(nest)
 

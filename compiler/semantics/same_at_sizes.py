@@ -16,10 +16,10 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fxc.bridge.tensors import number_at, type_of
-from fxc.bridge.values import is_dict, is_sequence, is_slice
+from fxc.bridge.values import is_dict, is_sequence
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.types import IntType, is_tensor
-from fxc.dialects.attributes.values import MemoryFormatAttr, int_attr, str_attr
+from fxc.dialects.attributes.values import MemoryFormatAttr, int_attr, isa, str_attr
 from fxc.dialects.fx import PositionalCall
 from fxc.dialects.torch_ops import TorchOp
 from fxc.errors import InputError
@@ -56,7 +56,7 @@ class _Comparison:
             return list(a) == list(b) and all(self.same(a[key], b[key]) for key in a)
         if is_sequence(a) and is_sequence(b):
             return len(a) == len(b) and all(self.same(x, y) for x, y in zip(a, b, strict=True))
-        if is_slice(a) and is_slice(b):
+        if isa(a, slice) and isa(b, slice):
             return self.same((a.start, a.stop, a.step), (b.start, b.stop, b.step))
         if is_dataclass(a) and is_dataclass(b) and not isinstance(a, Attribute):
             return all(self.same(getattr(a, each.name), getattr(b, each.name)) for each in fields(a) if each.compare)

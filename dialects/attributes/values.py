@@ -21,9 +21,6 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 Tree: TypeAlias = Any
-TreeNode: TypeAlias = "SSAValue | Attribute | list[Tree] | tuple[Tree, ...] | dict[Attribute, Tree] | slice"
-"""A ``Tree``, for functions that distinguish its kinds."""
-
 KnownTree: TypeAlias = "SSAValue | Attribute | list[Any] | tuple[Any, ...] | dict[Any, Any] | slice[Any, Any, Any]"
 """A ``Tree``, in functions that distinguish its cases."""
 

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.hints import isa
 
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.autodiff import (
     AddOp,
     MaterializeOp,

@@ -36,10 +36,9 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.hints import isa
 
 from fxc.dialects.attributes.types import contiguous_strides, device, is_tensor, sizes, strides
-from fxc.dialects.attributes.values import Tree, enum_attr, float_attr, int_attr
+from fxc.dialects.attributes.values import Tree, enum_attr, float_attr, int_attr, isa
 from fxc.dialects.text.syntax import copy_names
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.constant import TensorLiteralAttr

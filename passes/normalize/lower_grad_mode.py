@@ -39,10 +39,9 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.hints import isa
 
 from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.attributes.values import leaves
+from fxc.dialects.attributes.values import isa, leaves
 from fxc.dialects.base.effects import reshapes
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.passes.analysis.matching import torch_op

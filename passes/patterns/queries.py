@@ -8,10 +8,9 @@ from xdsl.dialects.builtin import ArrayAttr, TensorType, TupleType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
-from xdsl.utils.hints import isa
 
 from fxc.dialects.attributes.types import BoolType, FloatType, IntType, device, is_tensor, layout, sizes
-from fxc.dialects.attributes.values import NoneValueAttr, Tree, TreeNode, bool_attr, device_attr, int_attr
+from fxc.dialects.attributes.values import KnownTree, NoneValueAttr, Tree, bool_attr, device_attr, int_attr, isa
 from fxc.dialects.fx import CallFunctionOp
 from fxc.dialects.text.call import CallOp
 from fxc.dialects.torch_ops.base import TorchOp
@@ -229,7 +228,7 @@ def _select_from(packed: SSAValue, known: Sequence[Attribute | None], rewriter: 
             rewriter.replace(user, ConstantOp.of(constant, user.results[0].type))
 
 
-def _is_sizes(tree: TreeNode | None, tensor: SSAValue) -> bool:
+def _is_sizes(tree: KnownTree | None, tensor: SSAValue) -> bool:
     """Whether ``tree`` is the list of all sizes of ``tensor``."""
     if isinstance(tree, SSAValue):
         op = producer(tree, _ALL_SIZES)

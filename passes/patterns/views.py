@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 
 from xdsl.ir import Attribute, SSAValue
-from xdsl.utils.hints import isa
 
 from fxc.dialects.attributes.types import is_tensor, layout, sizes, strides
-from fxc.dialects.attributes.values import int_attr
+from fxc.dialects.attributes.values import int_attr, isa
 from fxc.dialects.base.effects import is_random
 from fxc.dialects.torch_ops.base import TorchOp
 from fxc.dialects.torch_ops.effects import DROPOUTS

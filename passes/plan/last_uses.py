@@ -7,8 +7,8 @@ from typing import NamedTuple
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
-from xdsl.utils.hints import isa
 
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.base.effects import aliases, is_pure, may_retain
 from fxc.dialects.plan import AllocOp, FreeOp, stream_of
 from fxc.dialects.torch_ops import TorchOp, op_class

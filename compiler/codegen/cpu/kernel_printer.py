@@ -32,13 +32,13 @@ from xdsl.ir.affine import (
     AffineDimExpr,
     AffineExpr,
 )
-from xdsl.utils.hints import isa
 
 from fxc.codegen.cpu import arith_rules, assert_rules, block_rules, memory_rules, reduce_rules
 from fxc.codegen.cpu.assert_rules import STATUS, messages
 from fxc.codegen.cpu.builder import ZERO, Builder, ModuleText, i32, i64
 from fxc.codegen.cpu.choices import FEWEST_PROGRAMS
 from fxc.codegen.cpu.types import I32, I64, PTR, Type, Value, llvm_type
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.plan import IN_PLACE
 from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import IterateOp, KernelOp, LastProgramOp, NextOp, ProgramIdOp, PtrType, ReturnOp

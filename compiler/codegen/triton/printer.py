@@ -14,7 +14,6 @@ from typing import Any
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult
-from xdsl.utils.hints import isa
 
 from fxc.bridge.location import node_name
 from fxc.codegen.triton.elementwise import cast, expression
@@ -25,6 +24,7 @@ from fxc.codegen.triton.names import RESERVED, python_name
 from fxc.codegen.triton.reductions import RULES as COMBINATIONS
 from fxc.codegen.triton.spelling import signature_type
 from fxc.codegen.triton.writer import HELPERS, Writer, refusal
+from fxc.dialects.attributes.values import isa
 from fxc.dialects.text.diagnostics import user_line
 from fxc.dialects.tile import (
     IterateOp,

@@ -21,8 +21,8 @@ from xdsl.dialects.builtin import (
     Signedness,
 )
 from xdsl.ir import Attribute
-from xdsl.utils.hints import isa
 
+from fxc.dialects.attributes.values import isa
 from fxc.errors import KernelError
 
 _FLOATS: Mapping[type, tuple[str, str, int]] = MappingProxyType(
@@ -79,7 +79,7 @@ def constant_value(value: Attribute) -> int | float:
         if not value.is_splat():
             raise KernelError("a block with different constants in its lanes cannot be written in Triton")
         number, type = cast(int | float, next(iter(value.get_values()))), value.get_element_type()
-    elif isa(value, IntegerAttr | FloatAttr):
+    elif isa(value, IntegerAttr) or isa(value, FloatAttr):
         number, type = value.value.data, value.type
     else:
         raise KernelError(f"{value} is not a number")

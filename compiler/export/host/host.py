@@ -25,7 +25,7 @@ from fxc.codegen.triton.names import python_name
 from fxc.dialects.attributes import types
 from fxc.dialects.attributes.size_polynomials import sizes_of, strides_of
 from fxc.dialects.attributes.types import is_tensor
-from fxc.dialects.attributes.values import TreeNode
+from fxc.dialects.attributes.values import KnownTree
 from fxc.dialects.base.effects import aliases
 from fxc.dialects.plan import LaunchOp
 from fxc.dialects.text.syntax import op_text
@@ -163,7 +163,7 @@ class Host:
 
     # results
 
-    def nested(self, tree: TreeNode, leaf: Leaf) -> str:
+    def nested(self, tree: KnownTree, leaf: Leaf) -> str:
         """The text of the return value of ``main``, in the nesting of the captured model."""
         attribute = self.main.attributes.get(OUTPUTS)
         if attribute is None:
@@ -267,7 +267,7 @@ class UniqueNames:
 Leaf = Callable[[SSAValue | Attribute], str]
 
 
-def text_of(tree: TreeNode, leaf: Leaf) -> str:
+def text_of(tree: KnownTree, leaf: Leaf) -> str:
     """The text of a tree of call arguments; ``leaf`` returns the text of a leaf."""
     if isinstance(tree, list):
         return f"[{', '.join(text_of(each, leaf) for each in tree)}]"

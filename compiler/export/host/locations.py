@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Operation
-from xdsl.utils.hints import isa
 
 from fxc.bridge.location import stack_trace
+from fxc.dialects.attributes.values import isa
 
 SOURCE = "tile.source"
 """The attribute that lists the nodes that a kernel computes; a launch has one if its list differs from the kernel's."""

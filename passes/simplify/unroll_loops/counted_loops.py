@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from fxc.dialects.attributes.types import IntType, is_tensor
-from fxc.dialects.attributes.values import TreeNode, leaves
+from fxc.dialects.attributes.values import KnownTree, leaves
 from fxc.dialects.base.effects import is_pure, is_random, writes
 from fxc.dialects.fx import CallFunctionOp, OutputOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
@@ -92,7 +92,7 @@ def _writes(op: Operation) -> bool:
     return not isinstance(op, (HigherOrderOp, OutputOp)) and writes(op) != []
 
 
-def _compared(test: Leaf) -> tuple[str, TreeNode, TreeNode] | None:
+def _compared(test: Leaf) -> tuple[str, KnownTree, KnownTree] | None:
     """``a < b`` as ("lt", a, b)."""
     op = test.owner if isinstance(test, SSAValue) else None
     if isinstance(op, TorchOp):
@@ -137,7 +137,7 @@ def _step(output: Leaf, counter: SSAValue) -> int | None:
     return step if adds else -step
 
 
-def _stated(tree: TreeNode) -> int | None:
+def _stated(tree: KnownTree) -> int | None:
     """The integer value of a constant, else None."""
     if isinstance(tree, SSAValue) and isinstance(tree.owner, ConstantOp):
         return _number(tree.owner.value, tree.type)
@@ -151,7 +151,7 @@ def _number(constant: Attribute, type: Attribute) -> int | None:
     return integer(constant)
 
 
-def _is_invariant(bound: TreeNode, condition: Block, body: Block, outputs: list[Leaf]) -> bool:
+def _is_invariant(bound: KnownTree, condition: Block, body: Block, outputs: list[Leaf]) -> bool:
     """Whether ``bound`` is the same integer in each iteration: a constant, or an argument that the body passes on."""
     if _stated(bound) is not None:
         return True
@@ -166,7 +166,7 @@ def _is_invariant(bound: TreeNode, condition: Block, body: Block, outputs: list[
     return handed is body.args[index]
 
 
-def _integer(leaf: TreeNode, evaluation: Evaluation) -> int | None:
+def _integer(leaf: KnownTree, evaluation: Evaluation) -> int | None:
     """The integer value of ``leaf`` before the loop, where it is a constant or computed from constants, and is not written."""
     if not isinstance(leaf, SSAValue):
         return integer(leaf)
