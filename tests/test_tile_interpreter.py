@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fxc.bridge.philox import philox, random_bits
+from fxc.interpret.tile_ops import BINARY, FUNCTIONS
 from tests.interpreted_kernels import NAMES, SOFTMAX, compute, made, run
 
 POINTWISE = """
@@ -337,3 +338,18 @@ def test_large_grids_run_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_empty_grid_computes_nothing() -> None:
     compute(POINTWISE, [torch.empty(0)], torch.empty(0), grid=[0])
+
+
+@pytest.mark.parametrize("name", [*BINARY, *FUNCTIONS])
+def test_functions_of_tensors_without_dimensions(name: str) -> None:
+    function, agreed = {**BINARY, **FUNCTIONS}[name], 0
+    for dtype in (torch.int64, torch.float32):
+        for count in (1, 2, 3):
+            operands = [torch.tensor([3, 1]).to(dtype)] * count
+            try:
+                expected = function(*operands)
+            except (RuntimeError, TypeError):
+                continue  # a function of another dtype, or number of operands
+            torch.testing.assert_close(function(*(operand[0] for operand in operands)), expected[0], equal_nan=True)
+            agreed += 1
+    assert agreed

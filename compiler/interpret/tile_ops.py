@@ -25,9 +25,7 @@ def unsigned(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Binary
         a, b = (x.to(torch.uint8) if x.dtype == torch.bool else x for x in (a, b))
         kind = np.dtype(f"uint{8 * a.element_size()}")
         result = function(a.contiguous().numpy().view(kind), b.contiguous().numpy().view(kind))
-        return torch.as_tensor(
-            np.ascontiguousarray(result if result.dtype == bool else result.view(kind.str.replace("u", "i")))
-        )
+        return torch.as_tensor(result if result.dtype == bool else result.view(kind.str.replace("u", "i")))
 
     return run
 

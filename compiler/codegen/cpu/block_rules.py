@@ -78,30 +78,6 @@ def _absolute_integer(b: Builder, op: Operation, value: Value) -> Value:
     return b.intrinsic_with_flag("llvm.abs", value)
 
 
-def _count_bits(name: str) -> Rule:
-    def rule(b: Builder, op: Operation, value: Value) -> Value:
-        return b.intrinsic(f"llvm.{name}", value) if name == "ctpop" else b.intrinsic_with_flag(f"llvm.{name}", value)
-
-    return rule
-
-
-def _integer_power(b: Builder, op: Operation, base: Value, power: Value) -> Value:
-    """Integer power by repeated squaring; it wraps like multiplication.
-
-    For a negative exponent the result is 1 or -1 if the base is 1 or -1, else 0.
-    """
-    type = base.type
-    zero, one = constant(type, 0), constant(type, 1)
-    result, square, rest = one, base, power
-    for _ in range(type.bits - 1):
-        odd = b.compare("ne", b.binary("and", rest, one), zero)
-        result = b.select(odd, b.mul(result, square), result)
-        square, rest = b.mul(square, square), b.binary("lshr", rest, one)
-    unit = b.compare("ult", b.add(base, one), constant(type, 3))  # -1, 0, 1; for 0 the product is correct
-    fraction = b.binary("and", b.compare("slt", power, zero), b.compare("eq", unit, constant(unit.type, 0)))
-    return b.select(fraction, zero, result)
-
-
 def _power_to_integer(b: Builder, op: Operation, base: Value, power: Value) -> Value:
     def raised(x: Value) -> Value:
         return call_math(b, "pow", x, b.cast("sitofp", power, x.type.element))
@@ -123,9 +99,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "math.fma": _fma,
         "math.absf": partial(_intrinsic, "fabs"),
         "math.absi": _absolute_integer,
-        "math.ipowi": _integer_power,
         "math.fpowi": _power_to_integer,
-        **{f"math.{name}": _count_bits(name) for name in ("ctpop", "ctlz", "cttz")},
         **{f"math.{name}": partial(_intrinsic, name) for name in _INTRINSICS},
         **{
             f"math.{name}": partial(_function, _LIBRARY_NAMES.get(name, name))
