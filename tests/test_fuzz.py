@@ -170,6 +170,22 @@ def test_rounding_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     check("static", lambda x: (x.cumsum(0),), half)
 
 
+def test_a_gradient_that_cancels_is_as_exact_as_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of a value that is converted to bfloat16 and back is rounded in eager; another may round less, not more."""
+
+    def leaf() -> list[torch.Tensor]:
+        return [torch.linspace(-1, 1, 90, dtype=torch.float64).requires_grad_()]
+
+    def norm(x: torch.Tensor) -> Any:
+        return (x, torch.linalg.vector_norm(x.to(torch.bfloat16)))
+
+    for error, found in ((0, False), (0.003, False), (0.03, True)):
+        other = lambda x, error=error: (x, torch.linalg.vector_norm(x).to(torch.bfloat16) + error * x.sum().bfloat16())  # noqa: E731
+        monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs, free, other=other: other)
+        with pytest.raises(Difference, match="gradient1 0") if found else nullcontext():
+            check("compile", norm, leaf)
+
+
 def test_the_reference_is_rounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean is 0; eager's is 1e-16 in float32, and in float64."""
 
