@@ -1,7 +1,5 @@
 """The implementations of a model that ``benchmarks/cpu.py`` compares."""
 
-# pyright: reportUnknownMemberType=false
-# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

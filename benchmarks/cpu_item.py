@@ -3,8 +3,6 @@
 Each item has a process of its own, so that a crash loses that item alone. What is compared in an item runs in that one process.
 """
 
-# pyright: reportUnknownMemberType=false
-# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import json

@@ -1,7 +1,5 @@
 """The models that ``benchmarks/cpu.py`` measures: those of ``examples/models`` at their sizes there, or as tests run them."""
 
-# pyright: reportUnknownMemberType=false
-# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import sys

@@ -7,8 +7,6 @@ must be read and written, as a share of what a copy of a large tensor reaches. A
 eager's, is said to have failed, and the others go on. Without a GPU nothing is measured or written.
 """
 
-# pyright: reportUnknownMemberType=false
-# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import argparse

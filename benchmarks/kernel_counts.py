@@ -10,8 +10,6 @@ each kernel and call reads and writes, tensors as a whole; ``eager`` is the same
 higher-order operators are not counted, on either side.
 """
 
-# pyright: reportUnknownMemberType=false
-# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import argparse

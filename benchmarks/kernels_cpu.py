@@ -6,8 +6,6 @@ For each kernel and size: time of a call, results allocated, as a ratio to eager
 timed in turns, so that what else runs on the machine slows all of them; the median of the ratios is printed.
 """
 
-# pyright: reportUnknownMemberType=false
-# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import argparse

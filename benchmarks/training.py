@@ -12,8 +12,6 @@ The compile time is that of a fresh process, pass by pass: capture, the pipeline
 the export, and what a first step takes over a second one (derivatives are compiled where other gradients arrive).
 """
 
-# pyright: reportUnknownMemberType=false
-# PyTorch types torch.compile, manual_seed, backward and the like only in part.
 from __future__ import annotations
 
 import json

@@ -1,7 +1,5 @@
 """``fxc run --compare``: compare the results of a program with those of the model that it came from."""
 
-# pyright: reportUnknownMemberType=false
-# torch.manual_seed has no types.
 from __future__ import annotations
 
 import inspect

@@ -4,8 +4,8 @@ A line is ``namespace.name.overload <TAB> flags <TAB> schema``. Flags: r random 
 R reduction, d output depends on data, y output shape depends on data, c composite (PyTorch decomposes it).
 """
 
-# pyright: reportPrivateUsage=false, reportUnknownArgumentType=false
-# PyTorch has no public list of its schemas.
+# pyright: reportUnknownArgumentType=false
+# Schemas of PyTorch have no types.
 from __future__ import annotations
 
 from pathlib import Path

@@ -4,8 +4,6 @@
 source runs code: Python is imported, and ``torch.export.load`` may unpickle the contents of a .pt2 file.
 """
 
-# pyright: reportUnknownMemberType=false
-# torch.manual_seed has no types.
 from __future__ import annotations
 
 import importlib
