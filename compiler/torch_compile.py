@@ -68,7 +68,7 @@ def fxc_backend(graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     replace_windows(graph)
     guess = not _has_overlapping_result(graph)
     with in_all_fakes(), in_all_functionalizations(), cast(Any, config).patch(guess_tangent_strides_as_outputs=guess):
-        return backend(graph, inputs)  # type: ignore[no-any-return]
+        return backend(graph, inputs)
 
 
 def _has_overlapping_result(graph: GraphModule) -> bool:

@@ -29,16 +29,16 @@ _aten: Any = torch.ops.aten
 def in_all_fakes() -> Generator[None, None, None]:
     """A context that also corrects PyTorch's fake tensors: captured graphs depend on strides, such as for ``reshape``."""
     plain = FakeTensorMode.dispatch
-    FakeTensorMode.dispatch = _corrected(plain)  # type: ignore[method-assign]
+    FakeTensorMode.dispatch = _corrected(plain)
     try:
         yield
     finally:
-        FakeTensorMode.dispatch = plain  # type: ignore[method-assign]
+        FakeTensorMode.dispatch = plain
 
 
 def lay_out_as_eager(mode: FakeTensorMode) -> None:
     """Correct the fakes of ``mode``, which remains an instance of PyTorch's class: higher-order operators have rules for it."""
-    mode.dispatch = partial(_corrected(FakeTensorMode.dispatch), mode)  # type: ignore[method-assign]
+    mode.dispatch = partial(_corrected(FakeTensorMode.dispatch), mode)
 
 
 def _corrected(plain: Callable[..., Any]) -> Callable[..., Any]:

@@ -201,5 +201,5 @@ class StaticFakeMode(FakeTensorMode):
         fake = FakeTensor(self, meta, tensor.device)
         fake.requires_grad_(tensor.requires_grad)
         if isinstance(tensor, torch.nn.Parameter):
-            fake._is_param = True  # type: ignore[attr-defined]
+            fake._is_param = True
         return fake

@@ -78,7 +78,7 @@ def _as_strided_scatter(
     has_gaps = not in_memory.is_contiguous()
     if has_gaps and not is_within(x.shape, x.stride(), size, stride, first):
         return _scatter(torch.ops.aten.as_strided_scatter.default)(x, source, size, stride, storage_offset)
-    places = torch.zeros([1] * len(size), dtype=torch.int64, device=x.device).add(first)  # type: ignore[arg-type]
+    places = torch.zeros([1] * len(size), dtype=torch.int64, device=x.device).add(first)
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
         line = torch.arange(count, device=x.device) * step
         places = places + line.view([count if i == dim else 1 for i in range(len(size))])

@@ -30,7 +30,7 @@ class StaticWorld(FakeWorld):
     """A world of plain CPU tensors of known sizes. Other types, and failures, raise an error."""
 
     @cached_property
-    def mode(self) -> StaticFakeMode:  # type: ignore[override]
+    def mode(self) -> StaticFakeMode:
         return StaticFakeMode()
 
     @property

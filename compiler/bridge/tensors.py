@@ -304,7 +304,7 @@ class FakeWorld:
         """Return a symbolic number: with the expression in the type of a float, else unbacked."""
         if isinstance(type, FloatType) and (expression := self._in_symbols(type.expression.data)) is not None:
             value = expression.subs(hints_of(self.shape_env))
-            return self.shape_env.create_symfloatnode(expression, hint=float(value) if value.is_number else None)  # type: ignore[arg-type]
+            return self.shape_env.create_symfloatnode(expression, hint=float(value) if value.is_number else None)
         with self.mode, self.shape_env.ignore_fresh_unbacked_symbols():
             if isinstance(type, BoolType):
                 return self.shape_env.create_unbacked_symbool()
@@ -402,7 +402,7 @@ def _without_unnamed(type: Attribute) -> Attribute:
     if isinstance(type, TupleType):
         return tuple_type([_without_unnamed(t) for t in type.types.data])
     if isinstance(type, (IntType, FloatType, BoolType)):
-        return type.__class__(str_attr(_known(type.expression.data)))  # type: ignore[arg-type]
+        return type.__class__(str_attr(_known(type.expression.data)))
     if not is_tensor(type):
         return type
     steps = types.strides(type)
@@ -423,7 +423,7 @@ def _range(low: int, high: int | None) -> Any:
     import sympy
     from torch.utils._sympy.value_ranges import ValueRanges
 
-    return ValueRanges(low, sympy.oo if high is None else high)  # type: ignore[arg-type]
+    return ValueRanges(low, sympy.oo if high is None else high)
 
 
 def number_at(dim: types.Dim, numbers: Mapping[str, int]) -> int | None:

@@ -48,7 +48,7 @@ class NamedPipeline:
         if isinstance(step, Slot):
             return parse(",".join(word.text for word in values.get(step.name, ())))
         if isinstance(step, AnchorSpec):
-            return (replace(step, items=tuple(item for inner in step.items for item in self._filled(inner, values))),)  # type: ignore[arg-type]
+            return (replace(step, items=tuple(item for inner in step.items for item in self._filled(inner, values))),)
         owned = [(option, key) for option, owners in self.options.items() for owner, key in owners if owner == step.name]
         mine = {key: values[option] for option, key in owned if option in values}
         return (PassSpec(step.name, tuple((dict(step.options) | mine).items())),)

@@ -143,7 +143,7 @@ class Exporter:
         if in_spec is not None and out_spec is not None:
             body.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(_argument_names(in_spec), in_spec, out_spec)))
         elif out_spec is not None:
-            output.args = (tree_unflatten(output.args[0], out_spec),)  # type: ignore[arg-type]
+            output.args = (tree_unflatten(output.args[0], out_spec),)
 
     def tensor(self, name: str) -> torch.Tensor:
         if name not in self.program.state:

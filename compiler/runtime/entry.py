@@ -36,7 +36,7 @@ def entry(
         counter=counter,
         leaves_of=signature.leaves,
         grad_enabled=torch.is_grad_enabled,
-        set_grad_enabled=torch._C._set_grad_enabled,  # type: ignore[attr-defined]
+        set_grad_enabled=torch._C._set_grad_enabled,
     )
     inputs, elsewhere = signature.names, "return other(args, kwargs)"
     if signature.is_flat:

@@ -68,7 +68,7 @@ class LiveModel:
                 for name, tensor in store.items():
                     if tensor is None or id(tensor) in used:
                         self._tensors[_joined(path, name)] = tensor
-                        places.append((store, name, tensor))  # type: ignore[arg-type]
+                        places.append((store, name, tensor))
         self.is_same = _comparison(places, stores, [self.state[name] for name in self.at_start])
 
     def _values_of(self, path: str, module: torch.nn.Module) -> dict[str, Any]:

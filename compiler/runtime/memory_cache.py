@@ -26,7 +26,7 @@ _PATIENCE = 256
 """The number of later results after which an unused block is dropped."""
 
 _empty: Callable[..., Any] = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
-_uses = torch._C._storage_Use_Count  # type: ignore[attr-defined]
+_uses = torch._C._storage_Use_Count
 
 
 class _Block:

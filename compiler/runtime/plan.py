@@ -146,7 +146,7 @@ class Plan:
                 self._bind()
             return returned
 
-        self._look, self.run, self.call = look, run, self._checked  # type: ignore[method-assign]
+        self._look, self.run, self.call = look, run, self._checked
 
     def use_cuda_graphs(self, driver: GraphDriver | None = None) -> None:
         """Run the host program as CUDA graphs from the next call on; ``driver`` replaces the accelerator.

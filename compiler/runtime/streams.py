@@ -23,7 +23,7 @@ class StreamDriver(Protocol):
 class Streams:
     """Streams by number, created on first use; 0 is the caller's current stream."""
 
-    def __init__(self, driver: StreamDriver = torch.cuda) -> None:  # type: ignore[assignment]
+    def __init__(self, driver: StreamDriver = torch.cuda) -> None:
         self.driver = driver
         self._made = dict[int, Any]()
 

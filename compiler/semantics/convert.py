@@ -264,7 +264,7 @@ class _Converter:
         assert isinstance(output, OutputOp)
         outputs = output.trees()[0][0]
         kept = [*output.operands]
-        fakes = [_meta(node) for node in next(n for n in reversed(graph.graph.nodes) if n.op == "output").args[0]]  # type: ignore[union-attr]
+        fakes = [_meta(node) for node in next(n for n in reversed(graph.graph.nodes) if n.op == "output").args[0]]
         if len(list(block.ops)) == 1:  # nothing was computed: results are inputs
             sources = [block.args.index(o) if o in block.args else None for o in outputs]
             return _Traced(None, [v.type for v in kept], structure, fakes, sources, outputs)

@@ -67,7 +67,7 @@ class ModelState:
         if not isinstance(op, CallModuleOp):
             yield
             return
-        with _reparametrize_module(self.submodule(op.call_target() or ""), state):  # type: ignore[arg-type]
+        with _reparametrize_module(self.submodule(op.call_target() or ""), state):
             yield
 
     def module_key(self, path: str) -> Any:

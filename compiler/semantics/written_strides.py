@@ -44,11 +44,11 @@ def with_exact_writes() -> Generator[None, None, None]:
 @contextmanager
 def _dispatching(changed: Callable[[Dispatch], Dispatch]) -> Generator[None, None, None]:
     plain = FunctionalTensorMode.__torch_dispatch__
-    FunctionalTensorMode.__torch_dispatch__ = changed(plain)  # type: ignore[method-assign]
+    FunctionalTensorMode.__torch_dispatch__ = changed(plain)
     try:
         yield
     finally:
-        FunctionalTensorMode.__torch_dispatch__ = plain  # type: ignore[method-assign]
+        FunctionalTensorMode.__torch_dispatch__ = plain
 
 
 def _unsqueezing(plain: Dispatch) -> Dispatch:

@@ -120,7 +120,7 @@ def shifted(number: Steps, by: Mapping[str, int]) -> Steps:
     """``number`` with each name ``n`` replaced by ``n`` plus its value in ``by``, or 0."""
     total: Steps = 0
     for names, factor in _terms(number):
-        total = total + factor * prod([Polynomial.name(name) + by.get(name, 0) for name in names])  # type: ignore[arg-type]
+        total = total + factor * prod([Polynomial.name(name) + by.get(name, 0) for name in names])
     return total
 
 
@@ -176,7 +176,7 @@ def _parsed(node: ast.expr) -> Steps:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return _parsed(left) * _parsed(right)
         case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(times))) if 0 < times < 8:
-            return prod([_parsed(left)] * times)  # type: ignore[return-value, arg-type]
+            return prod([_parsed(left)] * times)
         case _:
             raise ValueError("more than sums and products")
 

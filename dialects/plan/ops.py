@@ -160,7 +160,7 @@ class AllocOp(IRDLOperation, MemoryEffects):
     def device(self) -> str:
         """The device of the memory."""
         type = self.buffer.type
-        return type.device.data if isinstance(type, ArenaType) else device(type)  # type: ignore[arg-type]
+        return type.device.data if isinstance(type, ArenaType) else device(type)
 
     def _verify_numbers(self, numbers: Sequence[SSAValue]) -> None:
         """Raise VerifyException unless ``numbers`` are the values of the symbols in the type, one for each."""

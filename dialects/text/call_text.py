@@ -295,6 +295,6 @@ def _printed(printer: Printer, write: Callable[[], Any]) -> str:
     outer, printer.stream = printer.stream, StringIO()
     try:
         write()
-        return printer.stream.getvalue()  # type: ignore[attr-defined]
+        return printer.stream.getvalue()
     finally:
         printer.stream = outer

@@ -64,7 +64,7 @@ class PtrType(ParametrizedAttribute, TypeAttribute):
 
 def block_type(element: Attribute, shape: Sequence[int]) -> Attribute:
     """The block with this element type and shape: a vector, or the element type for an empty shape."""
-    return VectorType(element, shape) if shape else element  # type: ignore[arg-type]
+    return VectorType(element, shape) if shape else element
 
 
 def shape_of(type: Attribute) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ def selected_index(op: Operation) -> int | slice | None:
     count = len(source.types.data)
     if isa(args[1], slice):
         bounds = [_bound(bound) for bound in (args[1].start, args[1].stop, args[1].step)]
-        return None if False in bounds or bounds[2] == 0 else slice(*bounds)  # type: ignore[arg-type]
+        return None if False in bounds or bounds[2] == 0 else slice(*bounds)
     index = _bound(args[1])
     if index is None or index is False:
         return None

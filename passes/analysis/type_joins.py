@@ -77,7 +77,7 @@ def without_symbols(type: Attribute, is_gone: Callable[[str], bool]) -> Attribut
     if not any(map(is_gone, data_dependent([type]))):
         return type
     if isinstance(type, (IntType, FloatType, BoolType)):
-        return type.__class__(str_attr(""))  # type: ignore[arg-type]
+        return type.__class__(str_attr(""))
     assert is_tensor(type)
     steps = types.strides(type)
     return _tensor(type, tuple(map(known, types.sizes(type))), None if steps is None else tuple(map(known, steps)))
@@ -92,7 +92,7 @@ def named_as(type: Attribute, declared: Attribute) -> Attribute:
     if isinstance(type, TupleType) and isinstance(declared, TupleType) and len(type.types) == len(declared.types):
         return tuple_type([named_as(a, b) for a, b in zip(type.types, declared.types, strict=True)])
     if isinstance(type, (IntType, FloatType, BoolType)) and isinstance(declared, type.__class__):
-        return type.__class__(str_attr(str(name(type.expression.data, declared.expression.data))))  # type: ignore[arg-type]
+        return type.__class__(str_attr(str(name(type.expression.data, declared.expression.data))))
     if is_tensor(type) and is_tensor(declared) and _facts(type) == _facts(declared):
         sizes = tuple(name(a, b) for a, b in zip(types.sizes(type), types.sizes(declared), strict=True))
         steps, old_steps = types.strides(type), types.strides(declared)

@@ -217,7 +217,7 @@ def _convolution(op: TorchOp) -> _Convolution | None:
     pairs = [_pair(given.get(name, default)) for name, default in (("padding", 0), ("stride", 1), ("dilation", 1))]
     if any(pair is None for pair in pairs):
         return None
-    return image, weight, bias, [*pairs, given.get("groups", int_attr(1))]  # type: ignore[list-item]
+    return image, weight, bias, [*pairs, given.get("groups", int_attr(1))]
 
 
 _FALSE = IntegerAttr(0, 1)

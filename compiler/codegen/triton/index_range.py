@@ -127,7 +127,7 @@ class IndexRanges:
         known = self.kernel.is_dynamic
         if value in [each for each in self.kernel.indices() if known or SIZE in self.kernel.argument_attributes(each)]:
             return Range(0, _LARGEST_SIZE)
-        loop = value.owner.parent_op()  # type: ignore[union-attr]
+        loop = value.owner.parent_op()
         if not isinstance(loop, scf.ForOp) or value is not loop.body.block.args[0]:
             return ANY
         start, end = self.of(loop.lb), self.of(loop.ub)

@@ -91,14 +91,14 @@ class ChunkMotion:
         if len(types) != len(new.results):
             raise VerifyException("another number of pieces")
         for result, type in zip(new.results, types, strict=True):
-            result._type = type  # type: ignore[assignment]
+            result._type = type
             result._name = None
         return new
 
     def set_type(self, clones: Sequence[Operation]) -> None:
         [type] = self.context.semantics.infer(clones[0])
         for clone in clones:
-            clone.results[0]._type = type  # type: ignore[assignment]
+            clone.results[0]._type = type
 
     def preserves_types(self, chunk: TorchOp, clones: Sequence[Operation]) -> bool:
         """Whether the pieces have their former types except for strides, and all their users have their former result types."""

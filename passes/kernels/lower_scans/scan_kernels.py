@@ -93,7 +93,7 @@ class ScanKernel:
         self, name: str, elements: Sequence[Attribute], arguments: Sequence[dict[str, Attribute]], source: Attribute
     ) -> KernelOp:
         """``elements`` and ``arguments``: the element type in memory and the attributes of each pointer."""
-        self.block = Block(arg_types=[PtrType(element) for element in elements])  # type: ignore[arg-type]
+        self.block = Block(arg_types=[PtrType(element) for element in elements])
         for argument, hint in zip(self.block.args, ("x", "values", "indices"), strict=False):
             argument.name_hint = hint
         self.scopes, self.constants = [self.block], dict[int, SSAValue]()
@@ -218,7 +218,7 @@ class ScanKernel:
         assert isinstance(pointer.type, PtrType)
         element = pointer.type.value_type
         other = None if mask is None else self._number(0, element)
-        value = self._add(LoadOp.of(pointer, base, [step], VectorType(element, [self.lanes]), mask, other))  # type: ignore[arg-type]
+        value = self._add(LoadOp.of(pointer, base, [step], VectorType(element, [self.lanes]), mask, other))
         return self._converted(value, self.layout.dtypes[0], self.layout.dtypes[1])
 
     def _stored(self, value: SSAValue, dtype: str, base: SSAValue, step: int, mask: SSAValue | None) -> None:

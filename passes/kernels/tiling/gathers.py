@@ -127,13 +127,13 @@ def read(w: Writer, pointer: SSAValue, form: Form, values: Values, condition: Va
     if any(value.is_block for value in given) or loops & form.divided_loops():
         offsets = w.block(number(w, form, values))
         mask = _mask(w, condition)
-        type = VectorType(element, w.shape)  # type: ignore[arg-type]
+        type = VectorType(element, w.shape)
         made = GatherOp.of(pointer, offsets.ssa, type, mask, None if mask is None else w.zero(element))
     else:
         base = _base(w, form, values)
         steps = w.strides(form, w.axes) if lanes else []
         mask = _mask(w, condition) if lanes else None if condition is None else condition.ssa
-        type = VectorType(element, w.shape) if lanes else element  # type: ignore[arg-type]
+        type = VectorType(element, w.shape) if lanes else element
         made = LoadOp.of(pointer, base.ssa, steps, type, mask, None if mask is None else w.zero(element))
     return w.save(key, Value(w.add(made), w.depth))
 

@@ -144,7 +144,7 @@ class Plan:
 
     def count(self, loops: Sequence[int]) -> Steps:
         """The product of the steps of ``loops``."""
-        return math.prod(self.sizes[loop] for loop in loops)  # type: ignore[arg-type]
+        return math.prod(self.sizes[loop] for loop in loops)
 
     def _add(self, stage: Stage, rows: Sequence[int], inner: Sequence[int]) -> None:
         nest = self._nest(stage, [stage.sizes[loop] for loop in inner])

@@ -294,7 +294,7 @@ class Writer:
         divided = self._lane_loops() & form.divided_loops()
         depth = self.depth if divided else max(self._depth(loop) for loop in form.loops())
         axes = self.axes if divided else self._order(form)
-        type, mask = VectorType(element, [axis.lanes for axis in axes]), self.mask(depth, axes)  # type: ignore[arg-type]
+        type, mask = VectorType(element, [axis.lanes for axis in axes]), self.mask(depth, axes)
         other = None if mask is None else self.zero(element)
         if divided:
             op = GatherOp.of(pointer, self.offsets(form), type, mask, other)
@@ -372,5 +372,5 @@ def _on_blocks(op: Operation, operands: Sequence[SSAValue], shape: Sequence[int]
         return CompareOp.of(arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data], *operands)
     if isinstance(op, arith.CmpfOp):
         return CompareOp.of(arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data], *operands)
-    type = VectorType(op.results[0].type, shape)  # type: ignore[arg-type]
+    type = VectorType(op.results[0].type, shape)
     return op.__class__.create(operands=operands, properties=op.properties, result_types=[type])
