@@ -106,7 +106,8 @@ class ExecutionPlan(Plan):
         return made
 
     def flat(self) -> Callable[..., Any]:
-        """The executable function on flat inputs. The caller checks that the inputs fit the signature.
+        """The executable function on flat inputs. The caller checks that the inputs fit the signature, except for conditions on
+        sizes that passes added.
 
         Inputs whose strides differ from the expected ones are copied where kernels require it.
         """
@@ -114,6 +115,8 @@ class ExecutionPlan(Plan):
             run = self.module.forward
         else:
             run = entry(self.host, self.signature, lambda args, _: self.run_module(args), self)
+        if self.signature.conditions:
+            run = self.signature.checked_sizes(run)
         return run if self._look is None else FirstCall(self._look, run)
 
     def kernel_codes(self) -> dict[str, KernelCode]:

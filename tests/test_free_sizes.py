@@ -12,15 +12,20 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.export import Dim
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from torch.fx.experimental.proxy_tensor import make_fx
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Operation
 
 import fxc
+from fxc.api import compile_inference, run_options
 from fxc.bridge.expressions import canonical
 from fxc.bridge.tensors import FakeWorld
-from fxc.dialects.attributes.types import IntType, conditions_of, tensor_type
+from fxc.dialects.attributes import types
+from fxc.dialects.attributes.types import IntType, conditions_of, is_tensor, tensor_type
+from fxc.dialects.attributes.values import str_attr
 from fxc.dialects.semantics import CannotInfer, Vjp
 from fxc.errors import CaptureError, InputError
+from fxc.frontends.import_fx import import_fx
 from fxc.runtime.size_expressions import value_of
 from fxc.semantics import differentiate
 from fxc.semantics.any_sizes import traced_for_any_sizes, traced_under_conditions
@@ -131,6 +136,20 @@ def test_what_passes_assume_of_sizes_is_checked(tmp_path: Path, monkeypatch: pyt
                 torch.testing.assert_close(compiled(x), f(x))
             except InputError as error:
                 assert "it was compiled for sizes with" in error.message
+
+
+@pytest.mark.parametrize("target", ["host", None])
+def test_what_passes_assume_of_sizes_in_a_graph_of_aot_autograd_is_checked(target: str | None) -> None:
+    """Dynamo's guards are about sizes that PyTorch assumed."""
+    program = import_fx(make_fx(lambda n, x: (x * 2,), tracing_mode="symbolic")(5, torch.randn(5, 3)))
+    size = types.sizes(next(type for type in program.main.function_type.inputs if is_tensor(type)))[0]
+    program.module.attributes[types.CONDITIONS] = ArrayAttr([str_attr(f"{size} < 9")])
+    compiled = compile_inference(program, run_options({"target": target}))
+    for rows in (5, 8):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(compiled(rows, x)[0], x * 2)
+    with pytest.raises(InputError, match=f"it was compiled for sizes with {size} < 9, but input n_1 is 9"):
+        compiled(9, torch.randn(9, 3))
 
 
 def filled(x: torch.Tensor, start: int, end: int) -> torch.Tensor:

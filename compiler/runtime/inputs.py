@@ -93,11 +93,17 @@ def input_guards(inputs: Inputs, bounds: Bounds, conditions: Sequence[str], name
     Guards of single inputs precede guards of several: the order of guards is that of errors.
     """
     writer = _Writer(bounds, names)
-    tensors = [(i, spec) for i, spec in enumerate(inputs) if isinstance(spec, TensorInput)]
+    yield from writer.inputs(inputs)
     for i, spec in enumerate(inputs):
-        yield from writer.tensor(i, spec) if isinstance(spec, TensorInput) else writer.other(i, spec)
-    for i, spec in tensors:
-        yield from writer.elements(i, spec)
+        if isinstance(spec, TensorInput):
+            yield from writer.elements(i, spec)
+    yield from map(writer.condition, conditions)
+
+
+def size_guards(inputs: Inputs, bounds: Bounds, conditions: Sequence[str], names: Names) -> Iterator[Guard]:
+    """Yield the guards of ``input_guards``, except those of strides and elements."""
+    writer = _Writer(bounds, names)
+    yield from writer.inputs(inputs)
     yield from map(writer.condition, conditions)
 
 
@@ -154,6 +160,11 @@ class _Writer:
     def __init__(self, bounds: Bounds, names: Names) -> None:
         self.bounds, self.names = bounds, names
         self.symbols = dict[str, _Symbol]()
+
+    def inputs(self, inputs: Inputs) -> Iterator[Guard]:
+        """Yield the guards of each input, except those of strides and elements."""
+        for i, spec in enumerate(inputs):
+            yield from self.tensor(i, spec) if isinstance(spec, TensorInput) else self.other(i, spec)
 
     def tensor(self, i: int, spec: TensorInput) -> Iterator[Guard]:
         """Yield the guards of one tensor, except those of strides and elements."""

@@ -16,7 +16,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 from fxc.errors import InputError
 from fxc.runtime import autocast
 from fxc.runtime.guards import Guard, Names, all_of
-from fxc.runtime.inputs import OtherInput, TensorInput, input_guards, memory_guards
+from fxc.runtime.inputs import OtherInput, TensorInput, input_guards, memory_guards, size_guards
 
 _RECOMPILE = "compile again with an example of this kind"
 
@@ -82,6 +82,18 @@ class Signature:
     def memory_guards(self, names: Names) -> list[Guard]:
         """Return the guards of the memory of inputs that pass ``input_guards``."""
         return [*memory_guards(self.inputs, names)]
+
+    def checked_sizes(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``run`` on flat inputs, with InputError for calls whose sizes break ``conditions``."""
+
+        def refuse(args: Sequence[Any]) -> None:
+            names = Names()
+            names.check([*size_guards(self.inputs, self.bounds, self.conditions, names)], self.names, args)
+
+        names = Names(run=run, refuse=refuse)
+        tests = [guard.test for guard in size_guards(self.inputs, self.bounds, self.conditions, names)]
+        lines = [f"{', '.join(self.names)}, = args", f"if not ({all_of(tests)}): refuse(args)", "return run(*args)"]
+        return names.function(["*args"], lines)
 
     def _guards(self, names: Names) -> list[Guard]:
         return [self.context_guard(names), *self.input_guards(names), *self.memory_guards(names)]
