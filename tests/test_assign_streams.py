@@ -291,8 +291,8 @@ def test_the_allocator_is_told_which_streams_use_its_memory() -> None:
     """``b`` is made on stream 1 and read on stream 0; ``a`` and ``c`` stay where they are made."""
     source = host_program(fxc.Program.parse(run_pass(TWO, "assign-streams"))).source
     lines = [line.split("  #")[0].strip() for line in source.splitlines()]
-    assert lines[lines.index("with streams.on(1): b = aten_mm(y, y)") + 1] == "streams.keep(b, 0)"
-    assert sum("keep" in line for line in lines) == 1
+    assert lines[lines.index("with streams.on(1): b = aten_mm(y, y)") + 1] == "streams.record_use(b, 0)"
+    assert sum("record_use" in line for line in lines) == 1
 
 
 def test_memory_is_kept_for_a_stream() -> None:
@@ -301,7 +301,7 @@ def test_memory_is_kept_for_a_stream() -> None:
             self.stream = stream
 
     tensor, driver = Tensor(), LateAccelerator()
-    Streams(driver).keep(tensor, 3)  # type: ignore[arg-type]
+    Streams(driver).record_use(tensor, 3)  # type: ignore[arg-type]
     assert tensor.stream.number == driver.made == 1
 
 

@@ -29,7 +29,7 @@ ASKING = ("autocast", "decompose", "inference", "out_variants", "torch_semantics
 
 
 class Both:
-    """Stands for ``asked``: asks PyTorch's world, and compares what a static one says, where that says something."""
+    """Stands for ``evaluate``: asks PyTorch's world, and compares what a static one says, where that says something."""
 
     def __init__(self) -> None:
         self.same, self.failed = 0, list[str]()
@@ -66,7 +66,7 @@ def both(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Both:
     monkeypatch.setenv("FXC_CACHE_DIR", str(tmp_path))
     asked = Both()
     for name in ASKING:
-        monkeypatch.setattr(f"fxc.semantics.{name}.asked", asked)
+        monkeypatch.setattr(f"fxc.semantics.{name}.evaluate", asked)
     monkeypatch.setattr("fxc.semantics.inference.question_key", lambda op, symbols: object())  # each question is asked
     return asked
 

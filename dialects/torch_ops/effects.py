@@ -50,7 +50,7 @@ VIEWS_OF_EACH = frozenset(
 )  # fmt: skip
 """Composite operators on a list, whose i-th result is a view of the i-th tensor."""
 
-VIEWS_OF_FIRST = frozenset({"aten.type_as.default"})
+VIEWS_OF_FIRST = frozenset({"aten.type_as.default", "aten.to.other"})
 """Composite operators whose results may be their first argument, but not views of another one."""
 
 DETACHES = frozenset({"aten.detach.default"})
@@ -122,7 +122,8 @@ FRESH_COMPOSITES = frozenset(
         "special_erfinv", "special_exp2", "special_expit", "special_expm1", "special_gammaln", "special_i0", "special_log1p",
         "special_logit", "special_multigammaln", "special_ndtr", "special_polygamma", "special_psi", "special_round",
         "special_sinc", "special_xlogy", "special_xlogy.other_scalar", "special_xlogy.self_scalar", "var", "std", "var_mean",
-        "std_mean",
+        "std_mean", "hstack", "vstack", "dstack", "column_stack", "row_stack", "concat", "concatenate", "block_diag", "kron",
+        "tensordot", "take_along_dim", "cdist",
     }
 )  # fmt: skip
 """Composite operators of ``aten`` that always allocate their results; for others that is unknown (``dropout``)."""

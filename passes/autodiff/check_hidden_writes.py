@@ -30,7 +30,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -71,8 +71,7 @@ class CheckHiddenWritesPass(ModulePass):
             facts = zip(function.args, argument_attributes(function), strict=True)
             learned = [arg for arg, known in facts if ARGUMENT in known.data and ArgumentFacts.of(known).state_name is not None]
             for block in function.body.blocks:
-                names = _Names(block)
-                names.left_out = set[SSAValue](learned)
+                names = _Names(block, learned)
                 if any(names.others(value) for inner in block.ops for value in _written(inner)):
                     _Gradients(ctx, names, dict(zip(function.args, marked(function), strict=True))).check(block)
 
@@ -83,10 +82,9 @@ class _Names:
     Other tensors, such as ``detach`` of it, may share its memory.
     """
 
-    def __init__(self, block: Block) -> None:
-        self._same = dict[SSAValue, SSAValue]()
-        self._made_of = dict[SSAValue, tuple[SSAValue, bool]]()
-        self.left_out = set[SSAValue]()
+    def __init__(self, block: Block, learned: Iterable[SSAValue]) -> None:
+        self._tensors, self._memories = dict[SSAValue, SSAValue](), dict[SSAValue, SSAValue]()
+        others = list[tuple[SSAValue, SSAValue, bool]]()
         for op in block.ops:
             if leaves_memory_alone(type(op)) or op.has_trait(IsTerminator):
                 continue
@@ -97,46 +95,47 @@ class _Names:
                 if not (is_mutable(result.type) and is_mutable(operand.type)):
                     continue
                 if is_other:
-                    self._join(result, op.results[0])
-                    self._made_of.setdefault(self.of(result), (operand, is_detached))
-                else:
-                    self._join(result, operand)
+                    _join(self._tensors, result, op.results[0])
+                    others.append((result, operand, is_detached))
+                elif _root(self._memories, result) is not _root(self._memories, operand):
+                    _join(self._tensors, result, operand)  # else a result that may be either of two tensors would make them one
+                _join(self._memories, result, operand)
+        self._made_of = dict[SSAValue, tuple[SSAValue, bool]]()
+        for result, operand, is_detached in others:
+            self._made_of.setdefault(self.of(result), (self.of(operand), is_detached))
+        self._learned = {_root(self._memories, argument) for argument in learned}
 
     def of(self, value: SSAValue) -> SSAValue:
-        while (above := self._same.get(value)) is not None:
-            value = above
-        return value
+        return _root(self._tensors, value)
 
     def others(self, value: SSAValue) -> set[SSAValue]:
-        """The other tensors that share the memory of ``value``."""
-        name, memory = self.of(value), self._memory(value)
-        if memory in self.left_out:
+        """The other tensors that share the memory of ``value``; none for memory of ``learned`` arguments."""
+        name, memory = self.of(value), _root(self._memories, value)
+        if memory in self._learned:
             return set()
-        made = {self.of(key) for key in self._made_of} | {memory}
-        return {other for other in made if other is not name and self._memory(other) is memory}
+        made = {*self._made_of, self.of(memory)} - {name}
+        return {other for other in made if _root(self._memories, other) is memory}
 
     def is_detached_from(self, name: SSAValue, other: SSAValue) -> bool:
         """Whether tensor ``name`` is a ``detach`` of ``other``, or a view of one."""
         is_detached = False
         while (found := self._made_of.get(name)) is not None:
-            name, is_detached = self.of(found[0]), is_detached or found[1]
+            name, is_detached = found[0], is_detached or found[1]
             if name is other:
                 return is_detached
         return False
 
-    def _join(self, result: SSAValue, operand: SSAValue) -> None:
-        a, b = self.of(result), self.of(operand)
-        if a is b:
-            return
-        self._same[a] = b
-        if (found := self._made_of.pop(a, None)) is not None:
-            self._made_of.setdefault(b, found)
 
-    def _memory(self, value: SSAValue) -> SSAValue:
-        name = self.of(value)
-        while (found := self._made_of.get(name)) is not None:
-            name = self.of(found[0])
-        return name
+def _root(above: Mapping[SSAValue, SSAValue], value: SSAValue) -> SSAValue:
+    """The value that stands for the set of ``value``; ``above`` leads from each other value of a set towards it."""
+    while (next := above.get(value)) is not None:
+        value = next
+    return value
+
+
+def _join(above: dict[SSAValue, SSAValue], one: SSAValue, other: SSAValue) -> None:
+    if (first := _root(above, one)) is not (second := _root(above, other)):
+        above[first] = second
 
 
 class _Gradients:

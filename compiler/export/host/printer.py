@@ -104,7 +104,7 @@ class FunctionPrinter:
         self._stream = around
         for value in op.results:
             for stream in self._guests.get(value, ()):
-                self.emit(f"{self.host.streams()}.keep({self.env[value]}, {stream})")
+                self.emit(f"{self.host.streams()}.record_use({self.env[value]}, {stream})")
 
     # names and text
 

@@ -44,3 +44,16 @@ func.func @halves(%x: tensor<4xf32>) -> tensor<2xf32> {
   %r = torch.aten.mul.Tensor(%p, %q) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   func.return %r : tensor<2xf32>
 }
+
+/// A result that may be a view of two tensors does not make them one: %y and %d are of one memory, and different tensors.
+// CHECK-LABEL: @either
+// CHECK:         torch.aten.mul_.Tensor(%w, 2)
+func.func @either(%x: tensor<4xf32>, %a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.einsum.default("a,a->a", [%y, %a]) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.detach.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  %v = torch.aten.einsum.default("a,a->a", [%a, %d]) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %w = torch.aten.exp.default(%v) : (tensor<4xf32>) -> tensor<4xf32>
+  %u = torch.aten.mul_.Tensor(%w, 2) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %h, %w : tensor<4xf32>, tensor<4xf32>
+}

@@ -54,3 +54,17 @@ func.func @gains(%x: tensor<4xf32> {fx.requires_grad}, %b: tensor<4xf32>) -> ten
   %r = torch.aten.neg.default(%b) : (tensor<4xf32>) -> tensor<4xf32>
   func.return %r : tensor<4xf32>
 }
+
+// -----
+
+/// Results that may be views of %a and of %y, or of %a and of %d, do not make %y and %d one tensor.
+func.func @either(%x: tensor<4xf32>, %a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %y = torch.aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %h = torch.aten.einsum.default("a,a->a", [%y, %a]) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = torch.aten.detach.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  %v = torch.aten.einsum.default("a,a->a", [%a, %d]) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{autograd does not see that it is written}}
+  %w = torch.aten.mul_.Tensor(%d, 2) : (tensor<4xf32>) -> tensor<4xf32>
+  %r = torch.aten.neg.default(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %h, %v, %r : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
