@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import fxc
+from fxc.errors import CaptureError
+from fxc.frontends.eager_graphs import is_for_eager
 from tests.fuzz.check import check
 
 
@@ -207,6 +209,49 @@ def test_torch_compile_writes_to_windows_and_diagonals_of_any_view(write: str, g
         return
     assert_close(compiled(ours), function(eager), rtol=0, atol=0, check_stride=True)
     assert_close(ours._base, eager._base, rtol=0, atol=0)
+
+
+OVERLAPPING: dict[str, Callable[[Tensor], Any]] = {
+    "every third": lambda x: x.unfold(0, 3, 1)[::3].mul_(2),
+    "one": lambda x: x.unfold(0, 3, 1)[1].zero_(),
+    "none": lambda x: x.unfold(0, 3, 1)[1:1].relu_(),
+    "of nothing": lambda x: x[:, :0].unfold(0, 3, 1).relu_(),
+}
+
+
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("write", OVERLAPPING)
+def test_writes_to_a_part_of_overlapping_windows(write: str, made: bool) -> None:
+    """PyTorch's functionalization refuses them, so ``torch.compile`` runs them in eager mode."""
+
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x * 2 if made else x
+        OVERLAPPING[write](y)
+        return y + 0, x
+
+    torch._dynamo.reset()
+    ours, eager = INPUTS["whole"](), INPUTS["whole"]()
+    assert_close(torch.compile(function, backend="fxc")(ours), function(eager), rtol=0, atol=0)
+    assert_close(ours, eager, rtol=0, atol=0)
+    with pytest.raises(CaptureError, match="internal overlap"):
+        fxc.compile(function, (INPUTS["whole"](),))
+
+
+def test_overlapping_windows_of_a_written_tensor_are_compiled() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x * 2
+        y.add_(1)
+        return y.unfold(0, 3, 1).sum(-1)
+
+    graphs = list[bool]()
+
+    def watch(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        graphs.append(is_for_eager(graph))
+        return graph
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=watch)(INPUTS["whole"]())
+    assert graphs == [False]
 
 
 EXPANDED: dict[str, Callable[[Tensor], Tensor]] = {

@@ -39,10 +39,12 @@ DIVIDED: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
 
 
 def is_for_eager(module: GraphModule) -> bool:
-    """Whether AOTAutograd compiles ``module`` wrongly: a write, the gradient of a returned view, or a loss."""
+    """Whether AOTAutograd compiles ``module`` wrongly or not at all: a write, the gradient of a returned view, or a loss."""
     if any(map(_is_lost, _nodes(module))):
         return True
-    return _writes_what_is_hidden(module) or _uses_number_of_written(module) or _returns_overlapping_input(module)
+    if _writes_what_is_hidden(module) or _uses_number_of_written(module) or _returns_overlapping_input(module):
+        return True
+    return _writes_overlapping_windows(module)
 
 
 def _is_lost(node: Node) -> bool:
@@ -119,6 +121,33 @@ def _returns_overlapping_input(module: GraphModule) -> bool:
     results = [leaf for leaf in tree_leaves(graph.output_node().args) if isinstance(leaf, Node)]
     views = [*results, *(dropped(node) for node in graph.nodes if is_idle(node))]  # a result may be a view of a removed dropout
     return any(value is not None and _storage(value) in wanted for value in map(_tensor, views))
+
+
+def _writes_overlapping_windows(module: GraphModule) -> bool:
+    """Whether views of overlapping windows are written, which eager mode allows where the written elements do not overlap."""
+    views = set[Node]()
+    for node in _nodes(module):
+        value = _tensor(node)
+        if value is None:
+            continue
+        if _makes_overlapping_windows(node) or any(
+            _shares_memory(value, each) for each in node.all_input_nodes if each in views
+        ):
+            views.add(node)
+    return any(value in views for node in _nodes(module) if may_write(node) for value in _written_by(node))
+
+
+def _makes_overlapping_windows(node: Node) -> bool:
+    if name_of(node) != "unfold":
+        return False
+    given: dict[str, Any] = {**dict(zip(("self", "dimension", "size", "step"), node.args, strict=False)), **node.kwargs}
+    size, step = given["size"], given["step"]
+    return not isinstance(size, int) or not isinstance(step, int) or step < size
+
+
+def _shares_memory(value: torch.Tensor, other: Node) -> bool:
+    source = _tensor(other)
+    return source is not None and _storage(source) in {_storage(value)}
 
 
 def _requires_grad(node: Node) -> bool:

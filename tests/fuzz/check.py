@@ -29,6 +29,7 @@ REFUSED = (
     "counts from where that starts (as_strided with a storage_offset)",
     "as_strided of a tensor that is written reaches elements that are none of that tensor",
     "as_strided of a tensor that is written, and whose elements are not adjacent in memory",
+    "Consider cloning the tensor before mutating it, or removing the mutation from your model.",
 )
 """Ends of messages about what fxc.compile refuses (docs/status.md)."""
 
