@@ -19,6 +19,12 @@ SIZES, STRIDES, BYTES = (2, KEPT), (KEPT, 1), 8 * KEPT
 HOST = {"target": "host"}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _collections_are_short() -> None:
+    """The collections of these tests pass over what tests before have left."""
+    gc.freeze()
+
+
 def made(memory: MemoryCache) -> torch.Tensor:
     return memory.new(BYTES, SIZES, STRIDES, torch.float32)
 
