@@ -1,5 +1,6 @@
 """Lazy conjugates, negatives and zeros: as inputs, weights, gradients, intermediates and results, they are eager's numbers."""
 
+import operator
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -211,6 +212,22 @@ def write_a_row(x: Tensor) -> Tensor:
 def add_the_sum(x: Tensor) -> Tensor:
     x.add_(x.sum(0))
     return x * 2
+
+
+@pytest.mark.parametrize("fill", [lambda z, x: z.fill_(x), lambda z, x: operator.setitem(z, slice(0, 2), x)])
+def test_a_complex_tensor_is_filled_with_a_real_number_that_requires_a_gradient(fill: Callable[[Tensor, Tensor], Any]) -> None:
+    """PyTorch has no gradient for that; eager mode fails where one is used, AOTAutograd everywhere."""
+
+    def function(z: Tensor, x: Tensor) -> Tensor:
+        fill(z, x)
+        return x * 2
+
+    torch._dynamo.reset()
+    x = torch.tensor(3.0, requires_grad=True)
+    found, expected = torch.zeros(3, dtype=torch.complex64), torch.zeros(3, dtype=torch.complex64)
+    result = torch.compile(function, backend="fxc")(found, x)
+    assert torch.equal(result, function(expected, x)) and torch.equal(found, expected)
+    assert torch.autograd.grad(result, x)[0] == 2
 
 
 @pytest.mark.parametrize("how", ["compiled", "torch.compile", "dynamic"])

@@ -40,7 +40,7 @@ DIVIDED: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
 
 def is_for_eager(module: GraphModule) -> bool:
     """Whether AOTAutograd compiles ``module`` wrongly or not at all: a write, the gradient of a returned view, or a loss."""
-    if any(map(_is_lost, _nodes(module))):
+    if any(_is_lost(node) or _has_no_gradient(node) for node in _nodes(module)):
         return True
     if _writes_what_is_hidden(module) or _uses_number_of_written(module) or _returns_overlapping_input(module):
         return True
@@ -54,6 +54,19 @@ def _is_lost(node: Node) -> bool:
         return True
     has_none = name in DIVIDED and any(0 in value.shape for value in map(_tensor, node.all_input_nodes) if value is not None)
     return (name in TIES or has_none) and _requires_grad(node)
+
+
+def _has_no_gradient(node: Node) -> bool:
+    """Whether ``node`` fills a complex tensor with a real number that requires a gradient: PyTorch's formula for it fails.
+
+    Eager mode fails only where that gradient is used.
+    """
+    if name_of(node) not in ("fill_", "setitem"):
+        return False
+    target, value = (_tensor(each) if isinstance(each, Node) else None for each in (node.args[0], node.args[-1]))
+    if target is None or value is None or value.dim() > 0:
+        return False
+    return target.is_complex() and not value.is_complex() and value.requires_grad
 
 
 def _writes_what_is_hidden(module: GraphModule) -> bool:
