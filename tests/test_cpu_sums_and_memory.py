@@ -12,7 +12,7 @@ import torch
 import fxc
 from fxc.interpret.tile_level import run_kernel
 from fxc.runtime.large_memory import LARGE, in_large_pages
-from fxc.runtime.memory_cache import KEPT
+from fxc.runtime.memory_cache import CACHED_FROM
 from tests.tile_programs import NAMES, TARGETS, kernel_text, parse_kernel, run_native
 
 HOST = {"target": "host"}
@@ -68,7 +68,7 @@ def test_large_results_are_in_kept_memory() -> None:
         return torch.relu(x * 2 + 1)
 
     with torch.no_grad():
-        compiled, small = (fxc.compile(function, (each,), options=HOST) for each in (x, x[: KEPT // 4 - 1]))
+        compiled, small = (fxc.compile(function, (each,), options=HOST) for each in (x, x[: CACHED_FROM // 4 - 1]))
         assert torch.equal(compiled(x), function(x))
     assert "empty_kept(" in compiled.plan.code
     assert "empty_kept(" not in small.plan.code

@@ -13,9 +13,9 @@ import torch
 
 import fxc
 from fxc.runtime.arena import Arenas
-from fxc.runtime.memory_cache import KEPT, MemoryCache, memory_cache
+from fxc.runtime.memory_cache import CACHED_FROM, MemoryCache, memory_cache
 
-SIZES, STRIDES, BYTES = (2, KEPT), (KEPT, 1), 8 * KEPT
+SIZES, STRIDES, BYTES = (2, CACHED_FROM), (CACHED_FROM, 1), 8 * CACHED_FROM
 HOST = {"target": "host"}
 
 
@@ -44,9 +44,9 @@ def test_the_memory_of_a_dead_tensor_is_taken_again() -> None:
 def test_other_sizes_of_as_many_bytes_share() -> None:
     memory = MemoryCache()
     address = made(memory).data_ptr()
-    other = memory.new(BYTES, (KEPT, 4), (1, KEPT), torch.int16)
+    other = memory.new(BYTES, (CACHED_FROM, 4), (1, CACHED_FROM), torch.int16)
     assert other.data_ptr() == address
-    assert other.stride() == (1, KEPT)
+    assert other.stride() == (1, CACHED_FROM)
 
 
 def saved(x: torch.Tensor) -> Any:
@@ -88,7 +88,7 @@ def test_memory_that_something_holds_is_not_taken(holder: str) -> None:
 def test_what_was_resized_or_shared_with_processes_is_not_taken() -> None:
     memory = MemoryCache()
     larger, shared = made(memory), made(memory)
-    larger.resize_(3, KEPT)
+    larger.resize_(3, CACHED_FROM)
     shared.share_memory_()
     addresses = {larger.data_ptr(), shared.data_ptr()}
     del larger, shared
@@ -100,11 +100,11 @@ def test_what_was_resized_or_shared_with_processes_is_not_taken() -> None:
 def test_what_nothing_took_for_long_is_forgotten() -> None:
     memory = MemoryCache()
     held = [made(memory) for _ in range(3)]
-    small = (KEPT, (KEPT,), (1,), torch.uint8)
+    small = (CACHED_FROM, (CACHED_FROM,), (1,), torch.uint8)
     for _ in range(300):
         memory.new(*small)
     assert memory.blocks == 4  # three that are held, one that is taken again and again
-    other = memory.new(2 * KEPT, (2 * KEPT,), (1,), torch.uint8)
+    other = memory.new(2 * CACHED_FROM, (2 * CACHED_FROM,), (1,), torch.uint8)
     assert memory.blocks == 2
     assert len({each.data_ptr() for each in (*held, other)}) == 4
 
@@ -114,8 +114,8 @@ def test_threads_get_memory_of_their_own() -> None:
 
     def work(number: int) -> None:
         for step in range(50):
-            x = memory.new(KEPT, (KEPT // 8,), (1,), torch.int64).fill_(number * 1000 + step)
-            y = memory.new(KEPT, (KEPT // 8,), (1,), torch.int64).fill_(-1)
+            x = memory.new(CACHED_FROM, (CACHED_FROM // 8,), (1,), torch.int64).fill_(number * 1000 + step)
+            y = memory.new(CACHED_FROM, (CACHED_FROM // 8,), (1,), torch.int64).fill_(-1)
             if not bool((x == number * 1000 + step).all() and (y == -1).all()):
                 wrong.append(number)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from fxc.runtime.arena import Arenas
 from fxc.runtime.large_memory import LARGE, in_large_pages
 
-KEPT = 1 << 20
+CACHED_FROM = 1 << 20
 """The minimum size in bytes of a cached result: the C library caches most smaller allocations."""
 
 _PATIENCE = 256
@@ -50,7 +50,7 @@ class _Block:
 
 
 class MemoryCache:
-    """Allocate tensors of ``KEPT`` bytes and more on the CPU, for any number of threads."""
+    """Allocate tensors of ``CACHED_FROM`` bytes and more on the CPU, for any number of threads."""
 
     def __init__(self) -> None:
         self._blocks = dict[int, deque[_Block]]()

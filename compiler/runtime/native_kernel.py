@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from fxc.errors import BoundsError, InputError
 from fxc.runtime.guards import CPU, Names, all_of, plain_tests, tensor_tests
 from fxc.runtime.lazy import resolved
-from fxc.runtime.memory_cache import KEPT, memory_cache
+from fxc.runtime.memory_cache import CACHED_FROM, memory_cache
 
 Tensor = torch.Tensor
 
@@ -113,7 +113,7 @@ class TensorSpec:
             return None
         steps = zip(self.known_sizes(), self.known_strides(), strict=True)
         bytes = self.dtype.itemsize * (1 + sum((size - 1) * step for size, step in steps))
-        return bytes if bytes >= KEPT else None
+        return bytes if bytes >= CACHED_FROM else None
 
     def known_sizes(self) -> tuple[int, ...]:
         """The sizes, after ``at``."""
