@@ -254,6 +254,17 @@ def test_overlapping_windows_of_a_written_tensor_are_compiled() -> None:
     assert graphs == [False]
 
 
+def test_windows_of_images_are_compiled() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x * 2
+        y.add_(1)
+        return torch.nn.functional.unfold(y, 2, stride=1)
+
+    torch._dynamo.reset()
+    x = torch.arange(32.0).view(2, 1, 4, 4)
+    assert_close(torch.compile(function, backend="fxc")(x), function(x), rtol=0, atol=0)
+
+
 EXPANDED: dict[str, Callable[[Tensor], Tensor]] = {
     "expand": lambda x: x.expand(1, -1),
     "expand twice": lambda x: x.expand(1, *x.shape).expand(1, 1, -1, -1),

@@ -19,7 +19,7 @@ from fxc.bridge.tensors import symbolic_parts, type_of
 from fxc.dialects.attributes.types import is_tensor, overlaps, sizes, strides
 from fxc.dialects.torch_ops.effects import UNDECLARED_VIEWS
 from fxc.frontends.noop_dropout import dropped, is_idle
-from fxc.semantics.windows import counts_in_memory, may_write, name_of
+from fxc.semantics.windows import counts_in_memory, makes_windows, may_write, name_of
 
 STRIDED: Final = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})
 """Operators with offsets from the start of an operand's storage, which functionalization does not preserve."""
@@ -151,7 +151,7 @@ def _writes_overlapping_windows(module: GraphModule) -> bool:
 
 
 def _makes_overlapping_windows(node: Node) -> bool:
-    if name_of(node) != "unfold":
+    if not makes_windows(node):
         return False
     given: dict[str, Any] = {**dict(zip(("self", "dimension", "size", "step"), node.args, strict=False)), **node.kwargs}
     size, step = given["size"], given["step"]

@@ -78,6 +78,11 @@ def _by_targets() -> dict[Any, Callable[..., Any]]:
 _BY_TARGETS: Mapping[Any, Callable[..., Any]] = MappingProxyType(_by_targets())
 
 
+def makes_windows(node: Node) -> bool:
+    """Whether ``node`` calls ``unfold`` of tensors (not that of images, ``torch.nn.functional.unfold``)."""
+    return node.op in ("call_method", "call_function") and _BY_TARGETS.get(node.target) is windows
+
+
 def counts_in_memory(node: Node) -> bool:
     """Whether ``node`` calls an operator whose views require ``as_strided``, or have unknown sizes."""
     if node.op not in ("call_method", "call_function") or (by_views := _BY_TARGETS.get(node.target)) is None:
