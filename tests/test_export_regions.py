@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import fxc
+from fxc.export.graph_module import to_fx
 from fxc.program.program import Program
 
 TEXT = """
@@ -59,3 +61,15 @@ def test_calls_of_plan_time_share_an_operand() -> None:
     module = fxc.to_fx(Program.parse(TWO_CALLS, {"w": w}))
     torch.testing.assert_close(module(x), x + w.exp() - w)
     assert not any(node.op == "get_attr" and node.target == "w" for node in module.graph.nodes)
+
+
+@pytest.mark.parametrize("name", ["or", "and", "lambda"])
+def test_values_named_like_keywords_of_python(name: str) -> None:
+    """A derivative takes values of the forward function, which the graph names as it likes."""
+    text = f"""
+        func.func @main(%x: tensor<2xf32>, %{name}: tensor<2xf32>) -> tensor<2xf32> {{
+          %y = torch.aten.mul.Tensor(%x, %{name}) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+          func.return %y : tensor<2xf32>
+        }}"""
+    x = torch.ones(2)
+    assert torch.equal(to_fx(Program.parse(text))(x, 3 * x), 3 * x)

@@ -20,7 +20,7 @@ from fxc.passes.operators import table
 from tests.fuzz import check as checks
 from tests.fuzz import operators_compute, operators_views, search, strategy
 from tests.fuzz.check import MODES, Difference, check
-from tests.fuzz.outcome import run
+from tests.fuzz.outcome import differs, run
 from tests.fuzz.programs import Input, Program, Step
 from tests.fuzz.reduction import reductions
 from tests.fuzz.search import Search
@@ -184,6 +184,13 @@ def test_a_gradient_that_cancels_is_as_exact_as_half_precision(monkeypatch: pyte
         monkeypatch.setattr(checks, "compile_on", lambda route, f, inputs, free, other=other: other)
         with pytest.raises(Difference, match="gradient1 0") if found else nullcontext():
             check("compile", norm, leaf)
+
+
+def test_none_stands_for_zeros_with_rounding() -> None:
+    """Eager's second derivative of a product of one factor is rounding, where it is no exact zero."""
+    zero, rounding, much = torch.zeros(2), torch.tensor([1e-9, 0.0]), torch.tensor([0.5, 0.0])
+    assert differs(zero, None, zero.double()) is None and differs(rounding, None, zero.double()) is None
+    assert differs(much, None, much.double()) is not None and differs(None, much, zero.double()) is not None
 
 
 def test_the_reference_is_rounded_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ class _Body:
         name = name if location is None else node_name(location) or name
         node = self.graph.create_node(kind, target, tuple(args), dict(kwargs), name=name)
         if kind == "placeholder":
-            if target in self.placeholders:  # names in the IR may repeat, parameter names of a function may not
+            if target in self.placeholders or iskeyword(target):  # as no parameters of a function may be named
                 node.target = node.name
             self.placeholders.add(str(node.target))
         if location is not None:
