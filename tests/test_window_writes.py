@@ -271,6 +271,8 @@ EXPANDED: dict[str, Callable[[Tensor], Tensor]] = {
     "as another": lambda x: x.expand_as(torch.zeros(1, *x.shape)),
     "broadcast": lambda x: torch.broadcast_to(x, (1, *x.shape)),
     "as it is": lambda x: x.expand(-1),
+    "to nothing": lambda x: x.expand(0, 1, -1),
+    "one element to none": lambda x: x[:1].expand(1, 0),
 }
 
 

@@ -35,7 +35,7 @@ def with_exact_writes() -> Generator[None, None, None]:
     """A context in which functionalization writes exactly through ``expand``.
 
     It adds the difference from the old value, which rounds, and is NaN if the old value is infinite. PyTorch's kernels accept
-    writes only through a view that expands nothing; such an ``expand`` becomes ``unsqueeze``.
+    writes only through a view that repeats no element; such an ``expand`` becomes ``unsqueeze``, and ``slice`` for no elements.
     """
     with _dispatching(_unsqueezing):
         yield
@@ -57,20 +57,24 @@ def _unsqueezing(plain: Dispatch) -> Dispatch:
     def dispatch(
         mode: FunctionalTensorMode, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if func is not aten.expand.default or not _expands_nothing(*args[:2]):
+        if func is not aten.expand.default or not _repeats_nothing(*args[:2]):
             return plain(mode, func, types, args, kwargs)
         view = plain(mode, aten.alias.default, types, args[:1])
         for _ in range(len(args[1]) - args[0].dim()):
             view = plain(mode, aten.unsqueeze.default, types, (view, 0))
+        for dim, size in enumerate(args[1]):
+            if is_same(size, 0):
+                view = plain(mode, aten.slice.Tensor, types, (view, dim, 0, 0))
         return view
 
     return dispatch
 
 
-def _expands_nothing(x: torch.Tensor, sizes: Sequence[int | torch.SymInt]) -> bool:
-    new = len(sizes) - x.dim()
-    return all(is_same(size, 1) for size in sizes[:new]) and all(
-        is_same(size, -1) or is_same(size, old) for size, old in zip(sizes[new:], x.shape, strict=True)
+def _repeats_nothing(x: torch.Tensor, sizes: Sequence[int | torch.SymInt]) -> bool:
+    old = [*[1] * (len(sizes) - x.dim()), *x.shape]
+    return all(
+        is_same(size, -1) or is_same(size, before) or (is_same(size, 0) and is_same(before, 1))
+        for size, before in zip(sizes, old, strict=True)
     )
 
 
