@@ -62,3 +62,22 @@ def test_losses_of_nothing(loss: Callable[..., Tensor], shape: tuple[int, ...], 
     torch.testing.assert_close(got, f(x), equal_nan=True)
     [gradient] = torch.autograd.grad(got.sum(), x)
     assert gradient.shape == x.shape
+
+
+@pytest.mark.parametrize("how", ["torch.compile", "training", "host"])
+@pytest.mark.parametrize("shape", [(1, 0), (2, 4, 0), (0, 4, 3)])
+def test_group_norms_of_nothing(shape: tuple[int, ...], how: str) -> None:
+    """So does that of the gradient of a group norm."""
+    x = torch.ones(shape, requires_grad=True)
+
+    def f(x: Tensor) -> Tensor:
+        return F.group_norm(x * 2, 1)
+
+    if how == "torch.compile":
+        torch._dynamo.reset()
+        compiled: Callable[[Tensor], Any] = torch.compile(f, backend="fxc")
+    else:
+        compiled = fxc.compile(f, (x,), training=True, options={"target": "host" if how == "host" else None})
+    got = compiled(x)
+    torch.testing.assert_close(got, f(x))
+    assert torch.autograd.grad(got.sum(), x)[0].shape == shape

@@ -34,7 +34,7 @@ MISCOUNTED: Final = frozenset({"multilabel_margin_loss", "multilabel_margin_loss
 TIES: Final = frozenset({"multi_margin_loss"})
 """Operators whose decomposition in AOTAutograd has another gradient at exact ties of the margin."""
 
-DIVIDED: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
+DIVIDED: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "group_norm", "native_group_norm"})
 """Operators whose gradient AOTAutograd divides by the number of elements in Python: an error for empty tensors."""
 
 
