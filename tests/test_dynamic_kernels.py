@@ -242,6 +242,21 @@ def test_attention_without_queries_has_the_types_of_the_operator(dtype: torch.dt
     assert [(x.shape, x.dtype) for x in found] == [(x.shape, x.dtype) for x in expected]
 
 
+def test_an_input_stays_a_leaf_where_a_dropout_has_no_elements() -> None:
+    """PyTorch's ``native_dropout`` returns its operand there, and autograd makes that the result of an operation."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.nn.functional.dropout(x, 1.0)
+        return y.mT @ y, x
+
+    compiled = fxc.compile(function, [torch.randn(1, 3).requires_grad_()], training=True, dynamic_shapes=({1: Dim("n")},))
+    for size in (3, 0):
+        x = torch.randn(1, size).requires_grad_()
+        product, same = compiled(x)
+        assert x.is_leaf and same is x
+        assert torch.autograd.grad(product.sum(), x)[0].equal(torch.zeros(1, size))
+
+
 def test_an_index_into_nothing_is_an_error() -> None:
     function = lambda x: x.index_select(0, torch.tensor([0, 1])) * 2  # noqa: E731
     run = compiled(function, ())

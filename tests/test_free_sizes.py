@@ -422,21 +422,6 @@ def test_the_derivative_of_a_batch_norm_of_no_rows(affine: bool) -> None:
         torch.testing.assert_close(found, expected)
 
 
-def test_an_input_stays_a_leaf_where_a_dropout_has_no_elements() -> None:
-    """PyTorch's ``native_dropout`` returns its operand there, and autograd makes that the result of an operation."""
-
-    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        y = F.dropout(x, 1.0)
-        return y.mT @ y, x
-
-    compiled = fxc.compile(function, [torch.randn(1, 3).requires_grad_()], training=True, dynamic_shapes=({1: Dim("n")},))
-    for size in (3, 0):
-        x = torch.randn(1, size).requires_grad_()
-        product, same = compiled(x)
-        assert x.is_leaf and same is x
-        assert torch.autograd.grad(product.sum(), x)[0].equal(torch.zeros(1, size))
-
-
 @pytest.mark.parametrize("target", [None, "host"])
 @pytest.mark.parametrize("heads", [0, 2])
 def test_attention_of_no_heads(heads: int, target: str | None) -> None:

@@ -30,7 +30,7 @@ from fxc.bridge.modules import build_module
 from fxc.bridge.nesting import INPUTS, OUTPUTS, spec_of
 from fxc.bridge.values import constant_value, python_of, value_of
 from fxc.codegen.contract import KernelLaunch
-from fxc.dialects.attributes.types import NoneValueType, ValueType, is_tensor, sizes
+from fxc.dialects.attributes.types import NoneValueType, ValueType
 from fxc.dialects.attributes.values import FunctionAttr, RegionAttr, Tree, decode_constants
 from fxc.dialects.autodiff import GradientAttr, SubgraphOp, ZeroOp
 from fxc.dialects.base.effects import aliases
@@ -43,12 +43,11 @@ from fxc.dialects.text.syntax import op_text
 from fxc.dialects.tile import LaunchOp
 from fxc.dialects.torch_ops import HigherOrderOp, TorchOp
 from fxc.dialects.torch_ops.constant import ConstantOp
-from fxc.dialects.torch_ops.effects import ITSELF_IF_EMPTY
 from fxc.errors import FxcError, InputError, WeightsError
 from fxc.export.module_tree import copy_persistence, set_module, set_tensor, training
 from fxc.export.plan_nodes import PLAN_NODES
 from fxc.export.plan_time_values import frozen_results, is_once, reads_once
-from fxc.passes.analysis.requires_grad import REQUIRES_GRAD, requires_grad
+from fxc.passes.analysis.requires_grad import requires_grad
 from fxc.program.program import Program
 
 
@@ -223,10 +222,8 @@ class _Body:
             case TorchOp():
                 args, kwargs = op.trees()
                 target, given = resolve_operator(op.operator), self.leaves_of(op)
-                inputs, keywords = python_of(args, given), {name: python_of(tree, given) for name, tree in kwargs.items()}
-                if op.operator in ITSELF_IF_EMPTY and _is_differentiated(op) and _may_be_empty(op.operands[0]):
-                    inputs[0] = self.graph.call_function(torch.ops.aten.alias.default, (inputs[0],))
-                self.call(op, "call_function", target, inputs, keywords, op.is_packed)
+                keywords = {name: python_of(tree, given) for name, tree in kwargs.items()}
+                self.call(op, "call_function", target, python_of(args, given), keywords, op.is_packed)
             case HigherOrderOp():
                 self.higher_order(op)
             case CallFunctionOp() | CallMethodOp() | CallModuleOp() | GetAttrOp():
@@ -433,15 +430,6 @@ def returns_sequence(op: Operation) -> bool:
         returns = op.SCHEMA.returns
         return len(returns) > 1 or (len(returns) == 1 and "[]" in returns[0].type)
     return isinstance(op, (HigherOrderOp, SubgraphOp))
-
-
-def _is_differentiated(op: Operation) -> bool:
-    """Whether autograd records a call of ``op``, according to its attribute."""
-    return REQUIRES_GRAD in op.attributes and any(map(requires_grad, op.results))
-
-
-def _may_be_empty(value: SSAValue) -> bool:
-    return not is_tensor(value.type) or any(size == 0 or isinstance(size, str) for size in sizes(value.type))
 
 
 def _is_written_back(argument: Node, value: Node) -> bool:

@@ -1,4 +1,7 @@
-"""Replacements for operators that crash the process on tensors without elements, which eager mode checks before the call."""
+"""Replacements for operators that do wrong on tensors without elements, which eager mode checks before the call.
+
+They crash the process; ``native_dropout`` returns its operand, which autograd then takes for the result of an operation.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,10 @@ def _flash_attention_backward(
     return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
 
 
+def _native_dropout(x: Tensor, *args: Any) -> Sequence[Tensor]:
+    return torch.ops.aten.native_dropout.default(x if x.numel() else torch.ops.aten.alias.default(x), *args)
+
+
 def _has_rows(query: Tensor, key: Tensor) -> bool:
     """Whether there is at least one head, query and key."""
     return 0 not in (query.shape[1], query.shape[2], key.shape[2])
@@ -43,5 +50,6 @@ NO_ELEMENTS: Mapping[Any, Callable[..., Any]] = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _flash_attention_backward,
     torch.ops.aten.native_batch_norm_backward.default: _batch_norm_backward,
+    torch.ops.aten.native_dropout.default: _native_dropout,
 }
 """Operator -> replacement."""

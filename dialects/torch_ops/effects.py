@@ -56,10 +56,6 @@ VIEWS_OF_FIRST = frozenset({"aten.type_as.default", "aten.to.other"})
 DETACHES = frozenset({"aten.detach.default"})
 """Operators whose result is a view that autograd treats as a new tensor without a gradient."""
 
-ITSELF_IF_EMPTY = frozenset({"aten.native_dropout.default"})
-"""Operators that return their first operand, not a view of it, if it has no elements. Where autograd records, that tensor then
-gets a gradient function, and is no leaf any more."""
-
 UNINITIALIZED = frozenset(
     {
         "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "empty_quantized",
