@@ -112,11 +112,10 @@ class ExecutionPlan(Plan):
         Inputs whose strides differ from the expected ones are copied where kernels require it.
         """
         if self.host is None:
-            run = self.module.forward
+            run = self.signature.checked_sizes(self.module.forward)
         else:
-            run = entry(self.host, self.signature, lambda args, _: self.run_module(args), self)
-        if self.signature.conditions:
-            run = self.signature.checked_sizes(run)
+            other = self.signature.checked_sizes(lambda *args: self.run_module(args))
+            run = entry(self.host, self.signature, lambda args, _: other(*args), self)
         return run if self._look is None else FirstCall(self._look, run)
 
     def kernel_codes(self) -> dict[str, KernelCode]:

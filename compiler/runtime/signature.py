@@ -84,7 +84,9 @@ class Signature:
         return [*memory_guards(self.inputs, names)]
 
     def checked_sizes(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Return ``run`` on flat inputs, with InputError for calls whose sizes break ``conditions``."""
+        """Return ``run`` on flat inputs, with InputError for calls whose sizes break ``conditions``, if there are any."""
+        if not self.conditions:
+            return run
 
         def refuse(args: Sequence[Any]) -> None:
             names = Names()
